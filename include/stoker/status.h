@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Status codes and errors.
+ *
+ * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. Nothing else keeps error state: no
+ * globals, no thread-locals. A status must not be ignored. */
+#ifndef STOKER_STATUS_H
+#define STOKER_STATUS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define STK_API __attribute__((visibility("default")))
+#define STK_MUST_USE __attribute__((warn_unused_result))
+#else
+#define STK_API
+#define STK_MUST_USE
+#endif
+
+/* One list gives the enum, the names and the texts. Values are frozen: a new code goes to the end. */
+#define STK_STATUS_LIST(X)                                                                                                                 \
+	X(OK, "success")                                                                                                                   \
+	X(END, "end of the epoch")                                                                                                         \
+	X(INVALID, "invalid argument")                                                                                                     \
+	X(NOT_FOUND, "not found")                                                                                                          \
+	X(IO, "input/output error")                                                                                                        \
+	X(CORRUPT, "damaged data")                                                                                                         \
+	X(UNSUPPORTED, "not supported")                                                                                                    \
+	X(LIMIT, "over a limit")                                                                                                           \
+	X(NO_MEMORY, "out of memory")                                                                                                      \
+	X(SHAPE, "shapes do not fit")                                                                                                      \
+	X(STATE, "wrong state")                                                                                                            \
+	X(TIMEOUT, "timed out")                                                                                                            \
+	X(CANCELLED, "cancelled")                                                                                                          \
+	X(USER, "a user's callback failed")                                                                                                \
+	X(SYSTEM, "a system call failed")                                                                                                  \
+	X(CUDA, "a CUDA call failed")
+
+enum stk_status {
+#define STK_STATUS_ENUM(name, text) STK_##name,
+	STK_STATUS_LIST(STK_STATUS_ENUM)
+#undef STK_STATUS_ENUM
+};
+
+/* What went wrong, where, and what to do. Owned by the caller and filled on failure; strings are NUL-terminated and cut to fit.
+ * Zero-initialise it: struct stk_error err = {0}. */
+struct stk_error {
+	enum stk_status code;
+	int64_t sample;	     /* position in the epoch's global sequence, or -1 */
+	int64_t epoch;	     /* or -1 */
+	int64_t offset;	     /* byte offset in the source, or -1 */
+	char op[96];	     /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
+	char uri[512];	     /* the sample's file or object, or "" */
+	char message[1024];  /* the whole text, as a user should read it */
+};
+
+/* "INVALID", "IO", ... and a short text. Any thread. Never NULL. */
+STK_API const char *stk_status_name(enum stk_status status);
+STK_API const char *stk_status_text(enum stk_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which SIMD twin of a kernel runs. Each family keeps a const table per level; a context picks one when it is made. */
+#ifndef STK_BASE_CPU_H
+#define STK_BASE_CPU_H
+
+enum stk_cpu_level { STK_CPU_C, STK_CPU_AVX2 };
+
+/* What this processor can do, lowered by the environment's STOKER_CPU=c. Reads both at every call: call it once and keep the answer. */
+enum stk_cpu_level stk__cpu_level(void);
+const char *stk__cpu_level_name(enum stk_cpu_level level);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	const char *name, *text;
+} statuses[] = {
+#define STATUS_ROW(name, text) {#name, text},
+	STK_STATUS_LIST(STATUS_ROW)
+#undef STATUS_ROW
+};
+
+const char *stk_status_name(enum stk_status status)
+{
+	return (unsigned)status < sizeof statuses / sizeof *statuses ? statuses[status].name : "UNKNOWN";
+}
+
+const char *stk_status_text(enum stk_status status)
+{
+	return (unsigned)status < sizeof statuses / sizeof *statuses ? statuses[status].text : "unknown status";
+}
+
+static void set_message(struct stk_error *err, enum stk_status code, const char *fmt, va_list ap)
+{
+	*err = (struct stk_error){.code = code, .sample = -1, .epoch = -1, .offset = -1};
+	vsnprintf(err->message, sizeof err->message, fmt, ap);
+}
+
+enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
+{
+	if (err) {
+		va_list ap;
+		va_start(ap, fmt);
+		set_message(err, code, fmt, ap);
+		va_end(ap);
+	}
+	return code;
+}
+
+static enum stk_status status_of_errno(int errnum)
+{
+	switch (errnum) {
+	case ENOENT:
+	case ENOTDIR:
+		return STK_NOT_FOUND;
+	case ENOMEM:
+		return STK_NO_MEMORY;
+	default:
+		return STK_IO;
+	}
+}
+
+enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...)
+{
+	enum stk_status code = status_of_errno(errnum);
+	if (err) {
+		char text[128];
+		va_list ap;
+		va_start(ap, fmt);
+		set_message(err, code, fmt, ap);
+		va_end(ap);
+		size_t n = strlen(err->message);
+		snprintf(err->message + n, sizeof err->message - n, ": %s", strerror_r(errnum, text, sizeof text));
+	}
+	return code;
+}
+
+void stk__error_set_op(struct stk_error *err, const char *op)
+{
+	if (err && !err->op[0])
+		snprintf(err->op, sizeof err->op, "%s", op);
+}
+
+void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample)
+{
+	if (!err)
+		return;
+	if (!err->uri[0])
+		snprintf(err->uri, sizeof err->uri, "%s", uri);
+	if (err->sample < 0) {
+		err->epoch = epoch;
+		err->sample = sample;
+	}
+}

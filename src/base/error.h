@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Filling struct stk_error: each setter takes a nullable error and returns the code, so that a failure is one line:
+ *     return stk__fail(err, STK_CORRUPT, "the header ends after %zu bytes", n); */
+#ifndef STK_BASE_ERROR_H
+#define STK_BASE_ERROR_H
+
+#include "stoker/status.h"
+
+#include <stdarg.h>
+
+/* Sets code and message; op, uri and positions are reset. */
+STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Like stk__fail with ": " and the text of errnum at the end; the code follows errnum (ENOENT: NOT_FOUND, ENOMEM: NO_MEMORY, else IO). */
+STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
+void stk__error_set_op(struct stk_error *err, const char *op);
+void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t alloc_count;
+
+#ifdef STK_FAULTS
+static _Atomic int64_t fault_at[STK_FAULT_KINDS] = {-1, -1, -1};
+static _Atomic int64_t fault_seen[STK_FAULT_KINDS];
+
+bool stk__fault(enum stk_fault kind)
+{
+	return atomic_fetch_add(&fault_seen[kind], 1) == atomic_load(&fault_at[kind]);
+}
+
+void stk__fault_set(enum stk_fault kind, int64_t nth)
+{
+	atomic_store(&fault_seen[kind], 0);
+	atomic_store(&fault_at[kind], nth);
+}
+
+int64_t stk__fault_passed(enum stk_fault kind)
+{
+	return atomic_load(&fault_seen[kind]);
+}
+#endif
+
+static size_t round_up(size_t size)
+{
+	return (size + STK_CACHE_LINE - 1) & ~(size_t)(STK_CACHE_LINE - 1);
+}
+
+static bool refuse(void)
+{
+	atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
+	return stk__fault(STK_FAULT_ALLOC);
+}
+
+void *stk__alloc(size_t size)
+{
+	if (refuse() || size > SIZE_MAX / 2)
+		return NULL;
+	return aligned_alloc(STK_CACHE_LINE, round_up(size ? size : 1));
+}
+
+void *stk__calloc(size_t count, size_t size)
+{
+	if (refuse())
+		return NULL;
+	return calloc(count ? count : 1, size ? size : 1);
+}
+
+void *stk__realloc(void *p, size_t size)
+{
+	if (refuse())
+		return NULL;
+	return realloc(p, size ? size : 1);
+}
+
+char *stk__strdup(const char *s)
+{
+	size_t n = strlen(s) + 1;
+	char *copy = refuse() ? NULL : malloc(n);
+	return copy ? memcpy(copy, s, n) : NULL;
+}
+
+void stk__free(void *p)
+{
+	free(p);
+}
+
+uint64_t stk__alloc_count(void)
+{
+	return atomic_load_explicit(&alloc_count, memory_order_relaxed);
+}
+
+/* ---- arena ---- */
+
+struct stk_arena_extra {
+	struct stk_arena_extra *next;
+	alignas(STK_CACHE_LINE) uint8_t data[];
+};
+
+enum { ARENA_MIN = 64 << 10, ARENA_CALM = 64 };
+
+void stk__arena_init(struct stk_arena *a)
+{
+	*a = (struct stk_arena){0};
+}
+
+static void free_extra(struct stk_arena *a)
+{
+	while (a->extra) {
+		struct stk_arena_extra *next = a->extra->next;
+		stk__free(a->extra);
+		a->extra = next;
+	}
+}
+
+void stk__arena_destroy(struct stk_arena *a)
+{
+	free_extra(a);
+	stk__free(a->block);
+	*a = (struct stk_arena){0};
+}
+
+void *stk__arena_take(struct stk_arena *a, size_t size)
+{
+	if (size > SIZE_MAX / 4)
+		return NULL;
+	size = round_up(size + STK_ARENA_SLACK);
+	if (size <= a->capacity - a->used) {
+		void *p = a->block + a->used;
+		a->used += size;
+		a->total += size;
+		return p;
+	}
+	struct stk_arena_extra *e = stk__alloc(sizeof *e + size);
+	if (!e)
+		return NULL;
+	e->next = a->extra;
+	a->extra = e;
+	a->total += size;
+	return e->data;
+}
+
+static void resize_block(struct stk_arena *a, size_t capacity)
+{
+	stk__free(a->block);
+	a->block = stk__alloc(capacity);
+	a->capacity = a->block ? capacity : 0; /* without it the next takes fail or find extra blocks: no error is lost */
+	a->calm = 0;
+}
+
+void stk__arena_reset(struct stk_arena *a)
+{
+	size_t need = a->total;
+	if (need > a->peak)
+		a->peak = need;
+	if (a->extra) {
+		free_extra(a);
+		size_t capacity = ARENA_MIN;
+		while (capacity < need)
+			capacity += capacity / 2;
+		resize_block(a, round_up(capacity));
+	} else if (a->capacity > ARENA_MIN && need < a->capacity / 4) {
+		if (++a->calm >= ARENA_CALM)
+			resize_block(a, round_up(a->capacity / 2));
+	} else {
+		a->calm = 0;
+	}
+	a->used = a->total = 0;
+}
+
+struct stk_arena_mark stk__arena_mark(const struct stk_arena *a)
+{
+	return (struct stk_arena_mark){a->used};
+}
+
+void stk__arena_release(struct stk_arena *a, struct stk_arena_mark mark)
+{
+	a->used = mark.used;
+}

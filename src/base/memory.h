@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Memory: the library's only doors to the allocator, so that fault loops can close them and counters can watch them; and the arena that
+ * gives each worker its scratch. */
+#ifndef STK_BASE_MEMORY_H
+#define STK_BASE_MEMORY_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STK_CACHE_LINE 64
+
+/* NULL when memory is short. stk__alloc aligns to STK_CACHE_LINE; stk__calloc is zeroed; both take size 0. Free with stk__free. */
+void *stk__alloc(size_t size) __attribute__((malloc));
+void *stk__calloc(size_t count, size_t size) __attribute__((malloc));
+void *stk__realloc(void *p, size_t size);
+char *stk__strdup(const char *s);
+void stk__free(void *p);
+
+/* Calls of the functions above since the process started; tests show that a warm pipeline adds none. */
+uint64_t stk__alloc_count(void);
+
+/* Faults on purpose, in builds with -Dfaults=true: the Nth passage through a point of this kind fails. Elsewhere it is a constant false. */
+enum stk_fault { STK_FAULT_ALLOC, STK_FAULT_READ, STK_FAULT_THREAD, STK_FAULT_KINDS };
+#ifdef STK_FAULTS
+bool stk__fault(enum stk_fault kind);
+void stk__fault_set(enum stk_fault kind, int64_t nth); /* nth < 0: never */
+int64_t stk__fault_passed(enum stk_fault kind);
+#else
+static inline bool stk__fault(enum stk_fault kind)
+{
+	(void)kind;
+	return false;
+}
+#endif
+
+/* Scratch that grows to what the largest sample needed and is reused for the next: take, take, reset. One owner at a time.
+ *
+ * A sample that does not fit takes further blocks; on reset they are joined into one block of the same total, and after `calm` samples in a
+ * row that needed less than a quarter of it the block shrinks, so that one giant image does not hold memory for ever. */
+struct stk_arena {
+	uint8_t *block;
+	size_t capacity, used, total, peak;
+	struct stk_arena_extra *extra;
+	unsigned calm;
+};
+
+void stk__arena_init(struct stk_arena *a);
+void stk__arena_destroy(struct stk_arena *a);
+/* Aligned to STK_CACHE_LINE, contents undefined, readable and writable STK_ARENA_SLACK bytes past the end so that SIMD loads need no tail. */
+#define STK_ARENA_SLACK 64
+void *stk__arena_take(struct stk_arena *a, size_t size);
+void stk__arena_reset(struct stk_arena *a);
+
+/* Takes back what was taken since the mark (nested use); extra blocks stay until reset. */
+struct stk_arena_mark {
+	size_t used;
+};
+struct stk_arena_mark stk__arena_mark(const struct stk_arena *a);
+void stk__arena_release(struct stk_arena *a, struct stk_arena_mark mark);
+
+#endif

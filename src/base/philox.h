@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Random draws without state: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+ *
+ * The layout below is frozen, by known-answer tests, and versioned in the state: key = (seed mixed with the operator's stream), counter =
+ * (position lo, position hi, epoch, draw / 4). A draw depends on nothing else: not on threads, ranks, batch size or earlier draws. */
+#ifndef STK_BASE_PHILOX_H
+#define STK_BASE_PHILOX_H
+
+#include <stdint.h>
+
+struct stk_philox_block {
+	uint32_t v[4];
+};
+
+struct stk_philox_block stk__philox(uint64_t key, const uint32_t counter[4]);
+
+/* One sample's stream of one operator. */
+struct stk_random {
+	uint64_t key;
+	uint64_t position;
+	uint32_t epoch, draw;
+	struct stk_philox_block block; /* of draw / 4, once draw % 4 != 0 */
+};
+
+/* seed: the pipeline's; stream: stk__random_stream(name or ordinal). */
+struct stk_random stk__random(uint64_t seed, uint64_t stream, int64_t epoch, int64_t position);
+uint64_t stk__random_stream(const char *name);
+
+uint32_t stk__random_u32(struct stk_random *r);
+/* [0, 1), 24 bits: exact in float. */
+float stk__random_float(struct stk_random *r);
+/* [0, 1), 53 bits: takes two draws. */
+double stk__random_double(struct stk_random *r);
+/* 0 .. n-1 without bias beyond 2^-32; n > 0. Always one draw, so that a stream's layout does not depend on values. */
+uint32_t stk__random_below(struct stk_random *r, uint32_t n);
+
+/* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijective mix of 64 bits. */
+uint64_t stk__mix64(uint64_t x);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images in files: header first, then decode a window into what the caller gives.
+ *
+ * Codecs are tables of functions, asked in order of priority; the first whose probe likes the leading bytes takes the file, and one that cannot
+ * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit. */
+#ifndef STK_CODEC_CODEC_H
+#define STK_CODEC_CODEC_H
+
+#include "tensor/image.h"
+
+struct stk_codec;
+
+/* From the header alone, before anything is allocated. */
+struct stk_image_info {
+	const struct stk_codec *codec; /* who takes it */
+	const char *format;	       /* "jpeg", "png" */
+	int32_t width, height;	       /* as stored */
+	int32_t channels;	       /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
+	int32_t bits;		       /* 8 or 16 a channel */
+	int32_t orientation;	       /* EXIF's 1..8; 1 when absent or nonsense */
+	bool progressive;
+};
+
+/* Checked against the header before a decode takes memory. */
+struct stk_codec_limits {
+	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
+	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256 */
+	bool lenient;	    /* strict=False: libjpeg's data-losing warnings are not errors */
+};
+
+/* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, not taken.
+ * STK_LIMIT: too large. Any thread; allocates nothing. */
+STK_MUST_USE enum stk_status stk__image_peek(const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info,
+	struct stk_error *err);
+
+/* Extent as users see it: width and height swap for orientations 5..8 when `orient`. */
+void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
+
+/* Channels of the decoded image: 3, 1 for GRAY, the file's own for ANY_DATA. */
+int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type);
+
+struct stk_decode {
+	const uint8_t *data; /* readable 64 bytes past size */
+	size_t size;
+	const struct stk_image_info *info;
+	enum stk_image_type type;
+	bool orient;		/* apply EXIF's orientation; window is in oriented pixels then */
+	struct stk_rect window; /* inside the image */
+	struct stk_image dst;	/* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); rows writable 64 bytes past their end
+				   where the next row has not been written yet */
+};
+
+/* One decoder a worker: libjpeg objects, Huffman tables by content, line buffers. It keeps what it needed for the next image, and gives back what
+ * an outlier took. Owner only. */
+struct stk_decoder;
+STK_MUST_USE enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out,
+	struct stk_error *err);
+void stk__decoder_destroy(struct stk_decoder *d);
+
+/* STK_CORRUPT for damaged or truncated data, with the offset where known. dst holds garbage then. */
+STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
+
+/* Bytes that the decoder holds between images. */
+size_t stk__decoder_memory(const struct stk_decoder *d);
+
+#endif

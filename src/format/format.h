@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What holds samples: a list of files with labels, from a folder tree, a list or the caller; and CIFAR's binary files, kept decoded. */
+#ifndef STK_FORMAT_FORMAT_H
+#define STK_FORMAT_FORMAT_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Files and labels in at most 100 bytes a file: names in one block, folders once. Immutable once made: any thread. */
+struct stk_file_list;
+
+struct stk_file_list_options {
+	const char *file_root;		 /* folder of class folders, or the prefix of relative paths in file_list */
+	const char *file_list;		 /* text: "path label" a line, or NULL */
+	const char *const *files;	 /* paths given by the caller, or NULL */
+	const int64_t *labels;		 /* of `files`, or NULL: the index */
+	size_t file_count;
+	const char *const *file_filters; /* globs; NULL: DALI's default list of image endings */
+	size_t filter_count;
+	const char *const *dir_filters;
+	size_t dir_filter_count;
+	bool case_sensitive;
+};
+
+/* Labels follow the lexicographic order of the class folders, empty ones included; files are sorted inside each. Without a stat for each file.
+ * Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean data?"). */
+STK_MUST_USE enum stk_status stk__file_list_create(const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
+void stk__file_list_destroy(struct stk_file_list *list);
+int64_t stk__file_list_size(const struct stk_file_list *list);
+int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
+/* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
+size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
+int64_t stk__file_list_classes(const struct stk_file_list *list);
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
+/* A fingerprint of names and labels (xxhash-like, 64 bits), to tell that a resumed run sees the same data. */
+uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
+size_t stk__file_list_memory(const struct stk_file_list *list);
+
+/* CIFAR-10 and CIFAR-100 binary: all records in memory, as stored (CHW, 3x32x32 uint8). */
+struct stk_cifar;
+enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
+/* folder: holds data_batch_1.bin .. or train.bin / test.bin (also one level below, as the archives unpack). */
+STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
+void stk__cifar_close(struct stk_cifar *c);
+int64_t stk__cifar_size(const struct stk_cifar *c);
+const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, CHW */
+int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);	 /* CIFAR-100: the fine label */
+int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i); /* -1 for CIFAR-10 */
+uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where bytes come from. A request names an object and a range; it completes in any order, on any thread, once. Local files now; other schemes
+ * register a source behind the same interface.
+ *
+ * Bytes land in pooled buffers, bounded in bytes and requests by whoever submits; a buffer goes back with stk__buffer_release. */
+#ifndef STK_IO_IO_H
+#define STK_IO_IO_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct stk_io;	   /* threads, sources by scheme, buffers */
+struct stk_buffer; /* pooled */
+
+struct stk_request {
+	/* set by the caller */
+	const char *uri;	/* path or scheme://...; lives until done */
+	int64_t offset, length; /* length -1: to the end */
+	int64_t deadline;	/* smaller is needed sooner: the global position */
+	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block */
+	void *user;
+	/* set on completion */
+	enum stk_status status;
+	struct stk_buffer *buffer;
+	const uint8_t *data; /* readable 64 bytes past size */
+	size_t size;
+	struct stk_error *error; /* nullable, the caller's: filled on failure */
+	/* the source's own */
+	struct stk_request *next;
+	void *source_data;
+};
+
+/* A source of bytes. submit starts a request and returns at once; `done` is called for each, also after cancel_all (STK_CANCELLED). */
+struct stk_source_ops {
+	const char *scheme; /* "file", "s3" */
+	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. */
+	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
+	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
+	void (*cancel_all)(void *source);
+	void (*destroy)(void *source);
+};
+
+/* threads: of blocking reads for local files, started on first need. */
+STK_MUST_USE enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err);
+/* Cancels what is under way and waits for it. */
+void stk__io_destroy(struct stk_io *io);
+
+/* Registers a source for uris that begin with "scheme://"; io owns it. Plain paths and file:// go to the files' own. Before the first request. */
+STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
+
+/* True when r is complete on return (`done` is not called then); false: nothing happened, submit it. A worker's first try. */
+bool stk__io_try(struct stk_io *io, struct stk_request *r);
+/* r->done is called once. Any thread. Requests with the smallest deadline start first. */
+void stk__io_submit(struct stk_io *io, struct stk_request *r);
+
+/* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread. */
+struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
+uint8_t *stk__buffer_data(struct stk_buffer *b);
+size_t stk__buffer_capacity(const struct stk_buffer *b);
+void stk__buffer_release(struct stk_io *io, struct stk_buffer *b);
+
+struct stk_io_counters {
+	uint64_t requests, completed, failed, bytes, tried_now, threads;
+	uint64_t buffers_bytes, buffers_peak_bytes; /* held by the pool, in use or not */
+};
+void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Order: pure functions from (seed, epoch, position) to a sample. No state, O(1) memory, any thread.
+ *
+ * A position is an index into the epoch's global sequence, the same for all ranks. Shuffled, rank r of R takes at step k the positions
+ * (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the union over ranks is the whole sequence once.
+ * Unshuffled with DALI's rules, rank r reads a contiguous shard, and shards rotate each epoch: that is neither elastic nor exactly once. */
+#ifndef STK_ORDER_ORDER_H
+#define STK_ORDER_ORDER_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+
+/* What happens where the epoch ends inside a batch. */
+enum stk_tail {
+	STK_TAIL_WRAP, /* the stream flows into the next epoch (DALI, pad_last_batch=False) */
+	STK_TAIL_FILL, /* the last sample is repeated to the end of the batch (pad_last_batch=True); repeats are `padded` */
+	STK_TAIL_KEEP, /* the last batch is short; ranks have equal steps, a rank's last batches may be short or empty */
+	STK_TAIL_DROP, /* incomplete global steps are left out */
+};
+
+struct stk_order {
+	int64_t size;	     /* samples in the data set, > 0 */
+	uint64_t seed;	     /* of the order alone: equal on all ranks */
+	bool shuffle;	     /* else in order */
+	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
+	bool stick_to_shard; /* contiguous shards do not rotate */
+	int32_t batch, rank, ranks;
+	enum stk_tail tail;
+	const int64_t *indices; /* the user's own sequence of sample ids (`size` long), instead of 0 .. size-1; or NULL */
+	/* Where this run began, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. */
+	int64_t start_epoch, start_position;
+};
+
+struct stk_place {
+	int64_t epoch;
+	int64_t position; /* in the epoch's global sequence */
+	int64_t sample;
+	bool padded; /* repeats a sample to fill up */
+};
+
+/* A bijection of 0 .. n-1 drawn by (seed, epoch): Feistel network of 4 rounds over the next even number of bits, with cycle walking
+ * (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). 0 <= i < n. */
+int64_t stk__order_shuffle(uint64_t seed, int64_t epoch, int64_t n, int64_t i);
+
+/* Steps of an epoch (the first one may be shorter after a restore), equal on all ranks except for contiguous shards with STK_TAIL_WRAP, where
+ * it is the rank's ceil(shard / batch) as in DALI. */
+int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
+
+/* Batch k of the run (k counts on through epochs): which epoch it belongs to, its step in that epoch and its number of samples. */
+struct stk_batch_place {
+	int64_t epoch, step;
+	int32_t count;
+	bool last; /* of its epoch */
+};
+struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k);
+
+/* Sample i (0 <= i < count) of batch k. O(1). */
+struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t i);
+
+/* Positions of the epoch's global sequence that are consumed, by all ranks together, after `step` steps of `epoch`: what a checkpoint keeps. */
+int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
+
+/* The sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). */
+int64_t stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
+
+#endif

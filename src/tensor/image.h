@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A view of an image in memory, and rectangles in it. */
+#ifndef STK_TENSOR_IMAGE_H
+#define STK_TENSOR_IMAGE_H
+
+#include "stoker/tensor.h"
+
+/* x, y may be negative or outside: a window over an image, not a promise about it. */
+struct stk_rect {
+	int32_t x, y, w, h;
+};
+
+/* Pixel (x, y), channel c is at data + y*row + x*pixel + c*channel (bytes). Interleaved: channel == element size; planar: pixel is. */
+struct stk_image {
+	void *data;
+	enum stk_dtype dtype;
+	int32_t width, height, channels;
+	ptrdiff_t row, pixel, channel;
+};
+
+static inline struct stk_image stk__image_hwc(void *data, enum stk_dtype dtype, int32_t width, int32_t height, int32_t channels)
+{
+	ptrdiff_t size = (ptrdiff_t)stk_dtype_size(dtype);
+	return (struct stk_image){data, dtype, width, height, channels, size * channels * width, size * channels, size};
+}
+
+static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, int32_t width, int32_t height, int32_t channels)
+{
+	ptrdiff_t size = (ptrdiff_t)stk_dtype_size(dtype);
+	return (struct stk_image){data, dtype, width, height, channels, size * width, size, size * width * height};
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * base: errors, arena, Philox. */
+#include "test.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void test_errors_say_what_and_where(void **state)
+{
+	(void)state;
+	struct stk_error err = {0};
+	assert_int_equal(stk__fail(&err, STK_CORRUPT, "block %d", 7), STK_CORRUPT);
+	assert_string_equal(err.message, "block 7");
+	assert_int_equal(err.sample, -1);
+	stk__error_set_sample(&err, "a.jpg", 2, 33);
+	stk__error_set_sample(&err, "b.jpg", 3, 44);
+	assert_string_equal(err.uri, "a.jpg");
+	assert_int_equal(err.sample, 33);
+	assert_int_equal(stk__fail_errno(&err, ENOENT, "open %s", "x"), STK_NOT_FOUND);
+	assert_non_null(strstr(err.message, "open x: "));
+	assert_int_equal(stk__fail(NULL, STK_IO, "nobody listens"), STK_IO);
+	assert_string_equal(stk_status_name(STK_CORRUPT), "CORRUPT");
+	assert_string_equal(stk_status_name((enum stk_status)999), "UNKNOWN");
+}
+
+/* Known answers of Random123's kat_vectors for philox4x32-10. */
+static void test_philox_known_answers(void **state)
+{
+	(void)state;
+	const uint32_t zero[4] = {0}, ones[4] = {~0u, ~0u, ~0u, ~0u}, pi[4] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
+	const uint32_t want[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+		{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+		{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+	struct stk_philox_block b = stk__philox(0, zero);
+	assert_memory_equal(b.v, want[0], sizeof b.v);
+	b = stk__philox(~0ull, ones);
+	assert_memory_equal(b.v, want[1], sizeof b.v);
+	b = stk__philox(0x299f31d0a4093822ull, pi);
+	assert_memory_equal(b.v, want[2], sizeof b.v);
+}
+
+static void test_arena_grows_once_and_shrinks_when_calm(void **state)
+{
+	(void)state;
+	struct stk_arena a;
+	stk__arena_init(&a);
+	for (int round = 0; round < 3; round++) {
+		uint8_t *p = stk__arena_take(&a, 100000), *q = stk__arena_take(&a, 300000);
+		assert_non_null(p);
+		assert_non_null(q);
+		memset(p, 1, 100000 + STK_ARENA_SLACK);
+		memset(q, 2, 300000 + STK_ARENA_SLACK);
+		assert_int_equal(p[99999], 1);
+		stk__arena_reset(&a);
+	}
+	uint64_t before = stk__alloc_count();
+	size_t grown = a.capacity;
+	assert_non_null(stk__arena_take(&a, 400000));
+	stk__arena_reset(&a);
+	assert_int_equal(stk__alloc_count(), before);
+	for (int i = 0; i < 1000; i++) {
+		assert_non_null(stk__arena_take(&a, 10));
+		stk__arena_reset(&a);
+	}
+	assert_true(a.capacity < grown / 4);
+	assert_null(stk__arena_take(&a, SIZE_MAX / 2));
+	stk__arena_destroy(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_errors_say_what_and_where),
+		cmocka_unit_test(test_philox_known_answers),
+		cmocka_unit_test(test_arena_grows_once_and_shrinks_when_calm),
+	};
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
