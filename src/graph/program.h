@@ -37,6 +37,7 @@ struct stk_program_node {
 	struct stk_program_varying *varying;
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers;
+	unsigned classes; /* what it adds to a pass, with its arguments */
 	int32_t level, chain; /* chain: in its level; -1 for batch, callback and cloned nodes */
 };
 
