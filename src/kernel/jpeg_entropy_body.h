@@ -77,7 +77,7 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 }
 
 /* One symbol the slow way: for codes that no lookup holds. Moves *k on; stores its value where block is not NULL. */
-NEVER_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
 {
 	uint32_t code = 0;
 	refill(b);
@@ -94,6 +94,17 @@ NEVER_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 	}
 	use(b, code + size);
 	return true;
+}
+
+/* Through copies, so that the originals never have an address and stay in registers. */
+ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+{
+	struct stk_jpeg_bits bits = *b;
+	uint64_t position = *k;
+	bool found = one_symbol_slowly(&bits, t, &position, block);
+	*b = bits;
+	*k = position;
+	return found;
 }
 
 /* A block's end is at 64, or at END + 1 .. END + 63. What else is past 63 needs a closer look. */
