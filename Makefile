@@ -40,12 +40,12 @@ test-faults: ## tests in C with fault injection built in: the fault loops
 test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/package $(PYTHON) -m pytest -q test/python
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python
 
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	@PYTHONPATH=$(BUILD)/package $(PYTHON) examples/python/demo.py $(if $(DATA),--data $(DATA))
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/python/demo.py $(if $(DATA),--data $(DATA))
 
 wheel: ## make a wheel in dist/
 	@$(SETUP) build wheel
@@ -57,7 +57,7 @@ wheel-test: wheel ## install the wheel in an empty environment without a compile
 bench: ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
 	@$(SETUP) build test parity bench
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/package $(PYTHON) bench/run.py --build $(BUILD) $(if $(DATA),--data $(DATA))
+	PYTHONPATH=$(BUILD)/python $(PYTHON) bench/run.py --build $(BUILD) $(if $(DATA),--data $(DATA))
 
 lint: checks ## formatting, static analysis, types, and the project's own rules
 	@$(SETUP) build test lint
@@ -91,7 +91,7 @@ tsan: ## the same under ThreadSanitizer
 parity: ## every operator against DALI on the CPU
 	@$(SETUP) build test parity
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/package $(PYTHON) -m pytest -q test/parity
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/parity
 
 selfcheck: ## plant faults and see each caught by its own check
 	@$(SETUP) build test
@@ -99,7 +99,7 @@ selfcheck: ## plant faults and see each caught by its own check
 
 check-all: lint test asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
 	tools/fuzz.sh
-	STOKER_TEST_FULL=1 PYTHONPATH=$(BUILD)/package $(PYTHON) -m pytest -q test/python
+	STOKER_TEST_FULL=1 PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md

@@ -106,16 +106,18 @@ static int by_size(const void *a, const void *b)
 /* Median of n values (n <= ROUNDS); they are left as they are. */
 static double median(const double *values, int n)
 {
-	double sorted[ROUNDS];
+	double sorted[ROUNDS] = {0};
+	if (n == 0)
+		return NAN;
 	for (int i = 0; i < n; i++)
 		sorted[i] = values[i];
 	qsort(sorted, (size_t)n, sizeof(*sorted), by_size);
-	return n ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : NAN;
+	return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
 static double median_of(const struct slice *slices, int n, double (*value)(const struct slice *))
 {
-	double values[ROUNDS];
+	double values[ROUNDS] = {0};
 	for (int i = 0; i < n; i++)
 		values[i] = value(&slices[i]);
 	return median(values, n);

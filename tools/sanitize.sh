@@ -26,4 +26,4 @@ meson test -C $build --print-errorlogs --timeout-multiplier 4
 # CPython and torch are not built with a sanitizer: its runtime has to come first, and their own leaks are not ours.
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 preload=$(${CC:-cc} -print-file-name=$runtime)
-LD_PRELOAD=$preload PYTHONPATH=$build/package PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider -m essential test/python
+LD_PRELOAD=$preload PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider -m essential test/python
