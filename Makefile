@@ -45,7 +45,7 @@ test-python: ## tests in Python
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/python/demo.py $(if $(DATA),--data $(DATA))
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/demo.py $(if $(DATA),--data $(DATA))
 
 wheel: ## make a wheel in dist/
 	@$(SETUP) build wheel

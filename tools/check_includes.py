@@ -5,6 +5,7 @@
 A layer of src/ includes only itself and the layers before it in meson.build's list; what lies outside the library (cli, python, examples) includes
 only <stoker/...>; public headers include only public headers. Tests may reach everything.
 """
+
 import re
 import sys
 from pathlib import Path

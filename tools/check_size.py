@@ -5,6 +5,7 @@
 Hard limits, which fail: 150 lines a function, 600 lines a file. Functions over 60 lines are listed; more than one in fifty of them fails too.
 Also: the licence on the first line (second after #!), no trailing blanks, tabs for indentation in C.
 """
+
 import ast
 import re
 import subprocess
@@ -20,7 +21,9 @@ NAME = re.compile(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)[^(){};]*$", re.S)
 
 
 def tracked() -> list[Path]:
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split("\n")
     return [ROOT / n for n in names if n and (ROOT / n).is_file()]
 
 

@@ -9,6 +9,7 @@
 
 usage: check_symbols.py BUILD_DIR [--update]
 """
+
 import re
 import subprocess
 import sys
