@@ -26,7 +26,7 @@ IMAGES = 4800
 def child(*command: str | Path) -> dict | None:
     """The result that a measuring program emits; None when it failed, with its complaint printed."""
     print(f"... {' '.join(Path(c).name for c in map(str, command[:3]))}", file=sys.stderr)
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
             return json.loads(line[7:])
