@@ -128,6 +128,7 @@ struct stk_op_def {
 		int16_t min, max;
 	} inputs;
 	int32_t outputs;       /* 0: one */
+	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
 	const char *layouts;   /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
 	const struct stk_arg_def *args;
