@@ -69,6 +69,25 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->good++;
 }
 
+/* The i-th bad sample of the first epoch; a pipeline works ahead, so that it may already know of the next one's. */
+static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
+{
+	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
+		if (e->epoch <= 0)
+			return true;
+	}
+	return false;
+}
+
+static int64_t count_bad(struct stk_pipeline *p)
+{
+	struct stk_error e;
+	int64_t count = 0;
+	for (int64_t i = 0; bad_sample(p, &i, &e);)
+		count++;
+	return count;
+}
+
 /* Decodes everything; returns STK_OK when an epoch came to its end, with bad samples or not. */
 static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
 {
@@ -89,7 +108,7 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 		}
 		bool last = stk_batch_is_last(batch);
 		stk_batch_unref(&batch);
-		progress_update(&progress, census->good + stk_pipeline_bad_samples(p));
+		progress_update(&progress, census->good);
 		if (last)
 			break;
 	}
@@ -123,7 +142,7 @@ static int print_as_json(struct stk_pipeline *p, const struct census *c, int cod
 {
 	json_t *o = census_json(c), *bad = json_array();
 	struct stk_error e;
-	for (int64_t i = 0; stk_pipeline_bad_sample(p, i, &e); i++) {
+	for (int64_t i = 0; bad_sample(p, &i, &e);) {
 		json_t *item = json_object();
 		put_text(item, "uri", e.uri);
 		put_text(item, "code", stk_status_name(e.code));
@@ -138,7 +157,7 @@ static int print_as_json(struct stk_pipeline *p, const struct census *c, int cod
 static void print_as_text(struct stk_pipeline *p, const struct census *c)
 {
 	struct stk_error e;
-	int64_t bad = stk_pipeline_bad_samples(p);
+	int64_t bad = count_bad(p);
 	printf("%" PRId64 " files", c->files);
 	if (c->classes)
 		printf(" in %" PRId64 " classes", c->classes);
@@ -151,7 +170,7 @@ static void print_as_text(struct stk_pipeline *p, const struct census *c)
 		       " turned by EXIF\n",
 			c->gray, c->four, c->deep, c->turned);
 	}
-	for (int64_t i = 0; stk_pipeline_bad_sample(p, i, &e); i++)
+	for (int64_t i = 0; bad_sample(p, &i, &e);)
 		printf("  %s\n", e.message);
 }
 
@@ -168,7 +187,7 @@ static int inspect_all(struct session *session, const struct settings *s)
 	}
 	if (status != STK_OK)
 		return fail("inspect", &err);
-	int code = stk_pipeline_bad_samples(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
+	int code = count_bad(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
 	if (s->json)
 		return print_as_json(session->pipeline, &census, code);
 	print_as_text(session->pipeline, &census);

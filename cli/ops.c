@@ -7,6 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Ranges of other types (names of filters, ...) say nothing to a reader. */
+static bool is_number(const struct stk_arg_info *arg)
+{
+	return arg->kind == STK_ARG_INT || arg->kind == STK_ARG_FLOAT || arg->kind == STK_ARG_INTS || arg->kind == STK_ARG_FLOATS;
+}
+
 static json_t *arg_json(const struct stk_arg_info *arg)
 {
 	json_t *o = json_object();
@@ -19,9 +25,9 @@ static json_t *arg_json(const struct stk_arg_info *arg)
 	}
 	if (arg->choices)
 		put_text(o, "choices", arg->choices);
-	if (arg->min > -HUGE_VAL)
+	if (is_number(arg) && arg->min > -HUGE_VAL)
 		put_real(o, "min", arg->min);
-	if (arg->max < HUGE_VAL)
+	if (is_number(arg) && arg->max < HUGE_VAL)
 		put_real(o, "max", arg->max);
 	put_bool(o, "required", arg->flags & STK_REQUIRED);
 	put_bool(o, "per_sample", arg->flags & STK_PER_SAMPLE);
@@ -73,8 +79,8 @@ static void print_op(size_t index, const struct stk_op_info *op)
 			printf(", required");
 		else if (arg.default_text)
 			printf(", default %s", arg.default_text);
-		if (arg.min > -HUGE_VAL || arg.max < HUGE_VAL)
-			printf(", %g to %g", arg.min, arg.max);
+		if (is_number(&arg) && (arg.min > -HUGE_VAL || arg.max < HUGE_VAL))
+			printf(", %.10g to %.10g", arg.min, arg.max);
 		printf("\n      %s%s%s\n", arg.doc, arg.choices ? " One of " : "", arg.choices ? arg.choices : "");
 	}
 }

@@ -67,7 +67,7 @@ static enum stk_status add(
 	return status;
 }
 
-static enum stk_status add_reader(struct stk_graph *g, const char *source, bool shuffle, struct stk_node *out, struct stk_error *err)
+static enum stk_status add_reader(struct stk_graph *g, const char *source, bool train, struct stk_node *out, struct stk_error *err)
 {
 	struct stk_arg args[3];
 	size_t n = 0;
@@ -75,8 +75,8 @@ static enum stk_status add_reader(struct stk_graph *g, const char *source, bool 
 		args[n++] = stk_arg_string("file_root", source);
 	else
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
-	args[n++] = stk_arg_bool("random_shuffle", shuffle);
-	args[n++] = stk_arg_bool("pad_last_batch", false);
+	args[n++] = stk_arg_bool("random_shuffle", train);
+	args[n++] = stk_arg_string("tail", train ? "wrap" : "keep");
 	out->op = -1;
 	return add(g, "readers.file", out, args, n, err);
 }
