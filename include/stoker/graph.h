@@ -84,7 +84,8 @@ struct stk_feed_request {
 };
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
-	struct stk_tensor *tensors; /* [output * count + i], room given by the caller */
+	struct stk_tensor *tensors; /* [output * request.count + i], room given by the caller */
+	int32_t count;		    /* samples given: request.count as it comes; fewer in a short last batch */
 	void (*release)(void *user);
 	void *release_user;
 };
@@ -94,6 +95,7 @@ struct stk_source_callbacks {
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
 	void (*destroy)(void *user);		  /* nullable */
 	void *user;
+	bool per_sample; /* pull is asked for one sample after another (request.index >= 0), else for whole batches (index -1) */
 };
 /* Gives an external_source its callbacks; the graph owns them from then on, whatever is returned. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks,
