@@ -77,7 +77,7 @@ enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_err
 	return STK_OK;
 }
 
-void stk__log(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...)
+void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...)
 {
 	if (!ctx->log)
 		return;

@@ -87,7 +87,7 @@ enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct 
 	pthread_cond_init(&pool->left, NULL);
 	for (; pool->n_threads < threads; pool->n_threads++) {
 		struct pool_thread *t = &pool->threads[pool->n_threads];
-		char name[16];
+		char name[24];
 		snprintf(name, sizeof name, "stoker-%d", pool->n_threads);
 		t->pool = pool;
 		t->index = pool->n_threads;
