@@ -51,14 +51,13 @@ static int64_t limit_of(rlim_t value)
 
 static void probe_cores(struct stk_machine *m)
 {
-	const char *ranks = getenv("LOCAL_WORLD_SIZE");
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
 	m->cpu_level = stk__cpu_level_name(stk__cpu_level());
-	m->cpus_online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	m->cpus_allowed = budget.usable;
-	m->local_ranks = ranks && atoi(ranks) > 0 ? atoi(ranks) : 1;
-	m->threads = budget.usable;
+	m->cpus_online = budget.online;
+	m->cpus_allowed = budget.cpus;
+	m->local_ranks = budget.local_world_size;
+	m->threads = budget.threads;
 }
 
 static void probe_limits(struct stk_machine *m)
