@@ -67,7 +67,7 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 		int size = long_code(b->window, &t->codes, STK_JPEG_DC_BITS, &code);
 		if (size < 0)
 			return false;
-		e = (struct stk_jpeg_dc_entry){(uint8_t)(code + (uint32_t)size), (uint8_t)code, (uint8_t)size};
+		e = (struct stk_jpeg_dc_entry){(uint8_t)(code + (uint32_t)size), (uint8_t)code, (uint8_t)size, 0};
 	}
 	uint64_t extra = b->window << e.code;
 	int64_t difference = (int64_t)(extra >> 1 >> (63 - e.size)) + (~((int64_t)extra >> 63) & (1 - (INT64_C(1) << e.size)));
@@ -118,17 +118,19 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 {
 	const struct stk_jpeg_ac_entry *e;
 	const uint64_t shift = 64 - t->bits;
-	uint64_t k = 1, before, window_before;
+	uint64_t k = 1, before, window_before, index, length;
 #define LOOKUP()                                                                                                                           \
 	do {                                                                                                                               \
-		e = t->pair + (b->window >> shift);                                                                                        \
+		index = b->window >> shift;                                                                                                \
+		e = t->pair + index;                                                                                                       \
+		length = t->pair_length[index];                                                                                            \
 		before = k;                                                                                                                \
 		window_before = b->window;                                                                                                 \
 		block[place[k + e->first_at]] = e->first_value;                                                                            \
 		uint64_t extra = b->window << e->second_bits;                                                                              \
 		k += e->advance;                                                                                                           \
 		block[place[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                           \
-		use(b, e->length);                                                                                                         \
+		use(b, length);                                                                                                            \
 	} while (0)
 	for (;;) {
 		LOOKUP();
@@ -142,7 +144,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 	look:
 		if (ended_well(k))
 			break;
-		if (!e->length) { /* a long code */
+		if (!length) { /* a long code */
 			k = before;
 			if (!one_symbol(b, t, &k, block))
 				return false;
@@ -155,9 +157,9 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 		if (before + e->first_at != 63)
 			return false;
 		/* The first coefficient was the block's last: the second belongs to the next block. */
-		uint64_t first = t->single[window_before >> shift] & 255;
+		uint64_t first = t->first_length[window_before >> shift];
 		b->window = window_before << first;
-		b->count += e->length - first;
+		b->count += length - first;
 		k = 64;
 		break;
 	}
@@ -187,33 +189,34 @@ int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block
 /* Passes over the AC coefficients of a block. */
 ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
 {
-	uint64_t k = 1, before, window_before, e;
+	uint64_t k = 1, before, window_before, index, length;
 #define LOOKUP()                                                                                                                           \
 	do {                                                                                                                               \
-		e = t->skip[b->window >> (64 - STK_JPEG_SKIP_BITS)];                                                                       \
+		index = b->window >> (64 - STK_JPEG_SKIP_BITS);                                                                            \
 		before = k;                                                                                                                \
 		window_before = b->window;                                                                                                 \
-		k += e >> 8;                                                                                                               \
-		use(b, e & 255);                                                                                                           \
+		length = t->skip_length[index];                                                                                            \
+		k += t->skip_advance[index];                                                                                               \
+		use(b, length);                                                                                                            \
 	} while (0)
 	for (;;) {
 		LOOKUP();
-		if (k < 64 && e) {
+		if (k < 64) {
 			refill(b);
 			LOOKUP();
-			if (k < 64 && e)
+			if (k < 64)
 				continue;
 		}
 		if (ended_well(k))
 			return true;
 		/* A long code, or symbols of which some belong to the next block: one at a time. */
 		b->window = window_before;
-		b->count += e & 255;
+		b->count += length;
 		k = before;
 		do {
 			if (!one_symbol(b, t, &k, NULL))
 				return false;
-		} while (k < 64 && e);
+		} while (k < 64 && length);
 		if (k >= 64)
 			return ended_well(k);
 		refill(b);
