@@ -112,7 +112,8 @@ static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 				__m256i both = _mm256_packus_epi32(bfloat_round(x0), bfloat_round(x1)), last = bfloat_round(x2);
 				uint16_t *to = (uint16_t *)out + i;
 				_mm256_storeu_si256((void *)to, _mm256_permute4x64_epi64(both, 0xd8));
-				_mm_storeu_si128((void *)(to + 16), _mm_packus_epi32(_mm256_castsi256_si128(last), _mm256_extracti128_si256(last, 1)));
+				_mm_storeu_si128((void *)(to + 16),
+					_mm_packus_epi32(_mm256_castsi256_si128(last), _mm256_extracti128_si256(last, 1)));
 			} else {
 				put8(out, i, x0, as);
 				put8(out, i + 8, x1, as);
@@ -123,18 +124,20 @@ static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 	}
 }
 
-static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+static void affine_u8_float(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
 {
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true);
 }
 
-static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+static void affine_u8_half(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
 {
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_HALF, true);
 }
 
-static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
-	const struct stk_affine *a)
+static void affine_u8_bfloat(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
 {
 	bool finite = true;
 	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* 255 times as much is still a number */
@@ -150,7 +153,8 @@ static inline __m128i load16(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* 16 pixels of three bytes to their channels' 16 bytes each: in every 16-byte piece the wanted bytes move to their places, and pieces are or-ed. */
+/* 16 pixels of three bytes to their channels' 16 bytes each: in every 16-byte piece the wanted bytes move to their places, and pieces are
+ * or-ed. */
 static inline void split3(const uint8_t *p, __m128i out[3])
 {
 	__m128i a = load16(p), b = load16(p + 16), c = load16(p + 32);
@@ -191,7 +195,8 @@ static void load_u8(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct s
 					out[0] = load16(from + x);
 				int32_t at = mirror ? src->width - 16 - x : x;
 				for (int c = 0; c < (rgb ? 3 : 1); c++)
-					_mm_storeu_si128((void *)(to + c * plane + at), mirror ? _mm_shuffle_epi8(out[c], reverse) : out[c]);
+					_mm_storeu_si128(
+						(void *)(to + c * plane + at), mirror ? _mm_shuffle_epi8(out[c], reverse) : out[c]);
 			}
 		}
 }
@@ -208,9 +213,12 @@ static inline void join3(uint8_t *dst, __m128i r, __m128i g, __m128i b)
 	const __m128i b0 = _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1);
 	const __m128i b1 = _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1);
 	const __m128i b2 = _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15);
-	_mm_storeu_si128((void *)dst, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
-	_mm_storeu_si128((void *)(dst + 16), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
-	_mm_storeu_si128((void *)(dst + 32), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
+	_mm_storeu_si128(
+		(void *)dst, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
+	_mm_storeu_si128(
+		(void *)(dst + 16), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
+	_mm_storeu_si128(
+		(void *)(dst + 32), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
 }
 
 static void interleave(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element)
