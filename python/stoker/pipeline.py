@@ -474,3 +474,11 @@ def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:
     if len(dry.records) != len(first):
         raise InvalidArgumentError(f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time")
     return None
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("pipeline_def", "do_not_convert"):  # where DALI has them
+        from stoker import _definition
+
+        return getattr(_definition, name)
+    raise AttributeError(f"module 'stoker.pipeline' has no attribute {name!r}")
