@@ -34,8 +34,8 @@ void stk__run_resize_begin(const struct stk_run *run)
 {
 	const struct stk_plan *plan = run->plan;
 	int32_t *first = (int32_t *)(void *)(run->scratch + plan->at_first), count = plan->x.end - plan->x.begin;
-	/* Columns are made in groups: those past the last repeat it. */
-	for (int32_t i = 0; i % STK_COLUMN_GROUP || i < count; i++)
+	/* Columns are made 16 at a time: those past the last repeat it. */
+	for (int32_t i = 0; i % STK_BLOCK_ROWS || i < count; i++)
 		first[i] = make_taps(run, 0, plan->x.begin + (i < count ? i : count - 1), run->scratch + plan->at_weights, i);
 }
 

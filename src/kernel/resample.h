@@ -22,7 +22,7 @@
 #define STK_WIDE_TAPS 32
 
 /* Columns are made in groups: a vertical kernel may write so many columns past the last (times the channels). */
-#define STK_COLUMN_GROUP 16
+#define STK_COLUMN_GROUP 32
 
 enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
 
@@ -36,7 +36,7 @@ struct stk_vertical {
 };
 
 /* Horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16 + r].
- * uint8 or float out. All 16 rows are written, and x up to the next multiple of 16: first and weights must go that far. */
+ * uint8 or float out. All 16 rows are written, and x up to the next multiple of 16, as far as first and weights must go. */
 struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
