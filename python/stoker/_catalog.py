@@ -115,7 +115,15 @@ class Op:
 
 def _arg(raw: dict[str, Any]) -> Arg:
     return Arg(
-        raw["name"], raw["type"], ArgKind(raw["kind"]), raw["flags"], raw["default"], raw["choices"], raw["min"], raw["max"], raw["doc"] or ""
+        raw["name"],
+        raw["type"],
+        ArgKind(raw["kind"]),
+        raw["flags"],
+        raw["default"],
+        raw["choices"],
+        raw["min"],
+        raw["max"],
+        raw["doc"] or "",
     )
 
 

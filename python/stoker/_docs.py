@@ -118,7 +118,14 @@ def docstring(op: Op) -> str:
 
 def annotate(arg: Arg) -> Any:
     """The type of an argument in a stub, as text."""
-    scalar = {"BOOL": "bool", "INT": "int", "FLOAT": "float", "STRING": "str | PathLike[str]", "DTYPE": "DTypeLike", "IMAGE_TYPE": "DALIImageType | str"}
+    scalar = {
+        "BOOL": "bool",
+        "INT": "int",
+        "FLOAT": "float",
+        "STRING": "str | PathLike[str]",
+        "DTYPE": "DTypeLike",
+        "IMAGE_TYPE": "DALIImageType | str",
+    }
     scalar["INTERP"] = "DALIInterpType | str"
     lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
     name = arg.kind.name

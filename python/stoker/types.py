@@ -204,7 +204,7 @@ class ScalarConstant:
         return f"{self.value}:{self.dtype!r}"
 
 
-def Constant(  # noqa: N802 - DALI's name
+def Constant(
     value: Any,
     dtype: Any = None,
     shape: Sequence[int] | None = None,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from stoker import _core
 from stoker.errors import InvalidArgumentError
@@ -28,7 +29,9 @@ def check_fields(fields: Sequence[str], outputs: int) -> None:
     """The fields that are outputs must be as many as there are."""
     wanted = [f for f in fields if f not in FROM_SAMPLES]
     if len(wanted) > outputs:
-        raise InvalidArgumentError(f"fields: {', '.join(wanted)} are {len(wanted)} outputs; the source gives {outputs} (path, index and valid come extra)")
+        raise InvalidArgumentError(
+            f"fields: {', '.join(wanted)} are {len(wanted)} outputs; the source gives {outputs} (path, index and valid come extra)"
+        )
     if len(set(fields)) != len(fields):
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
 
@@ -36,8 +39,8 @@ def check_fields(fields: Sequence[str], outputs: int) -> None:
 def _target(data: TensorListCPU) -> Any:
     """Targets of one number as a vector of int64 or of their floating type, others as they are; unequal ones as a list."""
     if not data.is_dense_tensor():
-        return [torch.from_dlpack(t) for t in data]
-    tensor = torch.from_dlpack(data.as_tensor())
+        return [from_dlpack(t) for t in data]
+    tensor = from_dlpack(data.as_tensor())
     if tensor[0:1].numel() <= 1:
         tensor = tensor.reshape(len(data))
         return tensor if tensor.is_floating_point() else tensor.to(torch.int64)

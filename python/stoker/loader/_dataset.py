@@ -115,12 +115,16 @@ class DatasetSource(Source):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         if spec.last_batch == "keep" and spec.shard.world > 1 and not per_rank:
-            raise InvalidArgumentError("last_batch='keep' with a Dataset and several ranks: a rank could be left without samples; use 'pad' or 'drop'")
+            raise InvalidArgumentError(
+                "last_batch='keep' with a Dataset and several ranks: a rank could be left without samples; use 'pad' or 'drop'"
+            )
         if self.pool is None:
             self.pool = ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1) + 2), thread_name_prefix="stoker-dataset")
         first = self.batch(self.epoch, 0, spec, indices, per_rank)
         if not first:
-            raise InvalidArgumentError(f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks")
+            raise InvalidArgumentError(
+                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
+            )
         # One sample tells what the dataset gives; it is the first that is needed anyway.
         self._probe = (first[0][0], self._load(first[0][0]))
         example = self._probe[1]
@@ -161,10 +165,14 @@ def _image(value: Any) -> Any:
         return value
     if hasattr(value, "ndim") and hasattr(value, "dtype"):
         if str(value.dtype).removeprefix("torch.") != "uint8" or value.ndim not in (1, 3):
-            raise TypeError(f"the dataset gave an image of type {value.dtype} with {value.ndim} dimensions: it is uint8, HWC (or the bytes of a file)")
+            raise TypeError(
+                f"the dataset gave an image of type {value.dtype} with {value.ndim} dimensions: it is uint8, HWC (or the bytes of a file)"
+            )
         return value
     if type(value).__module__.startswith("PIL."):
-        raise TypeError("the dataset gave a PIL image: return the path or the file's bytes instead, and leave decoding and transforms to Loader")
+        raise TypeError(
+            "the dataset gave a PIL image: return the path or the file's bytes instead, and leave decoding and transforms to Loader"
+        )
     raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes or a uint8 array")
 
 

@@ -28,7 +28,9 @@ def take_dataloader_arguments(extra: dict[str, Any], names: list[str]) -> None:
             if value:
                 notice(_DATALOADER[name])
         elif name == "collate_fn":
-            raise InvalidArgumentError("Loader: there is no collate_fn: samples are written into the batch in C; do what it does on the batch")
+            raise InvalidArgumentError(
+                "Loader: there is no collate_fn: samples are written into the batch in C; do what it does on the batch"
+            )
         elif name in ("batch_sampler", "generator"):
             raise InvalidArgumentError(f"Loader: there is no {name}: use batch_size, seed and sampler")
         else:

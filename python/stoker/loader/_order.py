@@ -92,7 +92,9 @@ def make_order(sampler: Any, seed: int) -> Order | None:
     values = sampler.tolist() if hasattr(sampler, "tolist") else sampler
     if isinstance(values, (list, tuple)):
         if all(isinstance(v, int) for v in values):
-            raise InvalidArgumentError("sampler: a list of whole numbers: for a fixed order write sampler=lambda epoch: ids; weights are floats")
+            raise InvalidArgumentError(
+                "sampler: a list of whole numbers: for a fixed order write sampler=lambda epoch: ids; weights are floats"
+            )
         return WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
         return SamplerOrder(sampler)

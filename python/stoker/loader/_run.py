@@ -160,9 +160,8 @@ class Run:
 
     def load(self, state: dict[str, Any]) -> None:
         self.close()
-        if isinstance(self.source, Pipeline):
-            if self.source._delivered:
-                raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
+        if isinstance(self.source, Pipeline) and self.source._delivered:
+            raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         self.epoch = int(state["epoch"])
         self.pending = state["pipeline"]
         if isinstance(self.source, DatasetSource) and self.pending and self.pending.get("size") != self.source.size:

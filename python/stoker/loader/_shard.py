@@ -29,11 +29,13 @@ def _from_environment() -> Shard:
     try:
         return Shard(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
     except ValueError:
-        raise InvalidArgumentError("RANK and WORLD_SIZE in the environment are not whole numbers; shard=None or (i, n) says it plainly") from None
+        raise InvalidArgumentError(
+            "RANK and WORLD_SIZE in the environment are not whole numbers; shard=None or (i, n) says it plainly"
+        ) from None
 
 
 def resolve(shard: Any) -> Shard:
-    """"auto": an initialised process group, else RANK and WORLD_SIZE; None: everything; (i, n); a DeviceMesh of one dimension."""
+    """ "auto": an initialised process group, else RANK and WORLD_SIZE; None: everything; (i, n); a DeviceMesh of one dimension."""
     if shard is None:
         return Shard(0, 1)
     if shard == "auto":
@@ -43,7 +45,9 @@ def resolve(shard: Any) -> Shard:
         found = Shard(int(shard[0]), int(shard[1]))
     elif hasattr(shard, "get_local_rank") and hasattr(shard, "ndim"):
         if shard.ndim != 1:
-            raise InvalidArgumentError(f"shard is a DeviceMesh of {shard.ndim} dimensions: give the one that data is divided along, as mesh['dp']")
+            raise InvalidArgumentError(
+                f"shard is a DeviceMesh of {shard.ndim} dimensions: give the one that data is divided along, as mesh['dp']"
+            )
         found = Shard(shard.get_local_rank(), shard.size())
     else:
         raise InvalidArgumentError(f"shard is 'auto', None, (i, n) or a DeviceMesh, not {shard!r}")

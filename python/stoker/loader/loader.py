@@ -143,7 +143,9 @@ class Loader:
         if not isinstance(source, DatasetSource) or not {"valid", "index"} & set(self._fields):
             return None, None
         order = run.order
-        facts = source.batch(run.epoch, run.step - 1, self._spec, None if order is None else order.indices(run.epoch), bool(order and order.per_rank))
+        facts = source.batch(
+            run.epoch, run.step - 1, self._spec, None if order is None else order.indices(run.epoch), bool(order and order.per_rank)
+        )
         return [padded for _, padded in facts], [i for i, _ in facts]
 
     @property
@@ -211,7 +213,9 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> Any:
-        raise TypeError("a Loader cannot be pickled: it owns threads and memory. Make it in the process that uses it; state_dict() is what to save")
+        raise TypeError(
+            "a Loader cannot be pickled: it owns threads and memory. Make it in the process that uses it; state_dict() is what to save"
+        )
 
     def __repr__(self) -> str:
         spec, samples = self._spec, self._run.samples()
@@ -222,8 +226,11 @@ class Loader:
         if spec.shard.world > 1:
             own = min(samples or 0, steps * spec.batch) if spec.last_batch == "drop" else -(-(samples or 0) // spec.shard.world)
             here = f"rank {spec.shard.rank} of {spec.shard.world}: {_spaced(own)} of {_spaced(samples or 0)} samples"
-        order = f"shuffled with seed {spec.seed}" if spec.shuffle else "in order" if self._run.order is None else "in the order of the sampler"
-        return f"Loader({self._described}; {here}, {order}; {_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}; epoch {self.epoch})"
+        order = (
+            f"shuffled with seed {spec.seed}" if spec.shuffle else "in order" if self._run.order is None else "in the order of the sampler"
+        )
+        batches = f"{_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}"
+        return f"Loader({self._described}; {here}, {order}; {batches}; epoch {self.epoch})"
 
 
 class _Epoch:
@@ -273,5 +280,6 @@ def _open(source: Any, split: str) -> Source | Pipeline:
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return DatasetSource(source)
     raise InvalidArgumentError(
-        f"Loader: the source is a folder, a list of (path, target), an ImageFolder, a Dataset with __getitem__ and __len__, or a Pipeline, not {type(source).__name__}"
+        "Loader: the source is a folder, a list of (path, target), an ImageFolder, a Dataset with __getitem__ and __len__, or a Pipeline, "
+        f"not {type(source).__name__}"
     )
