@@ -32,6 +32,7 @@ struct stk_resize {
 	float roi_x0, roi_y0, roi_x1, roi_y1;
 	uint8_t min_filter, mag_filter; /* enum stk_interp */
 	uint8_t antialias;
+	uint8_t drop;  /* what a filter reads outside the image is left out and the rest normalised (Pillow); else the edge repeats (DALI) */
 	uint8_t dtype; /* output: the source's type or STK_FLOAT */
 };
 
@@ -66,16 +67,17 @@ struct stk_step {
 
 enum stk_sampler { STK_SAMPLE_NONE, STK_SAMPLE_RESIZE, STK_SAMPLE_WARP };
 
-/* Position k on an axis comes from position first + step * k (step is 1 or -1) of what precedes; positions outside 0 .. limit-1 are fill. */
+/* Position k on an axis comes from position first + step * k (step is 1 or -1) of what precedes. Where the pass has a fill, positions outside
+ * low .. high - 1 are that. */
 struct stk_axis_map {
-	int32_t first, step, limit;
+	int32_t first, step, low, high;
 };
 
 struct stk_pass {
 	/* the source */
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
-	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y */
+	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y. Without a sampler all of it is pre. */
 	struct stk_axis_map pre[2], post[2];
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/filter.h"
+
+#include <assert.h>
+
+/* floor and ceil of values that fit int32, without a library call. */
+static int32_t floor_int(float x)
+{
+	int32_t i = (int32_t)x;
+	return i - ((float)i > x);
+}
+
+static int32_t ceil_int(float x)
+{
+	int32_t i = (int32_t)x;
+	return i + ((float)i < x);
+}
+
+static int32_t clamp(int32_t x, int32_t low, int32_t high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+struct stk_filter_axis stk__filter_axis(enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end)
+{
+	assert(in_size > 0 && out_size > 0);
+	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
+	float extent = begin < end ? end - begin : begin - end;
+	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
+	float radius = shrink;
+	switch (filter) {
+	case STK_INTERP_NN:
+		a.n = a.support = 1;
+		a.start = begin + 0.5f * a.scale;
+		return a;
+	case STK_INTERP_LINEAR:
+	case STK_INTERP_TRIANGULAR:
+		a.curve = stk__filter_triangle, a.curve_size = 3;
+		break;
+	case STK_INTERP_GAUSSIAN:
+		a.curve = stk__filter_gaussian, a.curve_size = 65;
+		break;
+	case STK_INTERP_CUBIC:
+		a.curve = stk__filter_cubic, a.curve_size = 129;
+		radius = 2 * shrink, a.negative = true;
+		break;
+	case STK_INTERP_LANCZOS3:
+		a.curve = stk__filter_lanczos3, a.curve_size = 193;
+		radius = 3 * shrink, a.negative = true;
+		break;
+	}
+	float support = 2 * radius;
+	a.density = (float)(a.curve_size - 1) / support;
+	a.support = ceil_int(support);
+	a.n = a.support < in_size ? a.support : in_size;
+	a.start = begin + 0.5f * a.scale - 0.5f - radius;
+	return a;
+}
+
+static float curve_at(const struct stk_filter_axis *a, float x)
+{
+	if (!(x > -1.0f) || x >= (float)a->curve_size)
+		return 0;
+	int32_t i = floor_int(x);
+	float left = i < 0 ? 0 : a->curve[i], right = i + 1 >= a->curve_size ? 0 : a->curve[i + 1];
+	return left + (x - (float)i) * (right - left);
+}
+
+int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output)
+{
+	float x = (float)output * a->scale + a->start;
+	return clamp(a->curve ? ceil_int(x) : floor_int(x), 0, a->in_size - a->n);
+}
+
+int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)
+{
+	int32_t first = stk__filter_first(a, output);
+	if (!a->curve) {
+		weights[0] = 1;
+		return first;
+	}
+	float x = (float)output * a->scale + a->start;
+	int32_t ideal = ceil_int(x);
+	float at = ((float)ideal - x) * a->density, sum = 0;
+	for (int32_t k = 0; k < a->n; k++)
+		weights[k] = 0;
+	for (int32_t k = 0; k < a->support; k++, at += a->density) {
+		int32_t pixel = ideal + k, inside = clamp(pixel, 0, a->in_size - 1);
+		if (a->drop && pixel != inside)
+			continue;
+		float w = curve_at(a, at);
+		weights[inside - first] += w;
+		sum += w;
+	}
+	if (sum != 0)
+		for (int32_t k = 0; k < a->n; k++)
+			weights[k] /= sum;
+	return first;
+}
+
+void stk__filter_quantize_narrow(const float *weights, int32_t n, uint16_t *fixed)
+{
+	int32_t rest = 65536, largest = 0;
+	for (int32_t k = 0; k < n; k++) {
+		int32_t w = (int32_t)(weights[k] * 65536.0f + 0.5f);
+		fixed[k] = (uint16_t)(w < 65535 ? w : 65535);
+		rest -= fixed[k];
+		if (fixed[k] > fixed[largest])
+			largest = k;
+	}
+	fixed[largest] = (uint16_t)clamp(fixed[largest] + rest, 0, 65535);
+}
+
+void stk__filter_quantize_wide(const float *weights, int32_t n, int16_t *fixed)
+{
+	int32_t rest = 1 << STK_FILTER_WIDE_SHIFT, largest = 0;
+	for (int32_t k = 0; k < n; k++) {
+		fixed[k] = (int16_t)floor_int(weights[k] * (float)(1 << STK_FILTER_WIDE_SHIFT) + 0.5f);
+		rest -= fixed[k];
+		if (fixed[k] > fixed[largest])
+			largest = k;
+	}
+	fixed[largest] = (int16_t)(fixed[largest] + rest);
+}
