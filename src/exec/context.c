@@ -42,7 +42,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	stk__cpu_budget(&budget);
 	enum stk_status s = stk__io_create(c.io_threads ? c.io_threads : 16, &ctx->io, err);
 	if (s == STK_OK)
-		s = stk__pool_create(c.threads ? c.threads : budget.usable, &ctx->pool, err);
+		s = stk__pool_create(c.threads ? c.threads : budget.threads, &ctx->pool, err);
 	if (s) {
 		destroy(ctx);
 		return s;
@@ -77,7 +77,7 @@ enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_err
 	return STK_OK;
 }
 
-void stk__log(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...)
+void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...)
 {
 	if (!ctx->log)
 		return;

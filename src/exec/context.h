@@ -21,7 +21,7 @@ struct stk_context {
 	pthread_mutex_t log_lock;
 };
 
-void stk__log(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* STK_STATE in a child of the process that made the context. */
 STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);

@@ -97,7 +97,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			p->stall_told = true;
 			tell_stall(p, waited, text, sizeof text);
 			pthread_mutex_unlock(&p->lock);
-			stk__log(p->ctx, STK_LOG_WARNING, "%s", text);
+			stk__notify(p->ctx, STK_LOG_WARNING, "%s", text);
 			pthread_mutex_lock(&p->lock);
 			continue;
 		}
@@ -193,8 +193,6 @@ static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 			hi = mid;
 	}
 }
-
-void stk__drain(struct stk_pipeline *p);
 
 enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err)
 {

@@ -199,7 +199,7 @@ void stk__release_fed(struct stk_record *r);
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
 void stk__batch_free_data(void *batch);
 
-/* state.c */
-enum stk_status stk__restored_order(struct stk_pipeline *p, struct stk_error *err);
+/* pipeline.c: lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
+void stk__drain(struct stk_pipeline *p);
 
 #endif

@@ -211,6 +211,6 @@ void stk__feeder_stop(struct stk_pipeline *p)
 	p->feeder_runs = false;
 	pthread_cond_signal(&p->feed);
 	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->feeder, NULL);
+	stk__thread_join(p->feeder);
 	p->has_feeder = false;
 }

@@ -182,7 +182,6 @@ out:
 
 /* ---- ending ---- */
 
-/* Lets what is under way come to its end, without beginning anything new. */
 void stk__drain(struct stk_pipeline *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -226,7 +225,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	if (p->started)
 		stk__drain(p);
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
-		stk__log(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
+		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
 	stk__trace_destroy(p->trace);
 	if (p->ring)
 		stk__ring_disown(p->ring);

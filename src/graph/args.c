@@ -211,10 +211,9 @@ enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def,
 	case STK_ARG_INTS:
 	case STK_ARG_FLOATS:
 		return set_numbers(g, def, v, field, err);
-	case STK_ARG_STRINGS:
+	default:
 		return set_strings(g, def, v, field, err);
 	}
-	return wrong_type(def, err);
 }
 
 /* ---- defaults ---- */

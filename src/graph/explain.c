@@ -25,15 +25,15 @@ static const char *group_kind(const struct stk_program *p, const struct stk_grou
 	return head->fetch ? "decode + pass" : "pass";
 }
 
-static const char *step_kind(const struct stk_op_def *def)
+static const char *step_kind(const struct stk_program_node *n)
 {
-	if (def->fetch)
+	if (n->def->fetch)
 		return "decode the window";
-	if (def->classes & STK_CLASS_SAMPLER)
+	if (n->classes & STK_CLASS_SAMPLER)
 		return "sample";
-	if (def->classes & STK_CLASS_POINTWISE)
+	if (n->classes & STK_CLASS_POINTWISE)
 		return "pointwise";
-	return def->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
+	return n->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
 }
 
 static void group_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
@@ -43,7 +43,7 @@ static void group_text(const struct stk_program *p, const struct stk_group *g, s
 		const struct stk_program_node *n = &p->nodes[g->nodes[k]];
 		stk__text_add(t, "%s%s", k ? " -> " : "", n->def->name);
 		if (g->pass)
-			stk__text_add(t, " [%s]", step_kind(n->def));
+			stk__text_add(t, " [%s]", step_kind(n));
 	}
 	const struct stk_program_node *last = &p->nodes[g->nodes[g->count - 1]];
 	for (int32_t o = 0; o < last->node->n_outputs; o++) {
@@ -75,7 +75,7 @@ static void group_json(const struct stk_program *p, const struct stk_group *g, s
 	stk__text_add(t, "{\"kind\": \"%s\", \"operators\": [", group_kind(p, g));
 	for (int32_t k = 0; k < g->count; k++)
 		stk__text_add(t, "%s{\"name\": \"%s\", \"step\": \"%s\"}", k ? ", " : "", p->nodes[g->nodes[k]].def->name,
-			g->pass ? step_kind(p->nodes[g->nodes[k]].def) : "run");
+			g->pass ? step_kind(&p->nodes[g->nodes[k]]) : "run");
 	stk__text_add(t, "]}");
 }
 

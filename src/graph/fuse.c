@@ -10,7 +10,7 @@ static bool joins(const struct stk_program *p, const struct stk_program_node *la
 	if (!p->fused || !next->lowers || next->def->fetch || next->inputs[0] != last->first_value)
 		return false;
 	const struct stk_value *between = &p->values[last->first_value];
-	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->def->classes);
+	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
 }
 
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err)
@@ -28,7 +28,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 			continue;
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
 		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
-		unsigned classes = last->def->classes;
+		unsigned classes = last->classes;
 		order[used++] = chain->nodes[i];
 		g.count = 1;
 		int32_t end = i;
@@ -39,7 +39,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 			taken[j] = true;
 			order[used++] = chain->nodes[j];
 			g.count++;
-			classes |= next->def->classes;
+			classes |= next->classes;
 			last = next;
 			end = j;
 		}

@@ -44,7 +44,9 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			p->values[n->varying[k].value].consumers++;
 		}
 		n->cloned = (n->def->flags & STK_OP_CLONED) && !from->n_inputs && !from->n_varying;
-		n->lowers = n->def->fetch || (from->n_inputs && stk__lowers(n->def, &p->values[n->inputs[0]].desc));
+		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
+		n->classes = stk__op_classes(n->def, from->args, in);
+		n->lowers = n->classes != STK_CLASS_NEVER && (n->def->fetch || (in && stk__lowers(n->def, in)));
 		if (n->def->args_size > p->args_size)
 			p->args_size = n->def->args_size;
 		if (n->def->state_size > p->state_size)

@@ -36,7 +36,8 @@ struct stk_program_node {
 	int32_t *inputs;     /* values */
 	struct stk_program_varying *varying;
 	uint64_t stream, seed;
-	bool has_seed, cloned, lowers;
+	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	unsigned classes;	       /* what it adds to a pass */
 	int32_t level, chain; /* chain: in its level; -1 for batch, callback and cloned nodes */
 };
 

@@ -27,11 +27,11 @@ struct stk_filter_axis stk__filter_axis(enum stk_interp filter, bool antialias, 
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
-	float radius = shrink;
+	float support = 2 * shrink;
 	switch (filter) {
 	case STK_INTERP_NN:
 		a.n = a.support = 1;
-		a.start = begin + 0.5f * a.scale;
+		a.start = begin;
 		return a;
 	case STK_INTERP_LINEAR:
 	case STK_INTERP_TRIANGULAR:
@@ -39,21 +39,23 @@ struct stk_filter_axis stk__filter_axis(enum stk_interp filter, bool antialias, 
 		break;
 	case STK_INTERP_GAUSSIAN:
 		a.curve = stk__filter_gaussian, a.curve_size = 65;
+		/* Through sigma = shrink / sqrt(8), whose rounding decides at whole supports whether there is one tap more. */
+		support = 5.656854249f * (float)((double)(shrink * 0.5f) / 1.4142135623730951);
 		break;
 	case STK_INTERP_CUBIC:
 		a.curve = stk__filter_cubic, a.curve_size = 129;
-		radius = 2 * shrink, a.negative = true;
+		support = 4 * shrink, a.negative = true;
 		break;
 	case STK_INTERP_LANCZOS3:
 		a.curve = stk__filter_lanczos3, a.curve_size = 193;
-		radius = 3 * shrink, a.negative = true;
+		support = 6 * shrink, a.negative = true;
 		break;
 	}
-	float support = 2 * radius;
-	a.density = (float)(a.curve_size - 1) / support;
-	a.support = ceil_int(support);
+	float length = (float)(a.curve_size - 1);
+	a.density = length / support;
+	a.support = ceil_int(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
-	a.start = begin + 0.5f * a.scale - 0.5f - radius;
+	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	return a;
 }
 
@@ -68,8 +70,24 @@ static float curve_at(const struct stk_filter_axis *a, float x)
 
 int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output)
 {
-	float x = (float)output * a->scale + a->start;
-	return clamp(a->curve ? ceil_int(x) : floor_int(x), 0, a->in_size - a->n);
+	if (!a->curve)
+		return clamp(floor_int(a->start + ((float)output + 0.5f) * a->scale), 0, a->in_size - 1);
+	return clamp(ceil_int((float)output * a->scale + a->start), 0, a->in_size - a->n);
+}
+
+void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels)
+{
+	float at = a->start + 0.5f * a->scale;
+	for (int32_t k = 0; k < count; k++, at += a->scale)
+		pixels[k] = summed ? clamp(floor_int(at), 0, a->in_size - 1) : stk__filter_first(a, k);
+}
+
+int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
+{
+	float at = a->start + 0.5f * a->scale;
+	for (int32_t k = 0; k < output; k++)
+		at += a->scale;
+	return clamp(floor_int(at), 0, a->in_size - 1);
 }
 
 int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)

@@ -34,6 +34,11 @@ int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float 
 /* The first tap alone. */
 int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output);
 
+/* Nearest neighbours of outputs 0 .. count - 1. DALI multiplies to get the columns' positions but adds up the rows', which differs where a
+ * position falls on a pixel's edge; `summed` is for rows. */
+void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels);
+int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output);
+
 /* Weights as integers; what rounding leaves of the sum goes to the largest. unsigned: the sum is 2^16 (a lone weight of 1 becomes 2^16 - 1, which
  * the kernels' rounding makes good); signed: 2^STK_FILTER_WIDE_SHIFT. */
 #define STK_FILTER_WIDE_SHIFT 14

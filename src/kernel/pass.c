@@ -219,9 +219,11 @@ static struct stk_span map_span(const struct stk_axis_map *m, struct stk_span s)
 	return (struct stk_span){m->first - s.end + 1, m->first - s.begin + 1};
 }
 
-struct stk_span stk__pass_resize_reads(const struct stk_filter_axis *a, struct stk_span s)
+static struct stk_span resize_reads(const struct stk_filter_axis *a, int axis, struct stk_span s)
 {
-	int32_t left = stk__filter_first(a, s.begin), right = stk__filter_first(a, s.end - 1);
+	bool summed = !a->curve && axis == 1;
+	int32_t left = summed ? stk__filter_summed(a, s.begin) : stk__filter_first(a, s.begin);
+	int32_t right = summed ? stk__filter_summed(a, s.end - 1) : stk__filter_first(a, s.end - 1);
 	return left < right ? (struct stk_span){left, right + a->n} : (struct stk_span){right, left + a->n};
 }
 
@@ -261,7 +263,7 @@ struct stk_rect stk__pass_source(const struct stk_pass *p)
 		for (int axis = 0; axis < 2; axis++) {
 			if (p->sampler == STK_SAMPLE_RESIZE) {
 				struct stk_filter_axis a = stk__pass_resize_axis(p, axis);
-				s[axis] = stk__pass_resize_reads(&a, s[axis]);
+				s[axis] = resize_reads(&a, axis, s[axis]);
 			} else {
 				s[axis] = warp_reads(p, axis, x, y);
 			}

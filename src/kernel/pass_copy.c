@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-static int32_t map(const struct stk_axis_map *m, int32_t k)
-{
-	return m->first + m->step * k;
-}
-
 static void copy_element(uint8_t *to, const uint8_t *from, size_t size)
 {
 	switch (size) {
@@ -44,18 +39,15 @@ static void copy_row(const struct stk_run *run, uint8_t *row, int32_t y)
 	const struct stk_pass *p = run->p;
 	const struct stk_plan *plan = run->plan;
 	struct stk_span x = plan->x;
-	const int32_t *columns = (const int32_t *)(const void *)(run->scratch + plan->at_first);
 	ptrdiff_t size = (ptrdiff_t)stk_dtype_size((enum stk_dtype)p->dtype), pixel = size * p->c;
-	int32_t sy = map(&p->pre[1], plan->nearest ? stk__filter_first(&plan->axis[1], map(&p->post[1], y)) : y);
-	const uint8_t *from = stk__run_pixel(run, run->x0, sy);
+	const uint8_t *from = stk__run_pixel(run, run->x0, stk__run_position(run, 1, y));
 	bool whole = (p->c == 1 || (run->src.channel == size && run->dst.channel == size)) && run->dst.pixel == pixel;
 	if (whole && run->src.pixel == pixel && !plan->nearest && p->pre[0].step > 0) {
-		memcpy(row + x.begin * pixel, from + (ptrdiff_t)(map(&p->pre[0], x.begin) - run->x0) * pixel, (size_t)((x.end - x.begin) * pixel));
+		memcpy(row + x.begin * pixel, from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * pixel, (size_t)((x.end - x.begin) * pixel));
 		return;
 	}
 	for (int32_t k = x.begin; k < x.end; k++) {
-		int32_t sx = plan->nearest ? columns[k] : map(&p->pre[0], k);
-		const uint8_t *in = from + (ptrdiff_t)(sx - run->x0) * run->src.pixel;
+		const uint8_t *in = from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel;
 		uint8_t *out = row + k * run->dst.pixel;
 		for (int32_t c = 0; c < p->c; c++)
 			copy_element(out + c * run->dst.channel, in + c * run->src.channel, (size_t)size);

@@ -23,12 +23,21 @@ static int32_t reach(const struct stk_filter_axis *a, int32_t outputs)
 	return span < (float)(a->in_size - a->n) ? (int32_t)span + a->n : a->in_size;
 }
 
+static enum stk_resample_kind choose_kind(const struct stk_plan *plan, const struct stk_pass *p)
+{
+	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
+	int32_t taps = x->support > y->support ? x->support : y->support;
+	if (p->in_dtype != STK_UINT8 || p->resize.dtype != STK_UINT8)
+		return STK_RESAMPLE_FLOAT;
+	if (!x->negative && !y->negative && taps <= STK_NARROW_TAPS)
+		return STK_NARROW;
+	return taps <= STK_WIDE_TAPS ? STK_WIDE : STK_RESAMPLE_FLOAT;
+}
+
 static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 {
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
-	bool bytes = plan->rows == STK_ROWS_U8;
-	bool narrow = !x->negative && !y->negative && x->n <= STK_NARROW_TAPS && y->n <= STK_NARROW_TAPS;
-	plan->kind = !bytes ? STK_RESAMPLE_FLOAT : narrow ? STK_NARROW : STK_WIDE;
+	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;
 	int32_t outputs = round_up(plan->x.end - plan->x.begin, STK_COLUMN_GROUP);
 	plan->chunk = outputs;
@@ -58,8 +67,9 @@ void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p)
 		plan->nearest = !plan->axis[0].curve && !plan->axis[1].curve;
 	}
 	bool resize = p->sampler == STK_SAMPLE_RESIZE && !plan->nearest;
-	int sampled = resize ? p->resize.dtype : p->in_dtype;
-	if (p->in_dtype == STK_UINT8 && p->sampler != STK_SAMPLE_WARP && sampled == STK_UINT8)
+	plan->kind = resize ? choose_kind(plan, p) : STK_RESAMPLE_FLOAT;
+	bool bytes = resize ? plan->kind != STK_RESAMPLE_FLOAT : p->sampler != STK_SAMPLE_WARP;
+	if (p->in_dtype == STK_UINT8 && bytes)
 		plan->rows = STK_ROWS_U8;
 	else if (stk__pass_pure_geometry(p))
 		plan->rows = STK_ROWS_COPY;
@@ -69,8 +79,10 @@ void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p)
 	size_t element = plan->rows == STK_ROWS_U8 ? 1 : 4;
 	plan->pitch = round_up(p->w, 32) + 32;
 	plan->plane = plan->pitch * STK_BLOCK_ROWS;
-	if (plan->nearest)
-		plan->at_first = take(plan, sizeof(int32_t) * (size_t)p->w);
+	if (plan->nearest) {
+		plan->at_nearest[0] = take(plan, sizeof(int32_t) * (size_t)p->resize.out_w);
+		plan->at_nearest[1] = take(plan, sizeof(int32_t) * (size_t)p->resize.out_h);
+	}
 	if (plan->rows != STK_ROWS_COPY) {
 		plan->at_block = take(plan, element * (size_t)(plan->plane * plan->max_channels) + 64);
 		plan->at_line = take(plan, 2 * sizeof(float) * (size_t)(plan->pitch * plan->max_channels));

@@ -20,9 +20,8 @@ bool stk__pass_pure_geometry(const struct stk_pass *p);
 /* A resize whose both axes take the nearest pixel. */
 bool stk__pass_nearest(const struct stk_pass *p);
 
-/* The filter of a resize along an axis, and what a span of its outputs reads (both in the sampler's coordinates). */
+/* The filter of a resize along an axis, in the sampler's coordinates. */
 struct stk_filter_axis stk__pass_resize_axis(const struct stk_pass *p, int axis);
-struct stk_span stk__pass_resize_reads(const struct stk_filter_axis *a, struct stk_span outputs);
 
 /* What rows are while they are sampled: copied straight to the output, or held in a block as planar uint8 or float32. */
 enum stk_pass_rows { STK_ROWS_COPY, STK_ROWS_U8, STK_ROWS_FLOAT };
@@ -39,6 +38,7 @@ struct stk_plan {
 	enum stk_resample_kind kind;
 	int32_t chunk;		     /* output columns made at a time, a multiple of STK_COLUMN_GROUP */
 	/* offsets in the scratch; 0 is not used for what is absent */
+	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
 	ptrdiff_t staged_pitch;	     /* elements of a staged row, 0 when the kernels read the source itself */
 	size_t bytes;
@@ -61,6 +61,15 @@ struct stk_run {
 static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x, int32_t y)
 {
 	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;
+}
+
+/* Position on an axis of the source that output k shows; for passes without a filter that mixes. */
+static inline int32_t stk__run_position(const struct stk_run *run, int axis, int32_t k)
+{
+	const struct stk_axis_map *pre = &run->p->pre[axis], *post = &run->p->post[axis];
+	if (run->plan->nearest)
+		k = ((const int32_t *)(const void *)(run->scratch + run->plan->at_nearest[axis]))[post->first + post->step * k];
+	return pre->first + pre->step * k;
 }
 
 /* Fills the tables of columns; once a run. */

@@ -10,7 +10,7 @@ const struct stk_pass_kernels *stk__pass_kernels(int cpu_level)
 {
 	static const struct stk_pass_kernels plain = {&stk__resample_c, &stk__rows_c, &stk__warp_c};
 #if defined(__x86_64__)
-	static const struct stk_pass_kernels avx2 = {&stk__resample_avx2, &stk__rows_avx2, &stk__warp_c};
+	static const struct stk_pass_kernels avx2 = {&stk__resample_avx2, &stk__rows_avx2, &stk__warp_avx2};
 	if (cpu_level == STK_CPU_AVX2)
 		return &avx2;
 #endif
@@ -49,19 +49,12 @@ static int32_t map(const struct stk_axis_map *m, int32_t k)
 	return m->first + m->step * k;
 }
 
-/* Source row of an output row without a sampler or with the nearest one. */
-static int32_t source_y(const struct stk_run *run, int32_t y)
-{
-	const struct stk_pass *p = run->p;
-	return map(&p->pre[1], run->plan->nearest ? stk__filter_first(&run->plan->axis[1], map(&p->post[1], y)) : y);
-}
-
 static void sample_plain_u8(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
 	struct stk_span x = run->plan->x;
-	int32_t left = map(&p->pre[0], p->pre[0].step > 0 ? x.begin : x.end - 1);
-	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, source_y(run, y)), STK_UINT8, x.end - x.begin, rows, p->in_c,
+	int32_t left = stk__run_position(run, 0, p->pre[0].step > 0 ? x.begin : x.end - 1);
+	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, stk__run_position(run, 1, y)), STK_UINT8, x.end - x.begin, rows, p->in_c,
 		p->pre[1].step * run->src.row, run->src.pixel, run->src.channel};
 	run->k->rows->load_u8((uint8_t *)block_row(run, 0, 0) + x.begin, run->plan->pitch, run->plan->plane, &view, p->pre[0].step < 0);
 }
@@ -70,23 +63,22 @@ static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
 	struct stk_span x = run->plan->x;
-	const int32_t *columns = (const int32_t *)(const void *)(run->scratch + run->plan->at_first);
 	for (int32_t r = 0; r < rows; r++) {
-		int32_t sy = source_y(run, y + r);
+		int32_t sy = stk__run_position(run, 1, y + r);
 		for (int32_t c = 0; c < p->in_c; c++) {
 			const uint8_t *from = stk__run_pixel(run, run->x0, sy) + c * run->src.channel;
 			if (run->plan->rows == STK_ROWS_U8) { /* nearest */
 				uint8_t *to = block_row(run, c, r);
 				for (int32_t k = x.begin; k < x.end; k++)
-					to[k] = from[(ptrdiff_t)(columns[k] - run->x0) * run->src.pixel];
+					to[k] = from[(ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel];
 			} else if (run->plan->nearest) {
 				float *to = block_row(run, c, r);
 				for (int32_t k = x.begin; k < x.end; k++)
-					stk__row_load(to + k, from + (ptrdiff_t)(columns[k] - run->x0) * run->src.pixel, 0, 1,
+					stk__row_load(to + k, from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel, 0, 1,
 						(enum stk_dtype)p->in_dtype);
 			} else {
 				stk__row_load((float *)block_row(run, c, r) + x.begin,
-					from + (ptrdiff_t)(map(&p->pre[0], x.begin) - run->x0) * run->src.pixel,
+					from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * run->src.pixel,
 					p->pre[0].step * run->src.pixel, x.end - x.begin, (enum stk_dtype)p->in_dtype);
 			}
 		}
@@ -337,10 +329,9 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
 	struct stk_run run = {p, &plan, k, *src, x0, y0, *dst, scratch};
-	if (plan.nearest)
-		for (int32_t x = plan.x.begin; x < plan.x.end; x++)
-			((int32_t *)(void *)(run.scratch + plan.at_first))[x] =
-				map(&p->pre[0], stk__filter_first(&plan.axis[0], map(&p->post[0], x)));
+	for (int axis = 0; plan.nearest && axis < 2; axis++)
+		stk__filter_nearest(&plan.axis[axis], axis == 1, axis ? p->resize.out_h : p->resize.out_w,
+			(int32_t *)(void *)(run.scratch + plan.at_nearest[axis]));
 	if (plan.rows == STK_ROWS_COPY) {
 		stk__run_copy(&run);
 		return;

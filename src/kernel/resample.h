@@ -6,7 +6,7 @@
  * Three kinds of arithmetic, each with results that do not depend on the order of additions or that fix it, equal in C, SIMD and on a GPU:
  *   NARROW  uint8, weights >= 0, few taps: unsigned weights of sum 2^16; an intermediate is 8.8 fixed point. A product keeps its upper 16 of 32
  *           bits; half of a unit a tap is added back, so that the error has no bias. 16 products an instruction.
- *   WIDE    uint8, any weights: int16 weights, int32 sums, intermediates with STK_WIDE_BITS fractional bits, saturated to int16.
+ *   WIDE    uint8, any weights, few taps: int16 weights, int32 sums, intermediates with STK_WIDE_BITS fractional bits, saturated to int16.
  *   FLOAT   float32: ((0 + w0*x0) + w1*x1) + ..., each operation rounded.
  */
 #ifndef STK_KERNEL_RESAMPLE_H
@@ -17,7 +17,9 @@
 
 #define STK_BLOCK_ROWS 16
 #define STK_WIDE_BITS 6
-#define STK_NARROW_TAPS 32 /* more taps than this go WIDE: the products' lost bits add up */
+/* Beyond so many taps the bits that a product or a weight loses would add up to a visible share of wrong roundings. */
+#define STK_NARROW_TAPS 48
+#define STK_WIDE_TAPS 32
 
 /* Columns are made in groups: a vertical kernel may write so many columns past the last (times the channels). */
 #define STK_COLUMN_GROUP 16

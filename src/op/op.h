@@ -88,7 +88,7 @@ struct stk_call {
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
-	void *state;		  /* state_size bytes, zeroed; kept from infer to run of one sample */
+	void *state;		  /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;	  /* epoch, position, sample id */
 	struct stk_tools *tools;  /* NULL while a graph is built */
@@ -121,6 +121,9 @@ enum stk_op_flags {
 	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
+/* An answer of classify: this one is not for a pass. */
+#define STK_CLASS_NEVER (~0u)
+
 struct stk_op_def {
 	const char *name, *alias;
 	const char *doc; /* a summary line, then more */
@@ -135,6 +138,9 @@ struct stk_op_def {
 	size_t args_size, state_size;
 	uint32_t flags;
 	unsigned classes; /* with lower: enum stk_step_class, all that it may add to a pass */
+	/* Nullable: what lower adds with these arguments over this input, as both are known when the graph is built (per-sample arguments hold their
+	 * defaults); STK_CLASS_NEVER where run_cpu must serve. Without it, `classes` holds. Read through stk__op_classes. */
+	unsigned (*classify)(const void *args, const struct stk_desc *in);
 
 	/* Checks what ranges cannot, reads lists, opens data sets: once a pipeline. *shared goes to every call and to teardown. Nullable. */
 	enum stk_status (*setup)(const void *args, void **shared, struct stk_error *err);
@@ -164,6 +170,10 @@ struct stk_op_def {
 extern const struct stk_op_def *const stk__ops[];
 extern const size_t stk__op_total;
 const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NULL */
+
+/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by run_cpu. in: what is known when the graph
+ * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
+unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
 
 /* A table with its groups laid flat: the k-th argument, with its offset in the whole struct. false past the end. */
 bool stk__op_arg_at(const struct stk_op_def *def, int32_t k, struct stk_arg_def *out);

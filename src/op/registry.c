@@ -23,6 +23,13 @@ const struct stk_op_def *stk__op_find(const char *name)
 	return NULL;
 }
 
+unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in)
+{
+	if (!def->lower)
+		return STK_CLASS_NEVER;
+	return def->classify ? def->classify(args, in) : def->classes;
+}
+
 /* Counts *k down along the table; true when the entry was reached. */
 static bool arg_at(const struct stk_arg_def *table, size_t base, int32_t *k, struct stk_arg_def *out)
 {

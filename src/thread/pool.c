@@ -73,7 +73,7 @@ static void stop_threads(struct stk_pool *pool)
 	pthread_cond_broadcast(&pool->work);
 	pthread_mutex_unlock(&pool->lock);
 	for (int32_t i = 0; i < pool->n_threads; i++)
-		pthread_join(pool->threads[i].handle, NULL);
+		stk__thread_join(pool->threads[i].handle);
 }
 
 enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct stk_error *err)
@@ -87,7 +87,7 @@ enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct 
 	pthread_cond_init(&pool->left, NULL);
 	for (; pool->n_threads < threads; pool->n_threads++) {
 		struct pool_thread *t = &pool->threads[pool->n_threads];
-		char name[16];
+		char name[24];
 		snprintf(name, sizeof name, "stoker-%d", pool->n_threads);
 		t->pool = pool;
 		t->index = pool->n_threads;
