@@ -7,6 +7,8 @@
 #include "stoker/catalog.h"
 #include "stoker/context.h"
 #include "stoker/graph.h"
+#include "stoker/inspect.h"
+#include "stoker/machine.h"
 #include "stoker/pipeline.h"
 #include "stoker/status.h"
 #include "stoker/tensor.h"

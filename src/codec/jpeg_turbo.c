@@ -192,11 +192,11 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
 }
 
-/* Columns of libjpeg's rows: whole MCUs around the window, with a margin so that triangle upsampling at the window's edges finds its neighbours.
- * Narrow images stay whole, since libjpeg drops the triangle filter where a cropped component becomes too narrow for it. */
+/* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is
+ * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {
-	int mcu = cinfo->max_h_samp_factor * DCTSIZE, margin = 2 * mcu, width = (int)cinfo->output_width;
+	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;
 	int x0 = window->x > margin ? window->x - margin : 0;
 	int x1 = window->x + window->w < width - margin ? window->x + window->w + margin : width;
 	*first = 0;

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/rows_template.h"
 
+static void round_integer(float *restrict row, int32_t n, float low, float high)
+{
+	for (int32_t i = 0; i < n; i++)
+		row[i] = round_one(row[i], low, high);
+}
+
+static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		dst[i] = stk__float_to_bfloat(src[i]);
+}
+
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)

@@ -32,6 +32,32 @@ static inline __m128i bfloat8(__m256 x)
 	return _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
 }
 
+static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n)
+{
+	int32_t i = 0;
+	for (; i + 8 <= n; i += 8)
+		_mm_storeu_si128((void *)(dst + i), bfloat8(_mm256_loadu_ps(src + i)));
+	for (; i < n; i++)
+		dst[i] = stk__float_to_bfloat(src[i]);
+}
+
+static void round_integer(float *restrict row, int32_t n, float low, float high)
+{
+	const __m256 least = _mm256_set1_ps(low), most = _mm256_set1_ps(high), one = _mm256_set1_ps(1);
+	int32_t i = 0;
+	for (; i + 8 <= n; i += 8) {
+		__m256 x = _mm256_loadu_ps(row + i);
+		x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+		x = _mm256_min_ps(_mm256_max_ps(x, least), most);
+		__m256 whole = _mm256_cvtepi32_ps(_mm256_cvttps_epi32(x)), part = _mm256_sub_ps(x, whole);
+		__m256 up = _mm256_and_ps(_mm256_cmp_ps(part, _mm256_set1_ps(0.5f), _CMP_GE_OQ), one);
+		__m256 down = _mm256_and_ps(_mm256_cmp_ps(part, _mm256_set1_ps(-0.5f), _CMP_LE_OQ), one);
+		_mm256_storeu_ps(row + i, _mm256_sub_ps(_mm256_add_ps(whole, up), down));
+	}
+	for (; i < n; i++)
+		row[i] = round_one(row[i], low, high);
+}
+
 enum { AS_FLOAT, AS_HALF, AS_BFLOAT };
 
 static inline void put8(void *dst, int32_t i, __m256 x, int as)

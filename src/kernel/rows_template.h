@@ -35,26 +35,20 @@ static void gray(float *restrict row0, const float *restrict row1, const float *
 		row0[i] = w[0] * row0[i] + w[1] * row1[i] + w[2] * row2[i];
 }
 
-static void round_integer(float *restrict row, int32_t n, float low, float high)
-{
-	for (int32_t i = 0; i < n; i++) {
-		float x = row[i];
-		x = x == x ? x : 0;
-		x = x > low ? x : low;
-		x = x < high ? x : high;
-		float whole = (float)(int32_t)x, part = x - whole;
-		whole = part >= 0.5f ? whole + 1 : whole;
-		row[i] = part <= -0.5f ? whole - 1 : whole;
-	}
-}
-
+/* Each twin has its own of these. */
+static void round_integer(float *restrict row, int32_t n, float low, float high);
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n);
 static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t n);
+static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n);
 
-static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n)
+/* NaN to 0, then saturating, then to nearest with halves away from zero. */
+static inline float round_one(float x, float low, float high)
 {
-	for (int32_t i = 0; i < n; i++)
-		dst[i] = stk__float_to_bfloat(src[i]);
+	x = x == x ? x : 0;
+	x = x > low ? x : low;
+	x = x < high ? x : high;
+	float whole = (float)(int32_t)x, part = x - whole;
+	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
 static void round_half(float *row, int32_t n)
@@ -64,6 +58,17 @@ static void round_half(float *row, int32_t n)
 		int32_t count = n - i < 64 ? n - i : 64;
 		to_half(half, row + i, count);
 		from_half(row + i, half, count);
+	}
+}
+
+static void round_bfloat(float *row, int32_t n)
+{
+	uint16_t half[64];
+	for (int32_t i = 0; i < n; i += 64) {
+		int32_t count = n - i < 64 ? n - i : 64;
+		to_bfloat(half, row + i, count);
+		for (int32_t k = 0; k < count; k++)
+			row[i + k] = stk__bfloat_to_float(half[k]);
 	}
 }
 
@@ -90,8 +95,7 @@ static void round_row(float *row, int32_t n, enum stk_dtype dtype)
 		round_half(row, n);
 		break;
 	case STK_BFLOAT16:
-		for (int32_t i = 0; i < n; i++)
-			row[i] = stk__bfloat_to_float(stk__float_to_bfloat(row[i]));
+		round_bfloat(row, n);
 		break;
 	default: /* float32 */
 		break;
