@@ -108,7 +108,8 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	struct reverse_source *s = source;
 	enum stk_status status = STK_OK;
 	pthread_mutex_lock(&s->lock);
-	s->io = io;
+	if (!s->io)
+		s->io = io;
 	if (!s->started) {
 		status = stk__thread_start(&s->thread, "reverse", keep_time, s, r->error);
 		s->started = status == STK_OK;

