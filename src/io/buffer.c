@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-enum { SLACK = 64, SMALLEST = 4096, WINDOW = 256 };
+enum { SLACK = 64, SMALLEST = 4096, WINDOW = 256, IDLE_BYTES = 8 << 20 };
 
 struct stk_buffer {
 	struct stk_buffer *next; /* idle */
@@ -68,9 +68,11 @@ void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
+/* What was in use at the same time lately, and some idle buffers of each size that files commonly have: with less, sizes that alternate would be
+ * allocated and freed for ever. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
-	return p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
+	return (p->window_peak > p->last_peak ? p->window_peak : p->last_peak) + IDLE_BYTES;
 }
 
 /* With the lock held. Counts a buffer of `capacity` as taken; what the budget no longer covers is returned to be freed. */

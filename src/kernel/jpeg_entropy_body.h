@@ -67,17 +67,19 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 	uint64_t index = b->window >> (64 - STK_JPEG_DC_BITS);
 	refill(b);
 	struct stk_jpeg_dc_entry e = t->entry[index];
-	if (UNLIKELY(!e.length)) {
+	uint64_t length = t->length[index];
+	if (UNLIKELY(!length)) {
 		uint32_t code;
 		int size = long_code(b->window, &t->codes, STK_JPEG_DC_BITS, &code);
 		if (size < 0)
 			return false;
-		e = (struct stk_jpeg_dc_entry){(uint8_t)(code + (uint32_t)size), (uint8_t)code, (uint8_t)size, 0};
+		e = (struct stk_jpeg_dc_entry){(uint8_t)code, (uint8_t)size};
+		length = code + (uint32_t)size;
 	}
 	uint64_t extra = b->window << e.code;
 	int64_t difference = (int64_t)(extra >> 1 >> (63 - e.size)) + (~((int64_t)extra >> 63) & (1 - (INT64_C(1) << e.size)));
 	*prediction = (int32_t)((uint32_t)*prediction + (uint32_t)difference);
-	use(b, e.length);
+	use(b, length);
 	return true;
 }
 

@@ -148,6 +148,7 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 	find_first(&f, h, STK_JPEG_DC_BITS);
 	for (uint32_t i = 0; i < 1u << STK_JPEG_DC_BITS; i++) {
 		uint8_t code = f.length[i], size = code ? f.symbol[i] : 0;
-		t->entry[i] = (struct stk_jpeg_dc_entry){(uint8_t)(code + size), code, size, 0};
+		t->entry[i] = (struct stk_jpeg_dc_entry){code, size};
+		t->length[i] = (uint8_t)(code + size);
 	}
 }

@@ -49,13 +49,12 @@ struct stk_jpeg_ac_table {
 };
 
 struct stk_jpeg_dc_entry {
-	uint8_t length; /* code and extra bits; 0 as above */
-	uint8_t code;   /* bits of the code */
-	uint8_t size;   /* extra bits */
-	uint8_t unused;
+	uint8_t code; /* bits of the code */
+	uint8_t size; /* extra bits */
 };
 
 struct stk_jpeg_dc_table {
+	uint8_t length[1 << STK_JPEG_DC_BITS]; /* code and extra bits; 0 as above */
 	struct stk_jpeg_dc_entry entry[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_codes codes;
 };

@@ -18,7 +18,8 @@ static inline __m256i load32(const void *p)
 	return _mm256_load_si256(p);
 }
 
-/* The groups of columns that make up v: interleaved pixels are one run of columns, planar ones a run per channel. False for other strides. */
+/* The groups of columns that make up v: interleaved pixels are one run of columns, planar ones a run per channel. False for other
+ * strides. */
 struct runs {
 	int32_t count, columns;
 	ptrdiff_t src_step, out_step; /* from a run to the next; from a column to the next in the block */
@@ -46,16 +47,17 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	__m256i c2 = _mm256_unpacklo_epi32(b4, b6), c3 = _mm256_unpackhi_epi32(b4, b6);
 	__m256i c4 = _mm256_unpacklo_epi32(b1, b3), c5 = _mm256_unpackhi_epi32(b1, b3);
 	__m256i c6 = _mm256_unpacklo_epi32(b5, b7), c7 = _mm256_unpackhi_epi32(b5, b7);
-	__m256i d[8] = {_mm256_unpacklo_epi64(c0, c2), _mm256_unpackhi_epi64(c0, c2), _mm256_unpacklo_epi64(c1, c3), _mm256_unpackhi_epi64(c1, c3),
-		_mm256_unpacklo_epi64(c4, c6), _mm256_unpackhi_epi64(c4, c6), _mm256_unpacklo_epi64(c5, c7), _mm256_unpackhi_epi64(c5, c7)};
+	__m256i d[8] = {_mm256_unpacklo_epi64(c0, c2), _mm256_unpackhi_epi64(c0, c2), _mm256_unpacklo_epi64(c1, c3),
+		_mm256_unpackhi_epi64(c1, c3), _mm256_unpacklo_epi64(c4, c6), _mm256_unpackhi_epi64(c4, c6), _mm256_unpacklo_epi64(c5, c7),
+		_mm256_unpackhi_epi64(c5, c7)};
 	for (int k = 0; k < 8; k++) {
 		_mm_store_si128((void *)(out + k * pitch), _mm256_castsi256_si128(d[k]));
 		_mm_store_si128((void *)(out + (k + 8) * pitch), _mm256_extracti128_si256(d[k], 1));
 	}
 }
 
-/* 16 columns, the even or the odd ones of 32, of one output row: read as 16-bit words, an odd column is a word's upper byte already. wide[t] holds
- * a weight 16 times. */
+/* 16 columns, the even or the odd ones of 32, of one output row: read as 16-bit words, an odd column is a word's upper byte already.
+ * wide[t] holds a weight 16 times. */
 static inline __m256i narrow_row(const uint8_t *p, bool odd, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start)
 {
 	const __m256i upper = _mm256_set1_epi16((short)0xff00);
@@ -68,8 +70,8 @@ static inline __m256i narrow_row(const uint8_t *p, bool odd, ptrdiff_t tap, cons
 	return sum;
 }
 
-static inline void narrow_run(const struct stk_vertical *v, int32_t columns, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n,
-	ptrdiff_t pitch)
+static inline void narrow_run(
+	const struct stk_vertical *v, int32_t columns, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n, ptrdiff_t pitch)
 {
 	const __m256i start = _mm256_set1_epi16((short)(n / 2));
 	for (int32_t x = 0; x < columns; x += 32, out += 32 * pitch)
@@ -141,8 +143,8 @@ static void vertical_wide(const struct stk_vertical *v, void *block)
 			for (int half = 0; half < STK_BLOCK_ROWS; half += 8) {
 				__m256i rows[8];
 				for (int r = 0; r < 8; r++)
-					rows[r] = wide_row(src + v->row[half + r] + x, v->tap, (const int16_t *)v->weights + (half + r) * v->n, v->n,
-						start, shift);
+					rows[r] = wide_row(src + v->row[half + r] + x, v->tap,
+						(const int16_t *)v->weights + (half + r) * v->n, v->n, start, shift);
 				turn_8x16(rows, out + half, pitch);
 			}
 	}
@@ -172,7 +174,8 @@ static inline __m256 float_row(const uint8_t *p, bool bytes, ptrdiff_t tap, cons
 {
 	__m256 sum = _mm256_setzero_ps();
 	for (int32_t t = 0; t < n; t++, p += tap) {
-		__m256 x = bytes ? _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p))) : _mm256_loadu_ps((const void *)p);
+		__m256 x = bytes ? _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)))
+				 : _mm256_loadu_ps((const void *)p);
 		sum = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_broadcast_ss(w + t), x));
 	}
 	return sum;
@@ -251,7 +254,8 @@ static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int
 	for (int32_t x = 0; x < h->count; x += 16) {
 		__m256i v[NARROW_CHANNELS][16];
 		for (int k = 0; k < 16; k++, w += n) {
-			const uint16_t *column = (const uint16_t *)h->block + (ptrdiff_t)(h->first[x + k] - h->origin) * channels * STK_BLOCK_ROWS;
+			const uint16_t *column =
+				(const uint16_t *)h->block + (ptrdiff_t)(h->first[x + k] - h->origin) * channels * STK_BLOCK_ROWS;
 			__m256i sum[NARROW_CHANNELS];
 			for (int32_t c = 0; c < channels; c++)
 				sum[c] = start;
@@ -300,8 +304,8 @@ static void horizontal_wide(const struct stk_horizontal *h)
 			__m256i v[16];
 			for (int k = 0; k < 16; k++) {
 				const int16_t *w = (const int16_t *)h->weights + (ptrdiff_t)(x + k) * h->n;
-				const int16_t *column =
-					(const int16_t *)h->block + ((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
+				const int16_t *column = (const int16_t *)h->block +
+							((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 				__m256i low = start, high = start;
 				for (int32_t t = 0; t < h->n; t += 2, column += 2 * step) {
 					bool pair = t + 1 < h->n;
@@ -328,8 +332,9 @@ static void horizontal_float(const struct stk_horizontal *h)
 				__m256 v[8];
 				for (int k = 0; k < 8; k++) {
 					const float *w = (const float *)h->weights + (ptrdiff_t)(x + k) * h->n;
-					const float *column = (const float *)h->block +
-							      ((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS + half;
+					const float *column =
+						(const float *)h->block +
+						((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS + half;
 					__m256 sum = _mm256_setzero_ps();
 					for (int32_t t = 0; t < h->n; t++, column += step)
 						sum = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_broadcast_ss(w + t), _mm256_load_ps(column)));
