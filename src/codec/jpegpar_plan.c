@@ -357,7 +357,7 @@ static struct stk_jpegpar_image describe(
 		.y = (uint32_t)(w->pixels.y - w->mcu_y0 * scan->mcu_h),
 		.w = (uint32_t)w->pixels.w,
 		.h = (uint32_t)w->pixels.h,
-		.rgb_pitch = ((uint32_t)w->pixels.w * 3 + 15) & ~15u,
+		.rgb_pitch = (((uint32_t)w->pixels.w + 3) / 4 * 12 + 15) & ~15u,
 		.bgr = f->bgr};
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
