@@ -15,10 +15,6 @@ case $venv in /*) ;; *) venv=$PWD/$venv ;; esac
 
 say() { printf 'wheel: %s\n' "$*"; }
 
-if unzip -l "$wheel" 2>/dev/null | grep -qE 'lib(jbig|tiff|avcodec|x264)'; then
-	say "a library is inside that must not be"
-	exit 1
-fi
 python3 -m venv "$scratch/venv"
 # Nothing of this build is in reach: another folder, an empty PATH, no library path.
 cp tools/wheel_probe.py "$scratch/"

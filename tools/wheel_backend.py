@@ -89,7 +89,8 @@ def third_party(binaries: list[Path]) -> dict[str, Path]:
 def own_name(name: str, library: Path) -> str:
     """libjpeg.so.62 -> libjpeg-stoker-1a2b3c4d.so.62: no other library in a process has this name."""
     stem, _, version = name.partition(".so")
-    return f"{stem}-stoker-{hashlib.sha256(library.read_bytes()).hexdigest()[:8]}.so{version}"
+    stem = stem if stem == "libstoker" else f"{stem}-stoker"
+    return f"{stem}-{hashlib.sha256(library.read_bytes()).hexdigest()[:8]}.so{version}"
 
 
 def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:

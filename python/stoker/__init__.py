@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.errors import StokerError
     from stoker.loader import Loader
     from stoker.pipeline import Pipeline
-    from stoker.pipeline_def import do_not_convert, pipeline_def
+    from stoker._definition import do_not_convert, pipeline_def
 
 _MODULES = ("backend", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
 _NAMES = {
@@ -27,8 +27,8 @@ _NAMES = {
     "StokerError": "stoker.errors",
     "Loader": "stoker.loader",
     "Pipeline": "stoker.pipeline",
-    "do_not_convert": "stoker.pipeline_def",
-    "pipeline_def": "stoker.pipeline_def",
+    "do_not_convert": "stoker._definition",
+    "pipeline_def": "stoker._definition",
 }
 
 __all__ = [

@@ -109,7 +109,9 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 def current_builder(what: str) -> GraphBuilder:
     if not _stack.builders:
-        raise StokerError(f"{what} at {users_line()}: operators are called inside a function marked @pipeline_def, or inside `with pipeline:`")
+        raise StokerError(
+            f"{what} at {users_line()}: operators are called inside a function marked @pipeline_def, or inside `with pipeline:`"
+        )
     return _stack.builders[-1]
 
 

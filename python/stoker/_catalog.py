@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from stoker import _core
+from stoker import _core, types
 
 
 class ArgKind(IntEnum):
@@ -26,6 +26,13 @@ class ArgKind(IntEnum):
     INTS = 7
     FLOATS = 8
     STRINGS = 9
+
+
+_ENUMS = {
+    ArgKind.DTYPE: types.DALIDataType,
+    ArgKind.IMAGE_TYPE: types.DALIImageType,
+    ArgKind.INTERP: types.DALIInterpType,
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,9 @@ class Arg:
     @property
     def default(self) -> Any:
         """The default as a Python value; None where there is none."""
-        return None if self.default_text is None else json.loads(self.default_text)
+        value = None if self.default_text is None else json.loads(self.default_text)
+        enum = _ENUMS.get(self.kind)
+        return enum(value) if enum is not None and isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,15 @@ class Op:
 
 def _arg(raw: dict[str, Any]) -> Arg:
     return Arg(
-        raw["name"], raw["type"], ArgKind(raw["kind"]), raw["flags"], raw["default"], raw["choices"], raw["min"], raw["max"], raw["doc"] or ""
+        raw["name"],
+        raw["type"],
+        ArgKind(raw["kind"]),
+        raw["flags"],
+        raw["default"],
+        raw["choices"],
+        raw["min"],
+        raw["max"],
+        raw["doc"] or "",
     )
 
 

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console entry: hands over to the `stoker` command, a C program that the wheel carries."""
+"""The command `stoker` of an installed wheel: starts the program in C that lies in the package."""
+
+from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 
-def main() -> None:
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "stoker")
-    if not os.access(program, os.X_OK):
-        sys.exit("stoker: the command is not in this installation; `make build` puts it into build/cli/stoker")
-    os.execv(program, [program, *sys.argv[1:]])
+def main() -> int:
+    program = Path(__file__).with_name("_bin") / "stoker"
+    if not program.exists():
+        print(f"stoker: the command is not part of this installation ({program} is missing)", file=sys.stderr)
+        return 127
+    os.execv(program, [str(program), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

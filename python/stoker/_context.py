@@ -36,7 +36,7 @@ def workers(threads: int | None) -> _Workers:
         found = _contexts.get(key)
         if found is None:
             found = _contexts[key] = _Workers(key[1])
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 def close_at_exit(thing: Any) -> None:

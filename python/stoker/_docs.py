@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import inspect
-import math
 import textwrap
 from typing import Any
 
-from stoker._catalog import Arg, Op
+from stoker._catalog import Arg, ArgKind, Op
 
 # Arguments that every operator takes.
 COMMON = {
@@ -55,7 +54,10 @@ def signature(op: Op) -> inspect.Signature:
 
 
 def _range(arg: Arg) -> str:
-    low, high = arg.min > -math.inf, arg.max < math.inf
+    if arg.kind in (ArgKind.BOOL, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
+        return ""
+    # Bounds of 2^24 and more only guard against nonsense.
+    low, high = arg.min > -(2**24), arg.max < 2**24
     if not low and not high:
         return ""
     if low and high:
@@ -116,7 +118,14 @@ def docstring(op: Op) -> str:
 
 def annotate(arg: Arg) -> Any:
     """The type of an argument in a stub, as text."""
-    scalar = {"BOOL": "bool", "INT": "int", "FLOAT": "float", "STRING": "str | PathLike[str]", "DTYPE": "DTypeLike", "IMAGE_TYPE": "DALIImageType | str"}
+    scalar = {
+        "BOOL": "bool",
+        "INT": "int",
+        "FLOAT": "float",
+        "STRING": "str | PathLike[str]",
+        "DTYPE": "DTypeLike",
+        "IMAGE_TYPE": "DALIImageType | str",
+    }
     scalar["INTERP"] = "DALIInterpType | str"
     lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
     name = arg.kind.name

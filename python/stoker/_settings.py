@@ -86,7 +86,9 @@ class Settings:
     read_bytes: int
 
     @classmethod
-    def from_arguments(cls, batch_size: Any, num_threads: Any, device_id: Any, seed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Settings:
+    def from_arguments(
+        cls, batch_size: Any, num_threads: Any, device_id: Any, seed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Settings:
         if len(args) > len(_POSITIONAL):
             raise TypeError(f"Pipeline takes at most {4 + len(_POSITIONAL)} positional arguments")
         k = {**dict(zip(_POSITIONAL, args, strict=False)), **kwargs}

@@ -48,7 +48,9 @@ class Source:
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
-            raise ValueError(f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output")
+            raise ValueError(
+                f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
+            )
         if index >= 0:
             lists = [[as_buffer(p)] for p in parts]
         else:

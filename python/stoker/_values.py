@@ -79,7 +79,8 @@ def _string(arg: Arg, value: Any) -> str | bytes:
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        path: str | bytes = os.fspath(value)
+        return path
     raise _wrong(arg, value)
 
 

@@ -11,7 +11,7 @@ _shown: set[str] = set()
 
 
 def users_line() -> str:
-    """"train.py:31" of the innermost frame outside this package."""
+    """ "train.py:31" of the innermost frame outside this package."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -82,7 +82,7 @@ class DataNode:
         """The shape of each sample, int64 unless `dtype` says otherwise."""
         shape: DataNode = self._call("_shape", [self])
         if dtype is not None and types.to_dtype(dtype) != types.INT64:
-            return self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
+            shape = self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
         return shape
 
     def property(self, key: str, *, device: str = "cpu") -> NoReturn:
@@ -241,7 +241,9 @@ def _bound(value: Any, what: str) -> int:
     if value is None:
         return _OPEN
     if isinstance(value, DataNode):
-        raise UnsupportedError(f"{what} of a subscript at {users_line()}: a DataNode cannot be one yet; fn.slice takes a range for each sample")
+        raise UnsupportedError(
+            f"{what} of a subscript at {users_line()}: a DataNode cannot be one yet; fn.slice takes a range for each sample"
+        )
     try:
         return int(value.__index__())
     except AttributeError:
@@ -267,5 +269,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
             hi.append(_OPEN)
             step.append(1)
     ints = int(ValueKind.INTS)
-    result: DataNode = DataNode._call("_subscript", [node], [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)])
+    result: DataNode = DataNode._call(
+        "_subscript", [node], [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
+    )
     return result

@@ -49,7 +49,13 @@ class Pipeline:
     """
 
     def __init__(
-        self, batch_size: int | None = None, num_threads: int | None = None, device_id: int | None = None, seed: int | None = None, *args: Any, **kwargs: Any
+        self,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        seed: int | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         self._settings = Settings.from_arguments(batch_size, num_threads, device_id, seed, args, kwargs)
         self._builder = GraphBuilder(self._settings.device_id)
@@ -219,7 +225,7 @@ class Pipeline:
         if not self._outputs:
             raise InvalidArgumentError("the pipeline has no outputs")
         for node in self._outputs:
-            self._builder.graph.output(tuple(node.ref))
+            self._builder.graph.output(node.ref)
         self._workers = workers(self._settings.num_threads)
         self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
         close_at_exit(self)
@@ -251,7 +257,9 @@ class Pipeline:
 
     # ---- batches ----
 
-    def feed_input(self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False) -> None:
+    def feed_input(
+        self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+    ) -> None:
         """Hands a batch to an external_source without a source, by its node or name."""
         self.build()
         for name, source, nodes in self._builder.sources:
@@ -383,7 +391,9 @@ class Pipeline:
         return data
 
     @classmethod
-    def deserialize(cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any) -> Pipeline:
+    def deserialize(
+        cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
+    ) -> Pipeline:
         """A pipeline from what serialize() gave; keyword arguments take precedence over its settings."""
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
@@ -472,5 +482,15 @@ def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:
     finally:
         _current.pop()
     if len(dry.records) != len(first):
-        raise InvalidArgumentError(f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time")
+        raise InvalidArgumentError(
+            f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time"
+        )
     return None
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("pipeline_def", "do_not_convert"):  # where DALI has them
+        from stoker import _definition
+
+        return getattr(_definition, name)
+    raise AttributeError(f"module 'stoker.pipeline' has no attribute {name!r}")

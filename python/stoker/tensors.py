@@ -93,7 +93,8 @@ class TensorListCPU:
         index = i + len(self) if i < 0 else i
         if not 0 <= index < len(self):
             raise IndexError(f"sample {i} of {len(self)}")
-        return TensorCPU(self._batch, self._output, index)
+        sample: TensorCPU = TensorCPU(self._batch, self._output, index)
+        return sample
 
     def __iter__(self) -> Iterator[TensorCPU]:
         return (TensorCPU(self._batch, self._output, i) for i in range(len(self)))
@@ -121,7 +122,8 @@ class TensorListCPU:
 
     def as_tensor(self) -> TensorCPU:
         """The batch as one tensor, samples first; an error that names two samples where their shapes differ."""
-        return TensorCPU(self._batch, self._output, -1)
+        whole: TensorCPU = TensorCPU(self._batch, self._output, -1)
+        return whole
 
     def as_reshaped_tensor(self, shape: list[int]) -> npt.NDArray[Any]:
         """The batch as one array of another shape."""

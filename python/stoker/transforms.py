@@ -72,7 +72,8 @@ def _pair(owner: str, size: Any) -> tuple[int, int]:
         values *= 2
     if len(values) != 2 or any(not isinstance(v, numbers.Integral) or v < 1 for v in values):
         raise ValueError(f"{owner}: size is a whole number or (height, width), not {size!r}")
-    return int(values[0]), int(values[1])
+    height, width = (int(v) for v in values if v is not None)
+    return height, width
 
 
 def _probability(owner: str, p: float) -> float:
@@ -128,11 +129,15 @@ class Resize(Transform):
     """The shorter edge to `size` with the aspect kept (the longer one is cut to a whole number, as torchvision does), or to (height, width)."""
 
     def __init__(
-        self, size: int | Sequence[int], interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool = True
+        self,
+        size: int | Sequence[int],
+        interpolation: Any = InterpolationMode.BILINEAR,
+        max_size: int | None = None,
+        antialias: bool = True,
     ) -> None:
         if max_size is not None:
             raise ValueError("Resize: max_size is not in Stoker yet")
-        one = isinstance(size, numbers.Integral) or len(size) == 1
+        one = isinstance(size, int) or len(size) == 1
         self.size: int | tuple[int, int] = _pair("Resize", size)[0] if one else _pair("Resize", size)
         self.interpolation = _interp("Resize", interpolation)
         self.antialias = bool(antialias)
@@ -234,7 +239,9 @@ class Normalize(Transform):
         if any(s == 0 for s in self.std):
             raise ValueError("Normalize: std holds a zero")
         if any(abs(m) > 3 for m in self.mean):
-            raise ValueError(f"Normalize: mean {self.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255")
+            raise ValueError(
+                f"Normalize: mean {self.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
+            )
 
 
 class ToDtype(Transform):

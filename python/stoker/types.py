@@ -48,6 +48,9 @@ class DALIImageType(IntEnum):
     YCbCr = 3
     ANY_DATA = 4
 
+    def __repr__(self) -> str:
+        return f"DALIImageType.{self.name}"
+
 
 class DALIInterpType(IntEnum):
     """Interpolation."""
@@ -58,6 +61,9 @@ class DALIInterpType(IntEnum):
     INTERP_LANCZOS3 = 3
     INTERP_TRIANGULAR = 4
     INTERP_GAUSSIAN = 5
+
+    def __repr__(self) -> str:
+        return f"DALIInterpType.{self.name}"
 
 
 class PipelineAPIType(Enum):
@@ -198,7 +204,7 @@ class ScalarConstant:
         return f"{self.value}:{self.dtype!r}"
 
 
-def Constant(  # noqa: N802 - DALI's name
+def Constant(
     value: Any,
     dtype: Any = None,
     shape: Sequence[int] | None = None,

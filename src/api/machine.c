@@ -6,13 +6,10 @@
 #include "thread/thread.h"
 
 #include <jansson.h>
-#include <sched.h>
 #include <spng.h>
 #include <stdio.h> /* jpeglib.h needs it */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <jpeglib.h>
 
@@ -44,30 +41,25 @@ static int64_t memory_limit(int64_t memory)
 	return limit < 0 || (memory > 0 && limit >= memory) ? -1 : limit;
 }
 
-static int64_t limit_of(rlim_t value)
-{
-	return value == RLIM_INFINITY || value > INT64_MAX ? -1 : (int64_t)value;
-}
-
 static void probe_cores(struct stk_machine *m)
 {
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
 	m->cpu_level = stk__cpu_level_name(stk__cpu_level());
 	m->cpus_online = budget.online;
-	m->cpus_allowed = budget.cpus;
+	m->cpus_allowed = budget.affinity;
+	m->cpu_quota = budget.quota;
 	m->local_ranks = budget.local_world_size;
 	m->threads = budget.threads;
+	m->open_files = budget.nofile;
+	m->locked_memory = budget.memlock;
 }
 
 static void probe_limits(struct stk_machine *m)
 {
-	struct rlimit files = {0}, locked = {0};
+	struct rlimit files = {0};
 	getrlimit(RLIMIT_NOFILE, &files);
-	getrlimit(RLIMIT_MEMLOCK, &locked);
-	m->open_files = limit_of(files.rlim_cur);
-	m->open_files_max = limit_of(files.rlim_max);
-	m->locked_memory = limit_of(locked.rlim_cur);
+	m->open_files_max = files.rlim_max == RLIM_INFINITY ? -1 : (int64_t)files.rlim_max;
 	int64_t kib = number_in("/proc/meminfo", "MemTotal:"), free_kib = number_in("/proc/meminfo", "MemAvailable:");
 	m->memory = kib < 0 ? -1 : kib * 1024;
 	m->memory_free = free_kib < 0 ? -1 : free_kib * 1024;

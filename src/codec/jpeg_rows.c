@@ -25,7 +25,12 @@ static bool make_plane(struct stk_jpeg_rows *r, int c, struct stk_arena *scratch
 {
 	struct stk_jpeg_plane *p = &r->plane[c];
 	const struct stk_jpeg_component *component = &r->scan->component[c];
-	int32_t mcus = r->window->mcu_x1 - r->window->mcu_x0;
+	int32_t mcus = r->window->mcu_x1 - r->window->mcu_x0, x = r->window->pixels.x;
+	p->factor_x = r->scan->h_max / component->h;
+	p->factor_y = r->scan->v_max / component->v;
+	p->first = x / p->factor_x;
+	p->count = (x + r->window->pixels.w - 1) / p->factor_x - p->first + 1;
+	p->skip = x - p->first * p->factor_x;
 	p->ring = 16 * component->v;
 	p->x0 = r->window->mcu_x0 * component->h * 8;
 	p->stride = ((ptrdiff_t)mcus * component->h * 8 + 63) / 64 * 64 + 2 * STK_JPEG_ROW_PAD;
@@ -68,43 +73,42 @@ static void repeat_edges(const struct stk_jpeg_rows *r, int c, int mcu_y)
 {
 	const struct stk_jpeg_component *component = &r->scan->component[c];
 	const struct stk_jpeg_plane *p = &r->plane[c];
-	int first = 8 * component->v * mcu_y, last = component->width - 1;
-	for (int y = first; y < first + 8 * component->v; y++) {
+	int rows = 8 * component->v, last = component->width - 1 - p->x0;
+	uint8_t *row = sample_at(p, p->x0, mcu_y * rows);
+	for (int y = 0; y < rows; y++, row += p->stride) {
 		if (r->window->mcu_x0 == 0)
-			*sample_at(p, -1, y) = *sample_at(p, 0, y);
+			row[-1] = row[0];
 		if (r->window->mcu_x1 == r->scan->mcus_x)
-			*sample_at(p, last + 1, y) = *sample_at(p, last, y);
+			row[last + 1] = row[last];
 	}
 }
 
 /* Component c of the window's pixels in row y of the image. */
 static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 {
-	const struct stk_jpeg_component *component = &r->scan->component[c];
 	const struct stk_jpeg_plane *p = &r->plane[c];
-	int fx = r->scan->h_max / component->h, fy = r->scan->v_max / component->v;
-	int x = r->window->pixels.x, first = x / fx, n = (x + r->window->pixels.w - 1) / fx - first + 1, row = y / fy;
-	int other = y & 1 ? row + 1 : row - 1; /* the triangle's second row, where fy is 2 */
-	other = other < 0 ? 0 : other >= component->height ? component->height - 1 : other;
-	const uint8_t *near = sample_at(p, first, row);
+	int row = p->factor_y == 1 ? y : y / p->factor_y, last = r->scan->component[c].height - 1;
+	int other = y & 1 ? row + 1 : row - 1; /* the triangle's second row, where the factor is 2 */
+	other = other < 0 ? 0 : other > last ? last : other;
+	const uint8_t *near = sample_at(p, p->first, row);
 	uint8_t *line = r->line[c];
 	switch (r->scan->upsample[c]) {
 	case STK_JPEG_UP_H2V1:
-		r->kernels->upsample_h2v1(line, near, n);
+		r->kernels->upsample_h2v1(line, near, p->count);
 		break;
 	case STK_JPEG_UP_H2V2:
-		r->kernels->upsample_h2v2(line, near, sample_at(p, first, other), n);
+		r->kernels->upsample_h2v2(line, near, sample_at(p, p->first, other), p->count);
 		break;
 	case STK_JPEG_UP_H1V2:
-		r->kernels->upsample_h1v2(line, near, sample_at(p, first, other), y & 1 ? 2 : 1, n);
+		r->kernels->upsample_h1v2(line, near, sample_at(p, p->first, other), y & 1 ? 2 : 1, p->count);
 		break;
 	case STK_JPEG_UP_REPLICATE:
-		stk__jpeg_replicate(line, near, fx, n);
+		stk__jpeg_replicate(line, near, p->factor_x, p->count);
 		break;
 	default:
 		return near;
 	}
-	return line + (x - first * fx);
+	return line + p->skip;
 }
 
 static void write_row(const struct stk_jpeg_rows *r, int y)

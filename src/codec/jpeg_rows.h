@@ -12,6 +12,8 @@ struct stk_jpeg_plane {
 	ptrdiff_t stride;
 	int32_t x0; /* column of the first */
 	int32_t ring;
+	int32_t factor_x, factor_y; /* pixels a sample */
+	int32_t first, count, skip; /* samples under the window's columns, and pixels of the first that lie before it */
 };
 
 struct stk_jpeg_rows {

@@ -107,15 +107,16 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 
 /* ---- delivering ---- */
 
-static enum stk_status check_errors(struct stk_pipeline *p, struct stk_error *err)
+static enum stk_status check_errors(struct stk_pipeline *p, int64_t epoch, struct stk_error *err)
 {
+	int64_t count = p->errors[epoch % 2].epoch == epoch ? p->errors[epoch % 2].count : 0;
 	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
 	if (limit < 1)
 		limit = p->order.size > 0 ? ceil(limit * (double)p->order.size) : 100;
-	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)p->epoch_errors <= limit)
+	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)count <= limit)
 		return STK_OK;
-	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s", (long long)p->epoch_errors,
-		(long long)p->errors_epoch, limit, p->n_bad ? p->bad[p->n_bad - 1].message : "?");
+	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s", (long long)count,
+		(long long)epoch, limit, p->n_bad ? p->bad[p->n_bad - 1].message : "?");
 }
 
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
@@ -127,7 +128,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = r->error->code;
 		if (err)
 			*err = *r->error;
-	} else if ((s = check_errors(p, err)) == STK_OK) {
+	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");

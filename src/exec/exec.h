@@ -143,7 +143,9 @@ struct stk_pipeline {
 	bool end_pending;
 	int64_t delivered_epoch, delivered_step; /* of the last delivered batch; step -1: none of that epoch */
 	bool delivered_last;
-	int64_t epoch_errors, errors_epoch;
+	struct {
+		int64_t epoch, count;
+	} errors[2]; /* of the epoch in hand and of the next, which reading ahead has begun; by epoch % 2 */
 	struct stk_error *bad;
 	int64_t n_bad, room_bad;
 	bool stall_told;

@@ -234,11 +234,11 @@ static void remember_bad(struct stk_pipeline *p, const struct stk_error *err, in
 {
 	enum { KEPT = 10000 };
 	STK_COUNT(p, bad_samples, 1);
-	if (p->errors_epoch != epoch) {
-		p->errors_epoch = epoch;
-		p->epoch_errors = 0;
+	if (p->errors[epoch % 2].epoch != epoch) {
+		p->errors[epoch % 2].epoch = epoch;
+		p->errors[epoch % 2].count = 0;
 	}
-	p->epoch_errors++;
+	p->errors[epoch % 2].count++;
 	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
 		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
 		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements go through double, which holds all types but the 64-bit integers exactly; those go through themselves. Common pairs are direct. */
+ * Elements go through double, which holds all types but the 64-bit integers exactly; those go through themselves. Common pairs are
+ * direct. */
 #include "kernel/convert.h"
 
 #include "kernel/half.h"
@@ -109,7 +110,8 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 }
 
 #define STORE_INTEGER(type, low, high)                                                                                                     \
-	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits) : (int64_t)(bits > (high) ? (high) : bits)); \
+	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits)                                 \
+				       : (int64_t)(bits > (high) ? (high) : bits));                                                        \
 	break
 
 /* One 64-bit integer: its bits, and whether they are those of a negative number. */

@@ -21,7 +21,8 @@ static int32_t clamp(int32_t x, int32_t low, int32_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-struct stk_filter_axis stk__filter_axis(enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end)
+struct stk_filter_axis stk__filter_axis(
+	enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end)
 {
 	assert(in_size > 0 && out_size > 0);
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
@@ -90,16 +91,21 @@ int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
 	return clamp(floor_int(at), 0, a->in_size - 1);
 }
 
-int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)
+/* The usual case, and most of the cost of making tables: all taps inside, and the curve a triangle, whose samples are 0, 1, 0. */
+static float triangle_taps(const struct stk_filter_axis *a, float at, float *weights)
 {
-	int32_t first = stk__filter_first(a, output);
-	if (!a->curve) {
-		weights[0] = 1;
-		return first;
+	float sum = 0;
+	for (int32_t k = 0; k < a->support; k++, at += a->density) {
+		float w = at < 1 ? at : 2 - at;
+		weights[k] = w > 0 ? w : 0;
+		sum += weights[k];
 	}
-	float x = (float)output * a->scale + a->start;
-	int32_t ideal = ceil_int(x);
-	float at = ((float)ideal - x) * a->density, sum = 0;
+	return sum;
+}
+
+static float general_taps(const struct stk_filter_axis *a, float at, int32_t ideal, int32_t first, float *weights)
+{
+	float sum = 0;
 	for (int32_t k = 0; k < a->n; k++)
 		weights[k] = 0;
 	for (int32_t k = 0; k < a->support; k++, at += a->density) {
@@ -110,6 +116,20 @@ int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float 
 		weights[inside - first] += w;
 		sum += w;
 	}
+	return sum;
+}
+
+int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)
+{
+	if (!a->curve) {
+		weights[0] = 1;
+		return stk__filter_first(a, output);
+	}
+	float x = (float)output * a->scale + a->start;
+	int32_t ideal = ceil_int(x), first = clamp(ideal, 0, a->in_size - a->n);
+	float at = ((float)ideal - x) * a->density;
+	bool simple = a->curve_size == 3 && first == ideal && a->n == a->support;
+	float sum = simple ? triangle_taps(a, at, weights) : general_taps(a, at, ideal, first, weights);
 	if (sum != 0)
 		for (int32_t k = 0; k < a->n; k++)
 			weights[k] /= sum;
@@ -118,15 +138,15 @@ int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float 
 
 void stk__filter_quantize_narrow(const float *weights, int32_t n, uint16_t *fixed)
 {
-	int32_t rest = 65536, largest = 0;
+	int32_t rest = 65536, largest = 0, most = 0;
 	for (int32_t k = 0; k < n; k++) {
 		int32_t w = (int32_t)(weights[k] * 65536.0f + 0.5f);
 		fixed[k] = (uint16_t)(w < 65535 ? w : 65535);
-		rest -= fixed[k];
-		if (fixed[k] > fixed[largest])
-			largest = k;
+		rest -= w;
+		largest = w > most ? k : largest;
+		most = w > most ? w : most;
 	}
-	fixed[largest] = (uint16_t)clamp(fixed[largest] + rest, 0, 65535);
+	fixed[largest] = (uint16_t)clamp(most + rest, 0, 65535);
 }
 
 void stk__filter_quantize_wide(const float *weights, int32_t n, int16_t *fixed)

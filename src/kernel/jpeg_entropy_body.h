@@ -3,8 +3,12 @@
  * Huffman decoding of blocks (ITU-T T.81 annex F.2.2), included by jpeg_entropy.c and jpeg_entropy_avx2.c: the same code, which BMI2's flagless
  * shifts make faster. Both define ENTROPY_NAME(name).
  *
- * A refill makes at least 56 bits valid, by one unaligned load and without a branch (after Fabian Giesen, "Reading bits in far too many ways",
- * 2018). That is enough for two lookups (of at most 27 bits each: 12 of code, 15 of extra bits), or for a DC difference (27) and a lookup. */
+ * A refill is one unaligned load and no branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). It makes all 64 bits of the window
+ * those of the stream and counts 56 to 63 of them. Since a lookup's index needs only the topmost bits, a refill can stand between the lookup's address
+ * and its use, where it costs no time: the chain that limits speed is then index, load, shift. For this to be right,
+ *     - what follows a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
+ *     - 64 less those leave the next index its bits: 64 - 27 - 26 = 11.
+ * Skipping, whose lookups may take 12 + 15 bits, refills for each. */
 #include "kernel/jpeg_kernels.h"
 
 #include <string.h>
@@ -60,19 +64,22 @@ NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint
 /* Refills, decodes a DC difference and adds it to the prediction. False: no such code. */
 ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_table *t, int32_t *prediction)
 {
+	uint64_t index = b->window >> (64 - STK_JPEG_DC_BITS);
 	refill(b);
-	struct stk_jpeg_dc_entry e = t->entry[b->window >> (64 - STK_JPEG_DC_BITS)];
-	if (UNLIKELY(!e.length)) {
+	struct stk_jpeg_dc_entry e = t->entry[index];
+	uint64_t length = t->length[index];
+	if (UNLIKELY(!length)) {
 		uint32_t code;
 		int size = long_code(b->window, &t->codes, STK_JPEG_DC_BITS, &code);
 		if (size < 0)
 			return false;
-		e = (struct stk_jpeg_dc_entry){(uint8_t)(code + (uint32_t)size), (uint8_t)code, (uint8_t)size};
+		e = (struct stk_jpeg_dc_entry){(uint8_t)code, (uint8_t)size};
+		length = code + (uint32_t)size;
 	}
 	uint64_t extra = b->window << e.code;
 	int64_t difference = (int64_t)(extra >> 1 >> (63 - e.size)) + (~((int64_t)extra >> 63) & (1 - (INT64_C(1) << e.size)));
 	*prediction = (int32_t)((uint32_t)*prediction + (uint32_t)difference);
-	use(b, e.length);
+	use(b, length);
 	return true;
 }
 
@@ -118,31 +125,33 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 {
 	const struct stk_jpeg_ac_entry *e;
 	const uint64_t shift = 64 - t->bits;
-	uint64_t k = 1, before, window_before;
-#define LOOKUP()                                                                                                                           \
+	uint64_t k = 1, before, window_before, index, length;
+#define LOOKUP(refilled)                                                                                                                   \
 	do {                                                                                                                               \
-		e = t->pair + (b->window >> shift);                                                                                        \
+		index = b->window >> shift;                                                                                                \
+		refilled;                                                                                                                  \
+		e = t->pair + index;                                                                                                       \
+		length = t->pair_length[index];                                                                                            \
 		before = k;                                                                                                                \
 		window_before = b->window;                                                                                                 \
 		block[place[k + e->first_at]] = e->first_value;                                                                            \
 		uint64_t extra = b->window << e->second_bits;                                                                              \
 		k += e->advance;                                                                                                           \
 		block[place[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                           \
-		use(b, e->length);                                                                                                         \
+		use(b, length);                                                                                                            \
 	} while (0)
 	for (;;) {
-		LOOKUP();
+		LOOKUP((void)0);
 		if (k >= 64)
 			goto look;
 	again:
-		refill(b);
-		LOOKUP();
+		LOOKUP(refill(b));
 		if (k < 64)
 			continue;
 	look:
 		if (ended_well(k))
 			break;
-		if (!e->length) { /* a long code */
+		if (!length) { /* a long code */
 			k = before;
 			if (!one_symbol(b, t, &k, block))
 				return false;
@@ -155,9 +164,9 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 		if (before + e->first_at != 63)
 			return false;
 		/* The first coefficient was the block's last: the second belongs to the next block. */
-		uint64_t first = t->single[window_before >> shift] & 255;
+		uint64_t first = t->first_length[window_before >> shift];
 		b->window = window_before << first;
-		b->count += e->length - first;
+		b->count += length - first;
 		k = 64;
 		break;
 	}
@@ -170,6 +179,7 @@ int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block
 {
 	struct stk_jpeg_bits b = *bits; /* a copy that can live in registers */
 	int mask = 0;
+	refill(&b);
 	for (int i = 0; i < n; i++) {
 		int16_t *block = coefficients + blocks[i].at;
 		uint64_t k;
@@ -187,36 +197,33 @@ int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block
 /* Passes over the AC coefficients of a block. */
 ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
 {
-	uint64_t k = 1, before, window_before, e;
+	uint64_t k = 1, before, window_before, index, length;
 #define LOOKUP()                                                                                                                           \
 	do {                                                                                                                               \
-		e = t->skip[b->window >> (64 - STK_JPEG_SKIP_BITS)];                                                                       \
+		index = b->window >> (64 - STK_JPEG_SKIP_BITS);                                                                            \
+		refill(b);                                                                                                                 \
 		before = k;                                                                                                                \
 		window_before = b->window;                                                                                                 \
-		k += e >> 8;                                                                                                               \
-		use(b, e & 255);                                                                                                           \
+		length = t->skip_length[index];                                                                                            \
+		k += t->skip_advance[index];                                                                                               \
+		use(b, length);                                                                                                            \
 	} while (0)
 	for (;;) {
 		LOOKUP();
-		if (k < 64 && e) {
-			refill(b);
-			LOOKUP();
-			if (k < 64 && e)
-				continue;
-		}
+		if (k < 64)
+			continue;
 		if (ended_well(k))
 			return true;
 		/* A long code, or symbols of which some belong to the next block: one at a time. */
 		b->window = window_before;
-		b->count += e & 255;
+		b->count += length;
 		k = before;
 		do {
 			if (!one_symbol(b, t, &k, NULL))
 				return false;
-		} while (k < 64 && e);
+		} while (k < 64 && length);
 		if (k >= 64)
 			return ended_well(k);
-		refill(b);
 	}
 #undef LOOKUP
 }
@@ -224,6 +231,7 @@ ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_tab
 int ENTROPY_NAME(skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n)
 {
 	struct stk_jpeg_bits b = *bits;
+	refill(&b);
 	for (int i = 0; i < n; i++)
 		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction) || !skip_ac(&b, blocks[i].ac))
 			return -1;

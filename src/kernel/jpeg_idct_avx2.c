@@ -95,14 +95,30 @@ ALWAYS_INLINE __m256i flat_halves(const __m256i *c)
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-ALWAYS_INLINE void store_two_rows(__m256i upper, __m256i lower, int row, uint8_t *const out[2], const ptrdiff_t stride[2])
+/* Columns of samples to rows: x[i] holds column i of both blocks. Bytes are half as many as words to transpose. */
+ALWAYS_INLINE void store_columns(const __m256i *x, uint8_t *const out[2], const ptrdiff_t stride[2])
 {
-	__m256i samples = _mm256_add_epi8(_mm256_packs_epi16(upper, lower), _mm256_set1_epi8(-128));
-	for (int i = 0; i < 2; i++) {
-		__m128i half = i ? _mm256_extracti128_si256(samples, 1) : _mm256_castsi256_si128(samples);
-		_mm_storel_epi64((void *)(out[i] + row * stride[i]), half);
-		_mm_storeh_pd((void *)(out[i] + (row + 1) * stride[i]), _mm_castsi128_pd(half));
-	}
+	const __m256i middle = _mm256_set1_epi8(-128);
+	__m256i a[4], b[4], rows[4];
+	for (int i = 0; i < 4; i++) /* columns i and i + 4 */
+		a[i] = _mm256_add_epi8(_mm256_packs_epi16(x[i], x[i + 4]), middle);
+	b[0] = _mm256_unpacklo_epi8(a[0], a[1]); /* columns 0 1, row by row */
+	b[1] = _mm256_unpacklo_epi8(a[2], a[3]);
+	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* 4 5 */
+	b[3] = _mm256_unpackhi_epi8(a[2], a[3]);
+	__m256i left_low = _mm256_unpacklo_epi16(b[0], b[1]),
+		left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* 0..3 of rows 0..3, of rows 4..7 */
+	__m256i right_low = _mm256_unpacklo_epi16(b[2], b[3]), right_high = _mm256_unpackhi_epi16(b[2], b[3]);
+	rows[0] = _mm256_unpacklo_epi32(left_low, right_low);
+	rows[1] = _mm256_unpackhi_epi32(left_low, right_low);
+	rows[2] = _mm256_unpacklo_epi32(left_high, right_high);
+	rows[3] = _mm256_unpackhi_epi32(left_high, right_high);
+	for (int y = 0; y < 4; y++)
+		for (int i = 0; i < 2; i++) {
+			__m128i half = i ? _mm256_extracti128_si256(rows[y], 1) : _mm256_castsi256_si128(rows[y]);
+			_mm_storel_epi64((void *)(out[i] + 2 * y * stride[i]), half);
+			_mm_storeh_pd((void *)(out[i] + (2 * y + 1) * stride[i]), _mm_castsi128_pd(half));
+		}
 }
 
 void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
@@ -119,7 +135,5 @@ void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *co
 			x[i] = _mm256_blendv_epi8(x[i], shifted, flat);
 	transpose(x);
 	transform(x, ROW_SHIFT);
-	transpose(x);
-	for (int i = 0; i < 8; i += 2)
-		store_two_rows(x[i], x[i + 1], i, out, stride);
+	store_columns(x, out, stride);
 }

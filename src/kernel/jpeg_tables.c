@@ -21,6 +21,7 @@ static void find_first(struct first *f, const struct stk_jpeg_huffman *h, uint32
 			at += width;
 		}
 	memset(f->length + at, 0, (1u << bits) - at);
+	memset(f->symbol + at, 0, (1u << bits) - at);
 }
 
 static void build_codes(struct stk_jpeg_codes *c, const struct stk_jpeg_huffman *h)
@@ -103,32 +104,25 @@ static struct stk_jpeg_ac_entry make_entry(const struct first *f, uint32_t index
 	return e;
 }
 
-static void build_single(uint16_t *single, const struct first *f, uint32_t bits)
-{
-	for (uint32_t i = 0; i < 1u << bits; i++) {
-		uint32_t length = f->length[i] ? f->length[i] + size_of(f->symbol[i]) : 0;
-		single[i] = (uint16_t)(length | (length ? advance_of(f->symbol[i]) << 8 : 0));
-	}
-}
-
 /* Runs of whole symbols, which may end the block, but not pass position 63 from 1 by themselves. Extra bits may lie beyond the index. */
-static uint16_t pass_over(const struct first *f, uint32_t index)
+static void pass_over(const struct first *f, uint32_t index, uint8_t *length, uint8_t *advance)
 {
 	enum { BITS = STK_JPEG_SKIP_BITS };
-	uint32_t used = 0, advance = 0;
+	uint32_t used = 0, places = 0;
 	while (used < BITS) {
 		uint32_t rest = index << used & ((1u << BITS) - 1), code = f->length[rest];
 		if (!code || used + code > BITS)
 			break;
 		uint8_t symbol = f->symbol[rest];
-		if (advance + advance_of(symbol) > 63 && !ends_block(symbol))
+		if (places + advance_of(symbol) > 63 && !ends_block(symbol))
 			break;
 		used += code + size_of(symbol);
-		advance += advance_of(symbol);
+		places += advance_of(symbol);
 		if (ends_block(symbol))
 			break;
 	}
-	return (uint16_t)(used | advance << 8);
+	*length = (uint8_t)used;
+	*advance = (uint8_t)(used ? places : 255);
 }
 
 void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h, uint32_t bits)
@@ -137,12 +131,14 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 	t->bits = bits;
 	build_codes(&t->codes, h);
 	find_first(&f, h, bits);
-	for (uint32_t i = 0; i < 1u << bits; i++)
+	for (uint32_t i = 0; i < 1u << bits; i++) {
 		t->pair[i] = make_entry(&f, i, bits);
-	build_single(t->single, &f, bits);
+		t->pair_length[i] = t->pair[i].length;
+		t->first_length[i] = (uint8_t)(f.length[i] + size_of(f.symbol[i])); /* used only where there is a pair */
+	}
 	find_first(&f, h, STK_JPEG_SKIP_BITS);
 	for (uint32_t i = 0; i < 1u << STK_JPEG_SKIP_BITS; i++)
-		t->skip[i] = pass_over(&f, i);
+		pass_over(&f, i, &t->skip_length[i], &t->skip_advance[i]);
 }
 
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h)
@@ -152,6 +148,7 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 	find_first(&f, h, STK_JPEG_DC_BITS);
 	for (uint32_t i = 0; i < 1u << STK_JPEG_DC_BITS; i++) {
 		uint8_t code = f.length[i], size = code ? f.symbol[i] : 0;
-		t->entry[i] = (struct stk_jpeg_dc_entry){(uint8_t)(code + size), code, size};
+		t->entry[i] = (struct stk_jpeg_dc_entry){code, size};
+		t->length[i] = (uint8_t)(code + size);
 	}
 }

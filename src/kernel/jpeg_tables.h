@@ -37,22 +37,24 @@ struct stk_jpeg_codes {
 	uint8_t values[256];
 };
 
-/* length in the low byte, advance above it (END included); length 0 where a lookup does not hold a whole symbol. */
+/* Lengths stand in arrays of their own: the next lookup waits for them alone, and an array of bytes needs no address arithmetic. */
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_LUMA_BITS];
-	uint16_t skip[1 << STK_JPEG_SKIP_BITS];   /* as many whole symbols as fit */
-	uint16_t single[1 << STK_JPEG_LUMA_BITS]; /* one */
+	uint8_t pair_length[1 << STK_JPEG_LUMA_BITS];
+	/* Without values: as many whole symbols as fit. advance is 255 where not even one does. */
+	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
+	uint8_t first_length[1 << STK_JPEG_LUMA_BITS]; /* of a pair's first coefficient alone */
 	struct stk_jpeg_codes codes;
-	uint32_t bits; /* LUMA_BITS or CHROMA_BITS: of pair and single */
+	uint32_t bits; /* LUMA_BITS or CHROMA_BITS: of pair and first */
 };
 
 struct stk_jpeg_dc_entry {
-	uint8_t length; /* code and extra bits; 0 as above */
-	uint8_t code;   /* bits of the code */
-	uint8_t size;   /* extra bits */
+	uint8_t code; /* bits of the code */
+	uint8_t size; /* extra bits */
 };
 
 struct stk_jpeg_dc_table {
+	uint8_t length[1 << STK_JPEG_DC_BITS]; /* code and extra bits; 0 as above */
 	struct stk_jpeg_dc_entry entry[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_codes codes;
 };

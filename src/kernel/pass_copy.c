@@ -43,7 +43,8 @@ static void copy_row(const struct stk_run *run, uint8_t *row, int32_t y)
 	const uint8_t *from = stk__run_pixel(run, run->x0, stk__run_position(run, 1, y));
 	bool whole = (p->c == 1 || (run->src.channel == size && run->dst.channel == size)) && run->dst.pixel == pixel;
 	if (whole && run->src.pixel == pixel && !plan->nearest && p->pre[0].step > 0) {
-		memcpy(row + x.begin * pixel, from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * pixel, (size_t)((x.end - x.begin) * pixel));
+		memcpy(row + x.begin * pixel, from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * pixel,
+			(size_t)((x.end - x.begin) * pixel));
 		return;
 	}
 	for (int32_t k = x.begin; k < x.end; k++) {

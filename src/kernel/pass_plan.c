@@ -39,10 +39,10 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
 	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;
-	int32_t outputs = round_up(plan->x.end - plan->x.begin, STK_COLUMN_GROUP);
+	int32_t outputs = round_up(plan->x.end - plan->x.begin, STK_BLOCK_ROWS);
 	plan->chunk = outputs;
-	while (plan->chunk > STK_COLUMN_GROUP && column * (size_t)reach(x, plan->chunk) > CHUNK_BYTES)
-		plan->chunk = round_up(plan->chunk / 2, STK_COLUMN_GROUP);
+	while (plan->chunk > STK_BLOCK_ROWS && column * (size_t)reach(x, plan->chunk) > CHUNK_BYTES)
+		plan->chunk = round_up(plan->chunk / 2, STK_BLOCK_ROWS);
 	int32_t columns = reach(x, plan->chunk) + STK_COLUMN_GROUP;
 	plan->at_first = take(plan, sizeof(int32_t) * (size_t)outputs);
 	plan->at_weights = take(plan, element * (size_t)outputs * (size_t)x->n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and where things lie in its scratch. Private to the pass's files
- * and to the GPU's host side, which shares the geometry. */
+ * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and where things lie in its scratch. Private to the pass's
+ * files and to the GPU's host side, which shares the geometry. */
 #ifndef STK_KERNEL_PASS_PLAN_H
 #define STK_KERNEL_PASS_PLAN_H
 
@@ -29,18 +29,18 @@ enum stk_pass_rows { STK_ROWS_COPY, STK_ROWS_U8, STK_ROWS_FLOAT };
 struct stk_plan {
 	enum stk_pass_rows rows;
 	bool nearest;
-	struct stk_span x, y;	     /* valid outputs */
-	int32_t max_channels;	     /* the most that a row has on its way */
+	struct stk_span x, y; /* valid outputs */
+	int32_t max_channels; /* the most that a row has on its way */
 	/* the block: max_channels planes of STK_BLOCK_ROWS rows of `pitch` elements */
 	ptrdiff_t pitch, plane;
 	/* resize */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	int32_t chunk;		     /* output columns made at a time, a multiple of STK_COLUMN_GROUP */
+	int32_t chunk; /* output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch; 0 is not used for what is absent */
 	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
-	ptrdiff_t staged_pitch;	     /* elements of a staged row, 0 when the kernels read the source itself */
+	ptrdiff_t staged_pitch; /* elements of a staged row, 0 when the kernels read the source itself */
 	size_t bytes;
 };
 
@@ -74,7 +74,8 @@ static inline int32_t stk__run_position(const struct stk_run *run, int axis, int
 
 /* Fills the tables of columns; once a run. */
 void stk__run_resize_begin(const struct stk_run *run);
-/* Outputs y .. y + rows - 1 (rows <= 16) into the block, columns from plan->x.begin on; up to 15 columns past plan->x.end are overwritten. */
+/* Outputs y .. y + rows - 1 (rows <= 16) into the block, columns from plan->x.begin on; up to 15 columns past plan->x.end are
+ * overwritten. */
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows);
 
 #endif

@@ -7,8 +7,8 @@ static int32_t map(const struct stk_axis_map *m, int32_t k)
 	return m->first + m->step * k;
 }
 
-/* Puts the taps of output position k into place `index` of a table of weights. Returns the source position of the first one; the others follow
- * in steps of pre.step. */
+/* Puts the taps of output position k into place `index` of a table of weights. Returns the source position of the first one; the others
+ * follow in steps of pre.step. */
 static int32_t make_taps(const struct stk_run *run, int axis, int32_t k, void *weights, int32_t index)
 {
 	const struct stk_filter_axis *a = &run->plan->axis[axis];
@@ -34,8 +34,8 @@ void stk__run_resize_begin(const struct stk_run *run)
 {
 	const struct stk_plan *plan = run->plan;
 	int32_t *first = (int32_t *)(void *)(run->scratch + plan->at_first), count = plan->x.end - plan->x.begin;
-	/* Columns are made in groups: those past the last repeat it. */
-	for (int32_t i = 0; i % STK_COLUMN_GROUP || i < count; i++)
+	/* Columns are made 16 at a time: those past the last repeat it. */
+	for (int32_t i = 0; i % STK_BLOCK_ROWS || i < count; i++)
 		first[i] = make_taps(run, 0, plan->x.begin + (i < count ? i : count - 1), run->scratch + plan->at_weights, i);
 }
 
@@ -52,16 +52,22 @@ static void stage(const struct stk_run *run, struct stk_span x, struct stk_span 
 	int32_t channels = run->p->in_c;
 	for (int32_t sy = y.begin; sy < y.end; sy++, staged += run->plan->staged_pitch)
 		for (int32_t sx = x.begin; sx < x.end; sx++)
-			stk__row_load(staged + (ptrdiff_t)(sx - x.begin) * channels, stk__run_pixel(run, sx, sy), run->src.channel, channels,
-				(enum stk_dtype)run->p->in_dtype);
+			stk__row_load(staged + (ptrdiff_t)(sx - x.begin) * channels, stk__run_pixel(run, sx, sy), run->src.channel,
+				channels, (enum stk_dtype)run->p->in_dtype);
 }
 
 static void vertical(const struct stk_run *run, struct stk_span x, const int32_t rows[STK_BLOCK_ROWS])
 {
 	const struct stk_plan *plan = run->plan;
 	int32_t n = plan->axis[1].n, step = run->p->pre[1].step;
-	struct stk_vertical v = {.src = stk__run_pixel(run, x.begin, run->y0), .tap = step * run->src.row, .pixel = run->src.pixel,
-		.channel = run->src.channel, .width = x.end - x.begin, .channels = run->p->in_c, .n = n, .shift = STK_FILTER_WIDE_SHIFT,
+	struct stk_vertical v = {.src = stk__run_pixel(run, x.begin, run->y0),
+		.tap = step * run->src.row,
+		.pixel = run->src.pixel,
+		.channel = run->src.channel,
+		.width = x.end - x.begin,
+		.channels = run->p->in_c,
+		.n = n,
+		.shift = STK_FILTER_WIDE_SHIFT,
 		.weights = run->scratch + plan->at_row_weights};
 	ptrdiff_t row = run->src.row;
 	int32_t top = run->y0;
@@ -94,8 +100,13 @@ void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
 
 	const int32_t *first = (const int32_t *)(const void *)(run->scratch + plan->at_first);
 	size_t weight = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 1;
-	struct stk_horizontal h = {.block = run->scratch + plan->at_turned, .step = step, .n = n, .shift = STK_FILTER_WIDE_SHIFT,
-		.channels = run->p->in_c, .row = plan->pitch, .plane = plan->plane};
+	struct stk_horizontal h = {.block = run->scratch + plan->at_turned,
+		.step = step,
+		.n = n,
+		.shift = STK_FILTER_WIDE_SHIFT,
+		.channels = run->p->in_c,
+		.row = plan->pitch,
+		.plane = plan->plane};
 	for (int32_t x = 0; x < count; x += plan->chunk) {
 		h.count = count - x < plan->chunk ? count - x : plan->chunk;
 		struct stk_span columns = cover(first[x], first[x + h.count - 1], n, step);

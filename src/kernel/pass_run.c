@@ -54,8 +54,8 @@ static void sample_plain_u8(const struct stk_run *run, int32_t y, int32_t rows)
 	const struct stk_pass *p = run->p;
 	struct stk_span x = run->plan->x;
 	int32_t left = stk__run_position(run, 0, p->pre[0].step > 0 ? x.begin : x.end - 1);
-	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, stk__run_position(run, 1, y)), STK_UINT8, x.end - x.begin, rows, p->in_c,
-		p->pre[1].step * run->src.row, run->src.pixel, run->src.channel};
+	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, stk__run_position(run, 1, y)), STK_UINT8, x.end - x.begin,
+		rows, p->in_c, p->pre[1].step * run->src.row, run->src.pixel, run->src.channel};
 	run->k->rows->load_u8((uint8_t *)block_row(run, 0, 0) + x.begin, run->plan->pitch, run->plan->plane, &view, p->pre[0].step < 0);
 }
 
@@ -74,8 +74,8 @@ static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
 			} else if (run->plan->nearest) {
 				float *to = block_row(run, c, r);
 				for (int32_t k = x.begin; k < x.end; k++)
-					stk__row_load(to + k, from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel, 0, 1,
-						(enum stk_dtype)p->in_dtype);
+					stk__row_load(to + k, from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel,
+						0, 1, (enum stk_dtype)p->in_dtype);
 			} else {
 				stk__row_load((float *)block_row(run, c, r) + x.begin,
 					from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * run->src.pixel,
@@ -90,8 +90,12 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 	const struct stk_pass *p = run->p;
 	struct stk_span x = run->plan->x;
 	const float *m = p->warp.m;
-	struct stk_warp_row w = {.src = run->src, .n = x.end - x.begin, .linear = p->warp.interp != STK_INTERP_NN, .clamp = p->warp.clamp,
-		.fill = p->warp.fill, .plane = run->plan->plane};
+	struct stk_warp_row w = {.src = run->src,
+		.n = x.end - x.begin,
+		.linear = p->warp.interp != STK_INTERP_NN,
+		.clamp = p->warp.clamp,
+		.fill = p->warp.fill,
+		.plane = run->plan->plane};
 	/* The sampler's coordinates: mirrors and windows before it are strides. */
 	w.src.data = (void *)(uintptr_t)stk__run_pixel(run, p->pre[0].first, p->pre[1].first);
 	w.src.row *= p->pre[1].step;
@@ -266,8 +270,8 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
-			run->k->rows->affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch, p->w, rows,
-				&s->affine[c]);
+			run->k->rows->affine_u8[kernel](
+				to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch, p->w, rows, &s->affine[c]);
 		return;
 	}
 	uint8_t *pixels = (uint8_t *)line(run, 0);
@@ -306,7 +310,8 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	const struct stk_step *step = &p->steps[s->leading_fill];
 	if (rest == 0 && p->dtype == STK_UINT8) {
 		s->finish = FINISH_BYTES;
-	} else if (rest == 1 && step->kind == STK_STEP_AFFINE && (p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16) &&
+	} else if (rest == 1 && step->kind == STK_STEP_AFFINE &&
+		   (p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16) &&
 		   (s->planar || (s->interleaved && STK_AFFINE_PERIOD % p->c == 0))) {
 		s->finish = FINISH_AFFINE;
 		for (int32_t c = 0; c < (s->planar ? p->c : 1); c++)

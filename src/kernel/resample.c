@@ -74,7 +74,8 @@ static void horizontal_narrow(const struct stk_horizontal *h)
 	for (int32_t x = 0; x < h->count; x++) {
 		const uint16_t *w = (const uint16_t *)h->weights + (ptrdiff_t)x * h->n;
 		for (int32_t c = 0; c < h->channels; c++) {
-			const uint16_t *column = (const uint16_t *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
+			const uint16_t *column =
+				(const uint16_t *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 			for (int r = 0; r < STK_BLOCK_ROWS; r++) {
 				uint32_t sum = (uint32_t)h->n / 2 + 128;
 				for (int32_t t = 0; t < h->n; t++)
@@ -93,7 +94,8 @@ static void horizontal_wide(const struct stk_horizontal *h)
 	for (int32_t x = 0; x < h->count; x++) {
 		const int16_t *w = (const int16_t *)h->weights + (ptrdiff_t)x * h->n;
 		for (int32_t c = 0; c < h->channels; c++) {
-			const int16_t *column = (const int16_t *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
+			const int16_t *column =
+				(const int16_t *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 			for (int r = 0; r < STK_BLOCK_ROWS; r++) {
 				int32_t sum = 1 << (shift - 1);
 				for (int32_t t = 0; t < h->n; t++)
@@ -111,7 +113,8 @@ static void horizontal_float(const struct stk_horizontal *h)
 	for (int32_t x = 0; x < h->count; x++) {
 		const float *w = (const float *)h->weights + (ptrdiff_t)x * h->n;
 		for (int32_t c = 0; c < h->channels; c++) {
-			const float *column = (const float *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
+			const float *column =
+				(const float *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 			for (int r = 0; r < STK_BLOCK_ROWS; r++) {
 				float sum = 0;
 				for (int32_t t = 0; t < h->n; t++)

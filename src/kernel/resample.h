@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two halves of a separable resample over a block of STK_BLOCK_ROWS output rows: vertical first, then horizontal. Between them a block lies
- * turned on its side, one column after the other with its 16 rows side by side, so that both halves work on whole vectors whatever the taps are.
+ * The two halves of a separable resample over a block of STK_BLOCK_ROWS output rows: vertical first, then horizontal. Between them a
+ * block lies turned on its side, one column after the other with its 16 rows side by side, so that both halves work on whole vectors
+ * whatever the taps are.
  *
  * Three kinds of arithmetic, each with results that do not depend on the order of additions or that fix it, equal in C, SIMD and on a GPU:
- *   NARROW  uint8, weights >= 0, few taps: unsigned weights of sum 2^16; an intermediate is 8.8 fixed point. A product keeps its upper 16 of 32
- *           bits; half of a unit a tap is added back, so that the error has no bias. 16 products an instruction.
+ *   NARROW  uint8, weights >= 0, few taps: unsigned weights of sum 2^16; an intermediate is 8.8 fixed point. A product keeps its upper 16
+ *           of 32 bits; half of a unit a tap is added back, so that the error has no bias. 16 products an instruction.
  *   WIDE    uint8, any weights, few taps: int16 weights, int32 sums, intermediates with STK_WIDE_BITS fractional bits, saturated to int16.
  *   FLOAT   float32: ((0 + w0*x0) + w1*x1) + ..., each operation rounded.
  */
@@ -22,33 +23,33 @@
 #define STK_WIDE_TAPS 32
 
 /* Columns are made in groups: a vertical kernel may write so many columns past the last (times the channels). */
-#define STK_COLUMN_GROUP 16
+#define STK_COLUMN_GROUP 32
 
 enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
 
 /* Vertical half: block[(x * channels + c) * 16 + r] = sum over t of weights[r * n + t] * src(x, c, row[r] + t * tap).
  * Reads up to 64 bytes past the last pixel of a row. Weights: uint16 (NARROW), int16 (WIDE) or float. */
 struct stk_vertical {
-	const uint8_t *src;	 /* the first column, in the row that the offsets count from */
+	const uint8_t *src;                                 /* the first column, in the row that the offsets count from */
 	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* bytes */
-	int32_t width, channels, n, shift; /* shift: WIDE's weights have the sum 1 << shift */
+	int32_t width, channels, n, shift;                  /* shift: WIDE's weights have the sum 1 << shift */
 	const void *weights;
 };
 
-/* Horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16 + r].
- * uint8 or float out. All 16 rows are written, and x up to the next multiple of 16: first and weights must go that far. */
+/* Horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16 +
+ * r]. uint8 or float out. All 16 rows are written, and x up to the next multiple of 16, as far as first and weights must go. */
 struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
 	const void *weights;
-	int32_t origin;	       /* taken off first: the block's first column */
+	int32_t origin; /* taken off first: the block's first column */
 	int32_t step, n, shift, channels, count;
 	void *dst;
 	ptrdiff_t row, plane; /* elements */
 };
 
 struct stk_resample_kernels {
-	void (*vertical[3])(const struct stk_vertical *v, void *block); /* by stk_resample_kind; FLOAT takes float32 source pixels */
+	void (*vertical[3])(const struct stk_vertical *v, void *block);       /* by stk_resample_kind; FLOAT takes float32 source pixels */
 	void (*vertical_u8_float)(const struct stk_vertical *v, void *block); /* FLOAT from uint8 source pixels */
 	void (*horizontal[3])(const struct stk_horizontal *h);
 };

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* Images of more channels take the plain kernel. */
+#define NARROW_CHANNELS 4
+
 static inline __m128i load16(const void *p)
 {
 	return _mm_loadu_si128(p);
@@ -15,7 +18,8 @@ static inline __m256i load32(const void *p)
 	return _mm256_load_si256(p);
 }
 
-/* The groups of columns that make up v: interleaved pixels are one run of columns, planar ones a run per channel. False for other strides. */
+/* The groups of columns that make up v: interleaved pixels are one run of columns, planar ones a run per channel. False for other
+ * strides. */
 struct runs {
 	int32_t count, columns;
 	ptrdiff_t src_step, out_step; /* from a run to the next; from a column to the next in the block */
@@ -43,37 +47,42 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	__m256i c2 = _mm256_unpacklo_epi32(b4, b6), c3 = _mm256_unpackhi_epi32(b4, b6);
 	__m256i c4 = _mm256_unpacklo_epi32(b1, b3), c5 = _mm256_unpackhi_epi32(b1, b3);
 	__m256i c6 = _mm256_unpacklo_epi32(b5, b7), c7 = _mm256_unpackhi_epi32(b5, b7);
-	__m256i d[8] = {_mm256_unpacklo_epi64(c0, c2), _mm256_unpackhi_epi64(c0, c2), _mm256_unpacklo_epi64(c1, c3), _mm256_unpackhi_epi64(c1, c3),
-		_mm256_unpacklo_epi64(c4, c6), _mm256_unpackhi_epi64(c4, c6), _mm256_unpacklo_epi64(c5, c7), _mm256_unpackhi_epi64(c5, c7)};
+	__m256i d[8] = {_mm256_unpacklo_epi64(c0, c2), _mm256_unpackhi_epi64(c0, c2), _mm256_unpacklo_epi64(c1, c3),
+		_mm256_unpackhi_epi64(c1, c3), _mm256_unpacklo_epi64(c4, c6), _mm256_unpackhi_epi64(c4, c6), _mm256_unpacklo_epi64(c5, c7),
+		_mm256_unpackhi_epi64(c5, c7)};
 	for (int k = 0; k < 8; k++) {
 		_mm_store_si128((void *)(out + k * pitch), _mm256_castsi256_si128(d[k]));
 		_mm_store_si128((void *)(out + (k + 8) * pitch), _mm256_extracti128_si256(d[k], 1));
 	}
 }
 
-/* 16 columns of one output row. wide[t] holds a weight 16 times. */
-static inline __m256i narrow_row(const uint8_t *p, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start)
+/* 16 columns, the even or the odd ones of 32, of one output row: read as 16-bit words, an odd column is a word's upper byte already.
+ * wide[t] holds a weight 16 times. */
+static inline __m256i narrow_row(const uint8_t *p, bool odd, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start)
 {
-	const __m256i upper = _mm256_setr_epi8(-1, 0, -1, 1, -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1, 8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1,
-		14, -1, 15);
+	const __m256i upper = _mm256_set1_epi16((short)0xff00);
 	__m256i sum = start;
 	for (int32_t t = 0; t < n; t++, p += tap) {
-		__m256i x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load16(p)), upper); /* pixel << 8 */
+		__m256i x = _mm256_loadu_si256((const void *)p);
+		x = odd ? _mm256_and_si256(x, upper) : _mm256_slli_epi16(x, 8); /* pixel << 8 */
 		sum = _mm256_add_epi16(sum, _mm256_mulhi_epu16(x, load32(wide + t)));
 	}
 	return sum;
 }
 
-static inline void narrow_run(const struct stk_vertical *v, const struct runs *runs, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n)
+static inline void narrow_run(
+	const struct stk_vertical *v, int32_t columns, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n, ptrdiff_t pitch)
 {
 	const __m256i start = _mm256_set1_epi16((short)(n / 2));
-	ptrdiff_t pitch = runs->out_step * STK_BLOCK_ROWS;
-	for (int32_t x = 0; x < runs->columns; x += 16, out += 16 * pitch)
+	for (int32_t x = 0; x < columns; x += 32, out += 32 * pitch)
 		for (int half = 0; half < STK_BLOCK_ROWS; half += 8) {
 			__m256i rows[8];
 			for (int r = 0; r < 8; r++)
-				rows[r] = narrow_row(src + v->row[half + r] + x, v->tap, wide + (half + r) * n, n, start);
-			turn_8x16(rows, out + half, pitch);
+				rows[r] = narrow_row(src + v->row[half + r] + x, false, v->tap, wide + (half + r) * n, n, start);
+			turn_8x16(rows, out + half, 2 * pitch);
+			for (int r = 0; r < 8; r++)
+				rows[r] = narrow_row(src + v->row[half + r] + x, true, v->tap, wide + (half + r) * n, n, start);
+			turn_8x16(rows, out + half + pitch, 2 * pitch);
 		}
 }
 
@@ -88,23 +97,17 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 	const uint16_t *w = v->weights;
 	for (int32_t i = 0; i < STK_BLOCK_ROWS * v->n; i++)
 		wide[i] = _mm256_set1_epi16((short)w[i]);
-	for (int32_t k = 0; k < runs.count; k++) {
-		const uint8_t *src = v->src + k * runs.src_step;
-		uint16_t *out = (uint16_t *)block + k * STK_BLOCK_ROWS;
-		switch (v->n) { /* the usual counts unrolled */
-		case 2:
-			narrow_run(v, &runs, src, out, wide, 2);
-			break;
-		case 3:
-			narrow_run(v, &runs, src, out, wide, 3);
-			break;
-		case 4:
-			narrow_run(v, &runs, src, out, wide, 4);
-			break;
-		default:
-			narrow_run(v, &runs, src, out, wide, v->n);
-		}
-	}
+	bool interleaved = runs.out_step == 1;
+	if (interleaved && v->n == 2) /* the usual counts unrolled */
+		narrow_run(v, runs.columns, v->src, block, wide, 2, STK_BLOCK_ROWS);
+	else if (interleaved && v->n == 3)
+		narrow_run(v, runs.columns, v->src, block, wide, 3, STK_BLOCK_ROWS);
+	else if (interleaved && v->n == 4)
+		narrow_run(v, runs.columns, v->src, block, wide, 4, STK_BLOCK_ROWS);
+	else
+		for (int32_t k = 0; k < runs.count; k++)
+			narrow_run(v, runs.columns, v->src + k * runs.src_step, (uint16_t *)block + k * STK_BLOCK_ROWS, wide, v->n,
+				runs.out_step * STK_BLOCK_ROWS);
 }
 
 /* 16 columns of one output row, taps in pairs. */
@@ -140,8 +143,8 @@ static void vertical_wide(const struct stk_vertical *v, void *block)
 			for (int half = 0; half < STK_BLOCK_ROWS; half += 8) {
 				__m256i rows[8];
 				for (int r = 0; r < 8; r++)
-					rows[r] = wide_row(src + v->row[half + r] + x, v->tap, (const int16_t *)v->weights + (half + r) * v->n, v->n,
-						start, shift);
+					rows[r] = wide_row(src + v->row[half + r] + x, v->tap,
+						(const int16_t *)v->weights + (half + r) * v->n, v->n, start, shift);
 				turn_8x16(rows, out + half, pitch);
 			}
 	}
@@ -171,7 +174,8 @@ static inline __m256 float_row(const uint8_t *p, bool bytes, ptrdiff_t tap, cons
 {
 	__m256 sum = _mm256_setzero_ps();
 	for (int32_t t = 0; t < n; t++, p += tap) {
-		__m256 x = bytes ? _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p))) : _mm256_loadu_ps((const void *)p);
+		__m256 x = bytes ? _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)))
+				 : _mm256_loadu_ps((const void *)p);
 		sum = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_broadcast_ss(w + t), x));
 	}
 	return sum;
@@ -241,40 +245,50 @@ static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row
 	}
 }
 
-static inline void narrow_columns(const struct stk_horizontal *h, int32_t n)
+/* 16 output columns of all channels; a column's weights serve them all. */
+static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int32_t channels)
 {
 	const __m256i start = _mm256_set1_epi16((short)(n / 2 + 128));
-	ptrdiff_t step = (ptrdiff_t)h->step * h->channels * STK_BLOCK_ROWS;
-	for (int32_t x = 0; x < h->count; x += 16)
-		for (int32_t c = 0; c < h->channels; c++) {
-			__m256i v[16];
-			for (int k = 0; k < 16; k++) {
-				const uint16_t *w = (const uint16_t *)h->weights + (ptrdiff_t)(x + k) * n;
-				const uint16_t *column =
-					(const uint16_t *)h->block + ((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
-				__m256i sum = start;
-				for (int32_t t = 0; t < n; t++, column += step)
-					sum = _mm256_add_epi16(sum, _mm256_mulhi_epu16(load32(column), _mm256_set1_epi16((short)w[t])));
-				v[k] = _mm256_srli_epi16(sum, 8);
+	ptrdiff_t step = (ptrdiff_t)h->step * channels * STK_BLOCK_ROWS;
+	const uint16_t *w = h->weights;
+	for (int32_t x = 0; x < h->count; x += 16) {
+		__m256i v[NARROW_CHANNELS][16];
+		for (int k = 0; k < 16; k++, w += n) {
+			const uint16_t *column =
+				(const uint16_t *)h->block + (ptrdiff_t)(h->first[x + k] - h->origin) * channels * STK_BLOCK_ROWS;
+			__m256i sum[NARROW_CHANNELS];
+			for (int32_t c = 0; c < channels; c++)
+				sum[c] = start;
+			for (int32_t t = 0; t < n; t++, column += step) {
+				__m256i weight = _mm256_set1_epi16((short)w[t]);
+				for (int32_t c = 0; c < channels; c++)
+					sum[c] = _mm256_add_epi16(sum[c], _mm256_mulhi_epu16(load32(column + c * STK_BLOCK_ROWS), weight));
 			}
-			store_turned(v, (uint8_t *)h->dst + c * h->plane + x, h->row);
+			for (int32_t c = 0; c < channels; c++)
+				v[c][k] = _mm256_srli_epi16(sum[c], 8);
 		}
+		for (int32_t c = 0; c < channels; c++)
+			store_turned(v[c], (uint8_t *)h->dst + c * h->plane + x, h->row);
+	}
 }
 
 static void horizontal_narrow(const struct stk_horizontal *h)
 {
-	switch (h->n) {
-	case 2:
-		narrow_columns(h, 2);
-		break;
-	case 3:
-		narrow_columns(h, 3);
-		break;
-	case 4:
-		narrow_columns(h, 4);
-		break;
-	default:
-		narrow_columns(h, h->n);
+	if (h->channels == 3) { /* the usual counts unrolled */
+		if (h->n == 2)
+			narrow_columns(h, 2, 3);
+		else if (h->n == 3)
+			narrow_columns(h, 3, 3);
+		else if (h->n == 4)
+			narrow_columns(h, 4, 3);
+		else
+			narrow_columns(h, h->n, 3);
+	} else if (h->channels == 1) {
+		narrow_columns(h, h->n, 1);
+	} else if (h->channels <= NARROW_CHANNELS) {
+		narrow_columns(h, h->n, h->channels);
+	} else {
+		stk__resample_c.horizontal[STK_NARROW](h);
 	}
 }
 
@@ -290,8 +304,8 @@ static void horizontal_wide(const struct stk_horizontal *h)
 			__m256i v[16];
 			for (int k = 0; k < 16; k++) {
 				const int16_t *w = (const int16_t *)h->weights + (ptrdiff_t)(x + k) * h->n;
-				const int16_t *column =
-					(const int16_t *)h->block + ((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
+				const int16_t *column = (const int16_t *)h->block +
+							((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 				__m256i low = start, high = start;
 				for (int32_t t = 0; t < h->n; t += 2, column += 2 * step) {
 					bool pair = t + 1 < h->n;
@@ -318,8 +332,9 @@ static void horizontal_float(const struct stk_horizontal *h)
 				__m256 v[8];
 				for (int k = 0; k < 8; k++) {
 					const float *w = (const float *)h->weights + (ptrdiff_t)(x + k) * h->n;
-					const float *column = (const float *)h->block +
-							      ((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS + half;
+					const float *column =
+						(const float *)h->block +
+						((ptrdiff_t)(h->first[x + k] - h->origin) * h->channels + c) * STK_BLOCK_ROWS + half;
 					__m256 sum = _mm256_setzero_ps();
 					for (int32_t t = 0; t < h->n; t++, column += step)
 						sum = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_broadcast_ss(w + t), _mm256_load_ps(column)));

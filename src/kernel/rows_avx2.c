@@ -21,14 +21,17 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 		dst[i] = stk__half_to_float(src[i]);
 }
 
-/* Eight values of bfloat16 in the low half. */
+/* The upper halves, rounded to nearest even, of eight numbers that are no NaNs. */
+static inline __m256i bfloat_round(__m256 x)
+{
+	__m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+	return _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+}
+
 static inline __m128i bfloat8(__m256 x)
 {
-	__m256i u = _mm256_castps_si256(x);
-	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-	__m256i even = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
-	__m256i nan = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
-	u = _mm256_blendv_epi8(even, nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+	__m256i nan = _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(x), 16), _mm256_set1_epi32(0x40));
+	__m256i u = _mm256_blendv_epi8(bfloat_round(x), nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
 	return _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
 }
 
@@ -60,6 +63,12 @@ static void round_integer(float *restrict row, int32_t n, float low, float high)
 
 enum { AS_FLOAT, AS_HALF, AS_BFLOAT };
 
+static inline __m256 affine8(const uint8_t *in, __m256 scale, __m256 bias)
+{
+	__m256 x = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)in)));
+	return _mm256_add_ps(_mm256_mul_ps(x, scale), bias);
+}
+
 static inline void put8(void *dst, int32_t i, __m256 x, int as)
 {
 	if (as == AS_FLOAT)
@@ -68,34 +77,17 @@ static inline void put8(void *dst, int32_t i, __m256 x, int as)
 		_mm_storeu_si128((void *)((uint16_t *)dst + i), as == AS_HALF ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : bfloat8(x));
 }
 
-/* in: at least 8 readable bytes */
-static inline void affine8(void *out, const uint8_t *in, int32_t i, __m256 scale, __m256 bias, int as)
+/* The last elements of a row, from i on; i is a multiple of the period. */
+static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as)
 {
-	__m256 x = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(in + i))));
-	put8(out, i, _mm256_add_ps(_mm256_mul_ps(x, scale), bias), as);
-}
-
-static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
-	const struct stk_affine *a, int as)
-{
-	__m256 s0 = _mm256_loadu_ps(a->scale), s1 = _mm256_loadu_ps(a->scale + 8), s2 = _mm256_loadu_ps(a->scale + 16);
-	__m256 b0 = _mm256_loadu_ps(a->bias), b1 = _mm256_loadu_ps(a->bias + 8), b2 = _mm256_loadu_ps(a->bias + 16);
-	for (int32_t r = 0; r < rows; r++) {
-		void *out = (uint8_t *)dst + r * dst_row;
-		const uint8_t *in = src + r * src_row;
-		int32_t i = 0;
-		for (; i + 24 <= n; i += 24) {
-			affine8(out, in, i, s0, b0, as);
-			affine8(out, in, i + 8, s1, b1, as);
-			affine8(out, in, i + 16, s2, b2, as);
+	for (int32_t k = 0; i < n; k += 8) {
+		if (i + 8 <= n) {
+			put8(out, i, affine8(in + i, _mm256_loadu_ps(a->scale + k), _mm256_loadu_ps(a->bias + k)), as);
+			i += 8;
+			continue;
 		}
-		int32_t whole = i + ((n - i) & ~7);
-		if (i < whole)
-			affine8(out, in, i, s0, b0, as);
-		if (i + 8 < whole)
-			affine8(out, in, i + 8, s1, b1, as);
-		for (i = whole; i < n; i++) {
-			float x = (float)in[i] * a->scale[i % STK_AFFINE_PERIOD] + a->bias[i % STK_AFFINE_PERIOD];
+		for (; i < n; i++, k++) {
+			float x = (float)in[i] * a->scale[k] + a->bias[k];
 			if (as == AS_FLOAT)
 				((float *)out)[i] = x;
 			else
@@ -104,20 +96,56 @@ static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 	}
 }
 
-static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+/* finite: no NaN can come out, so that bfloat16 needs no test. */
+static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	const struct stk_affine *a, int as, bool finite)
 {
-	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT);
+	__m256 s0 = _mm256_loadu_ps(a->scale), s1 = _mm256_loadu_ps(a->scale + 8), s2 = _mm256_loadu_ps(a->scale + 16);
+	__m256 b0 = _mm256_loadu_ps(a->bias), b1 = _mm256_loadu_ps(a->bias + 8), b2 = _mm256_loadu_ps(a->bias + 16);
+	for (int32_t r = 0; r < rows; r++) {
+		void *out = (uint8_t *)dst + r * dst_row;
+		const uint8_t *in = src + r * src_row;
+		int32_t i = 0;
+		for (; i + STK_AFFINE_PERIOD <= n; i += STK_AFFINE_PERIOD) {
+			__m256 x0 = affine8(in + i, s0, b0), x1 = affine8(in + i + 8, s1, b1), x2 = affine8(in + i + 16, s2, b2);
+			if (as == AS_BFLOAT && finite) {
+				__m256i both = _mm256_packus_epi32(bfloat_round(x0), bfloat_round(x1)), last = bfloat_round(x2);
+				uint16_t *to = (uint16_t *)out + i;
+				_mm256_storeu_si256((void *)to, _mm256_permute4x64_epi64(both, 0xd8));
+				_mm_storeu_si128((void *)(to + 16),
+					_mm_packus_epi32(_mm256_castsi256_si128(last), _mm256_extracti128_si256(last, 1)));
+			} else {
+				put8(out, i, x0, as);
+				put8(out, i + 8, x1, as);
+				put8(out, i + 16, x2, as);
+			}
+		}
+		affine_tail(out, in, i, n, a, as);
+	}
 }
 
-static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+static void affine_u8_float(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
 {
-	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_HALF);
+	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true);
 }
 
-static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
-	const struct stk_affine *a)
+static void affine_u8_half(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
 {
-	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT);
+	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_HALF, true);
+}
+
+static void affine_u8_bfloat(
+	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+{
+	bool finite = true;
+	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* 255 times as much is still a number */
+		finite = finite && a->scale[k] > -1e30f && a->scale[k] < 1e30f && a->bias[k] > -1e30f && a->bias[k] < 1e30f;
+	if (finite)
+		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, true);
+	else
+		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false);
 }
 
 static inline __m128i load16(const uint8_t *p)
@@ -125,7 +153,8 @@ static inline __m128i load16(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* 16 pixels of three bytes to their channels' 16 bytes each: in every 16-byte piece the wanted bytes move to their places, and pieces are or-ed. */
+/* 16 pixels of three bytes to their channels' 16 bytes each: in every 16-byte piece the wanted bytes move to their places, and pieces are
+ * or-ed. */
 static inline void split3(const uint8_t *p, __m128i out[3])
 {
 	__m128i a = load16(p), b = load16(p + 16), c = load16(p + 32);
@@ -166,7 +195,8 @@ static void load_u8(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct s
 					out[0] = load16(from + x);
 				int32_t at = mirror ? src->width - 16 - x : x;
 				for (int c = 0; c < (rgb ? 3 : 1); c++)
-					_mm_storeu_si128((void *)(to + c * plane + at), mirror ? _mm_shuffle_epi8(out[c], reverse) : out[c]);
+					_mm_storeu_si128(
+						(void *)(to + c * plane + at), mirror ? _mm_shuffle_epi8(out[c], reverse) : out[c]);
 			}
 		}
 }
@@ -183,9 +213,12 @@ static inline void join3(uint8_t *dst, __m128i r, __m128i g, __m128i b)
 	const __m128i b0 = _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1);
 	const __m128i b1 = _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1);
 	const __m128i b2 = _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15);
-	_mm_storeu_si128((void *)dst, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
-	_mm_storeu_si128((void *)(dst + 16), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
-	_mm_storeu_si128((void *)(dst + 32), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
+	_mm_storeu_si128(
+		(void *)dst, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
+	_mm_storeu_si128(
+		(void *)(dst + 16), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
+	_mm_storeu_si128(
+		(void *)(dst + 32), _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
 }
 
 static void interleave(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row kernels that a compiler vectorises well: included by rows.c and rows_avx2.c, which compile the same lines for their processors. Without
- * contraction and with a fixed order of operations the bits are the same. */
+ * Row kernels that a compiler vectorises well: included by rows.c and rows_avx2.c, which compile the same lines for their processors.
+ * Without contraction and with a fixed order of operations the bits are the same. */
 #include "kernel/half.h"
 #include "kernel/rows.h"
 

@@ -9,13 +9,13 @@
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src;	 /* what the sampler sees: its size sets the border; only the part that is needed has to be there */
+	struct stk_image src; /* what the sampler sees: its size sets the border; only the part that is needed has to be there */
 	float m[6];
-	int32_t first, step, y;	 /* output k is at (first + k * step, y) of the warp's own output */
+	int32_t first, step, y; /* output k is at (first + k * step, y) of the warp's own output */
 	int32_t n;
 	bool linear, clamp;
 	float fill;
-	float *dst;		 /* channel c's n values go to dst + c * plane */
+	float *dst; /* channel c's n values go to dst + c * plane */
 	ptrdiff_t plane;
 };
 

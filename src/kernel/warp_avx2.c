@@ -39,8 +39,8 @@ static inline __m256i clamp8(__m256i x, int32_t size)
 	return _mm256_max_epi32(_mm256_min_epi32(x, _mm256_set1_epi32(size - 1)), _mm256_setzero_si256());
 }
 
-/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each lies inside. A pixel is loaded with the bytes behind it: at the end
- * of a row those are its slack. */
+/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each lies inside. A pixel is loaded with the bytes behind it: at
+ * the end of a row those are its slack. */
 struct texels {
 	__m256i bytes, inside;
 };
@@ -48,8 +48,8 @@ struct texels {
 static inline struct texels fetch(const struct stk_warp_row *w, __m256i x, __m256i y)
 {
 	__m256i ix = clamp8(x, w->src.width), iy = clamp8(y, w->src.height);
-	__m256i at = _mm256_add_epi32(_mm256_mullo_epi32(iy, _mm256_set1_epi32((int)w->src.row)),
-		_mm256_mullo_epi32(ix, _mm256_set1_epi32((int)w->src.pixel)));
+	__m256i at = _mm256_add_epi32(
+		_mm256_mullo_epi32(iy, _mm256_set1_epi32((int)w->src.row)), _mm256_mullo_epi32(ix, _mm256_set1_epi32((int)w->src.pixel)));
 	struct texels t;
 	t.bytes = _mm256_i32gather_epi32(w->src.data, at, 1);
 	t.inside = w->clamp ? _mm256_set1_epi32(-1) : _mm256_and_si256(_mm256_cmpeq_epi32(ix, x), _mm256_cmpeq_epi32(iy, y));
@@ -88,8 +88,8 @@ static void warp_bytes(const struct stk_warp_row *w)
 			if (w->linear) {
 				__m256 px = _mm256_sub_ps(one, p.qx);
 				__m256 top = _mm256_add_ps(_mm256_mul_ps(value, px), _mm256_mul_ps(channel_of(t01, c, fill), p.qx));
-				__m256 bottom =
-					_mm256_add_ps(_mm256_mul_ps(channel_of(t10, c, fill), px), _mm256_mul_ps(channel_of(t11, c, fill), p.qx));
+				__m256 bottom = _mm256_add_ps(
+					_mm256_mul_ps(channel_of(t10, c, fill), px), _mm256_mul_ps(channel_of(t11, c, fill), p.qx));
 				value = _mm256_add_ps(top, _mm256_mul_ps(_mm256_sub_ps(bottom, top), p.qy));
 			}
 			float *to = w->dst + c * w->plane + k;

@@ -65,7 +65,7 @@ static struct stk_graph *make_graph(const char *folder, const struct options *o)
 	const struct stk_arg reader[] = {stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", !o->in_order),
 		stk_arg_string("tail", o->tail), stk_arg_int("num_shards", o->ranks ? o->ranks : 1), stk_arg_int("shard_id", o->rank)};
 	add(g, "readers.file", NULL, reader, 5, &file);
-	add(g, "decoders.image_random_crop", &file, NULL, 0, &image);
+	add(g, o->whole ? "decoders.image" : "decoders.image_random_crop", &file, NULL, 0, &image);
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
 	add(g, "resize", &image, resize, 1, &image);
 	add(g, "random.coin_flip", NULL, NULL, 0, &flip);

@@ -18,6 +18,7 @@ struct options {
 	const char *tail;
 	uint64_t seed;
 	bool no_fuse, in_order, trace;
+	bool whole; /* whole images instead of random windows: then a sample needs the same memory in each epoch */
 	enum stk_on_error on_error;
 	double max_errors;
 };

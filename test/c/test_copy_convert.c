@@ -182,9 +182,9 @@ static bool converted(long double x, const void *p, enum stk_dtype dtype)
 static void test_all_pairs_convert(void **state)
 {
 	(void)state;
-	static const double special[] = {0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 0.49999997, 0.49999999999999994, 127.5, 128, 254.5, 255.5, 256,
-		-128.5, 65535.5, 32767.5, 2147483647.5, 4294967295.5, 9223372036854775807.0, 18446744073709551615.0, 1e30, -1e30, 9007199254740993.0,
-		INFINITY, -INFINITY, NAN};
+	static const double special[] = {0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 0.49999997, 0.49999999999999994, 127.5, 128, 254.5,
+		255.5, 256, -128.5, 65535.5, 32767.5, 2147483647.5, 4294967295.5, 9223372036854775807.0, 18446744073709551615.0, 1e30,
+		-1e30, 9007199254740993.0, INFINITY, -INFINITY, NAN};
 	enum { N = 600, SPECIAL = sizeof special / sizeof *special };
 	static uint64_t src[N], dst[N + 2];
 	for (int from = 0; from < STK_DTYPE_COUNT; from++)
@@ -208,8 +208,9 @@ static void test_all_pairs_convert(void **state)
 				if (from == to && from != STK_BOOL)
 					assert_memory_equal(in, out, a);
 				else if (!converted(value_of(in, (enum stk_dtype)from), out, (enum stk_dtype)to))
-					fail_msg("%s to %s: %Lg gives %Lg", stk_dtype_name((enum stk_dtype)from), stk_dtype_name((enum stk_dtype)to),
-						value_of(in, (enum stk_dtype)from), value_of(out, (enum stk_dtype)to));
+					fail_msg("%s to %s: %Lg gives %Lg", stk_dtype_name((enum stk_dtype)from),
+						stk_dtype_name((enum stk_dtype)to), value_of(in, (enum stk_dtype)from),
+						value_of(out, (enum stk_dtype)to));
 			}
 			assert_int_equal(((uint8_t *)dst)[N * b], 0xcd);
 		}

@@ -215,7 +215,7 @@ static void test_scratch_does_not_depend_on_the_batch(void **state)
 	(void)state;
 	double scratch[2];
 	for (int i = 0; i < 2; i++) {
-		const struct options o = {.threads = 1, .batch = i ? 512 : 32, .tail = "keep"};
+		const struct options o = {.threads = 1, .batch = i ? 512 : 32, .tail = "keep", .whole = true};
 		struct stk_context *ctx;
 		struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
 		struct run r = drain_epochs(p, 1);

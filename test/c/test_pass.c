@@ -73,7 +73,8 @@ static void picture_randomize(struct picture *p)
 	for (int32_t y = 0; y < p->image.height; y++)
 		for (int32_t x = 0; x < p->image.width; x++)
 			for (int32_t c = 0; c < p->image.channels; c++) {
-				float value = (float)(next() % 256) - (p->image.dtype == STK_INT8 || p->image.dtype == STK_INT16 ? 128.0f : 0.0f);
+				float value =
+					(float)(next() % 256) - (p->image.dtype == STK_INT8 || p->image.dtype == STK_INT16 ? 128.0f : 0.0f);
 				if (p->image.dtype == STK_FLOAT)
 					value *= 1.3f;
 				if (size == 8 || p->image.dtype == STK_UINT32 || p->image.dtype == STK_INT32)
@@ -119,7 +120,8 @@ static void run(const struct stk_pass *p, enum stk_cpu_level level, const struct
 		assert_true(need.x >= 0 && need.y >= 0 && need.x + need.w <= p->in_w && need.y + need.h <= p->in_h);
 	size_t size = stk_dtype_size(src->image.dtype);
 	struct picture part = *src;
-	ptrdiff_t row = src->image.channel == (ptrdiff_t)size || src->image.channels == 1 ? src->image.pixel * need.w : (ptrdiff_t)size * need.w;
+	ptrdiff_t row =
+		src->image.channel == (ptrdiff_t)size || src->image.channels == 1 ? src->image.pixel * need.w : (ptrdiff_t)size * need.w;
 	bool planar = src->image.pixel == (ptrdiff_t)size && src->image.channels > 1;
 	part.image.row = row;
 	part.image.channel = planar ? row * need.h : src->image.channel;
@@ -162,8 +164,8 @@ static double curve(int filter, double x)
 	}
 }
 
-/* The curve is interpolated between samples, 32 a unit (16 for the Gaussian, which is cut at 2), as the library's rule has it; past the last
- * sample it falls to 0 within one. */
+/* The curve is interpolated between samples, 32 a unit (16 for the Gaussian, which is cut at 2), as the library's rule has it; past the
+ * last sample it falls to 0 within one. */
 static double sampled_curve(int filter, double x)
 {
 	double density = filter == STK_INTERP_GAUSSIAN ? 16 : 32, radius = filter == STK_INTERP_LANCZOS3 ? 3 : 2;
@@ -247,8 +249,8 @@ static void one_resize(double *equal_share, double *worst)
 	}
 	*equal_share = equal / total;
 	if (*worst > (r.dtype == STK_UINT8 ? 1.0 : 0.1))
-		fail_msg("%dx%dx%d to %dx%d filters %d %d roi %g %g %g %g antialias %d drop %d dtype %d: off by %g", w, h, c, ow, oh, filter, other,
-			r.roi_x0, r.roi_y0, r.roi_x1, r.roi_y1, r.antialias, r.drop, r.dtype, *worst);
+		fail_msg("%dx%dx%d to %dx%d filters %d %d roi %g %g %g %g antialias %d drop %d dtype %d: off by %g", w, h, c, ow, oh,
+			filter, other, r.roi_x0, r.roi_y0, r.roi_x1, r.roi_y1, r.antialias, r.drop, r.dtype, *worst);
 	free(wx);
 	check_canaries(&dst);
 	free(src.memory);
@@ -323,8 +325,8 @@ static void append(struct stk_pass *p, const struct operation *o)
 
 static enum stk_dtype random_type(void)
 {
-	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT8, STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT,
-		STK_FLOAT, STK_BOOL};
+	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT8, STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_FLOAT16, STK_BFLOAT16,
+		STK_FLOAT, STK_FLOAT, STK_BOOL};
 	return types[next() % (sizeof types / sizeof *types)];
 }
 
@@ -347,14 +349,19 @@ static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types
 	float w = (float)p->w, h = (float)p->h;
 	int filter = between(0, 5);
 	o->resize = (struct stk_resize){between(1, 50), between(1, 50), uniform(0, w / 2), uniform(0, h / 2), uniform(w / 2, w) + 0.01f,
-		uniform(h / 2, h) + 0.01f, (uint8_t)filter, (uint8_t)(next() % 3 ? filter : between(0, 5)), next() % 2, 0, (uint8_t)sampled};
+		uniform(h / 2, h) + 0.01f, (uint8_t)filter, (uint8_t)(next() % 3 ? filter : between(0, 5)), next() % 2, 0,
+		(uint8_t)sampled};
 	if (next() % 3 == 0) { /* flipped by itself */
 		float left = o->resize.roi_x0;
 		o->resize.roi_x0 = o->resize.roi_x1;
 		o->resize.roi_x1 = left;
 	}
-	o->warp = (struct stk_warp){.out_w = between(1, 50), .out_h = between(1, 50), .interp = next() % 2, .clamp = next() % 2,
-		.dtype = (uint8_t)sampled, .fill = (float)between(0, p->dtype == STK_BOOL ? 1 : 100)};
+	o->warp = (struct stk_warp){.out_w = between(1, 50),
+		.out_h = between(1, 50),
+		.interp = next() % 2,
+		.clamp = next() % 2,
+		.dtype = (uint8_t)sampled,
+		.fill = (float)between(0, p->dtype == STK_BOOL ? 1 : 100)};
 	for (int i = 0; i < 6; i++)
 		o->warp.m[i] = uniform(-1.2f, 1.2f);
 	o->warp.m[2] = uniform(-10, w), o->warp.m[5] = uniform(-10, h);
@@ -415,7 +422,8 @@ static void one_chain(void)
 		struct picture dst = picture_make((enum stk_dtype)fused.dtype, fused.w, fused.h, fused.c, (int)(next() % 3));
 		run(&fused, (enum stk_cpu_level)level, &src, &dst);
 		if (!same(&image, &dst))
-			fail_msg("%s %dx%dx%d, operations%s, at level %d", stk_dtype_name(type), src.image.width, src.image.height, c, story, level);
+			fail_msg("%s %dx%dx%d, operations%s, at level %d", stk_dtype_name(type), src.image.width, src.image.height, c,
+				story, level);
 		check_canaries(&dst);
 		free(dst.memory);
 	}
@@ -474,7 +482,8 @@ static void test_steps_equal_their_definitions(void **state)
 						stk__convert(&in[i], STK_FLOAT, at(&src, x, y, i), type, 1);
 					stk__convert(&got, STK_FLOAT, at(&dst, x, y, c), (enum stk_dtype)p.dtype, 1);
 					const float *m = o.scale + (o.kind == MATRIX ? 3 * c : 0);
-					volatile float product = in[c] * o.scale[c], p0 = m[0] * in[0], p1 = m[1] * in[1], p2 = m[2] * in[2];
+					volatile float product = in[c] * o.scale[c], p0 = m[0] * in[0], p1 = m[1] * in[1],
+						       p2 = m[2] * in[2];
 					volatile float sum = p0 + p1;
 					sum = sum + p2;
 					if (o.kind == AFFINE)
@@ -484,8 +493,8 @@ static void test_steps_equal_their_definitions(void **state)
 					else
 						want = rounded(o.kind == MATRIX ? sum + o.bias[c] : sum, out);
 					if (got != want)
-						fail_msg("seed %d: kind %d, %s to %s: %g, not %g", round + 7, o.kind, stk_dtype_name(type), stk_dtype_name(out),
-							(double)got, (double)want);
+						fail_msg("seed %d: kind %d, %s to %s: %g, not %g", round + 7, o.kind, stk_dtype_name(type),
+							stk_dtype_name(out), (double)got, (double)want);
 				}
 		check_canaries(&dst);
 		free(src.memory);
@@ -502,7 +511,11 @@ static void test_warp_equals_reference(void **state)
 		int32_t w = between(1, 60), h = between(1, 60), c = between(1, 4);
 		struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 		picture_randomize(&src);
-		struct stk_warp t = {.out_w = between(1, 40), .out_h = between(1, 40), .interp = STK_INTERP_LINEAR, .clamp = next() % 2, .dtype = STK_FLOAT,
+		struct stk_warp t = {.out_w = between(1, 40),
+			.out_h = between(1, 40),
+			.interp = STK_INTERP_LINEAR,
+			.clamp = next() % 2,
+			.dtype = STK_FLOAT,
 			.fill = 42};
 		for (int i = 0; i < 6; i++)
 			t.m[i] = uniform(-1.2f, 1.2f);

@@ -16,8 +16,7 @@ pytestmark = pytest.mark.essential
 
 def stoker(*arguments, code=0, **environment):
     env = {**os.environ, **environment}
-    if "LD_PRELOAD" in env:  # the command has its own sanitizer inside
-        del env["LD_PRELOAD"]
+    env.pop("LD_PRELOAD", None)  # the command has its own sanitizer inside
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done

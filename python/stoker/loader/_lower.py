@@ -50,9 +50,7 @@ def _resize(image: Image, t: T.Resize) -> Image:
 
 def _window(image: Image, start: Any, size: tuple[int, int], fill: Any) -> Image:
     fills = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill)]
-    node = fn.slice(
-        image.node, start=start, shape=list(size), axes=[0, 1], out_of_bounds_policy="pad", fill_values=fills
-    )
+    node = fn.slice(image.node, start=start, shape=list(size), axes=[0, 1], out_of_bounds_policy="pad", fill_values=fills)
     return Image(node, size)
 
 

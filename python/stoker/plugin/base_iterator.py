@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
 from stoker.errors import InvalidArgumentError
@@ -102,7 +102,7 @@ class EpochIterator:
             self._finish()
         return taken
 
-    def _finish(self) -> Any:
+    def _finish(self) -> NoReturn:
         self._ended = True
         if self._auto_reset:
             self.reset()
@@ -155,7 +155,8 @@ class EpochIterator:
     def __iter__(self) -> Any:
         if self._begun and not self._ended:
             warnings.warn(
-                "this epoch is not at its end: the iterator goes on where it was, as DALI's do (stoker.Loader begins the next epoch)", stacklevel=2
+                "this epoch is not at its end: the iterator goes on where it was, as DALI's do (stoker.Loader begins the next epoch)",
+                stacklevel=2,
             )
         return self
 

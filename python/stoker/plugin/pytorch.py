@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from stoker import types
 from stoker.errors import InvalidArgumentError
@@ -34,7 +35,7 @@ to_torch_type = {
 
 def dense_tensor(data: TensorListCPU, channels_last: bool = False) -> torch.Tensor:
     """An output as one tensor over the same memory; NHWC as NCHW in torch's channels_last format where asked for."""
-    tensor = torch.from_dlpack(data.as_tensor())
+    tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
         tensor = tensor.movedim(-1, -3)
     return tensor
@@ -47,14 +48,16 @@ def feed_ndarray(dali_tensor: TensorCPU | TensorListCPU, arr: torch.Tensor, cuda
         raise InvalidArgumentError(f"feed_ndarray: shapes differ: {tensor.shape()} and {list(arr.shape)}")
     if to_torch_type[tensor.dtype] != arr.dtype:
         raise InvalidArgumentError(f"feed_ndarray: types differ: {tensor.dtype!r} and {arr.dtype}")
-    arr.copy_(torch.from_dlpack(tensor))
+    arr.copy_(from_dlpack(tensor))
     return arr
 
 
 class _TorchIterator(EpochIterator):
     """What the iterators of this module share."""
 
-    def __init__(self, pipelines: Pipeline | Sequence[Pipeline], output_map: Sequence[str], channels_last: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, pipelines: Pipeline | Sequence[Pipeline], output_map: Sequence[str], channels_last: bool = False, **kwargs: Any
+    ) -> None:
         self.output_map = list(output_map)
         if len(set(self.output_map)) != len(self.output_map):
             raise InvalidArgumentError(f"the names in output_map must differ: {self.output_map}")
@@ -69,9 +72,7 @@ class _TorchIterator(EpochIterator):
         return tensor if valid == len(data) else tensor[:valid]
 
     def _dict(self, taken: Taken) -> dict[str, Any]:
-        return {
-            name: self._convert(TensorListCPU(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)
-        }
+        return {name: self._convert(TensorListCPU(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
 
     def __next__(self) -> list[dict[str, Any]]:
         return [self._dict(t) for t in self._take()]
@@ -191,7 +192,7 @@ class DALIRaggedIterator(_TorchIterator):
         tag = self.output_types[position]
         if tag == self.DENSE_TAG:
             return super()._convert(data, position, valid)
-        samples = [torch.from_dlpack(data[i]) for i in range(valid)]
+        samples = [from_dlpack(data[i]) for i in range(valid)]
         return samples if tag == self.SPARSE_LIST_TAG else _sparse_coo(samples)
 
 
