@@ -399,6 +399,7 @@ static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef module = {
 	PyModuleDef_HEAD_INIT, .m_name = "stoker._batching", .m_size = 0, .m_methods = methods, .m_slots = slots};
 
+PyMODINIT_FUNC PyInit__batching(void); /* called by the interpreter */
 PyMODINIT_FUNC PyInit__batching(void)
 {
 	return PyModuleDef_Init(&module);
