@@ -137,7 +137,7 @@ enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples
 
 size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a)
 {
-	return r->device < 0 ? 0 : stk__cuda_assign_workspace(a);
+	return r->device < 0 ? 0 : stk__cuda_assign_workspace(a, stk__cuda_shared(r));
 }
 
 enum stk_status stk_ragged_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err)

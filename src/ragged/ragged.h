@@ -44,6 +44,7 @@ enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
-size_t stk__cuda_assign_workspace(const struct stk_assign *a);
+size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes a block may take */
+size_t stk__cuda_shared(const struct stk_ragged *r);
 
 #endif

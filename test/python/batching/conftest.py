@@ -21,3 +21,13 @@ def cuda():
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return "cuda"
+
+
+@pytest.fixture(autouse=True)
+def counters_start_from_zero():
+    import stoker.batching
+
+    try:
+        stoker.batching.check()
+    except IndexError:
+        pass
