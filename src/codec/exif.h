@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_CODEC_EXIF_H
+#define STK_CODEC_EXIF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The orientation (1..8) that a TIFF structure, as JPEG's APP1 (after "Exif\0\0") and PNG's eXIf carry it, has in its first directory; 0 when
+ * there is none or it is nonsense. Reads nothing outside size bytes, whatever they say. */
+int stk__exif_orientation(const uint8_t *tiff, size_t size);
+
+#endif

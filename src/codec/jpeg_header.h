@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one parser of JPEG headers (ITU-T T.81 annex B): from SOI to the first SOS, every length checked. It accepts what libjpeg accepts (bytes
+ * between segments, fill bytes), since it speaks for all decoders. Plain data comes out. */
+#ifndef STK_CODEC_JPEG_HEADER_H
+#define STK_CODEC_JPEG_HEADER_H
+
+#include "base/error.h"
+#include "kernel/jpeg_plan.h"
+
+/* Which SOF began the frame. */
+enum stk_jpeg_process { STK_JPEG_BASELINE, STK_JPEG_EXTENDED, STK_JPEG_PROGRESSIVE, STK_JPEG_ARITHMETIC, STK_JPEG_ARITHMETIC_PROGRESSIVE };
+
+struct stk_jpeg_header {
+	/* frame */
+	int32_t width, height;
+	int32_t components; /* 1..4 */
+	enum stk_jpeg_process process;
+	struct stk_jpeg_component component[STK_JPEG_MAX_COMPONENTS];
+	int32_t h_max, v_max;
+	enum stk_jpeg_color color;
+	/* markers of applications */
+	bool jfif, adobe;
+	uint8_t adobe_transform;
+	uint8_t orientation; /* EXIF's 1..8; 1 when absent or nonsense */
+	/* the first scan */
+	int32_t restart_interval;
+	int32_t scan_components;
+	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */
+	uint8_t spectral_start, spectral_end, approx_high, approx_low;
+	size_t scan_offset; /* of its first entropy-coded byte */
+	size_t stray;       /* bytes between segments that belong to none */
+	struct stk_jpeg_tables tables;
+};
+
+/* Reads the header; *h is undefined unless STK_OK. STK_CORRUPT with the offset where damaged or cut off, STK_UNSUPPORTED for processes and
+ * precisions that no decoder here knows. Any thread, allocates nothing, 0.2 us for a common file. */
+STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
+
+/* Looks from the end for the last EOI behind the scan's start. False: the file is truncated. *end (may be NULL): its offset, or size.
+ * Where a file has one scan the entropy-coded bytes end there or before. */
+bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
+
+/* Describes the scan for the fast decoders. False: it is none that they take (progressive, several scans, CMYK, fractional sampling, tables that are
+ * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
+bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
+
+/* The MCUs that a window (inside the image, not empty, as stored) needs. */
+struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
+
+/* True when counts describe a prefix code whose codes fit their lengths, and values a DC table may have (0..15) when dc. */
+bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
+
+#endif

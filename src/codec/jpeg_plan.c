@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a header to what a fast decoder does: geometry of the scan, and the MCUs of a window. */
+#include "codec/jpeg_header.h"
+
+#include <string.h>
+
+bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
+{
+	unsigned code = 0, symbols = 0;
+	for (int length = 1; length <= 16; length++) {
+		code = (code << 1) + t->counts[length - 1];
+		symbols += t->counts[length - 1];
+		if (code > 1u << length)
+			return false;
+	}
+	for (unsigned i = 0; dc && i < symbols; i++)
+		if (t->values[i] > 15)
+			return false;
+	return symbols > 0;
+}
+
+static bool tables_usable(const struct stk_jpeg_header *h)
+{
+	const struct stk_jpeg_tables *t = &h->tables;
+	for (int i = 0; i < h->components; i++) {
+		const struct stk_jpeg_component *c = &h->component[i];
+		if (c->quant >= STK_JPEG_TABLES || c->dc >= STK_JPEG_TABLES || c->ac >= STK_JPEG_TABLES)
+			return false;
+		if (!(t->quant_mask >> c->quant & 1) || !(t->dc_mask >> c->dc & 1) || !(t->ac_mask >> c->ac & 1))
+			return false;
+		if (!stk__jpeg_huffman_valid(&t->dc[c->dc], true) || !stk__jpeg_huffman_valid(&t->ac[c->ac], false))
+			return false;
+	}
+	return true;
+}
+
+/* libjpeg's choice (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless a component is too narrow for the horizontal one. */
+static bool choose_upsample(const struct stk_jpeg_component *c, int h_max, int v_max, uint8_t *up)
+{
+	if (h_max % c->h || v_max % c->v)
+		return false;
+	int fx = h_max / c->h, fy = v_max / c->v;
+	if (fx == 1 && fy == 1)
+		*up = STK_JPEG_UP_NONE;
+	else if (fx == 1 && fy == 2)
+		*up = STK_JPEG_UP_H1V2;
+	else if (fx == 2 && fy <= 2 && c->width > 2)
+		*up = fy == 1 ? STK_JPEG_UP_H2V1 : STK_JPEG_UP_H2V2;
+	else
+		*up = STK_JPEG_UP_REPLICATE;
+	return true;
+}
+
+static bool place_blocks(struct stk_jpeg_scan *s)
+{
+	for (int i = 0; i < s->components; i++)
+		for (int y = 0; y < s->component[i].v; y++)
+			for (int x = 0; x < s->component[i].h; x++) {
+				if (s->blocks == STK_JPEG_MAX_BLOCKS)
+					return false;
+				s->block_component[s->blocks] = (uint8_t)i;
+				s->block_x[s->blocks] = (uint8_t)x;
+				s->block_y[s->blocks++] = (uint8_t)y;
+			}
+	return true;
+}
+
+bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *s)
+{
+	if (h->process > STK_JPEG_EXTENDED || (h->components != 1 && h->components != 3) || h->scan_components != h->components)
+		return false;
+	if (h->spectral_start != 0 || h->spectral_end != 63 || h->approx_high || h->approx_low || end < h->scan_offset || !tables_usable(h))
+		return false;
+	*s = (struct stk_jpeg_scan){.width = h->width,
+		.height = h->height,
+		.components = h->components,
+		.h_max = h->h_max,
+		.v_max = h->v_max,
+		.restart_interval = h->restart_interval,
+		.color = h->color,
+		.offset = h->scan_offset,
+		.size = end - h->scan_offset};
+	for (int i = 0; i < h->components; i++) {
+		if (h->scan_order[i] != i)
+			return false;
+		s->component[i] = h->component[i];
+	}
+	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors say [A.2.2] */
+		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
+	for (int i = 0; i < h->components; i++)
+		if (!choose_upsample(&s->component[i], s->h_max, s->v_max, &s->upsample[i]))
+			return false;
+	s->mcu_w = 8 * s->h_max;
+	s->mcu_h = 8 * s->v_max;
+	s->mcus_x = (s->width + s->mcu_w - 1) / s->mcu_w;
+	s->mcus_y = (s->height + s->mcu_h - 1) / s->mcu_h;
+	return place_blocks(s);
+}
+
+struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, struct stk_rect r)
+{
+	int x0 = r.x, y0 = r.y, x1 = r.x + r.w, y1 = r.y + r.h;
+	bool wide = false, tall = false;
+	for (int i = 0; i < s->components; i++) {
+		wide |= s->upsample[i] == STK_JPEG_UP_H2V1 || s->upsample[i] == STK_JPEG_UP_H2V2;
+		tall |= s->upsample[i] == STK_JPEG_UP_H1V2 || s->upsample[i] == STK_JPEG_UP_H2V2;
+	}
+	/* The triangle reaches one sample, that is h_max (v_max) pixels, to each side of the samples under the window. Along y whole groups of v_max
+	 * rows are made at a time, as libjpeg does. */
+	if (wide) {
+		x0 -= s->h_max;
+		x1 += s->h_max;
+	}
+	if (tall) {
+		y0 = y0 / s->v_max * s->v_max - s->v_max;
+		y1 = (y1 + s->v_max - 1) / s->v_max * s->v_max + s->v_max;
+	}
+	x0 = x0 < 0 ? 0 : x0;
+	y0 = y0 < 0 ? 0 : y0;
+	x1 = x1 > s->width ? s->width : x1;
+	y1 = y1 > s->height ? s->height : y1;
+	return (struct stk_jpeg_window){r, x0 / s->mcu_w, y0 / s->mcu_h, (x1 + s->mcu_w - 1) / s->mcu_w, (y1 + s->mcu_h - 1) / s->mcu_h};
+}
