@@ -141,7 +141,6 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		STK_COUNT(p, batches_delivered, 1);
 	}
 	stk__record_reset(r);
-	p->finished--;
 	p->next_deliver++;
 	return s;
 }

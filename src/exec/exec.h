@@ -117,7 +117,6 @@ struct stk_pipeline {
 	struct stk_record *records; /* batch k stands at k % n_records */
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
-	int32_t finished; /* done and not delivered */
 	struct stk_ring *ring;
 	bool no_slot; /* the last try to open found all slots out */
 

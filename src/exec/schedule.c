@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
- * have nothing ready, and while fewer than `prefetch` finished ones wait for the consumer: so a straggler does not hold up the batches behind it,
- * and a slow consumer holds few slots. */
+ * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
 #include "exec/exec.h"
 
 #include "base/clock.h"
@@ -121,7 +120,6 @@ void stk__record_level(struct stk_record *r)
 		return;
 	}
 	r->done = true;
-	p->finished++;
 	pthread_cond_broadcast(&p->delivered);
 }
 
@@ -135,10 +133,15 @@ void stk__level_part_done(struct stk_record *r)
 	stk__record_level(r);
 }
 
+/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+ * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
+ * steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
-	return !p->stopping && p->finished < p->config.prefetch && p->next_open - p->next_deliver <= p->config.prefetch &&
-	       p->next_open < p->next_deliver + p->n_records;
+	int64_t open = p->next_open - p->next_deliver;
+	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
+	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
 }
 
 static bool open_next(struct stk_pipeline *p)
