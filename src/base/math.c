@@ -125,7 +125,7 @@ double stk__pow(double x, double y)
 	bool whole = y == floor(y);
 	if (whole && fabs(y) <= 64)
 		return whole_power(x, (int)y);
-	if (y == 0.5 && x >= 0)
+	if (y == 0.5 && x > 0)
 		return sqrt(x);
 	if (x < 0 && !whole && !isinf(x))
 		return NAN;
