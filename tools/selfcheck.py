@@ -47,7 +47,10 @@ class Fault:
 
 def load() -> list[Fault]:
     entries = tomllib.loads(FAULTS.read_text())["fault"]
-    return [Fault(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}) for entry in entries]
+    return [
+        Fault(e["name"], e["why"], e["file"], e["find"], e["put"], tuple(e.get("c_tests", ())), tuple(e.get("py_tests", ())))
+        for e in entries
+    ]
 
 
 class Tree:
