@@ -271,12 +271,12 @@ static const uint8_t *next_marker(const uint8_t *at, const uint8_t *end)
 	return NULL;
 }
 
-/* One stream for each restart interval that the window needs. */
+/* One stream for each restart interval up to the window's last row: those above it are decoded too, since the cores would complain of their damage. */
 static bool add_intervals(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
 	uint64_t total = (uint64_t)scan->mcus_x * (uint64_t)scan->mcus_y, interval = (uint64_t)scan->restart_interval;
-	uint64_t first = (uint64_t)window->mcu_y0 * (uint64_t)scan->mcus_x, stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
+	uint64_t stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
 	if ((total + interval - 1) / interval * MIN_INTERVAL > scan->size)
 		return false;
 	const uint8_t *at = f->data + scan->offset, *end = at + scan->size;
@@ -295,7 +295,7 @@ static bool add_intervals(struct stk_jpegpar_plan *p, const struct stk_jpegpar_f
 			.mcu0 = (uint32_t)mcu,
 			.blocks = (uint32_t)mcus * (uint32_t)scan->blocks,
 			.last = last};
-		if (mcu + interval > first && !add_stream(p, s, at))
+		if (!add_stream(p, s, at))
 			return false;
 		at = marker ? marker + 1 : end;
 	}
@@ -357,7 +357,7 @@ static struct stk_jpegpar_image describe(
 		.y = (uint32_t)(w->pixels.y - w->mcu_y0 * scan->mcu_h),
 		.w = (uint32_t)w->pixels.w,
 		.h = (uint32_t)w->pixels.h,
-		.rgb_pitch = ((uint32_t)w->pixels.w * 3 + 15) & ~15u,
+		.rgb_pitch = (((uint32_t)w->pixels.w + 3) / 4 * 12 + 15) & ~15u,
 		.bgr = f->bgr};
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;

@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 				ring.move(before, lane.p);
 				blocks += finished && lane.p <= l.length;
 				if (lane.p >= stop) {
-					*row++ = end > l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
+					*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
 					run = end < last && end < l.length;
 					end += STK_JPEGPAR_INTERVAL;
 					stop = min(end, l.length);
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_over(c
 					blocks += finished && lane.p <= l.length;
 				}
 				if (lane.p >= stop) {
-					uint32_t mine = end > l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
+					uint32_t mine = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
 					row[k] = mine;
 					bool met = ((mine ^ theirs) & STK_JPEGPAR_STATE) == 0, out = ++passed == (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT;
 					if (end >= l.length) {

@@ -97,7 +97,7 @@ struct stk_jpegpar_image {
 	uint32_t x, y, w, h;
 	uint32_t row0;      /* in rows of all windows of the batch */
 	uint64_t rgb;       /* offset of the window in rgb, multiple of 16 */
-	uint32_t rgb_pitch; /* bytes of a row, multiple of 16 */
+	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 4 pixels fit */
 	uint32_t bgr;
 };
 

@@ -90,7 +90,7 @@ static uint32_t run_interval(const struct reader *r, struct stk_jpegpar_lane *la
 		bool finished = stk__jpegpar_step(lane, &r->code, entry);
 		blocks += finished && lane->p <= r->length;
 	}
-	return end > r->length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(lane, end, blocks);
+	return end >= r->length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(lane, end, blocks);
 }
 
 void stk__jpegpar_own(const struct stk_jpegpar_view *v, uint32_t segment)

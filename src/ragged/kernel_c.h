@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CUDA kernels of this layer are C: with this header they compile as device code, and with test/c/cuda_emulate.h in its place as plain C, so that
+ * their logic is tested where there is no GPU. */
+#ifndef STK_RAGGED_KERNEL_C_H
+#define STK_RAGGED_KERNEL_C_H
+
+#ifdef STK_CUDA_EMULATE
+#include "cuda_emulate.h"
+#else
+#define STK_KERNEL extern "C" __global__
+#define STK_DEVICE static __device__ __forceinline__
+#define STK_SHARED_ARRAY(type, name) extern __shared__ type name[]
+#define STK_FULL 0xffffffffu
+
+/* Least of all lanes, in all lanes. */
+STK_DEVICE unsigned stk__warp_min(unsigned v)
+{
+#if __CUDA_ARCH__ >= 800
+	return __reduce_min_sync(STK_FULL, v);
+#else
+	for (int d = 16; d; d >>= 1) {
+		unsigned other = __shfl_xor_sync(STK_FULL, v, d);
+		v = other < v ? other : v;
+	}
+	return v;
+#endif
+}
+#endif
+
+#include "ragged/items.h"
+#include "stoker/batching.h"
+
+#endif
