@@ -128,7 +128,8 @@ struct stk_pipeline {
 	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
 	int64_t bytes_held, mean_bytes;
 	int32_t last_read_level;
-	int32_t cached_in_a_row, missing_in_a_row;
+	int32_t cached_in_a_row, missing_in_a_row, misses;
+	bool seen_at_hand; /* some read has been */
 
 	struct stk_exec_worker *workers;
 	int32_t n_workers;

@@ -20,7 +20,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
-	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)64 << 20;
+	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
 	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
