@@ -26,26 +26,23 @@ class Image:
         return self.node.shape()[0:2] if self.extent is None else self.extent
 
 
-def _resized(image: Image, t: T.Resize | T.RandomResizedCrop) -> dict[str, Any]:
-    return {"interp_type": t.interpolation, "antialias": t.antialias, "subpixel_scale": False}
-
-
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
-    node = fn.random_resized_crop(
-        image.node, size=list(t.size), random_area=list(t.scale), random_aspect_ratio=list(t.ratio), **_resized(image, t)
-    )
+    draws: dict[str, Any] = {"random_area": list(t.scale), "random_aspect_ratio": list(t.ratio)}
+    node = fn.random_resized_crop(image.node, size=list(t.size), interp_type=t.interpolation, antialias=t.antialias, **draws)
     return Image(node, t.size)
 
 
 def _resize(image: Image, t: T.Resize) -> Image:
+    # subpixel_scale: Pillow resizes just what there is, whatever the exact scale would be.
+    filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "subpixel_scale": False}
     if isinstance(t.size, tuple):
-        return Image(fn.resize(image.node, size=list(t.size), **_resized(image, t)), t.size)
+        return Image(fn.resize(image.node, size=list(t.size), **filters), t.size)
     size = image.size()
     if isinstance(size, tuple):
         new: Any = tuple(n * t.size // min(size) for n in size)
-        return Image(fn.resize(image.node, size=list(new), **_resized(image, t)), new)
+        return Image(fn.resize(image.node, size=list(new), **filters), new)
     new = size * t.size // math.min(size[0], size[1])
-    return Image(fn.resize(image.node, size=fn.cast(new, dtype=types.FLOAT), **_resized(image, t)), new)
+    return Image(fn.resize(image.node, size=fn.cast(new, dtype=types.FLOAT), **filters), new)
 
 
 def _window(image: Image, start: Any, size: tuple[int, int], fill: Any) -> Image:
