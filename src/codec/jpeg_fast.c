@@ -59,13 +59,15 @@ static bool sizes_usable(const struct stk_jpeg_huffman *dc)
 
 static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)
 {
+	bool skips =
+		f->rows.planes < f->scan.components || f->window.mcu_x0 > 0 || f->window.mcu_x1 < f->scan.mcus_x || f->window.mcu_y0 > 0;
 	const struct stk_jpeg_ac_table *ac[3];
 	const struct stk_jpeg_dc_table *dc[3];
 	for (int c = 0; c < f->scan.components; c++) {
 		const struct stk_jpeg_component *component = &f->scan.component[c];
 		if (!sizes_usable(&t->dc[component->dc]))
 			return false;
-		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac]);
+		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], skips);
 		dc[c] = stk__jpeg_cached_dc(&f->tables, &t->dc[component->dc]);
 	}
 	f->wanted = 0;

@@ -16,17 +16,21 @@ static int find(struct stk_jpeg_cached_key *keys, const struct stk_jpeg_huffman 
 		if (keys[i].used < keys[oldest].used)
 			oldest = i;
 	}
-	keys[oldest] = (struct stk_jpeg_cached_key){*h, now};
+	keys[oldest] = (struct stk_jpeg_cached_key){*h, now, false};
 	*found = false;
 	return oldest;
 }
 
-const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h)
+const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, bool skips)
 {
 	bool found;
 	int i = find(c->ac_key, h, ++c->clock, &found);
 	if (!found)
 		stk__jpeg_ac_table_build(&c->ac[i], h);
+	if (skips && !c->ac_key[i].skips) {
+		stk__jpeg_ac_table_build_skip(&c->ac[i], h);
+		c->ac_key[i].skips = true;
+	}
 	return &c->ac[i];
 }
 

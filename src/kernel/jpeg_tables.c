@@ -135,6 +135,11 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 		t->pair_length[i] = t->pair[i].length;
 		t->first_length[i] = (uint8_t)(f.length[i] + size_of(f.symbol[i])); /* used only where there is a pair */
 	}
+}
+
+void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h)
+{
+	struct first f;
 	find_first(&f, h, STK_JPEG_SKIP_BITS);
 	for (uint32_t i = 0; i < 1u << STK_JPEG_SKIP_BITS; i++)
 		pass_over(&f, i, &t->skip_length[i], &t->skip_advance[i]);

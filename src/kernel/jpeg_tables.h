@@ -59,6 +59,8 @@ struct stk_jpeg_dc_table {
 
 /* The description must be valid (codec/jpeg_header.h), a DC one without sizes above MAX_DC_SIZE. */
 void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
+/* skip_length and skip_advance, which only windows need. */
+void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
 
 #endif
