@@ -10,7 +10,7 @@ bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
 	for (int length = 1; length <= 16; length++) {
 		code = (code << 1) + t->counts[length - 1];
 		symbols += t->counts[length - 1];
-		if (code > 1u << length)
+		if (code >= 1u << length) /* they do not fit, or one is all ones */
 			return false;
 	}
 	for (unsigned i = 0; dc && i < symbols; i++)
