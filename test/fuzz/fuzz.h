@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a fuzz target defines, and replay.c and libFuzzer call. */
+#ifndef STK_TEST_FUZZ_H
+#define STK_TEST_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Files that are worth mutating, of which each target makes a few: the i-th, to be freed with free; NULL behind the last. */
+uint8_t *fuzz_seed(int i, size_t *size);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs a fuzz target without libFuzzer.
+ *
+ *     fuzz_NAME                  the target's seeds, whole, cut off and mutated (STOKER_TEST_ROUNDS mutations of each, STOKER_TEST_SEED)
+ *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed once
+ *     fuzz_NAME --write FOLDER   writes the seeds, to begin a corpus */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static uint32_t draw(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
+static void mutate(uint8_t *data, size_t size, uint64_t *state)
+{
+	static const uint8_t interesting[] = {0, 1, 0x7f, 0x80, 0xc0, 0xc4, 0xd0, 0xd9, 0xda, 0xdb, 0xff};
+	for (uint32_t n = 1 + draw(state) % 4; n; n--) {
+		size_t at = draw(state) % size;
+		if (draw(state) & 1)
+			data[at] ^= (uint8_t)(1u << draw(state) % 8);
+		else
+			data[at] = interesting[draw(state) % sizeof interesting];
+	}
+}
+
+static int replay_seeds(void)
+{
+	const char *rounds_text = getenv("STOKER_TEST_ROUNDS"), *seed_text = getenv("STOKER_TEST_SEED");
+	int rounds = rounds_text ? atoi(rounds_text) : 300, runs = 0;
+	uint64_t state = seed_text ? strtoull(seed_text, NULL, 0) : 1;
+	size_t size;
+	uint8_t *seed;
+	for (int i = 0; (seed = fuzz_seed(i, &size)); i++) {
+		uint8_t *copy = malloc(size);
+		if (!copy)
+			return 1;
+		LLVMFuzzerTestOneInput(seed, size);
+		for (int n = 0; n < rounds; n++, runs++) {
+			memcpy(copy, seed, size);
+			size_t length = draw(&state) % 8 ? size : draw(&state) % size;
+			mutate(copy, size, &state);
+			LLVMFuzzerTestOneInput(copy, length);
+		}
+		free(copy);
+		free(seed);
+	}
+	printf("%d inputs\n", runs);
+	return 0;
+}
+
+static int replay_file(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f || fseek(f, 0, SEEK_END)) {
+		perror(path);
+		return 1;
+	}
+	size_t size = (size_t)ftell(f);
+	uint8_t *data = malloc(size + 1);
+	rewind(f);
+	if (!data || fread(data, 1, size, f) != size) {
+		perror(path);
+		return 1;
+	}
+	fclose(f);
+	LLVMFuzzerTestOneInput(data, size);
+	free(data);
+	return 0;
+}
+
+static int replay_path(const char *path)
+{
+	struct stat s;
+	if (stat(path, &s)) {
+		perror(path);
+		return 1;
+	}
+	if (!S_ISDIR(s.st_mode))
+		return replay_file(path);
+	DIR *dir = opendir(path);
+	int failed = !dir;
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		char name[4096];
+		if (e->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, e->d_name) < (int)sizeof name)
+			failed |= replay_path(name);
+	}
+	if (dir)
+		closedir(dir);
+	return failed;
+}
+
+static int write_seeds(const char *folder)
+{
+	size_t size;
+	uint8_t *seed;
+	for (int i = 0; (seed = fuzz_seed(i, &size)); i++) {
+		char name[4096];
+		snprintf(name, sizeof name, "%s/seed%02d", folder, i);
+		FILE *f = fopen(name, "wb");
+		if (!f || fwrite(seed, 1, size, f) != size) {
+			perror(name);
+			return 1;
+		}
+		fclose(f);
+		free(seed);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+	if (argc == 3 && strcmp(argv[1], "--write") == 0)
+		return write_seeds(argv[2]);
+	if (argc < 2)
+		return replay_seeds();
+	for (int i = 1; i < argc; i++)
+		failed |= replay_path(argv[i]);
+	return failed;
+}
