@@ -13,6 +13,21 @@ static __constant__ uint8_t place[64] = {Z(0), Z(1), Z(8), Z(16), Z(9), Z(2), Z(
 	Z(50), Z(43), Z(36), Z(29), Z(22), Z(15), Z(23), Z(30), Z(37), Z(44), Z(51), Z(58), Z(59), Z(52), Z(45), Z(38), Z(31), Z(39), Z(46), Z(53),
 	Z(60), Z(61), Z(54), Z(47), Z(55), Z(62), Z(63)};
 
+/* No coefficient of the block is set below its first row. The threads of a warp call it together, each with its 8 coefficients, two a word. */
+static __device__ __noinline__ bool is_flat(const uint32_t c[4], uint32_t part)
+{
+	/* Of zigzag 0..7, 8..15 and 24..31, those in the first row are 0 1 5 6, 14 15 and 27 28. */
+	uint32_t below[4] = {c[0], c[1], c[2], c[3]};
+	if (part == 0)
+		below[0] = 0, below[2] &= 0xffff, below[3] &= 0xffff0000u;
+	else if (part == 1)
+		below[3] = 0;
+	else if (part == 3)
+		below[1] &= 0xffff, below[2] &= 0xffff0000u;
+	uint32_t set = __ballot_sync(~0u, (below[0] | below[1] | below[2] | below[3]) != 0);
+	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
+}
+
 /* Eight threads a block: each dequantises 8 coefficients, then transforms a column, then a row. */
 extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
 {
@@ -40,7 +55,12 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		line[i] = x[i * PITCH + part];
+	int32_t first_value = line[0];
 	stk__jpegpar_idct8(line, 11);
+	if (__any_sync(~0u, stk__jpegpar_wraps(first_value)) && is_flat(c, part) && stk__jpegpar_wraps(first_value))
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			line[i] = stk__jpegpar_wrap16(4 * first_value);
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		x[i * PITCH + part] = line[i];

@@ -44,6 +44,13 @@ STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 	x[4] = stk__jpegpar_saturate16((int32_t)(a3 - b0) >> shift);
 }
 
+/* Where no coefficient below the first row of the block is set, libjpeg-turbo's columns are their first value times 4, wrapped instead of saturated.
+ * True where that makes a difference: only damaged files have such values. */
+STK_HD bool stk__jpegpar_wraps(int32_t first)
+{
+	return stk__jpegpar_wrap16(4 * first) != 4 * first;
+}
+
 STK_HD uint32_t stk__jpegpar_clamp8(int32_t x)
 {
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
