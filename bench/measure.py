@@ -23,25 +23,25 @@ IDLE_STEP = 0.03  # seconds; a few clock ticks of /proc
 
 def children() -> list[int]:
     """Processes that this one started, and theirs."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
     found, wave = [], [os.getpid()]
     while wave:
-        wave = [pid for pid, parent in parents.items() if parent in wave]
-        found += wave
+        below: list[int] = []
+        for pid in wave:
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                try:
+                    below += map(int, task.read_text().split())
+                except OSError:
+                    continue
+        found += below
+        wave = below
     return found
 
 
-def cpu_seconds() -> float:
+def cpu_seconds(workers: list[int] | None = None) -> float:
     """User and system time of this process and its children, living ones included."""
-    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
-    for pid in children():
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
+    for pid in children() if workers is None else workers:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
@@ -50,15 +50,18 @@ def cpu_seconds() -> float:
     return total
 
 
-def wait_idle(limit: float = 10) -> None:
-    """Returns when nobody of ours has used the CPU for a moment."""
-    before, end = cpu_seconds(), time.perf_counter() + limit
-    while time.perf_counter() < end:
+def wait_idle(limit: float = 60) -> float:
+    """Returns when nobody of ours has used the CPU for a moment; the result is when that moment began."""
+    workers = children()
+    began, before = time.perf_counter(), cpu_seconds(workers)
+    end = began + limit
+    while began < end:
         time.sleep(IDLE_STEP)
-        now = cpu_seconds()
+        now = cpu_seconds(workers)
         if now - before < 0.1 * IDLE_STEP:
-            return
-        before = now
+            break
+        began, before = time.perf_counter(), now
+    return began
 
 
 @dataclass
@@ -81,9 +84,7 @@ def measure(take: Callable[[int], int], images: int) -> Slice:
     """Takes images from a loader that rests, and waits until it rests again."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     taken = take(images)
-    took = time.perf_counter() - wall
-    wait_idle()
-    return Slice(taken, took, cpu_seconds() - cpu)
+    return Slice(taken, wait_idle() - wall, cpu_seconds() - cpu)
 
 
 @dataclass

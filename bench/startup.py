@@ -8,6 +8,7 @@ usage: startup.py DIR [--rounds N]
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -32,7 +33,8 @@ assert len(pipeline.run()[0]) == 128
 """
 
 
-def once(name: str, folder: Path, threads: int) -> float:
+def once(name: str, folder: Path, threads: int) -> tuple[float, float]:
+    """Seconds to the first batch, and CPU-seconds of the whole process."""
     program = PROGRAM.format(here=str(Path(__file__).parent), name=name, folder=str(folder), threads=threads)
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", program + "\nprint('first batch', flush=True)"], stdout=subprocess.PIPE, text=True)
@@ -40,9 +42,10 @@ def once(name: str, folder: Path, threads: int) -> float:
     line = process.stdout.readline()
     took = time.perf_counter() - start
     process.stdout.read()
-    if process.wait() or not line.startswith("first batch"):
+    _, status, usage = os.wait4(process.pid, 0)
+    if status or not line.startswith("first batch"):
         raise SystemExit(f"{name}: no first batch")
-    return took
+    return took, usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:
@@ -54,14 +57,17 @@ def main() -> None:
     a = parser.parse_args()
     names = ["stoker"] if a.only_stoker else ["stoker", "dali"]
     times: dict[str, list[float]] = {n: [] for n in names}
+    cpu: dict[str, list[float]] = {n: [] for n in names}
     for turn in range(a.rounds + 1):
         for name in names:
-            took = once(name, a.folder, a.threads)
+            took, used = once(name, a.folder, a.threads)
             if turn:  # the first reads the libraries from the disk
                 times[name].append(took)
+                cpu[name].append(used)
     medians = {f"{n}_s": round(statistics.median(t), 3) for n, t in times.items()}
+    costs = {f"{n}_cpu_s": round(statistics.median(t), 3) for n, t in cpu.items()}
     spreads = {f"{n}_spread": [round(min(t), 3), round(max(t), 3)] for n, t in times.items()}
-    measure.emit({"name": "startup", "batch": 128, **medians, **spreads})
+    measure.emit({"name": "startup", "batch": 128, **medians, **costs, **spreads})
 
 
 if __name__ == "__main__":

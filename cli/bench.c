@@ -38,15 +38,17 @@ static int64_t page_faults(void)
 	return usage.ru_minflt;
 }
 
-/* Waits until the pipeline has filled its slots and rests, so that a slice holds exactly its own work. */
-static void wait_idle(void)
+/* Waits until the pipeline has filled its slots and rests, so that a slice holds exactly its own work; returns when the rest began. */
+static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
+	double began = wall_seconds();
 	for (double before = cpu_seconds();;) {
 		nanosleep(&nap, NULL);
 		double now = cpu_seconds();
 		if (now - before < 0.0005)
-			return;
+			return began;
+		began = wall_seconds();
 		before = now;
 	}
 }
@@ -54,11 +56,13 @@ static void wait_idle(void)
 /* Takes batches until `images` have come. */
 static enum stk_status take_images(struct stk_pipeline *p, int64_t images, int64_t *taken, struct stk_error *err)
 {
+	int ends = 0;
 	for (*taken = 0; *taken < images;) {
 		struct stk_batch *batch = NULL;
 		enum stk_status status = stk_pipeline_next(p, &batch, err);
-		if (status == STK_END)
+		if (status == STK_END && ++ends < 3) /* more in a row: epochs without a batch */
 			continue;
+		ends = 0;
 		if (status != STK_OK)
 			return status;
 		*taken += stk_batch_size(batch);
@@ -72,8 +76,7 @@ static enum stk_status run_ours(struct bench *b, int64_t images, struct slice *s
 	double wall = wall_seconds(), cpu = cpu_seconds();
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b->session.pipeline, images, &slice->images, err);
-	wait_idle();
-	slice->wall = wall_seconds() - wall;
+	slice->wall = wait_idle() - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->page_faults = page_faults() - faults;
 	return status;

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stoker import backend, errors, fn, math, plugin, tensors, transforms, types
+    from stoker._definition import do_not_convert, pipeline_def
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import StokerError
     from stoker.loader import Loader
     from stoker.pipeline import Pipeline
-    from stoker._definition import do_not_convert, pipeline_def
 
 _MODULES = ("backend", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
 _NAMES = {

@@ -129,10 +129,9 @@ def annotate(arg: Arg) -> Any:
     scalar["INTERP"] = "DALIInterpType | str"
     lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
     name = arg.kind.name
-    if name in lists:
-        text = f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "")
-    else:
-        text = scalar[name]
+    text = (
+        f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]
+    )
     if arg.per_sample:
         text += " | DataNode"
     return text if arg.required else text + " | None"

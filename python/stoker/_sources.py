@@ -51,10 +51,7 @@ class Source:
             raise ValueError(
                 f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
             )
-        if index >= 0:
-            lists = [[as_buffer(p)] for p in parts]
-        else:
-            lists = [samples_of(p, count) for p in parts]
+        lists = [[as_buffer(p)] for p in parts] if index >= 0 else [samples_of(p, count) for p in parts]
         return [[with_dtype(x, dtype) for x in items] for items, dtype in zip(lists, self.dtypes, strict=True)]
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:

@@ -7,26 +7,10 @@ from typing import Any
 
 from stoker.data_node import DataNode, arithmetic
 
-_UNARY = (
-    "sqrt",
-    "rsqrt",
-    "cbrt",
-    "exp",
-    "log",
-    "log2",
-    "log10",
-    "abs",
-    "fabs",
-    "floor",
-    "ceil",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
+_UNARY = frozenset(
+    ["sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "abs", "fabs", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan"]
+    + ["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
 )
-_UNARY += ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
 
 
 def min(left: Any, right: Any) -> DataNode:

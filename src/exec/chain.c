@@ -127,6 +127,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		}
 	}
 	stk__arena_reset(&w->arena);
+	atomic_store_explicit(&w->scratch_peak, w->arena.peak, memory_order_relaxed);
 	return s;
 }
 

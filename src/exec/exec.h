@@ -89,6 +89,7 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* of the sample in hand, by program value */
 	struct stk_call *calls;	   /* room for a group's calls */
 	struct stk_error error;
+	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
 };
 
 /* Counters that many threads add to. X-macro: the names that stk_pipeline_counters shows. */

@@ -100,8 +100,10 @@ bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error
 static size_t scratch_bytes(const struct stk_pipeline *p)
 {
 	size_t most = 0;
-	for (int32_t i = 0; i < p->n_workers; i++)
-		most = p->workers[i].arena.peak > most ? p->workers[i].arena.peak : most;
+	for (int32_t i = 0; i < p->n_workers; i++) {
+		size_t peak = atomic_load_explicit(&p->workers[i].scratch_peak, memory_order_relaxed);
+		most = peak > most ? peak : most;
+	}
 	return most;
 }
 

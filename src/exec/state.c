@@ -22,7 +22,12 @@ static void position(const struct stk_pipeline *p, int64_t *epoch, int64_t *cons
 	if (p->delivered_step < 0)
 		return;
 	*epoch = p->delivered_epoch;
-	if (p->delivered_last) {
+	if (p->delivered_last && p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous) {
+		/* The last batch took the next epoch's first samples along. (Contiguous shards know their first step of an epoch themselves.) */
+		*consumed = stk__order_consumed(&p->order, *epoch, p->delivered_step + 1);
+		for (; *consumed >= p->order.size; *consumed -= p->order.size)
+			++*epoch;
+	} else if (p->delivered_last) {
 		++*epoch;
 		*consumed = 0;
 	} else {

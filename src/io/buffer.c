@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Buffers by size class, four to an octave, so that files of similar size share them and at most a fifth is unused. */
+ * Buffers by size class, four to an octave, so that files of similar size share them and a new one is at most a quarter too large. */
 #include "io/buffer.h"
 
 #include "base/memory.h"
 
 #include <assert.h>
 
-enum { SLACK = 64, SMALLEST = 4096, WINDOW = 256, IDLE_BYTES = 8 << 20 };
+enum {
+	SLACK = 64,
+	SMALLEST = 4096,
+	WINDOW = 256,   /* takes */
+	LARGER = 4,     /* classes: a buffer up to twice as large will do */
+	SPARE = 4 << 20 /* bytes that may always lie idle */
+};
 
 struct stk_buffer {
-	struct stk_buffer *next; /* idle */
+	struct stk_buffer *newer, *older; /* idle ones of the class */
+	uint64_t given;                   /* the how manyth to be given back */
 	size_t capacity;
 	int size_class;
 	alignas(STK_CACHE_LINE) uint8_t data[];
@@ -37,25 +44,44 @@ void stk__buffer_pool_init(struct stk_buffer_pool *p)
 	pthread_mutex_init(&p->lock, NULL);
 }
 
-/* Unlinks idle buffers, the largest first, until the pool holds at most `budget` bytes. Returns them as a list. */
+static void unlink_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
+{
+	*(b->newer ? &b->newer->older : &p->newest[b->size_class]) = b->older;
+	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b->newer;
+}
+
+static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
+{
+	b->given = p->gives++;
+	b->newer = NULL;
+	b->older = p->newest[b->size_class];
+	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b;
+	p->newest[b->size_class] = b;
+}
+
+/* Unlinks idle buffers, the one unused for longest first, until the pool holds at most `budget` bytes. Returns them as a list by `older`. */
 static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 {
 	struct stk_buffer *out = NULL;
-	for (int c = STK_BUFFER_CLASSES - 1; c >= 0 && p->held > budget; c--)
-		while (p->idle[c] && p->held > budget) {
-			struct stk_buffer *b = p->idle[c];
-			p->idle[c] = b->next;
-			p->held -= b->capacity;
-			b->next = out;
-			out = b;
-		}
+	while (p->held > budget) {
+		struct stk_buffer *b = NULL;
+		for (int c = 0; c < STK_BUFFER_CLASSES; c++)
+			if (p->oldest[c] && (!b || p->oldest[c]->given < b->given))
+				b = p->oldest[c];
+		if (!b)
+			break;
+		unlink_idle(p, b);
+		p->held -= b->capacity;
+		b->older = out;
+		out = b;
+	}
 	return out;
 }
 
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {
-		struct stk_buffer *next = b->next;
+		struct stk_buffer *next = b->older;
 		stk__free(b);
 		b = next;
 	}
@@ -68,11 +94,18 @@ void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* What was in use at the same time lately, and some idle buffers of each size that files commonly have: with less, sizes that alternate would be
- * allocated and freed for ever. */
+/* Sizes vary, so that what lies idle does not always fit: twice the peak keeps nearly all takes from the allocator. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
-	return (p->window_peak > p->last_peak ? p->window_peak : p->last_peak) + IDLE_BYTES;
+	return 2 * (p->window_peak > p->last_peak ? p->window_peak : p->last_peak) + SPARE;
+}
+
+static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
+{
+	for (int c = size_class; c <= size_class + LARGER && c < STK_BUFFER_CLASSES; c++)
+		if (p->newest[c])
+			return p->newest[c];
+	return NULL;
 }
 
 /* With the lock held. Counts a buffer of `capacity` as taken; what the budget no longer covers is returned to be freed. */
@@ -96,12 +129,12 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	int c = class_of(size);
 	size_t capacity = class_capacity(c);
 	pthread_mutex_lock(&p->lock);
-	struct stk_buffer *b = p->idle[c], *surplus;
+	struct stk_buffer *b = find_idle(p, c);
 	if (b)
-		p->idle[c] = b->next;
+		unlink_idle(p, b);
 	else
 		p->held += capacity;
-	surplus = count_take(p, capacity);
+	struct stk_buffer *surplus = count_take(p, b ? b->capacity : capacity);
 	if (p->held > p->peak_held)
 		p->peak_held = p->held;
 	pthread_mutex_unlock(&p->lock);
@@ -125,8 +158,7 @@ void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
 	pthread_mutex_lock(&p->lock);
 	p->in_use -= b->capacity;
-	b->next = p->idle[b->size_class];
-	p->idle[b->size_class] = b;
+	link_idle(p, b);
 	struct stk_buffer *surplus = trim(p, budget(p));
 	pthread_mutex_unlock(&p->lock);
 	free_list(surplus);

@@ -11,11 +11,12 @@
 
 struct stk_buffer_pool {
 	pthread_mutex_t lock;
-	struct stk_buffer *idle[STK_BUFFER_CLASSES];
-	size_t held, peak_held; /* bytes of all buffers, in use or idle */
+	struct stk_buffer *newest[STK_BUFFER_CLASSES], *oldest[STK_BUFFER_CLASSES]; /* idle ones of a class, by when they were given back */
+	size_t held, peak_held;                                                     /* bytes of all buffers, in use or idle */
 	size_t in_use;
 	size_t window_peak, last_peak; /* of in_use, in this window of takes and in the one before */
 	unsigned takes;
+	uint64_t gives;
 };
 
 void stk__buffer_pool_init(struct stk_buffer_pool *p);

@@ -21,13 +21,14 @@ struct stk_file_source {
 	pthread_t threads[];
 };
 
-enum stk_status stk__file_source_create(int threads, struct stk_file_source **out, struct stk_error *err)
+enum stk_status stk__file_source_create(int threads, struct stk_io *io, struct stk_file_source **out, struct stk_error *err)
 {
 	int limit = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
 	struct stk_file_source *s = stk__calloc(1, sizeof *s + (size_t)limit * sizeof(pthread_t));
 	*out = s;
 	if (!s)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d reading threads", limit);
+	s->io = io;
 	s->limit = limit;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
@@ -87,7 +88,6 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	struct stk_file_source *s = source;
 	enum stk_status status = STK_CANCELLED;
 	pthread_mutex_lock(&s->lock);
-	s->io = io;
 	if (!s->cancelled)
 		status = start_thread(s, r->error);
 	if (!status) {

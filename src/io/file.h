@@ -24,7 +24,7 @@ STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct st
 
 /* The source. threads: at most so many, started on need, while more requests wait than threads are idle. */
 struct stk_file_source;
-STK_MUST_USE enum stk_status stk__file_source_create(int threads, struct stk_file_source **out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__file_source_create(int threads, struct stk_io *io, struct stk_file_source **out, struct stk_error *err);
 uint64_t stk__file_source_threads(struct stk_file_source *s);
 extern const struct stk_source_ops stk__file_source_ops;
 

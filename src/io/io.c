@@ -40,7 +40,7 @@ enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_erro
 	*out = NULL;
 	if (!io)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the reading of files");
-	enum stk_status status = stk__file_source_create(threads, &files, err);
+	enum stk_status status = stk__file_source_create(threads, io, &files, err);
 	if (status) {
 		stk__free(io);
 		return status;

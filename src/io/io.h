@@ -65,7 +65,7 @@ bool stk__io_try(struct stk_io *io, struct stk_request *r);
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
 
 /* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread.
- * The pool never holds more than what was in use at once lately, so that an outlier goes back to the system. */
+ * What lies idle is bounded by what was in use at once in the last few hundred takes, so that an outlier goes back to the system. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
 size_t stk__buffer_capacity(const struct stk_buffer *b);           /* without the 64 */

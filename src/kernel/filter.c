@@ -21,6 +21,20 @@ static int32_t clamp(int32_t x, int32_t low, int32_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
+/* Scales of 1, 2, 1/2, 3/4 and the like have weights that fixed point holds exactly, and results that often lie halfway between two integers. */
+static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
+{
+	if (a->curve_size != 3 || (shrink != 1 && shrink != 2 && shrink != 4))
+		return STK_FILTER_NO_GRAIN;
+	int32_t grain = 0;
+	for (float unit = 1; grain <= 8; grain++, unit *= 2) {
+		float scale = a->scale * unit, start = a->start * unit;
+		if ((float)floor_int(scale) == scale && (float)floor_int(start) == start)
+			return grain + (shrink == 1 ? 0 : shrink == 2 ? 2 : 4);
+	}
+	return STK_FILTER_NO_GRAIN;
+}
+
 struct stk_filter_axis stk__filter_axis(
 	enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end)
 {
@@ -32,6 +46,7 @@ struct stk_filter_axis stk__filter_axis(
 	switch (filter) {
 	case STK_INTERP_NN:
 		a.n = a.support = 1;
+		a.lone = true;
 		a.start = begin;
 		return a;
 	case STK_INTERP_LINEAR:
@@ -57,6 +72,8 @@ struct stk_filter_axis stk__filter_axis(
 	a.support = ceil_int(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
+	a.grain = find_grain(&a, shrink);
+	a.lone = shrink == 1 && a.grain == 0;
 	return a;
 }
 

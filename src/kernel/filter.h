@@ -11,6 +11,7 @@
 
 #include "stoker/tensor.h"
 
+#define STK_FILTER_NO_GRAIN 99
 struct stk_filter_axis {
 	const float *curve; /* NULL: nearest neighbour */
 	int32_t curve_size;
@@ -22,6 +23,8 @@ struct stk_filter_axis {
 	float density; /* samples of the curve per source pixel */
 	bool drop;
 	bool negative; /* some weights may be below 0 */
+	bool lone;     /* at whole positions, where such an axis has all its outputs, a single tap has the weight 1 */
+	int32_t grain; /* all weights are multiples of 2^-grain; STK_FILTER_NO_GRAIN when they are not known to be of any */
 };
 
 /* in_size source pixels; the region [begin, end) of them, fractional, becomes out_size pixels. filter: the one for this axis. */

@@ -38,6 +38,9 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 {
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
 	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
+	/* Products are exact where pixel * 2^8 * weight has no bits below the 16th; so are those of the exact intermediates. */
+	plan->bias[1] = (uint16_t)(y->grain <= 8 ? y->lone : y->n / 2);
+	plan->bias[0] = (uint16_t)(y->grain + x->grain <= 8 ? x->lone : x->n / 2);
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;
 	int32_t outputs = round_up(plan->x.end - plan->x.begin, STK_BLOCK_ROWS);
 	plan->chunk = outputs;

@@ -36,7 +36,8 @@ struct stk_plan {
 	/* resize */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	int32_t chunk; /* output columns made at a time, a multiple of 16 */
+	uint16_t bias[2]; /* NARROW's, per axis */
+	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch; 0 is not used for what is absent */
 	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;

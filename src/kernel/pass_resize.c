@@ -68,6 +68,7 @@ static void vertical(const struct stk_run *run, struct stk_span x, const int32_t
 		.channels = run->p->in_c,
 		.n = n,
 		.shift = STK_FILTER_WIDE_SHIFT,
+		.bias = plan->bias[1],
 		.weights = run->scratch + plan->at_row_weights};
 	ptrdiff_t row = run->src.row;
 	int32_t top = run->y0;
@@ -104,6 +105,7 @@ void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
 		.step = step,
 		.n = n,
 		.shift = STK_FILTER_WIDE_SHIFT,
+		.bias = plan->bias[0],
 		.channels = run->p->in_c,
 		.row = plan->pitch,
 		.plane = plan->plane};

@@ -14,7 +14,7 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 			for (int r = 0; r < STK_BLOCK_ROWS; r++) {
 				const uint8_t *p = v->src + v->row[r] + x * v->pixel + c * v->channel;
 				const uint16_t *w = (const uint16_t *)v->weights + r * v->n;
-				uint32_t sum = (uint32_t)v->n / 2;
+				uint32_t sum = v->bias;
 				for (int32_t t = 0; t < v->n; t++, p += v->tap)
 					sum += (uint32_t)*p * w[t] >> 8;
 				*out++ = (uint16_t)sum;
@@ -77,10 +77,10 @@ static void horizontal_narrow(const struct stk_horizontal *h)
 			const uint16_t *column =
 				(const uint16_t *)h->block + ((ptrdiff_t)(h->first[x] - h->origin) * h->channels + c) * STK_BLOCK_ROWS;
 			for (int r = 0; r < STK_BLOCK_ROWS; r++) {
-				uint32_t sum = (uint32_t)h->n / 2 + 128;
+				uint32_t sum = h->bias;
 				for (int32_t t = 0; t < h->n; t++)
 					sum += (uint32_t)column[t * step + r] * w[t] >> 16;
-				dst[c * h->plane + r * h->row + x] = (uint8_t)(sum >> 8);
+				dst[c * h->plane + r * h->row + x] = (uint8_t)((sum + 127 + (sum >> 8 & 1)) >> 8);
 			}
 		}
 	}

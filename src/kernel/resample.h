@@ -6,7 +6,8 @@
  *
  * Three kinds of arithmetic, each with results that do not depend on the order of additions or that fix it, equal in C, SIMD and on a GPU:
  *   NARROW  uint8, weights >= 0, few taps: unsigned weights of sum 2^16; an intermediate is 8.8 fixed point. A product keeps its upper 16
- *           of 32 bits; half of a unit a tap is added back, so that the error has no bias. 16 products an instruction.
+ *           of 32 bits; `bias` gives back what that loses on average: half a unit a tap, or nothing where no product loses any. The
+ *           result is rounded to the nearest integer, halves to even (as DALI's vector code does). 16 products an instruction.
  *   WIDE    uint8, any weights, few taps: int16 weights, int32 sums, intermediates with STK_WIDE_BITS fractional bits, saturated to int16.
  *   FLOAT   float32: ((0 + w0*x0) + w1*x1) + ..., each operation rounded.
  */
@@ -33,6 +34,7 @@ struct stk_vertical {
 	const uint8_t *src;                                 /* the first column, in the row that the offsets count from */
 	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* bytes */
 	int32_t width, channels, n, shift;                  /* shift: WIDE's weights have the sum 1 << shift */
+	uint16_t bias;
 	const void *weights;
 };
 
@@ -44,6 +46,7 @@ struct stk_horizontal {
 	const void *weights;
 	int32_t origin; /* taken off first: the block's first column */
 	int32_t step, n, shift, channels, count;
+	uint16_t bias;
 	void *dst;
 	ptrdiff_t row, plane; /* elements */
 };

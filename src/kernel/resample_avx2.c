@@ -73,7 +73,7 @@ static inline __m256i narrow_row(const uint8_t *p, bool odd, ptrdiff_t tap, cons
 static inline void narrow_run(
 	const struct stk_vertical *v, int32_t columns, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n, ptrdiff_t pitch)
 {
-	const __m256i start = _mm256_set1_epi16((short)(n / 2));
+	const __m256i start = _mm256_set1_epi16((short)v->bias);
 	for (int32_t x = 0; x < columns; x += 32, out += 32 * pitch)
 		for (int half = 0; half < STK_BLOCK_ROWS; half += 8) {
 			__m256i rows[8];
@@ -245,10 +245,17 @@ static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row
 	}
 }
 
+/* 8.8 fixed point to the nearest integer, halves to even. */
+static inline __m256i round_even(__m256i x)
+{
+	__m256i odd = _mm256_and_si256(_mm256_srli_epi16(x, 8), _mm256_set1_epi16(1));
+	return _mm256_srli_epi16(_mm256_add_epi16(_mm256_add_epi16(x, odd), _mm256_set1_epi16(127)), 8);
+}
+
 /* 16 output columns of all channels; a column's weights serve them all. */
 static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int32_t channels)
 {
-	const __m256i start = _mm256_set1_epi16((short)(n / 2 + 128));
+	const __m256i start = _mm256_set1_epi16((short)h->bias);
 	ptrdiff_t step = (ptrdiff_t)h->step * channels * STK_BLOCK_ROWS;
 	const uint16_t *w = h->weights;
 	for (int32_t x = 0; x < h->count; x += 16) {
@@ -265,7 +272,7 @@ static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int
 					sum[c] = _mm256_add_epi16(sum[c], _mm256_mulhi_epu16(load32(column + c * STK_BLOCK_ROWS), weight));
 			}
 			for (int32_t c = 0; c < channels; c++)
-				v[c][k] = _mm256_srli_epi16(sum[c], 8);
+				v[c][k] = round_even(sum[c]);
 		}
 		for (int32_t c = 0; c < channels; c++)
 			store_turned(v[c], (uint8_t *)h->dst + c * h->plane + x, h->row);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/nd.h"
 
+#include "kernel/convert.h"
+#include "kernel/copy_nd.h"
+
 #include <string.h>
 
 const struct stk_arg_def stk__bounds_group[] = {
@@ -80,4 +83,45 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 	for (int32_t c = 0; c < pass->c && c < STK_PASS_MAX_CHANNELS; c++)
 		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : c] : 0;
 	stk__pass_window(pass, stk__window_rect(w, &dims), stk__window_inside(w, desc) ? NULL : value);
+}
+
+unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype)
+{
+	unsigned classes = STK_CLASS_WINDOW | (fills ? STK_CLASS_FILL : 0);
+	if (dtype < 0 || (in && in->dtype == (enum stk_dtype)dtype))
+		return classes;
+	return stk__dtype_in_float((enum stk_dtype)dtype) ? stk__classes_for(in, classes | STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
+}
+
+enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0];
+	*data = in->data;
+	if (in->desc.dtype == dtype)
+		return STK_OK;
+	int64_t n = stk_desc_elements(&in->desc);
+	void *converted = stk__arena_take(call->tools->arena, (size_t)n * stk_dtype_size(dtype));
+	if (!converted)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to convert %lld values", (long long)n);
+	stk__convert(converted, dtype, in->data, in->desc.dtype, n);
+	*data = converted;
+	return STK_OK;
+}
+
+enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	if (fill.count > 1)
+		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
+	const void *data;
+	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
+	if (s)
+		return s;
+	float one = fill.count == 1 ? fill.v[0] : 0;
+	uint64_t element = 0; /* room for one of any type */
+	stk__convert(&element, out->dtype, &one, STK_FLOAT, 1);
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, out->ndim, stk_dtype_size(out->dtype), in->shape, NULL, w->start, NULL, out->shape);
+	stk__copy_nd(dims, out->ndim, stk_dtype_size(out->dtype), call->out[0].data, data, &element);
+	return STK_OK;
 }

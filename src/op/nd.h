@@ -36,4 +36,13 @@ struct stk_rect stk__window_rect(const struct stk_window *w, const struct stk_di
 /* Adds the window to a pass over an image of `desc`, with fill (one value, or one a channel) where it reaches outside. */
 void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass);
 
+/* Classes of an operator that keeps a window, with a conversion to `dtype` (-1: none): STK_CLASS_NEVER where a pass cannot convert. */
+unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);
+
+/* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value. For run_cpu. */
+enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err);
+
+/* in[0] in the type `dtype`: itself, or a converted copy in scratch. */
+enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err);
+
 #endif

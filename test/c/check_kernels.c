@@ -40,8 +40,11 @@ static int32_t between(struct job *j, int32_t low, int32_t high, int32_t typical
 static void vertical(struct job *j, enum stk_resample_kind kind, bool from_bytes, int32_t most_taps)
 {
 	ptrdiff_t element = kind == STK_RESAMPLE_FLOAT && !from_bytes ? 4 : 1;
-	struct stk_vertical v = {
-		.n = between(j, 1, most_taps, 3), .width = between(j, 1, 70, 300), .channels = between(j, 1, 4, 3), .shift = 14};
+	struct stk_vertical v = {.n = between(j, 1, most_taps, 3),
+		.width = between(j, 1, 70, 300),
+		.channels = between(j, 1, 4, 3),
+		.shift = 14,
+		.bias = (uint16_t)between(j, 0, 9, 1)};
 	int layout = between(j, 0, 2, 0); /* interleaved, planar, neither */
 	v.channel = layout == 1 ? 400 * element : element;
 	v.pixel = layout == 1 ? element : element * (v.channels + (layout == 2));

@@ -22,7 +22,7 @@ FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known
 @functools.cache
 def batch_type(fields: tuple[str, ...]) -> Any:
     """The NamedTuple of these fields."""
-    return namedtuple("Batch", fields)  # noqa: PYI024 - fields are the user's
+    return namedtuple("Batch", fields)
 
 
 def check_fields(fields: Sequence[str], outputs: int) -> None:
