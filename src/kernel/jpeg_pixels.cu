@@ -80,32 +80,81 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 
 #define COLOR_ROWS 8 /* a thread block: a warp a row, four pixels a thread */
 
+static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		out[i] = word >> 8 * i & 255;
+}
+
+/* stk__jpegpar_sample for the pixels (x .. x + 3, y); x is a multiple of 4. */
+static __device__ __forceinline__ void sample4(const uint8_t *planes, const stk_jpegpar_image &im, const stk_jpegpar_plane &p, uint32_t x, uint32_t y,
+	int32_t out[4])
+{
+	const uint8_t *at = planes + p.at;
+	bool tall = p.upsample == STK_JPEG_UP_H2V2 || p.upsample == STK_JPEG_UP_H1V2;
+	if (p.upsample == STK_JPEG_UP_REPLICATE) {
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			out[i] = stk__jpegpar_sample(planes, &im, &p, x + i, y);
+		return;
+	}
+	int32_t near_y = tall ? y >> 1 : y, far_y = y & 1 ? near_y + 1 : near_y - 1;
+	far_y = min(max(far_y, 0), (int32_t)p.height - 1);
+	const uint8_t *near = at + (size_t)near_y * p.pitch, *far = at + (size_t)far_y * p.pitch;
+	if (p.upsample == STK_JPEG_UP_NONE || p.upsample == STK_JPEG_UP_H1V2) {
+		unpack(*(const uint32_t *)(near + x), out);
+		if (tall) {
+			int32_t other[4];
+			unpack(*(const uint32_t *)(far + x), other);
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				out[i] = (3 * out[i] + other[i] + (y & 1 ? 2 : 1)) >> 2;
+		}
+		return;
+	}
+	/* Two columns of samples lie under the pixels; one more on each side is mixed in. */
+	int32_t last = (int32_t)p.width - 1, c0 = x >> 1, columns[4] = {max(c0 - 1, 0), c0, min(c0 + 1, last), min(c0 + 2, last)}, t[4];
+#pragma unroll
+	for (int k = 0; k < 4; k++)
+		t[k] = tall ? 3 * near[columns[k]] + far[columns[k]] : near[columns[k]];
+	int32_t left = tall ? 8 : 1, right = tall ? 7 : 2, shift = tall ? 4 : 2;
+	out[0] = (3 * t[1] + t[0] + left) >> shift;
+	out[1] = (3 * t[1] + t[2] + right) >> shift;
+	out[2] = (3 * t[2] + t[1] + left) >> shift;
+	out[3] = (3 * t[2] + t[3] + right) >> shift;
+}
+
+/* Four pixels as they lie in memory, twelve bytes. */
+static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *to)
+{
+	to[0] = pixel[0] | pixel[1] << 24;
+	to[1] = pixel[1] >> 8 | pixel[2] << 16;
+	to[2] = pixel[2] >> 16 | pixel[3] << 8;
+}
+
 extern "C" __global__ void __launch_bounds__(32 * COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
 {
 	uint32_t row = blockIdx.x * COLOR_ROWS + threadIdx.x / 32;
 	if (row >= v.n_rows)
 		return;
 	const stk_jpegpar_image &im = v.images[stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, row)];
-	uint32_t y = row - im.row0;
-	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)y * im.rgb_pitch);
-	for (uint32_t x = 4 * (threadIdx.x % 32); x < im.w; x += 128) {
-		uint32_t word[3] = {0, 0, 0};
-#pragma unroll
-		for (uint32_t i = 0; i < 4; i++) {
-			uint32_t rgb[3];
-			stk__jpegpar_rgb(v.planes, &im, im.x + min(x + i, im.w - 1), im.y + y, rgb);
-			uint32_t pixel = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
-			/* Pixel i's bytes are 3i .. 3i + 2 of the twelve. */
-			if (i == 0)
-				word[0] = pixel;
-			else if (i == 1)
-				word[0] |= pixel << 24, word[1] = pixel >> 8;
-			else if (i == 2)
-				word[1] |= pixel << 16, word[2] = pixel >> 16;
-			else
-				word[2] |= pixel << 8;
+	uint32_t line = row - im.row0, y = im.y + line, first = im.x & ~3u;
+	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < im.x + im.w; x += 128) {
+		int32_t a[4], b[4], c[4];
+		uint32_t pixel[4];
+		sample4(v.planes, im, im.plane[0], x, y, a);
+		if (im.color != STK_JPEG_GRAY) {
+			sample4(v.planes, im, im.plane[1], x, y, b);
+			sample4(v.planes, im, im.plane[2], x, y, c);
 		}
-		for (int i = 0; i < 3; i++)
-			out[x / 4 * 3 + i] = word[i];
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_convert(im.color, a[i], b[i], c[i], rgb);
+			pixel[i] = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
+		}
+		pack(pixel, out + (x - first) / 4 * 3);
 	}
 }

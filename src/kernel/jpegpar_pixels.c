@@ -45,7 +45,7 @@ void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row)
 	uint32_t y = row - im->row0, rgb[3];
 	if (y >= im->h)
 		return;
-	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch;
+	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + 3 * (im->x & 3);
 	for (uint32_t x = 0; x < im->w; x++, out += 3) {
 		stk__jpegpar_rgb(v->planes, im, im->x + x, im->y + y, rgb);
 		out[0] = (uint8_t)rgb[im->bgr ? 2 : 0];

@@ -109,25 +109,29 @@ STK_HD int32_t stk__jpegpar_sample(
 	return (3 * (3 * near[cx] + far[cx]) + 3 * near[fx] + far[fx] + (x & 1 ? 7 : 8)) >> 4;
 }
 
-/* Red, green and blue of a pixel [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
-STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
+/* Red, green and blue from a pixel's samples; those of gray are the first [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
+STK_HD void stk__jpegpar_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
-	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y);
-	if (im->color == STK_JPEG_GRAY) {
-		rgb[0] = rgb[1] = rgb[2] = (uint32_t)first;
-		return;
-	}
-	int32_t second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y), third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
-	if (im->color == STK_JPEG_RGB) {
+	if (color != STK_JPEG_YCBCR) {
 		rgb[0] = (uint32_t)first;
-		rgb[1] = (uint32_t)second;
-		rgb[2] = (uint32_t)third;
+		rgb[1] = (uint32_t)(color == STK_JPEG_GRAY ? first : second);
+		rgb[2] = (uint32_t)(color == STK_JPEG_GRAY ? first : third);
 		return;
 	}
 	int32_t cb = second - 128, cr = third - 128;
 	rgb[0] = stk__jpegpar_clamp8(first + ((91881 * cr + 32768) >> 16));
 	rgb[1] = stk__jpegpar_clamp8(first + ((-22554 * cb - 46802 * cr + 32768) >> 16));
 	rgb[2] = stk__jpegpar_clamp8(first + ((116130 * cb + 32768) >> 16));
+}
+
+STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
+{
+	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y), second = 0, third = 0;
+	if (im->color != STK_JPEG_GRAY) {
+		second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y);
+		third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
+	}
+	stk__jpegpar_convert(im->color, first, second, third, rgb);
 }
 
 #endif

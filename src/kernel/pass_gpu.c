@@ -20,7 +20,7 @@ struct stk_pass_gpu {
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* in tables */
 	struct stk_step *steps;          /* behind the items once they are all there */
-	uint32_t n_items, n_steps, n_first, n_weights, n_blocks;
+	uint32_t n_items, n_steps, n_first, n_weights, n_blocks, shared;
 	struct stk_pass_gpu_view view;
 };
 
@@ -72,7 +72,7 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *b)
 
 void stk__pass_gpu_begin(struct stk_pass_gpu *b)
 {
-	b->n_items = b->n_steps = b->n_first = b->n_weights = b->n_blocks = 0;
+	b->n_items = b->n_steps = b->n_first = b->n_weights = b->n_blocks = b->shared = 0;
 }
 
 /* The same samples in device memory. */
@@ -85,20 +85,22 @@ static const float *device_curve(const struct stk_pass_gpu *b, const float *curv
 	return NULL;
 }
 
+/* Bytes of shared memory for what `columns` outputs read, of all rows of a thread block. Rows are read in words of 4 bytes: up to 8 bytes more. */
+static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
+{
+	const struct stk_filter_axis *a = &plan->axis[0];
+	float element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, scale = a->scale < 0 ? -a->scale : a->scale;
+	float reach = scale * (float)(columns - 1) + 3 + (float)a->n, most = reach < (float)a->in_size ? reach : (float)a->in_size;
+	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
+}
+
 /* Columns that a thread block makes at a time, a power of 2, so that what they read fits shared memory; 0 when not even one does. */
 static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
 {
-	const struct stk_filter_axis *a = &plan->axis[0];
-	int32_t element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, row = element * STK_PASS_GPU_ROWS;
-	float scale = a->scale < 0 ? -a->scale : a->scale;
-	for (int32_t columns = STK_PASS_GPU_COLUMNS; columns > 0; columns /= 2) {
-		float reach = scale * (float)(columns - 1) + 3 + (float)a->n;
-		float most = reach < (float)a->in_size ? reach : (float)a->in_size;
-		/* Rows are read in words of 4 bytes: up to 8 bytes more. */
-		if ((most * (float)p->in_c + 8) * (float)row <= STK_PASS_GPU_SHARED)
-			return columns;
-	}
-	return 0;
+	int32_t columns = STK_PASS_GPU_COLUMNS;
+	while (columns > 0 && shared_for(plan, p, columns) > STK_PASS_GPU_SHARED)
+		columns /= 2;
+	return columns;
 }
 
 static bool resizes(const struct stk_pass *p, const struct stk_plan *plan)
@@ -159,6 +161,15 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
+static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+{
+	const struct stk_step *step = &p->steps[0];
+	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
+	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
+		return STK_PASS_GPU_BYTES;
+	return p->n_steps == 1 && step->kind == STK_STEP_AFFINE && floats ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
+}
+
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, struct stk_pass_gpu_item *it)
 {
 	if (!make_axis(b, p, plan, 0, &it->axis[0]) || !make_axis(b, p, plan, 1, &it->axis[1]))
@@ -169,6 +180,11 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	it->mode = p->sampler == STK_SAMPLE_WARP ? STK_PASS_GPU_WARP : resizes(p, plan) ? STK_PASS_GPU_RESIZE : STK_PASS_GPU_PLAIN;
 	it->sampled = it->mode == STK_PASS_GPU_WARP ? p->warp.dtype : it->mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : STK_UINT8;
 	it->columns = it->mode == STK_PASS_GPU_RESIZE ? choose_columns(plan, p) : STK_PASS_GPU_COLUMNS;
+	it->finish = choose_finish(p, it->sampled);
+	if (it->mode == STK_PASS_GPU_RESIZE) {
+		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 16;
+		b->shared = b->shared > shared ? b->shared : shared;
+	}
 	if (it->mode == STK_PASS_GPU_WARP)
 		it->warp = p->warp;
 	it->mid_w = p->mid_w;
@@ -217,7 +233,8 @@ size_t stk__pass_gpu_end(struct stk_pass_gpu *b)
 		.first = (int32_t *)(uintptr_t)b->device_work,
 		.weights = (float *)(uintptr_t)(b->device_work + aligned(sizeof(int32_t) * b->limits.taps)),
 		.n_items = b->n_items,
-		.n_blocks = b->n_blocks};
+		.n_blocks = b->n_blocks,
+		.shared = b->shared};
 	return CURVE_BYTES + items + steps;
 }
 
@@ -227,7 +244,7 @@ enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct st
 	if (!b->n_items)
 		return STK_OK;
 	struct stk_pass_gpu_view view = b->view;
-	struct stk_gpu_grid taps = {.blocks = {2, b->n_items}, .threads = {256}}, run = {.blocks = {b->n_blocks}, .threads = {256}};
+	struct stk_gpu_grid taps = {.blocks = {2, b->n_items}, .threads = {256}}, run = {.blocks = {b->n_blocks}, .threads = {256}, .shared = b->shared};
 	enum stk_status status = b->n_first ? stk__gpu_launch(dev, stream, kernels->taps, taps, (void *[]){&view}, err) : STK_OK;
 	return status ? status : stk__gpu_launch(dev, stream, kernels->run, run, (void *[]){&view}, err);
 }

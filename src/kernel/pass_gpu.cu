@@ -68,6 +68,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 
 /* ---- pointwise steps and the store ---- */
 
+/* stk__float_to_half, whose bits the instruction has for all but NaN. */
+static __device__ __forceinline__ uint16_t to_half(float x)
+{
+	uint16_t half;
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+	return x == x ? half : stk__float_to_half(x);
+}
+
 static __device__ __forceinline__ float round_integer(float x, float low, float high)
 {
 	x = x == x ? x : 0;
@@ -92,7 +100,7 @@ static __device__ __forceinline__ float round_to(float x, int32_t dtype)
 	case STK_BOOL:
 		return x != 0;
 	case STK_FLOAT16:
-		return stk__half_to_float(stk__float_to_half(x));
+		return stk__half_to_float(to_half(x));
 	case STK_BFLOAT16:
 		return stk__bfloat_to_float(stk__float_to_bfloat(x));
 	default:
@@ -113,7 +121,7 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 		*(uint16_t *)to = (uint16_t)(int32_t)x;
 		break;
 	case STK_FLOAT16:
-		*(uint16_t *)to = stk__float_to_half(x);
+		*(uint16_t *)to = to_half(x);
 		break;
 	case STK_BFLOAT16:
 		*(uint16_t *)to = stk__float_to_bfloat(x);
@@ -121,6 +129,28 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	default:
 		*(float *)to = x;
 	}
+}
+
+/* The two common ways (enum stk_pass_gpu_finish). True: the pixel is done. */
+template <int CHANNELS_IN>
+static __device__ __forceinline__ bool finish_soon(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, const float p[CHANNELS], int32_t x, int32_t y)
+{
+	if (it.finish == STK_PASS_GPU_STEPS)
+		return false;
+	uint8_t *to = (uint8_t *)it.dst + y * it.dst_row + x * it.dst_pixel;
+	const stk_step &step = v.steps[it.step0];
+#pragma unroll
+	for (int c = 0; c < CHANNELS_IN; c++, to += it.dst_channel) {
+		if (c >= it.in_c)
+			break;
+		if (it.finish == STK_PASS_GPU_BYTES)
+			*to = (uint8_t)(int32_t)p[c];
+		else if (it.dtype == STK_FLOAT16)
+			*(uint16_t *)to = to_half(p[c] * step.scale[c] + step.bias[c]);
+		else
+			store(to, p[c] * step.scale[c] + step.bias[c], it.dtype);
+	}
+	return true;
 }
 
 /* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
@@ -239,92 +269,157 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* The vertical half: a warp makes one output row of intermediate values, which go to `to` in the order of the source's bytes. */
+/* Where a thread block's rows of intermediate values lie: value of byte b of the source rows at [row * pitch + b - origin]. */
+struct strip {
+	int32_t origin, pitch;
+	bool words; /* the source's rows are read in aligned words */
+};
+
+static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
+{
+	strip s;
+	s.words = (it.src_row & 3) == 0;
+	s.origin = r.begin - (s.words ? (int32_t)((it.src + r.begin) & 3) : 0);
+	s.pitch = (r.end - s.origin + 3) & ~3;
+	return s;
+}
+
+static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, bool words, int32_t bytes)
+{
+	if (words)
+		return *(const uint32_t *)from;
+	uint32_t word = 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		word |= i < bytes ? (uint32_t)from[i] << 8 * i : 0;
+	return word;
+}
+
+/* Four sums of products, of a kind's own: for NARROW two a register, since each stays below 2^16. */
+template <int KIND> struct sums {
+	uint32_t narrow[2];
+	int32_t wide[4];
+	float real[4];
+
+	__device__ __forceinline__ void start(int32_t bias)
+	{
+		narrow[0] = narrow[1] = (uint32_t)bias * 0x10001u;
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			wide[i] = 1 << (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS - 1);
+			real[i] = 0;
+		}
+	}
+
+	__device__ __forceinline__ void add(uint32_t word, int32_t weight)
+	{
+		const uint32_t mask = 0x00ff00ffu;
+		if constexpr (KIND == STK_NARROW) {
+			/* x * w >> 8 = x * high + (x * low >> 8), exactly, for the two bytes of a pair at once. */
+			uint32_t even = word & mask, odd = word >> 8 & mask, high = (uint32_t)weight >> 8, low = (uint32_t)weight & 255;
+			narrow[0] += even * high + (even * low >> 8 & mask);
+			narrow[1] += odd * high + (odd * low >> 8 & mask);
+		} else {
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				uint32_t byte = word >> 8 * i & 255;
+				if (KIND == STK_WIDE)
+					wide[i] += (int32_t)byte * weight;
+				else
+					real[i] += __int_as_float(weight) * (float)byte;
+			}
+		}
+	}
+
+	__device__ __forceinline__ void store(void *to) const
+	{
+		if (KIND == STK_NARROW)
+			*(uint2 *)to = make_uint2(__byte_perm(narrow[0], narrow[1], 0x5410), __byte_perm(narrow[0], narrow[1], 0x7632));
+		else if (KIND == STK_WIDE)
+			*(short4 *)to = make_short4(cut(0), cut(1), cut(2), cut(3));
+		else
+			*(float4 *)to = make_float4(real[0], real[1], real[2], real[3]);
+	}
+
+	__device__ __forceinline__ short cut(int i) const
+	{
+		return (short)stk__taps_clamp(wide[i] >> (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS), -32768, 32767);
+	}
+};
+
+/* The vertical half: a warp makes one output row of intermediate values, two words of the source's bytes a lane at a time. */
 template <int KIND, typename T>
-static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, const reach &r, T *to)
+static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, const reach &r, const strip &s, T *to)
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
 	const int32_t *weights = (const int32_t *)v.weights + a.weights + y;
 	int32_t n = a.filter.n, size = a.size;
 	int64_t tap = a.pre.step * it.src_row;
 	const uint8_t *row = (const uint8_t *)it.src + (int64_t)(v.first[a.first + y] - it.y0) * it.src_row;
-	/* Words of 4 bytes, when the rows are aligned to them. */
-	bool aligned = ((it.src | (uint64_t)it.src_row) & 3) == 0;
-	for (int32_t b = (aligned ? r.begin & ~3 : r.begin) + 4 * (threadIdx.x % 32); b < r.end; b += 128) {
-		int32_t sum[4];
-		float total[4] = {0, 0, 0, 0};
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			sum[i] = KIND == STK_NARROW ? a.bias : 1 << (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS - 1);
+	for (int32_t b = s.origin + 4 * (threadIdx.x % 32); b < r.end; b += 256) {
+		bool two = b + 128 < r.end;
 		const uint8_t *from = row + b;
+		sums<KIND> one, other;
+		one.start(a.bias);
+		other.start(a.bias);
 		for (int32_t t = 0; t < n; t++, from += tap) {
 			int32_t weight = weights[(int64_t)t * size];
-			uint32_t word = 0;
-			if (aligned)
-				word = *(const uint32_t *)from;
-			else
-				for (int i = 0; i < 4; i++)
-					word |= b + i < r.end ? (uint32_t)from[i] << 8 * i : 0;
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				uint32_t byte = word >> 8 * i & 255;
-				if (KIND == STK_NARROW)
-					sum[i] += (int32_t)(byte * (uint32_t)weight >> 8);
-				else if (KIND == STK_WIDE)
-					sum[i] += (int32_t)byte * weight;
-				else
-					total[i] += __int_as_float(weight) * (float)byte;
-			}
+			one.add(load_word(from, s.words, r.end - b), weight);
+			if (two)
+				other.add(load_word(from + 128, s.words, r.end - b - 128), weight);
 		}
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (b + i >= r.begin && b + i < r.end)
-				to[b + i - r.begin] = KIND == STK_NARROW ? (T)(uint16_t)sum[i]
-					: KIND == STK_WIDE ? (T)stk__taps_clamp(sum[i] >> (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS), -32768, 32767)
-							   : (T)total[i];
+		one.store(to + b - s.origin);
+		if (two)
+			other.store(to + b + 128 - s.origin);
 	}
 }
 
-/* The horizontal half: one output pixel out of a row of intermediate values. */
-template <int KIND, typename T>
-static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const T *from,
-	float p[CHANNELS])
+#define TOGETHER 4 /* rows that a thread makes at a time */
+
+/* The horizontal half: an output column x out of rows of intermediate values that are `pitch` apart, TOGETHER of them. */
+template <int KIND, typename T, int C>
+static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s,
+	const T *from, float p[TOGETHER][CHANNELS])
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
 	const int32_t *weights = (const int32_t *)v.weights + a.weights + x;
-	int32_t n = a.filter.n, size = a.size, step = a.pre.step * it.in_c, at = (v.first[a.first + x] - r.column) * it.in_c;
 	const int shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
-	int32_t sum[CHANNELS];
-	float total[CHANNELS];
+	int32_t n = a.filter.n, size = a.size, step = a.pre.step * it.in_c, sum[TOGETHER][C];
+	float total[TOGETHER][C];
+	from += (v.first[a.first + x] - r.column) * it.in_c + r.begin - s.origin;
 #pragma unroll
-	for (int c = 0; c < CHANNELS; c++) {
-		sum[c] = KIND == STK_NARROW ? a.bias : 1 << (shift - 1);
-		total[c] = 0;
+	for (int i = 0; i < TOGETHER * C; i++) {
+		sum[i / C][i % C] = KIND == STK_NARROW ? a.bias : 1 << (shift - 1);
+		total[i / C][i % C] = 0;
 	}
-	for (int32_t t = 0; t < n; t++, at += step) {
+	for (int32_t t = 0; t < n; t++, from += step) {
 		int32_t weight = weights[(int64_t)t * size];
 #pragma unroll
-		for (int c = 0; c < CHANNELS; c++)
-			if (c < it.in_c) {
+		for (int i = 0; i < TOGETHER; i++)
+#pragma unroll
+			for (int c = 0; c < C; c++) {
+				T value = from[i * s.pitch + c];
 				if (KIND == STK_NARROW)
-					sum[c] += (int32_t)((uint32_t)from[at + c] * (uint32_t)weight >> 16);
+					sum[i][c] += (int32_t)((uint32_t)value * (uint32_t)weight >> 16);
 				else if (KIND == STK_WIDE)
-					sum[c] += (int32_t)from[at + c] * weight;
+					sum[i][c] += (int32_t)value * weight;
 				else
-					total[c] += __int_as_float(weight) * (float)from[at + c];
+					total[i][c] += __int_as_float(weight) * (float)value;
 			}
 	}
 #pragma unroll
-	for (int c = 0; c < CHANNELS; c++) {
-		uint32_t s = (uint32_t)sum[c];
-		p[c] = KIND == STK_NARROW ? (float)(uint8_t)((s + 127 + (s >> 8 & 1)) >> 8)
-			: KIND == STK_WIDE ? (float)stk__taps_clamp(sum[c] >> shift, 0, 255)
-					   : round_to(total[c], it.sampled);
-	}
+	for (int i = 0; i < TOGETHER; i++)
+#pragma unroll
+		for (int c = 0; c < C; c++) {
+			uint32_t u = (uint32_t)sum[i][c];
+			p[i][c] = KIND == STK_NARROW ? (float)(uint8_t)((u + 127 + (u >> 8 & 1)) >> 8)
+				: KIND == STK_WIDE ? (float)stk__taps_clamp(sum[i][c] >> shift, 0, 255)
+						   : round_to(total[i][c], it.sampled);
+		}
 }
 
-template <int KIND, typename T>
-static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, T *shared)
+/* C: channels of the source at most, so that three cost no more than three. */
+template <int KIND, typename T, int C> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, T *shared)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
 	int32_t x1 = min(x0 + it.columns, ax.size), y1 = min(y0 + ROWS, ay.size);
@@ -333,24 +428,39 @@ static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_ite
 	reach r = {};
 	if (any)
 		r = find_reach(v, it, from, to);
-	int32_t pitch = r.end - r.begin, warp = threadIdx.x / 32;
+	strip s = lay_out(it, r);
+	int32_t warp = threadIdx.x / 32;
 	if (any && y0 + warp >= top && y0 + warp < bottom)
-		vertical<KIND, T>(v, it, y0 + warp, r, shared + warp * pitch);
+		vertical<KIND, T>(v, it, y0 + warp, r, s, shared + warp * s.pitch);
 	__syncthreads();
-	int32_t width = x1 - x0, count = width * (y1 - y0);
-	for (int32_t i = threadIdx.x; i < count; i += THREADS) {
-		int32_t y = y0 + i / width, x = x0 + i % width;
-		bool valid = x >= from && x < to && y >= top && y < bottom;
-		float p[CHANNELS] = {};
-		if (valid)
-			horizontal<KIND, T>(v, it, x, r, shared + (y - y0) * pitch, p);
-		finish(v, it, p, valid, x, y);
+	/* Threads side by side make columns side by side; where the block is narrow, groups of them take rows in turns. */
+	int32_t wide = (x1 - x0 + 31) & ~31, group = threadIdx.x / wide, groups = THREADS / wide, x = x0 + threadIdx.x % wide;
+	if (x >= x1 || group >= groups)
+		return;
+	for (int32_t y = y0 + TOGETHER * group; y < y1; y += TOGETHER * groups) {
+		float p[TOGETHER][CHANNELS] = {};
+		bool inside = x >= from && x < to && y < bottom && y + TOGETHER > top;
+		if (inside)
+			horizontal<KIND, T, C>(v, it, x, r, s, shared + (y - y0) * s.pitch, p);
+#pragma unroll
+		for (int i = 0; i < TOGETHER; i++)
+			if (y + i < y1 && !finish_soon<C>(v, it, p[i], x, y + i))
+				finish(v, it, p[i], inside && y + i >= top && y + i < bottom, x, y + i);
 	}
 }
 
+template <int KIND, typename T> static __device__ __forceinline__ void resize_any(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, T *shared)
+{
+	if (it.in_c <= 3)
+		resize<KIND, T, 3>(v, it, x0, y0, shared);
+	else
+		resize<KIND, T, 4>(v, it, x0, y0, shared);
+}
+
+extern __shared__ __align__(16) uint8_t shared[];
+
 extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
-	__shared__ __align__(16) uint8_t shared[STK_PASS_GPU_SHARED];
 	uint32_t low = 0, high = v.n_items - 1;
 	while (low < high) {
 		uint32_t middle = (low + high + 1) / 2;
@@ -364,11 +474,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_cons
 	int32_t x0 = block % across * it.columns, y0 = block / across * ROWS;
 	if (it.mode == STK_PASS_GPU_RESIZE) {
 		if (it.kind == STK_NARROW)
-			resize<STK_NARROW, uint16_t>(v, it, x0, y0, (uint16_t *)shared);
+			resize_any<STK_NARROW, uint16_t>(v, it, x0, y0, (uint16_t *)shared);
 		else if (it.kind == STK_WIDE)
-			resize<STK_WIDE, int16_t>(v, it, x0, y0, (int16_t *)shared);
+			resize_any<STK_WIDE, int16_t>(v, it, x0, y0, (int16_t *)shared);
 		else
-			resize<STK_RESAMPLE_FLOAT, float>(v, it, x0, y0, (float *)shared);
+			resize_any<STK_RESAMPLE_FLOAT, float>(v, it, x0, y0, (float *)shared);
 		return;
 	}
 	int32_t x = x0 + threadIdx.x;
@@ -381,6 +491,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_cons
 			sample_warp(it, x, y, p);
 		else if (valid)
 			sample_plain(v, it, x, y, p);
-		finish(v, it, p, valid, x, y);
+		if (!finish_soon<CHANNELS>(v, it, p, x, y))
+			finish(v, it, p, valid, x, y);
 	}
 }

@@ -22,6 +22,13 @@
 #define STK_PASS_GPU_COLUMNS 256
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
+/* How a pixel is finished: by its steps one after the other, or one of the two common ways. */
+enum stk_pass_gpu_finish {
+	STK_PASS_GPU_STEPS,
+	STK_PASS_GPU_BYTES,  /* uint8, no steps */
+	STK_PASS_GPU_AFFINE, /* one affine step, to a float type */
+};
+
 enum stk_pass_gpu_mode { STK_PASS_GPU_PLAIN, STK_PASS_GPU_RESIZE, STK_PASS_GPU_WARP };
 
 struct stk_pass_gpu_axis {
@@ -40,7 +47,7 @@ struct stk_pass_gpu_item {
 	uint64_t dst;
 	int64_t src_row, dst_row, dst_pixel, dst_channel; /* bytes */
 	int32_t x0, y0, in_c;
-	int32_t mode, kind; /* kind: enum stk_resample_kind */
+	int32_t mode, kind, finish; /* kind: enum stk_resample_kind */
 	int32_t sampled;    /* type that a sampler's result rounds to */
 	int32_t dtype;      /* of the output */
 	int32_t columns;    /* outputs of a thread block */
@@ -56,6 +63,7 @@ struct stk_pass_gpu_view {
 	int32_t *first;
 	float *weights; /* floats, or after quantisation int32 in the same places */
 	uint32_t n_items, n_blocks;
+	uint32_t shared; /* bytes of shared memory that a block needs */
 };
 
 struct stk_pass_gpu_limits {
