@@ -87,42 +87,52 @@ static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
 		out[i] = word >> 8 * i & 255;
 }
 
-/* stk__jpegpar_sample for the pixels (x .. x + 3, y); x is a multiple of 4. */
-static __device__ __forceinline__ void sample4(const uint8_t *planes, const stk_jpegpar_image &im, const stk_jpegpar_plane &p, uint32_t x, uint32_t y,
-	int32_t out[4])
+/* The rows of a component that a row of pixels is made from, and how. */
+struct source {
+	const uint8_t *near, *far;
+	int32_t last; /* column */
+	uint8_t upsample, odd;
+};
+
+static __device__ __forceinline__ source rows_of(const uint8_t *planes, const stk_jpegpar_plane &p, uint32_t y)
 {
-	const uint8_t *at = planes + p.at;
 	bool tall = p.upsample == STK_JPEG_UP_H2V2 || p.upsample == STK_JPEG_UP_H1V2;
-	if (p.upsample == STK_JPEG_UP_REPLICATE) {
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			out[i] = stk__jpegpar_sample(planes, &im, &p, x + i, y);
+	int32_t near = tall ? y >> 1 : y, far = min(max(y & 1 ? near + 1 : near - 1, 0), (int32_t)p.height - 1);
+	source s = {planes + p.at + (size_t)near * p.pitch, planes + p.at + (size_t)far * p.pitch, (int32_t)p.width - 1, (uint8_t)p.upsample, (uint8_t)(y & 1)};
+	return s;
+}
+
+/* stk__jpegpar_sample for the pixels x .. x + 3 of the row, but for REPLICATE; x is a multiple of 4. */
+static __device__ __forceinline__ void sample4(const source &s, uint32_t x, int32_t out[4])
+{
+	if (s.upsample == STK_JPEG_UP_NONE) {
+		unpack(*(const uint32_t *)(s.near + x), out);
 		return;
 	}
-	int32_t near_y = tall ? y >> 1 : y, far_y = y & 1 ? near_y + 1 : near_y - 1;
-	far_y = min(max(far_y, 0), (int32_t)p.height - 1);
-	const uint8_t *near = at + (size_t)near_y * p.pitch, *far = at + (size_t)far_y * p.pitch;
-	if (p.upsample == STK_JPEG_UP_NONE || p.upsample == STK_JPEG_UP_H1V2) {
-		unpack(*(const uint32_t *)(near + x), out);
-		if (tall) {
-			int32_t other[4];
-			unpack(*(const uint32_t *)(far + x), other);
+	if (s.upsample == STK_JPEG_UP_H1V2) {
+		int32_t other[4];
+		unpack(*(const uint32_t *)(s.near + x), out);
+		unpack(*(const uint32_t *)(s.far + x), other);
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-				out[i] = (3 * out[i] + other[i] + (y & 1 ? 2 : 1)) >> 2;
-		}
+		for (int i = 0; i < 4; i++)
+			out[i] = (3 * out[i] + other[i] + (s.odd ? 2 : 1)) >> 2;
 		return;
 	}
 	/* Two columns of samples lie under the pixels; one more on each side is mixed in. */
-	int32_t last = (int32_t)p.width - 1, c0 = x >> 1, columns[4] = {max(c0 - 1, 0), c0, min(c0 + 1, last), min(c0 + 2, last)}, t[4];
-#pragma unroll
-	for (int k = 0; k < 4; k++)
-		t[k] = tall ? 3 * near[columns[k]] + far[columns[k]] : near[columns[k]];
-	int32_t left = tall ? 8 : 1, right = tall ? 7 : 2, shift = tall ? 4 : 2;
-	out[0] = (3 * t[1] + t[0] + left) >> shift;
-	out[1] = (3 * t[1] + t[2] + right) >> shift;
-	out[2] = (3 * t[2] + t[1] + left) >> shift;
-	out[3] = (3 * t[2] + t[3] + right) >> shift;
+	int32_t c = x >> 1, left = max(c - 1, 0), right = min(c + 1, s.last), beyond = min(c + 2, s.last), t[4];
+	t[0] = s.near[left], t[1] = s.near[c], t[2] = s.near[right], t[3] = s.near[beyond];
+	if (s.upsample == STK_JPEG_UP_H2V1) {
+		out[0] = (3 * t[1] + t[0] + 1) >> 2;
+		out[1] = (3 * t[1] + t[2] + 2) >> 2;
+		out[2] = (3 * t[2] + t[1] + 1) >> 2;
+		out[3] = (3 * t[2] + t[3] + 2) >> 2;
+		return;
+	}
+	t[0] = 3 * t[0] + s.far[left], t[1] = 3 * t[1] + s.far[c], t[2] = 3 * t[2] + s.far[right], t[3] = 3 * t[3] + s.far[beyond];
+	out[0] = (3 * t[1] + t[0] + 8) >> 4;
+	out[1] = (3 * t[1] + t[2] + 7) >> 4;
+	out[2] = (3 * t[2] + t[1] + 8) >> 4;
+	out[3] = (3 * t[2] + t[3] + 7) >> 4;
 }
 
 /* Four pixels as they lie in memory, twelve bytes. */
@@ -133,28 +143,58 @@ static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *t
 	to[2] = pixel[2] >> 16 | pixel[3] << 8;
 }
 
+/* Pixels first .. end - 1 of a row, where every component has one of the common ways. */
+static __device__ __forceinline__ void color_row(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+{
+	const uint32_t color = im.color;
+	const bool bgr = im.bgr;
+	source s[3];
+#pragma unroll
+	for (int c = 0; c < 3; c++)
+		s[c] = rows_of(planes, im.plane[color == STK_JPEG_GRAY ? 0 : c], y);
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
+		int32_t a[4], b[4], c[4];
+		uint32_t pixel[4];
+		sample4(s[0], x, a);
+		sample4(s[1], x, b);
+		sample4(s[2], x, c);
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_convert(color, a[i], b[i], c[i], rgb);
+			pixel[i] = bgr ? rgb[2] | rgb[1] << 8 | rgb[0] << 16 : rgb[0] | rgb[1] << 8 | rgb[2] << 16;
+		}
+		pack(pixel, out + (x - first) / 4 * 3);
+	}
+}
+
+/* The same, pixel by pixel, for factors of 3 and 4 and other rarities. */
+static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+{
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
+		uint32_t pixel[4];
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), y, rgb);
+			pixel[i] = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
+		}
+		pack(pixel, out + (x - first) / 4 * 3);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(32 * COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
 {
 	uint32_t row = blockIdx.x * COLOR_ROWS + threadIdx.x / 32;
 	if (row >= v.n_rows)
 		return;
 	const stk_jpegpar_image &im = v.images[stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, row)];
-	uint32_t line = row - im.row0, y = im.y + line, first = im.x & ~3u;
+	uint32_t line = row - im.row0;
 	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
-	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < im.x + im.w; x += 128) {
-		int32_t a[4], b[4], c[4];
-		uint32_t pixel[4];
-		sample4(v.planes, im, im.plane[0], x, y, a);
-		if (im.color != STK_JPEG_GRAY) {
-			sample4(v.planes, im, im.plane[1], x, y, b);
-			sample4(v.planes, im, im.plane[2], x, y, c);
-		}
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			uint32_t rgb[3];
-			stk__jpegpar_convert(im.color, a[i], b[i], c[i], rgb);
-			pixel[i] = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
-		}
-		pack(pixel, out + (x - first) / 4 * 3);
-	}
+	bool rare = false;
+	for (uint32_t c = 0; c < im.components; c++)
+		rare |= im.plane[c].upsample == STK_JPEG_UP_REPLICATE;
+	if (rare)
+		color_row_slowly(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
+	else
+		color_row(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
 }

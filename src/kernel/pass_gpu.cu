@@ -131,24 +131,45 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	}
 }
 
-/* The two common ways (enum stk_pass_gpu_finish). True: the pixel is done. */
-template <int CHANNELS_IN>
-static __device__ __forceinline__ bool finish_soon(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, const float p[CHANNELS], int32_t x, int32_t y)
+/* The two common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
+struct ending {
+	int32_t finish, dtype, channels;
+	float scale[CHANNELS], bias[CHANNELS];
+	uint8_t *dst;
+	int64_t row, pixel, channel;
+};
+
+static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
 {
-	if (it.finish == STK_PASS_GPU_STEPS)
-		return false;
-	uint8_t *to = (uint8_t *)it.dst + y * it.dst_row + x * it.dst_pixel;
-	const stk_step &step = v.steps[it.step0];
+	ending e = {it.finish, it.dtype, it.in_c, {}, {}, (uint8_t *)it.dst, it.dst_row, it.dst_pixel, it.dst_channel};
+	if (e.finish == STK_PASS_GPU_AFFINE)
 #pragma unroll
-	for (int c = 0; c < CHANNELS_IN; c++, to += it.dst_channel) {
-		if (c >= it.in_c)
+		for (int c = 0; c < CHANNELS; c++) {
+			e.scale[c] = v.steps[it.step0].scale[c];
+			e.bias[c] = v.steps[it.step0].bias[c];
+		}
+	return e;
+}
+
+/* True: the pixel is done. C: channels at most. */
+template <int C> static __device__ __forceinline__ bool finish_soon(const ending &e, const float p[CHANNELS], int32_t x, int32_t y)
+{
+	if (e.finish == STK_PASS_GPU_STEPS)
+		return false;
+	uint8_t *to = e.dst + y * e.row + x * e.pixel;
+#pragma unroll
+	for (int c = 0; c < C; c++, to += e.channel) {
+		if (c >= e.channels)
 			break;
-		if (it.finish == STK_PASS_GPU_BYTES)
+		float value = p[c] * e.scale[c] + e.bias[c];
+		if (e.finish == STK_PASS_GPU_BYTES)
 			*to = (uint8_t)(int32_t)p[c];
-		else if (it.dtype == STK_FLOAT16)
-			*(uint16_t *)to = to_half(p[c] * step.scale[c] + step.bias[c]);
+		else if (e.dtype == STK_FLOAT16)
+			*(uint16_t *)to = to_half(value);
+		else if (e.dtype == STK_BFLOAT16)
+			*(uint16_t *)to = stk__float_to_bfloat(value);
 		else
-			store(to, p[c] * step.scale[c] + step.bias[c], it.dtype);
+			*(float *)to = value;
 	}
 	return true;
 }
@@ -433,6 +454,7 @@ template <int KIND, typename T, int C> static __device__ void resize(const stk_p
 	if (any && y0 + warp >= top && y0 + warp < bottom)
 		vertical<KIND, T>(v, it, y0 + warp, r, s, shared + warp * s.pitch);
 	__syncthreads();
+	ending e = make_ending(v, it);
 	/* Threads side by side make columns side by side; where the block is narrow, groups of them take rows in turns. */
 	int32_t wide = (x1 - x0 + 31) & ~31, group = threadIdx.x / wide, groups = THREADS / wide, x = x0 + threadIdx.x % wide;
 	if (x >= x1 || group >= groups)
@@ -444,7 +466,7 @@ template <int KIND, typename T, int C> static __device__ void resize(const stk_p
 			horizontal<KIND, T, C>(v, it, x, r, s, shared + (y - y0) * s.pitch, p);
 #pragma unroll
 		for (int i = 0; i < TOGETHER; i++)
-			if (y + i < y1 && !finish_soon<C>(v, it, p[i], x, y + i))
+			if (y + i < y1 && !finish_soon<C>(e, p[i], x, y + i))
 				finish(v, it, p[i], inside && y + i >= top && y + i < bottom, x, y + i);
 	}
 }
@@ -484,6 +506,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_cons
 	int32_t x = x0 + threadIdx.x;
 	if (x >= it.axis[0].size)
 		return;
+	ending e = make_ending(v, it);
 	for (int32_t y = y0; y < min(y0 + ROWS, it.axis[1].size); y++) {
 		bool valid = x >= it.axis[0].begin && x < it.axis[0].end && y >= it.axis[1].begin && y < it.axis[1].end;
 		float p[CHANNELS] = {};
@@ -491,7 +514,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_cons
 			sample_warp(it, x, y, p);
 		else if (valid)
 			sample_plain(v, it, x, y, p);
-		if (!finish_soon<CHANNELS>(v, it, p, x, y))
+		if (!finish_soon<CHANNELS>(e, p, x, y))
 			finish(v, it, p, valid, x, y);
 	}
 }
