@@ -46,13 +46,13 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	enum stk_status s = node->n_inputs ? check_layout(node, &in[0].desc, err) : STK_OK;
 	if (s)
 		return s;
-	struct stk_call call = {.def = node->def, .args = node->args, .in = in, .out = out, .n_in = node->n_inputs, .n_out = node->n_outputs,
-		.state = state};
-	if ((s = node->def->infer(&call, err)))
-		return s;
 	bool shapes = false;
 	for (int32_t i = 0; i < node->n_varying; i++)
 		shapes |= node->varying[i].def.shapes;
+	struct stk_call call = {.def = node->def, .args = node->args, .in = in, .out = out, .n_in = node->n_inputs, .n_out = node->n_outputs,
+		.shape_varies = shapes, .state = state};
+	if ((s = node->def->infer(&call, err)))
+		return s;
 	for (int32_t k = 0; k < node->n_outputs; k++) {
 		node->outputs[k] = out[k].desc;
 		for (int32_t d = 0; shapes && d < out[k].desc.ndim; d++)

@@ -88,6 +88,7 @@ struct stk_call {
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
+	bool shape_varies; /* while a graph is built: an argument marked `shapes` comes with each sample, and is unset here */
 	void *state;		  /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;	  /* epoch, position, sample id */

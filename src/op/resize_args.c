@@ -64,6 +64,12 @@ const struct stk_arg_def stk__extent_group[] = {
 		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
 		       "keep the aspect "
 		       "ratio inside or around those given."},
+	{.name = "rounding",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_extent_args, rounding),
+		.fallback = "\"round\"",
+		.choices = "round|truncate",
+		.doc = "How an extent that follows from the other axis becomes whole: to the nearest, or cut, as torchvision does."},
 	STK_ARG_END,
 };
 
@@ -185,6 +191,14 @@ static void complete(const struct request *r, const float extent[2], float size[
 	}
 }
 
+/* Cuts extents that follow from the other axis to whole pixels. In exact arithmetic: a quotient of floats may lie just below a whole number. */
+static void cut_extents(const struct request *r, const float extent[2], float size[2])
+{
+	for (int d = 0; d < 2; d++)
+		if (size[d] != r->size[d])
+			size[d] = (float)copysign(floor((double)extent[d] * fabs((double)size[1 - d]) / (double)extent[1 - d]), size[d]);
+}
+
 /* One axis of the result. */
 static void finish(bool exact_scale, float size, float lo, float hi, bool flip, int32_t *out, float *begin, float *end)
 {
@@ -226,6 +240,8 @@ enum stk_status stk__extent_of_args(const struct stk_extent_args *a, int64_t w, 
 		return s;
 	float extent[2] = {region.hi[0] - region.lo[0], region.hi[1] - region.lo[1]}, size[2];
 	complete(&r, extent, size);
+	if (a->rounding[0] == 't')
+		cut_extents(&r, extent, size);
 	for (int d = 0; d < 2; d++)
 		if (!(fabsf(size[d]) <= 0x1p24f))
 			return stk__fail(

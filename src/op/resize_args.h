@@ -21,7 +21,7 @@ struct stk_extent_args {
 	float resize_x, resize_y, resize_z, resize_shorter, resize_longer;
 	struct stk_floats size, max_size, roi_start, roi_end;
 	bool roi_relative, subpixel_scale;
-	const char *mode;
+	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
 
