@@ -13,6 +13,12 @@ const struct stk_arg_def stk__filter_group[] = {
 	FILTER(min_filter, NULL, "Filter along an axis that shrinks; default: interp_type."),
 	STK_ARG(struct stk_filter_args, antialias, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"Widens the filter with the scale along an axis that shrinks; NN never does."),
+	{.name = "border",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_filter_args, border),
+		.fallback = "\"repeat\"",
+		.choices = "repeat|drop",
+		.doc = "What a filter finds outside the image: the edge's pixel again, or nothing, and then the rest counts for all, Pillow's rule."},
 	STK_ARG(struct stk_filter_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's (the default), to which values are rounded."),
 	STK_ARG_END,
@@ -27,6 +33,7 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 	out->min_filter = (uint8_t)(a->min_filter < 0 ? a->interp_type : a->min_filter);
 	out->mag_filter = (uint8_t)(a->mag_filter < 0 ? a->interp_type : a->mag_filter);
 	out->antialias = a->antialias;
+	out->drop = a->border[0] == 'd';
 	out->dtype = (uint8_t)dtype;
 	return STK_OK;
 }

@@ -9,6 +9,7 @@
 struct stk_filter_args {
 	int32_t interp_type, mag_filter, min_filter;
 	bool antialias;
+	const char *border;
 	int32_t dtype;
 };
 extern const struct stk_arg_def stk__filter_group[];
