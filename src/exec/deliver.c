@@ -124,10 +124,10 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	enum stk_status s = STK_OK;
 	if (r->ended) {
 		s = STK_END;
-	} else if (r->error) {
-		s = r->error->code;
+	} else if (r->error.code) {
+		s = r->error.code;
 		if (err)
-			*err = *r->error;
+			*err = r->error;
 	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)

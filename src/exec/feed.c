@@ -166,7 +166,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	r->fed = true;
 	r->ended = s == STK_END;
 	if (s && s != STK_END)
-		stk__set_error(&r->error, &err);
+		r->error = err;
 	r->at.count = r->count;
 	r->at.last = was_short && leads;
 	p->feed_step++;
