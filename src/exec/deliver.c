@@ -133,7 +133,11 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
 	}
-	if (!r->ended) {
+	if (r->ended) { /* the epoch had no more behind the last batch */
+		p->delivered_epoch = r->at.epoch;
+		p->delivered_step = r->at.step;
+		p->delivered_last = true;
+	} else {
 		p->delivered_epoch = r->at.epoch;
 		p->delivered_step = r->at.step;
 		p->delivered_last = r->at.last;

@@ -34,7 +34,7 @@ struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
 	uint64_t hashes[BATCHES][BATCH];
-	int32_t counts[BATCHES]; /* 0: not delivered */
+	int32_t counts[BATCHES];         /* 0: not delivered */
 	int destroyed, pulled, released; /* of a source */
 };
 
@@ -79,7 +79,8 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	const double mean[] = {120, 110, 100};
 	struct stk_node flip, image = {.op = -1}, label;
 	enum stk_status s = stk_graph_add(g, "random.coin_flip", NULL, 0, NULL, 0, NULL, &flip, err);
-	const struct stk_arg reader[] = {stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
+	const struct stk_arg reader[] = {
+		stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
 	const struct stk_arg norm[] = {stk_arg_node("mirror", flip), stk_arg_list("mean", STK_VALUE_FLOATS, mean, 3)};
 	const struct link read = {"readers.file", reader, 3};
@@ -122,8 +123,8 @@ static void count_destroy(void *user)
 static enum stk_status source_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	struct stk_node image = {.op = -1};
-	const struct stk_arg source[] = {stk_arg_string("layout", "HWC"), stk_arg_string("dtype", "uint8")};
-	const struct link first = {"external_source", source, 1}, flip = {"flip", NULL, 0};
+	const struct stk_arg source[] = {stk_arg_string("layout", "HWC"), stk_arg_int("dtype", STK_UINT8)};
+	const struct link first = {"external_source", source, 2}, flip = {"flip", NULL, 0};
 	const struct stk_source_callbacks callbacks = {.pull = pull, .destroy = count_destroy, .user = o, .per_sample = true};
 	enum stk_status s = add_links(g, &first, 1, &image, err);
 	if (s)
@@ -143,7 +144,8 @@ static struct stk_pipeline *open_run(struct stk_context *ctx, graph_fn build, st
 	struct stk_pipeline *p = NULL;
 	struct stk_error err = {0};
 	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1, .seed = 5, .trace = ""};
-	if (!note(o, stk_graph_create(&g, &err), &err) && !note(o, build(g, o, &err), &err) && !note(o, stk_pipeline_create(ctx, g, &c, &p, &err), &err))
+	if (!note(o, stk_graph_create(&g, &err), &err) && !note(o, build(g, o, &err), &err) &&
+		!note(o, stk_pipeline_create(ctx, g, &c, &p, &err), &err))
 		assert_non_null(p);
 	stk_graph_destroy(g);
 	return p;
@@ -218,7 +220,8 @@ static void run_texts(struct stk_context *ctx, graph_fn build, struct outcome *o
 	struct stk_error err = {0};
 	char *json = NULL, *plan = NULL;
 	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1};
-	if (note(o, stk_graph_create(&g, &err), &err) || note(o, build(g, o, &err), &err) || note(o, stk_graph_serialize(g, &json, &err), &err) ||
+	if (note(o, stk_graph_create(&g, &err), &err) || note(o, build(g, o, &err), &err) ||
+		note(o, stk_graph_serialize(g, &json, &err), &err) ||
 		note(o, stk_graph_deserialize(json, strlen(json), &again, &err), &err) ||
 		note(o, stk_pipeline_create(ctx, again, &c, &p, &err), &err) || note(o, stk_pipeline_explain(p, true, &plan, &err), &err))
 		goto out;
@@ -260,8 +263,8 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 		if (!got->counts[k] && got->status)
 			continue;
 		if (got->counts[k] != want->counts[k] || memcmp(got->hashes[k], want->hashes[k], sizeof got->hashes[k]))
-			fail_msg("%s %lld: batch %d has %d samples and %d are right, or their bytes differ (%s)", what, (long long)nth, k, got->counts[k],
-				want->counts[k], got->err.message);
+			fail_msg("%s %lld: batch %d has %d samples and %d are right, or their bytes differ (%s)", what, (long long)nth, k,
+				got->counts[k], want->counts[k], got->err.message);
 	}
 }
 
