@@ -68,7 +68,7 @@ struct stk_record {
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;	 /* by callback of level 0 */
-	struct stk_error *error; /* fatal for the batch, whatever the policy */
+	struct stk_error error;	 /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
 enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
