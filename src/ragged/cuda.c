@@ -292,8 +292,9 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* Columns a thread can have in registers, times the threads of a block. */
+/* Columns a thread can have in registers, times the threads of a block; and what rows fetched ahead may take. */
 #define REGISTER_COLS 8192
+#define RING_BYTES (64 << 10)
 
 static size_t state_bytes(const struct stk_assign *a)
 {
@@ -320,7 +321,7 @@ static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch
 	struct stk_assign_launch a = *l;
 	size_t element = stk_dtype_size(a.a.dtype);
 	int kernel = element == 2 ? K_assign_turn_2 : element == 4 ? K_assign_turn_4 : K_assign_turn_8;
-	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 31) / 32, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
+	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 63) / 64, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
 }
 
 /* The kernel and its threads for so many columns: few columns a thread, then few threads. */
@@ -352,11 +353,15 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 	}
 	unsigned threads = 1024;
 	int kernel = K_assign_any;
+	size_t shared = in_registers ? shared_bytes(a) : 0, ring = (size_t)l.cols * STK_ASSIGN_AHEAD * sizeof(float);
+	l.ahead = in_registers && a->dtype == STK_FLOAT && ring <= RING_BYTES && shared + ring <= r->cuda->shared;
+	if (l.ahead)
+		shared += ring;
 	if (in_registers)
 		kernel = choose(a, &threads);
 	else {
 		l.state = (uint8_t *)a->workspace + turned_bytes(a);
 		l.state_bytes = (int64_t)state_bytes(a);
 	}
-	return launch(r, stream, kernel, a->problems, 1, 1, threads, in_registers ? shared_bytes(a) : 0, &l, err);
+	return launch(r, stream, kernel, a->problems, 1, 1, threads, shared, &l, err);
 }

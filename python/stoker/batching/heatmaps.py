@@ -56,14 +56,14 @@ def _draw(heatmap: Tensor, *args: Any) -> Tensor:
 
 
 def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Optional[Tensor]) -> None:
-    require(heatmap.dtype == torch.float32, f"{name} must be float32, not {heatmap.dtype}")
-    require(heatmap.dim() in dims, f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
-    require(heatmap.is_contiguous(), f"{name} of shape {tuple(heatmap.shape)} and strides {heatmap.stride()} must be contiguous: it is drawn into")
-    require(not (heatmap.requires_grad and torch.is_grad_enabled()), f"{name} requires grad; drawing is not differentiable")
+    require(heatmap.dtype == torch.float32, lambda: f"{name} must be float32, not {heatmap.dtype}")
+    require(heatmap.dim() in dims, lambda: f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
+    require(heatmap.is_contiguous(), lambda: f"{name} of shape {tuple(heatmap.shape)} and strides {heatmap.stride()} must be contiguous: it is drawn into")
+    require(not (heatmap.requires_grad and torch.is_grad_enabled()), lambda: f"{name} requires grad; drawing is not differentiable")
     for other, t in integers.items():
         if t is not None:
-            require(t.dtype in INDEX_BYTES, f"{other} must be int32 or int64, not {t.dtype}")
-            require(t.device == heatmap.device, f"{other} is on {t.device}, {name} on {heatmap.device}")
+            require(t.dtype in INDEX_BYTES, lambda: f"{other} must be int32 or int64, not {t.dtype}")
+            require(t.device == heatmap.device, lambda: f"{other} is on {t.device}, {name} on {heatmap.device}")
 
 
 def draw_heatmap(
@@ -118,7 +118,7 @@ def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "co
     h, w: numbers give a number, tensors a float tensor. variant "centernet" is the formula that CenterNet and mmdet3d use, without the
     division by the quadratic's leading coefficient and with its larger roots.
     """
-    require(variant in ("cornernet", "centernet"), f"variant is {variant!r}, not one of cornernet, centernet")
+    require(variant in ("cornernet", "centernet"), lambda: f"variant is {variant!r}, not one of cornernet, centernet")
     tensors = [v for v in (h, w) if isinstance(v, Tensor)]
     if not tensors:
         return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64), float(w), min_overlap, variant))

@@ -94,7 +94,7 @@ def batched_inverse_indexing_access(
     batch_dims = output_indices.num_batch_dims
     dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
     _check_rows("input_data", data, "output_indices", output_indices, dim)
-    require(output_num_targets >= 0, f"output_num_targets is {output_num_targets}")
+    require(output_num_targets >= 0, lambda: f"output_num_targets is {output_num_targets}")
     return _ops.scatter(
         data, output_indices.tensor, output_indices.sample_sizes, None, None, None, float(filler_value), output_num_targets, None, dim, INVERSE
     )
@@ -149,7 +149,7 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
     _check_data("source_data", data, "source_indices", source_indices)
     _check_data("target_data", base, "target_indices", target_indices)
     if source_dim != dim:
-        require(max(source_dim, dim) < data.dim(), f"source_data {tuple(data.shape)} and target_data {tuple(base.shape)} must have the same number of dimensions")
+        require(max(source_dim, dim) < data.dim(), lambda: f"source_data {tuple(data.shape)} and target_data {tuple(base.shape)} must have the same number of dimensions")
         data = data.transpose(source_dim, dim)
     _check_like("source_data", data, "target_data", base, dim)
     out = _ops.scatter(
@@ -170,7 +170,7 @@ def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor
 def get_indices_from_mask(mask: Data) -> RaggedBatch:
     """The places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
-    require(tensor.dtype == torch.bool, f"mask must be bool, not {tensor.dtype}")
-    require(tensor.dim() >= 2, f"mask of shape {tuple(tensor.shape)} has no batch dim")
+    require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
+    require(tensor.dim() >= 2, lambda: f"mask of shape {tuple(tensor.shape)} has no batch dim")
     index, count, _ = _ops.mask_to_index(tensor, sizes)
     return RaggedBatch(index, sample_sizes=count)

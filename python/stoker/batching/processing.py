@@ -35,7 +35,7 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
     """A copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
-    require(mask.dtype == torch.bool, f"mask must be bool, not {mask.dtype}")
+    require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
     return data.masked_fill(~mask.reshape(*mask.shape, *(1,) * (data.dim() - mask.dim())), value_to_set)
