@@ -49,7 +49,7 @@ def plain_mask(index, sizes, extent):
 
 
 def plain_indices(mask):
-    return (~mask).to(torch.uint8).argsort(1, stable=True), mask.sum(1)
+    return (~mask).to(torch.uint8).argsort(stable=True, dim=1), mask.sum(1)
 
 
 def plain_bool(data, mask):

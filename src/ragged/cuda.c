@@ -14,18 +14,21 @@
 
 /* Module, kernel, and whether it takes more than the usual 48 KiB of shared memory. */
 #define UNITS(X, name) X(index, name##1, 0) X(index, name##2, 0) X(index, name##4, 0) X(index, name##8, 0) X(index, name##16, 0)
+#define SUMS(X, name)                                                                                                                      \
+	X(index, name##float, 0)                                                                                                           \
+	X(index, name##double, 0)                                                                                                          \
+	X(index, name##int32, 0)                                                                                                           \
+	X(index, name##int64, 0)                                                                                                           \
+	X(index, name##half, 0)                                                                                                            \
+	X(index, name##bfloat, 0)
 #define KERNEL_LIST(X)                                                                                                                     \
 	UNITS(X, gather_stk_unit)                                                                                                          \
 	UNITS(X, keep_stk_unit)                                                                                                            \
 	UNITS(X, scatter_stk_unit)                                                                                                         \
 	X(index, scatter_winner, 0)                                                                                                        \
 	X(index, scatter_source, 0)                                                                                                        \
-	X(index, scatter_add_float, 0)                                                                                                     \
-	X(index, scatter_add_double, 0)                                                                                                    \
-	X(index, scatter_add_int32, 0)                                                                                                     \
-	X(index, scatter_add_int64, 0)                                                                                                     \
-	X(index, scatter_add_half, 0)                                                                                                      \
-	X(index, scatter_add_bfloat, 0)                                                                                                    \
+	SUMS(X, scatter_add_)                                                                                                              \
+	SUMS(X, scatter_add_short_)                                                                                                        \
 	X(index, mask_to_index, 0)                                                                                                         \
 	X(index, index_to_mask, 0)                                                                                                         \
 	X(assign, assign_f32_1, 1)                                                                                                         \
@@ -212,16 +215,24 @@ enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter
 	return launch(r, stream, K_scatter_stk_unit1 + unit, s->batch * a.tiles, parts, 1, BLOCK, 0, &a, err);
 }
 
+/* Rows of sums a warp makes, and up to what length several. */
+#define SUM_ROWS 4
+#define SUM_SHORT 32
+
 enum stk_status stk__cuda_scatter_add(struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err)
 {
-	struct stk_sum_launch a = {.s = *s, .rows = s->batch * s->outer * s->items};
+	struct stk_sum_launch a = {.s = *s};
+	bool is_short = s->inner <= SUM_SHORT;
+	int64_t warps = s->batch * s->outer * (is_short ? (s->items + SUM_ROWS - 1) / SUM_ROWS : s->items);
 	int kernel = s->dtype == STK_FLOAT     ? K_scatter_add_float
 		     : s->dtype == STK_FLOAT64 ? K_scatter_add_double
 		     : s->dtype == STK_INT32   ? K_scatter_add_int32
 		     : s->dtype == STK_INT64   ? K_scatter_add_int64
 		     : s->dtype == STK_FLOAT16 ? K_scatter_add_half
 					       : K_scatter_add_bfloat;
-	return launch(r, stream, kernel, row_blocks(a.rows, 5), 1, 1, BLOCK, 0, &a, err);
+	if (is_short)
+		kernel += K_scatter_add_short_float - K_scatter_add_float;
+	return launch(r, stream, kernel, row_blocks(warps, 5), 1, 1, BLOCK, 0, &a, err);
 }
 
 enum stk_status stk__cuda_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err)

@@ -54,7 +54,6 @@ struct stk_scatter_launch {
 
 struct stk_sum_launch {
 	struct stk_scatter_add s;
-	int64_t rows;
 };
 
 struct stk_index_mask_launch {
