@@ -162,3 +162,13 @@ def test_more_than_two_billion_elements(cuda):
     narrow[0, -1, 5] = 3
     last = sb.RaggedBatch(torch.full((1, 1), -1, device=cuda), sample_sizes=torch.ones(1, dtype=torch.int64, device=cuda))
     assert int(sb.batched_indexing_access(narrow, last).tensor[0, 0, 5]) == 3
+
+
+def test_the_example_agrees_with_its_loop(device, monkeypatch, capsys):
+    folder = __file__.rsplit("/", 4)[0] + "/examples/detr_loss"
+    monkeypatch.syspath_prepend(folder)
+    import run
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda")
+    run.main()
+    assert capsys.readouterr().out.count("gradients differ") == 2
