@@ -238,7 +238,7 @@ enum stk_status stk__cuda_scatter_add(struct stk_ragged *r, const struct stk_sca
 enum stk_status stk__cuda_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err)
 {
 	struct stk_mask a = *m;
-	return launch(r, stream, K_mask_to_index, row_blocks(m->batch, 5), 1, 1, BLOCK, 0, &a, err);
+	return launch(r, stream, K_mask_to_index, m->batch, 1, 1, BLOCK, 0, &a, err);
 }
 
 enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index, uint8_t *mask,

@@ -239,28 +239,32 @@ SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
 SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
 SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* A warp for each sample. */
+/* A block for each sample, which takes BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
-	int64_t b = (int64_t)blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);
-	int lane = (int)threadIdx.x & 31;
-	if (b >= m.batch)
-		return;
-	int64_t size = stk__size_of(m.sizes, b, m.items), at = b * m.items, n = 0;
-	for (int64_t t0 = 0; t0 < m.items; t0 += 32) {
-		int64_t t = t0 + lane;
+	__shared__ int32_t counts[2][BLOCK / 32]; /* alternate, so that one barrier a step is enough */
+	int64_t b = blockIdx.x, size = stk__size_of(m.sizes, b, m.items), at = b * m.items, n = 0;
+	int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5, flip = 0;
+	for (int64_t t0 = 0; t0 < m.items; t0 += BLOCK, flip ^= 1) {
+		int64_t t = t0 + threadIdx.x;
 		int32_t set = t < size && m.mask[at + t];
 		unsigned all = __ballot_sync(STK_FULL, set);
+		if (lane == 0)
+			counts[flip][warp] = __popc(all);
+		__syncthreads();
 		int64_t rank = n + __popc(all & ((1u << lane) - 1));
+		for (int w = 0; w < BLOCK / 32; w++) {
+			rank += w < warp ? counts[flip][w] : 0;
+			n += counts[flip][w];
+		}
 		if (m.rank && t < m.items)
 			m.rank[at + t] = set ? (int32_t)rank : -1;
 		if (m.index && set)
 			m.index[at + rank] = t;
-		n += __popc(all);
 	}
-	if (m.count && lane == 0)
+	if (m.count && threadIdx.x == 0)
 		m.count[b] = n;
-	for (int64_t t = n + lane; m.index && t < m.items; t += 32)
+	for (int64_t t = n + threadIdx.x; m.index && t < m.items; t += BLOCK)
 		m.index[at + t] = 0;
 }
 

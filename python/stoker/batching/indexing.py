@@ -172,5 +172,5 @@ def get_indices_from_mask(mask: Data) -> RaggedBatch:
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
     require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
     require(tensor.dim() >= 2, lambda: f"mask of shape {tuple(tensor.shape)} has no batch dim")
-    index, count, _ = _ops.mask_to_index(tensor, sizes)
+    index, count = _ops.mask_to_index(tensor, sizes)
     return RaggedBatch(index, sample_sizes=count)

@@ -37,7 +37,7 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
     """The entries of each sample where the mask is true, in order. Waits for the device once, for the largest number of them."""
     dim, mask, sizes = _places("input_data", input_data, "input_mask", input_mask)
-    index, count, _ = _ops.mask_to_index(mask, sizes)
+    index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
     data = input_data.tensor if isinstance(input_data, RaggedBatch) else input_data
     out = _ops.gather(data, index[..., :largest], count, None, None, None, 0.0, dim, False, UNCOUNTED)
@@ -57,7 +57,7 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
         raise ShapeError(f"to_write {tuple(data.shape)} and to_write_into {tuple(base.shape)} must have the same shape but for dim {dim}")
     require(data.dtype == base.dtype, lambda: f"to_write is {data.dtype}, to_write_into is {base.dtype}")
     require(data.device == base.device, lambda: f"to_write is on {data.device}, to_write_into on {base.device}")
-    _, _, rank = _ops.mask_to_index(mask, sizes)
+    rank = _ops.mask_to_rank(mask, sizes)
     out = _ops.gather(data, rank, None, to_write.sample_sizes, None, base, 0.0, dim, True, UNCOUNTED)
     if isinstance(to_write_into, RaggedBatch):
         return RaggedBatch._of(out, to_write_into._layout, to_write_into.non_uniform_dim)
@@ -75,7 +75,7 @@ def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
             raise ShapeError(f"data[{i}] has shape {tuple(el.shape)}, mask {tuple(mask.shape)}: the first two dims must be equal")
     if not tensors:
         return list(data)
-    index, count, _ = _ops.mask_to_index(mask, None)
+    index, count = _ops.mask_to_index(mask, None)
     index = index[:, : int(count.max()) if count.numel() else 0].contiguous()
     layout = Layout(None, count)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Optional, Union
@@ -28,9 +29,12 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
-    sizes = data.sample_sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
-    mean = total / sizes.to(total.dtype)
-    return torch.where(mean.isnan(), torch.zeros_like(mean), mean) if nans_to_zero else mean
+    mean = total / data.sample_sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
+    if not nans_to_zero:
+        return mean
+    if mean.is_complex():
+        return torch.where(mean.isnan(), torch.zeros_like(mean), mean)
+    return mean.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:

@@ -72,6 +72,7 @@ def test_operators_are_well_formed(device):
         (ops.scatter.default, (rows, index, sizes, None, None, data, 0.0, 5, None, 1, -1)),
         (ops.keep.default, (data, sizes, None, 1.0, 1)),
         (ops.mask_to_index.default, (torch.rand(2, 5, device=device) < 0.5, None)),
+        (ops.mask_to_rank.default, (torch.rand(2, 5, device=device) < 0.5, sizes)),
         (ops.index_to_mask.default, (index, sizes, 5, -1)),
         (ops.assign.default, (torch.rand(2, 4, 3, device=device), None, None, False)),
     ]:
