@@ -29,7 +29,8 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
-    mean = total / data.sample_sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
+    sizes = data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes  # 0 / 1: an empty sample makes no NaN in derivatives either
+    mean = total / sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
     if not nans_to_zero:
         return mean
     if mean.is_complex():
