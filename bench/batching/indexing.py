@@ -124,7 +124,9 @@ def run(shape):
         del got, want  # their autograd graphs would tie the leaves to the stream of now, which a capture may not use
         if name != "batched_bool_indexing":  # its shape depends on the data
             replays = interleaved({k: captured(f) for k, f in calls.items()}, 7, 50)
-            row.update(graph_us=replays["ours"][0] * 1e3, plain_graph_us=replays["plain"][0] * 1e3, graph=replays["plain"][0] / replays["ours"][0])
+            row.update(
+                graph_us=replays["ours"][0] * 1e3, plain_graph_us=replays["plain"][0] * 1e3, graph=replays["plain"][0] / replays["ours"][0]
+            )
             graph.append(row["graph"])
         report(shape=shape, function=name, equal=bool(equal), **row)
     report(shape=shape, median_eager=statistics.median(eager), median_graph=statistics.median(graph), least_graph=min(graph))

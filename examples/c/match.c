@@ -23,10 +23,29 @@ int main(void)
 		goto failed;
 
 	static float cost[BATCH][TARGETS][QUERIES];
-	struct stk_cost c = {.outer = 1, .batch = BATCH, .queries = QUERIES, .targets = TARGETS, .classes = CLASSES, .box_values = VALUES,
-		.logits = logits, .boxes = boxes, .labels = labels, .target_boxes = targets, .sizes = sizes, .logits_dtype = STK_FLOAT,
-		.boxes_dtype = STK_FLOAT, .target_boxes_dtype = STK_FLOAT, .label_bytes = sizeof labels[0][0], .class_kind = STK_COST_FOCAL,
-		.alpha = 0.25f, .gamma = 2, .class_weight = 2, .l1_weight = {0.25f, 0.25f, 0.25f, 0.25f}, .nan = 100, .posinf = 100, .neginf = -100,
+	struct stk_cost c = {.outer = 1,
+		.batch = BATCH,
+		.queries = QUERIES,
+		.targets = TARGETS,
+		.classes = CLASSES,
+		.box_values = VALUES,
+		.logits = logits,
+		.boxes = boxes,
+		.labels = labels,
+		.target_boxes = targets,
+		.sizes = sizes,
+		.logits_dtype = STK_FLOAT,
+		.boxes_dtype = STK_FLOAT,
+		.target_boxes_dtype = STK_FLOAT,
+		.label_bytes = sizeof labels[0][0],
+		.class_kind = STK_COST_FOCAL,
+		.alpha = 0.25f,
+		.gamma = 2,
+		.class_weight = 2,
+		.l1_weight = {0.25f, 0.25f, 0.25f, 0.25f},
+		.nan = 100,
+		.posinf = 100,
+		.neginf = -100,
 		.out = &cost[0][0][0]};
 	if (stk_ragged_cost(cpu, &c, NULL, &err))
 		goto failed;
@@ -34,15 +53,31 @@ int main(void)
 	/* Rows are queries and columns targets; the costs lie the other way round in memory, which the strides say. */
 	int64_t query[BATCH][TARGETS], target[BATCH][TARGETS], pairs[BATCH];
 	int8_t status[BATCH];
-	struct stk_assign a = {.dtype = STK_FLOAT, .cost = cost, .problems = BATCH, .rows = QUERIES, .cols = TARGETS,
-		.problem_stride = TARGETS * QUERIES, .row_stride = 1, .col_stride = QUERIES, .num_cols = sizes, .row = query[0], .col = target[0],
-		.sizes = pairs, .status = status};
+	struct stk_assign a = {.dtype = STK_FLOAT,
+		.cost = cost,
+		.problems = BATCH,
+		.rows = QUERIES,
+		.cols = TARGETS,
+		.problem_stride = TARGETS * QUERIES,
+		.row_stride = 1,
+		.col_stride = QUERIES,
+		.num_cols = sizes,
+		.row = query[0],
+		.col = target[0],
+		.sizes = pairs,
+		.status = status};
 	if (stk_ragged_assign(cpu, &a, NULL, &err))
 		goto failed;
 
 	float matched[BATCH][TARGETS][VALUES];
-	struct stk_gather g = {.batch = BATCH, .outer = 1, .inner = VALUES, .element = sizeof(float), .source = boxes, .source_items = QUERIES,
-		.index = {.data = query, .sizes = pairs, .count = TARGETS, .bytes = 8}, .out = matched};
+	struct stk_gather g = {.batch = BATCH,
+		.outer = 1,
+		.inner = VALUES,
+		.element = sizeof(float),
+		.source = boxes,
+		.source_items = QUERIES,
+		.index = {.data = query, .sizes = pairs, .count = TARGETS, .bytes = 8},
+		.out = matched};
 	if (stk_ragged_gather(cpu, &g, NULL, &err))
 		goto failed;
 

@@ -32,7 +32,10 @@ def main() -> None:
             sum(parts.values()).backward()
             if device == "cuda":
                 torch.cuda.synchronize()
-        print(f"{name:8} {1e3 * (time.perf_counter() - start):7.2f} ms  " + "  ".join(f"{k} {float(v.detach()):.5f}" for k, v in parts.items()))
+        print(
+            f"{name:8} {1e3 * (time.perf_counter() - start):7.2f} ms  "
+            + "  ".join(f"{k} {float(v.detach()):.5f}" for k, v in parts.items())
+        )
         return {k: v.detach() for k, v in parts.items()}, logits.grad.clone(), raw.grad.clone()
 
     loop = run("loop", loop_criterion, labels, targets)

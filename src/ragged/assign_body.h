@@ -17,7 +17,7 @@
 #define OWNER(k) m.row_of[COLUMN(k)]
 #define OWNED ((s.cols - tid + threads - 1) / threads)
 #endif
-#define COLUMN(k) (tid + (k) * threads)
+#define COLUMN(k) (tid + (k)*threads)
 
 STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 {
@@ -125,7 +125,8 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			}
 			break;
 		}
-		if (left == s.cols) { /* straight to a free column: no price changes. What is written here is read behind the next barrier. */
+		if (left ==
+			s.cols) { /* straight to a free column: no price changes. What is written here is read behind the next barrier. */
 			for (int k = 0; k < OWNED; k++) {
 				if (COLUMN(k) == sink)
 					m.row_of[sink] = OWNER(k) = row;

@@ -48,7 +48,7 @@ enum kernel {
 #define KERNEL_ENUM(module, name, big) K_##name,
 	KERNEL_LIST(KERNEL_ENUM)
 #undef KERNEL_ENUM
-	KERNELS
+		KERNELS
 };
 
 static const struct {
@@ -109,8 +109,8 @@ void stk__cuda_destroy(struct stk_ragged_cuda *c)
 }
 
 /* One launch: x blocks (at least 1), of `threads`, with one argument, a struct by value. */
-static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads, size_t shared,
-	void *argument, struct stk_error *err)
+static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads,
+	size_t shared, void *argument, struct stk_error *err)
 {
 	if (x > INT32_MAX || y > 65535 || z > 65535)
 		return stk__fail(err, STK_LIMIT, "%s: a grid of %lld x %lld x %lld blocks is too large", kernels[kernel].name, (long long)x,
@@ -193,8 +193,16 @@ static enum stk_status scatter_large(struct stk_ragged *r, const struct stk_scat
 		status = launch(r, stream, K_scatter_source, (s->batch * s->items + BLOCK - 1) / BLOCK, 1, 1, BLOCK, 0, &a, err);
 	if (status || !s->out || s->outer * s->inner == 0)
 		return status;
-	struct stk_gather g = {.batch = s->batch, .outer = s->outer, .inner = s->inner, .element = s->element, .exact = 1, .source = s->source,
-		.source_items = s->source_items, .index = {.data = s->origin, .count = s->items, .bytes = 4}, .base = s->base, .out = s->out};
+	struct stk_gather g = {.batch = s->batch,
+		.outer = s->outer,
+		.inner = s->inner,
+		.element = s->element,
+		.exact = 1,
+		.source = s->source,
+		.source_items = s->source_items,
+		.index = {.data = s->origin, .count = s->items, .bytes = 4},
+		.base = s->base,
+		.out = s->out};
 	memcpy(g.filler, s->filler, sizeof g.filler);
 	return stk__cuda_gather(r, &g, stream, err);
 }
@@ -244,8 +252,8 @@ enum stk_status stk__cuda_mask_to_index(struct stk_ragged *r, const struct stk_m
 enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index, uint8_t *mask,
 	uint64_t *refused, void *stream, struct stk_error *err)
 {
-	struct stk_index_mask_launch a = {.batch = batch, .items = items, .tiles = (items + BLOCK - 1) / BLOCK, .index = *index, .mask = mask,
-		.refused = refused};
+	struct stk_index_mask_launch a = {
+		.batch = batch, .items = items, .tiles = (items + BLOCK - 1) / BLOCK, .index = *index, .mask = mask, .refused = refused};
 	if (items == 0)
 		return STK_OK;
 	return launch(r, stream, K_index_to_mask, batch * a.tiles, 1, 1, BLOCK, 0, &a, err);
@@ -355,7 +363,8 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 	struct stk_assign_launch l = {.a = *a, .rows = (int32_t)smaller(a), .cols = (int32_t)larger(a)};
 	bool in_registers = fits(a, r->cuda->shared);
 	if (stk__cuda_assign_workspace(a, r->cuda->shared) > 0 && !a->workspace)
-		return stk__fail(err, STK_INVALID, "assign: workspace is needed for %lld x %lld costs", (long long)a->rows, (long long)a->cols);
+		return stk__fail(
+			err, STK_INVALID, "assign: workspace is needed for %lld x %lld costs", (long long)a->rows, (long long)a->cols);
 	if (is_turned(a)) {
 		l.turned = a->workspace;
 		enum stk_status status = turn(r, &l, stream, err);

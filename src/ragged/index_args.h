@@ -68,11 +68,11 @@ struct stk_index_mask_launch {
 
 struct stk_assign_launch {
 	struct stk_assign a;
-	const void *turned;  /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
-	uint8_t *state;	     /* of the kernel for large problems: state_bytes each */
+	const void *turned; /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
+	uint8_t *state;     /* of the kernel for large problems: state_bytes each */
 	int64_t state_bytes;
 	int32_t rows, cols; /* largest after the swap: rows <= cols */
-	int32_t ahead;	    /* there is shared memory for the ring */
+	int32_t ahead;      /* there is shared memory for the ring */
 };
 
 /* Queries of a block, and targets that a block goes through. */

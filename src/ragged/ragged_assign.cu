@@ -119,12 +119,12 @@ STK_DEVICE double load_cost(const struct problem *s, int kind, int32_t i, int32_
 
 /* What a block shares. */
 struct shared_state {
-	double *row_dual;		/* [rows] */
-	int32_t *col_of;		/* [rows] */
-	int32_t *row_of, *path;		/* [cols] */
-	float *ring;			/* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead, where l.ahead */
-	struct found *slots;		/* [2 * 32] */
-	int32_t *flags;			/* [0]: look_for_bad found one; [32 ..]: the warps' counts of give_pairs */
+	double *row_dual;       /* [rows] */
+	int32_t *col_of;        /* [rows] */
+	int32_t *row_of, *path; /* [cols] */
+	float *ring;            /* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead, where l.ahead */
+	struct found *slots;    /* [2 * 32] */
+	int32_t *flags;         /* [0]: look_for_bad found one; [32 ..]: the warps' counts of give_pairs */
 };
 
 STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int64_t rows, int64_t cols)
@@ -269,7 +269,8 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 		int64_t c0 = (int64_t)blockIdx.y * TURN_COLS, r0 = (int64_t)blockIdx.z * 32;                                               \
 		if (rows <= cols || r0 >= rows || c0 >= cols)                                                                              \
 			return;                                                                                                            \
-		int32_t high = (int32_t)(rows - r0 < 32 ? rows - r0 : 32), wide = (int32_t)(cols - c0 < TURN_COLS ? cols - c0 : TURN_COLS); \
+		int32_t high = (int32_t)(rows - r0 < 32 ? rows - r0 : 32),                                                                 \
+			wide = (int32_t)(cols - c0 < TURN_COLS ? cols - c0 : TURN_COLS);                                                   \
 		const type *in = (const type *)a->cost + p * a->problem_stride + r0 * a->row_stride + c0;                                  \
 		type *out = (type *)l.turned + p * a->rows * a->cols + c0 * a->rows + r0;                                                  \
 		int32_t x = (int32_t)(threadIdx.x % TURN_COLS), y = (int32_t)(threadIdx.x / TURN_COLS);                                    \

@@ -67,7 +67,7 @@ STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct place *a
 		int64_t item = gather_item(&a.g, &at), inner = a.inner, step = 1 << a.lanes_log2;                                          \
 		unit *out = (unit *)a.g.out + at.row * inner;                                                                              \
 		if (item < 0 && !a.g.base) {                                                                                               \
-			unit filler = a.filler.as_##unit;                                                                           \
+			unit filler = a.filler.as_##unit;                                                                                  \
 			for (int64_t i = at.lane; i < inner; i += step)                                                                    \
 				out[i] = filler;                                                                                           \
 			return;                                                                                                            \
@@ -86,9 +86,10 @@ STK_FOR_UNITS(GATHER)
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t inner = a.inner, step = 1 << a.lanes_log2;                                                                         \
-		int32_t kept = at.n < stk__size_of(a.k.sizes, at.b, a.k.items) && (!a.k.origin || a.k.origin[at.b * a.k.items + at.n] < 0); \
+		int32_t kept =                                                                                                             \
+			at.n < stk__size_of(a.k.sizes, at.b, a.k.items) && (!a.k.origin || a.k.origin[at.b * a.k.items + at.n] < 0);       \
 		const unit *in = (const unit *)a.k.source + at.row * inner;                                                                \
-		unit *out = (unit *)a.k.out + at.row * inner, filler = a.filler.as_##unit;                                          \
+		unit *out = (unit *)a.k.out + at.row * inner, filler = a.filler.as_##unit;                                                 \
 		if (kept && in == out)                                                                                                     \
 			return;                                                                                                            \
 		for (int64_t i = at.lane; i < inner; i += step)                                                                            \
@@ -141,7 +142,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 		if (!a.s.out)                                                                                                              \
 			return;                                                                                                            \
 		int64_t inner = a.inner, count = a.s.outer * n * inner;                                                                    \
-		unit filler = a.filler.as_##unit;                                                                                   \
+		unit filler = a.filler.as_##unit;                                                                                          \
 		for (int64_t i = (int64_t)blockIdx.y * BLOCK + threadIdx.x; i < count; i += (int64_t)gridDim.y * BLOCK) {                  \
 			int64_t row, k, p, t;                                                                                              \
 			if (count <= 0xffffffff) {                                                                                         \
@@ -184,7 +185,8 @@ STK_KERNEL void ragged_scatter_source(struct stk_scatter_launch a)
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.items, from;
 	if (b >= a.s.batch || a.s.origin[i] < 0)
 		return;
-	scatter_target(&a.s, b, a.s.origin[i], stk__size_of(a.s.sizes, b, a.s.items), stk__size_of(a.s.source_sizes, b, a.s.source_items), &from);
+	scatter_target(
+		&a.s, b, a.s.origin[i], stk__size_of(a.s.sizes, b, a.s.items), stk__size_of(a.s.source_sizes, b, a.s.source_items), &from);
 	a.s.origin[i] = (int32_t)from;
 }
 

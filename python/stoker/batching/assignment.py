@@ -28,7 +28,9 @@ class Assignment(NamedTuple):
     status: Tensor
 
 
-def _assign_run(cost: Tensor, num_rows: Optional[Tensor], num_cols: Optional[Tensor], maximize: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _assign_run(
+    cost: Tensor, num_rows: Optional[Tensor], num_cols: Optional[Tensor], maximize: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     device = device_of(cost)
     num_rows, num_cols = _dense(num_rows), _dense(num_cols)
     problems, rows, cols = cost.shape
@@ -97,8 +99,14 @@ def linear_sum_assignment(
     if isinstance(cost, RaggedBatch):
         ragged_rows = cost.non_uniform_dim == dims - 2
         given = num_rows if ragged_rows else num_cols
-        require(cost.num_batch_dims == dims - 2, lambda: f"cost {tuple(cost.shape)} has {cost.num_batch_dims} batch dims: all but two dims are expected")
-        require(given is None, lambda: f"cost is ragged in its {'rows' if ragged_rows else 'columns'}: give no num_{'rows' if ragged_rows else 'cols'} too")
+        require(
+            cost.num_batch_dims == dims - 2,
+            lambda: f"cost {tuple(cost.shape)} has {cost.num_batch_dims} batch dims: all but two dims are expected",
+        )
+        require(
+            given is None,
+            lambda: f"cost is ragged in its {'rows' if ragged_rows else 'columns'}: give no num_{'rows' if ragged_rows else 'cols'} too",
+        )
         if ragged_rows:
             num_rows = cost.sample_sizes
         else:

@@ -63,7 +63,9 @@ _register(
 def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batch: torch.Size) -> None:
     """Predictions (.., *batch, Q, D) against targets (*batch, G, ..)."""
     if given.dim() < len(batch) + 2 or given.shape[given.dim() - 2 - len(batch) : -2] != batch:
-        raise ShapeError(f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected")
+        raise ShapeError(
+            f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected"
+        )
     require(given.dtype in _FLOATS, lambda: f"{name} must be a float tensor, not {given.dtype}")
     require(given.device == target.device, lambda: f"{name} is on {given.device}, {target_name} on {target.device}")
 
@@ -116,21 +118,45 @@ def detection_cost(
     if boxes is not None:
         _check_pair("boxes", boxes, "target_boxes", target, batch)
         require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
-        require(target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1], lambda: f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box")
+        require(
+            target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1],
+            lambda: f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box",
+        )
         require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")
         values = boxes.shape[-1]
         per_value = [float(l1_weight)] * values if isinstance(l1_weight, (int, float)) else [float(w) for w in l1_weight]
-        require(len(per_value) == values, lambda: f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values")
-        require(giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4), lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}")
+        require(
+            len(per_value) == values, lambda: f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values"
+        )
+        require(
+            giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4),
+            lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}",
+        )
         weights += per_value
         boxes, target = boxes.detach(), target.detach()
     if logits is not None and boxes is not None:
-        require(logits.shape[:-1] == boxes.shape[:-1], lambda: f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim")
-        require(labels.shape == target.shape[:-1], lambda: f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size")
+        require(
+            logits.shape[:-1] == boxes.shape[:-1],
+            lambda: f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim",
+        )
+        require(
+            labels.shape == target.shape[:-1],
+            lambda: f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size",
+        )
     given = logits if logits is not None else boxes
     sizes = layout.sizes_of() if layout is not None else None
     run = _cost_run if direct(given) else torch.ops.stoker.detection_cost
-    out = run(logits, boxes, labels, target, sizes, batch_dims, CLASSIFICATION[classification], BOX_FORMAT[box_format], [float(w) for w in weights])
+    out = run(
+        logits,
+        boxes,
+        labels,
+        target,
+        sizes,
+        batch_dims,
+        CLASSIFICATION[classification],
+        BOX_FORMAT[box_format],
+        [float(w) for w in weights],
+    )
     lead = given.shape[:-2]
     if sizes is None:
         sizes = torch.full(lead, out.shape[-2], dtype=torch.int64, device=out.device)

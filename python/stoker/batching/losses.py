@@ -102,9 +102,7 @@ def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
     return inter / join - (hull - join) / hull
 
 
-def giou(
-    boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None
-) -> Tensor:
+def giou(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None) -> Tensor:
     """1 - GIoU of matched boxes, summed."""
     ours, theirs = matched(boxes, target_boxes, matches)
     loss = 1 - generalized_iou(corners(ours.tensor.float(), box_format), corners(theirs.tensor.float(), box_format))
@@ -113,13 +111,21 @@ def giou(
 
 
 def gaussian_focal(
-    heatmap: Tensor, target: Tensor, alpha: float = 2.0, beta: float = 4.0, normalizer: Normalizer = None, from_logits: bool = True, eps: float = 1e-12
+    heatmap: Tensor,
+    target: Tensor,
+    alpha: float = 2.0,
+    beta: float = 4.0,
+    normalizer: Normalizer = None,
+    from_logits: bool = True,
+    eps: float = 1e-12,
 ) -> Tensor:
     """CornerNet's focal loss of heatmaps (B, .., H, W) against drawn ones: full weight where the target is 1, less around it.
 
     One number a sample, divided by the number of ones in its target, at least 1. from_logits: heatmap holds logits, else probabilities.
     """
-    require(heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape")
+    require(
+        heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape"
+    )
     heatmap, peak = heatmap.float(), target == 1
     if from_logits:
         p, log_p, log_q = heatmap.sigmoid(), functional.logsigmoid(heatmap), functional.logsigmoid(-heatmap)

@@ -29,7 +29,9 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
-    sizes = data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes  # 0 / 1: an empty sample makes no NaN in derivatives either
+    sizes = (
+        data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes
+    )  # 0 / 1: an empty sample makes no NaN in derivatives either
     mean = total / sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
     if not nans_to_zero:
         return mean
@@ -117,7 +119,9 @@ def combine_data(
     batch_shape = (len(samples),) if flatten_batch_dims else _nested_shape(data_list)
     if not samples:
         empty = RaggedBatch.Empty(len(batch_shape) + 1, len(batch_shape), device or "cpu", batch_shape=batch_shape)
-        return empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
+        return (
+            empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
+        )
     first = samples[0]
     for i, s in enumerate(samples):
         if s.dim() == 0 or s.shape[1:] != first.shape[1:] or s.dtype != first.dtype:

@@ -120,7 +120,9 @@ def test_cuda_graph_of_a_criterion(cuda):
         want = criterion(other[0], other[1], sb.RaggedBatch(labels, sample_sizes=sizes), sb.RaggedBatch(targets, sample_sizes=sizes))[0]
         want.backward()
         assert torch.allclose(loss, want, rtol=1e-5)
-        assert torch.allclose(logits.grad, other[0].grad, rtol=1e-4, atol=1e-5) and torch.allclose(boxes.grad, other[1].grad, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(logits.grad, other[0].grad, rtol=1e-4, atol=1e-5) and torch.allclose(
+            boxes.grad, other[1].grad, rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.gpu
