@@ -3,14 +3,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
+from importlib.machinery import ExtensionFileLoader
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from stoker import _batching as lib
+from stoker import _core
 
 from ..errors import ShapeError
+
+
+def _load() -> ModuleType:
+    """stoker._batching, the second module in _core's file: so the library is in the package once."""
+    loader = ExtensionFileLoader("stoker._batching", str(_core.__file__))
+    spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+lib: Any = _load()
 
 # enum stk_dtype, and two types of our own that are moved but not computed with.
 CODES: dict[torch.dtype, int] = {

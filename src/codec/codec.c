@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The registry of codecs, and what is the same for all of them: limits, orientation, scratch. */
+#include "codec/codec_impl.h"
+#include "codec/orient.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_MAX_SCANS = 256, SHOWN_BYTES = 16 };
+#define DEFAULT_MAX_PIXELS (INT64_C(1) << 28)
+
+/* In order of priority. A new codec is a file and a line. */
+static const struct stk_codec *const codecs[] = {&stk__codec_jpeg, &stk__codec_png};
+enum { CODECS = sizeof codecs / sizeof *codecs };
+
+/* "JPEG or PNG", from the registry. */
+static void list_titles(char *text, size_t size)
+{
+	size_t n = 0;
+	for (int i = 0; i < CODECS && n < size; i++) {
+		const char *before = i == 0 ? "" : i == CODECS - 1 ? " or " : ", ";
+		n += (size_t)snprintf(text + n, size - n, "%s%s", before, codecs[i]->title);
+	}
+}
+
+static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk_error *err)
+{
+	char titles[128], shown[4 * SHOWN_BYTES + 1] = "";
+	list_titles(titles, sizeof titles);
+	if (size == 0)
+		return stk__fail(err, STK_CORRUPT, "not a %s: it is empty", titles);
+	size_t n = 0;
+	for (size_t i = 0; i < size && i < SHOWN_BYTES; i++) {
+		bool plain = data[i] >= ' ' && data[i] < 0x7f && data[i] != '"' && data[i] != '\\';
+		n += (size_t)snprintf(shown + n, sizeof shown - n, plain ? "%c" : "\\x%02x", data[i]);
+	}
+	return stk__fail(err, STK_CORRUPT, "not a %s (starts with \"%s\")", titles, shown);
+}
+
+static enum stk_status check_limits(const struct stk_codec_limits *limits, const struct stk_image_info *info, struct stk_error *err)
+{
+	int64_t max = limits && limits->max_pixels > 0 ? limits->max_pixels : DEFAULT_MAX_PIXELS;
+	if ((int64_t)info->width * info->height <= max)
+		return STK_OK;
+	return stk__fail(err, STK_LIMIT, "%dx%d pixels are over the limit of %lld (STOKER_MAX_IMAGE_SIZE)", info->width, info->height,
+		(long long)max);
+}
+
+enum stk_status stk__image_peek(
+	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err)
+{
+	enum stk_status status = STK_UNSUPPORTED;
+	bool known = false;
+	for (int i = 0; i < CODECS && status == STK_UNSUPPORTED; i++) {
+		if (!codecs[i]->probe(data, size))
+			continue;
+		known = true;
+		*info = (struct stk_image_info){.codec = codecs[i], .format = codecs[i]->format, .orientation = 1};
+		status = codecs[i]->peek(data, size, info, err);
+	}
+	if (!known)
+		return fail_unknown(data, size, err);
+	return status ? status : check_limits(limits, info, err);
+}
+
+void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height)
+{
+	bool swap = orient && stk__orient_swaps(info->orientation);
+	*width = swap ? info->height : info->width;
+	*height = swap ? info->width : info->height;
+}
+
+int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type)
+{
+	return type == STK_GRAY ? 1 : type == STK_ANY_DATA ? info->channels : 3;
+}
+
+enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out, struct stk_error *err)
+{
+	struct stk_decoder *d = stk__calloc(1, sizeof *d);
+	*out = NULL;
+	if (!d)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for an image decoder");
+	if (limits)
+		d->limits = *limits;
+	if (d->limits.max_scans <= 0)
+		d->limits.max_scans = DEFAULT_MAX_SCANS;
+	d->cpu_level = cpu_level;
+	stk__arena_init(&d->scratch);
+	enum stk_status status = stk__jpeg_decoder_create(d, err);
+	if (status)
+		stk__decoder_destroy(d);
+	else
+		*out = d;
+	return status;
+}
+
+void stk__decoder_destroy(struct stk_decoder *d)
+{
+	if (!d)
+		return;
+	stk__jpeg_decoder_destroy(d->jpeg);
+	stk__arena_destroy(&d->scratch);
+	stk__free(d);
+}
+
+size_t stk__decoder_memory(const struct stk_decoder *d)
+{
+	return sizeof *d + d->scratch.capacity + stk__jpeg_decoder_memory(d->jpeg);
+}
+
+/* Decodes as stored into scratch, then turns into dst. */
+static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	const struct stk_image_info *info = rq->info;
+	struct stk_decode stored = *rq;
+	stored.window = stk__orient_rect(info->orientation, info->width, info->height, rq->window);
+	struct stk_image *image = &stored.dst;
+	*image = stk__image_hwc(NULL, rq->dst.dtype, stored.window.w, stored.window.h, rq->dst.channels);
+	image->data = stk__arena_take(&d->scratch, (size_t)image->row * (size_t)image->height);
+	if (!image->data)
+		return stk__fail(err, STK_NO_MEMORY, "no memory to turn an image of %dx%d", image->width, image->height);
+	enum stk_status status = info->codec->decode(d, &stored, err);
+	if (!status)
+		stk__orient_copy(info->orientation, image, &rq->dst);
+	return status;
+}
+
+static bool request_valid(const struct stk_decode *rq)
+{
+	int32_t width, height;
+	const struct stk_rect *w = &rq->window;
+	stk__image_extent(rq->info, rq->orient, &width, &height);
+	return w->x >= 0 && w->y >= 0 && w->w > 0 && w->h > 0 && w->w <= width - w->x && w->h <= height - w->y && rq->dst.width == w->w &&
+	       rq->dst.height == w->h && rq->dst.channels == stk__image_channels(rq->info, rq->type) &&
+	       rq->dst.channel == (ptrdiff_t)stk_dtype_size(rq->dst.dtype) && rq->dst.pixel == rq->dst.channel * rq->dst.channels &&
+	       (rq->dst.dtype == STK_UINT8 || (rq->dst.dtype == STK_UINT16 && rq->info->bits == 16));
+}
+
+enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	if (!request_valid(rq))
+		return stk__fail(err, STK_INVALID, "a decode of %dx%d pixels at (%d, %d) does not fit the image or its destination",
+			rq->window.w, rq->window.h, rq->window.x, rq->window.y);
+	enum stk_status status = check_limits(&d->limits, rq->info, err);
+	if (status)
+		return status;
+	status = rq->orient && rq->info->orientation > 1 ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
+	stk__arena_reset(&d->scratch);
+	return status;
+}

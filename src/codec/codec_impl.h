@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What codecs and the registry share. */
+#ifndef STK_CODEC_CODEC_IMPL_H
+#define STK_CODEC_CODEC_IMPL_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "codec/codec.h"
+
+/* A codec. peek fills all of info but `codec` and `format` and checks no limits. decode gets a window and a dst as stored in the file (the caller
+ * sees to orientation), non-empty and inside; it may take what it likes from d->scratch, which the caller resets. */
+struct stk_codec {
+	const char *format, *title; /* "jpeg"; "JPEG" */
+	bool (*probe)(const uint8_t *data, size_t size);
+	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
+	enum stk_status (*decode)(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
+};
+
+extern const struct stk_codec stk__codec_jpeg, stk__codec_png;
+
+struct stk_jpeg_decoder;
+
+struct stk_decoder {
+	struct stk_codec_limits limits;
+	int cpu_level;
+	struct stk_arena scratch;
+	struct stk_jpeg_decoder *jpeg; /* jpeg.c */
+};
+
+/* jpeg.c: its part of a decoder. */
+STK_MUST_USE enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err);
+void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j);
+size_t stk__jpeg_decoder_memory(const struct stk_jpeg_decoder *j);
+
+#endif

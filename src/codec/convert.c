@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/convert.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 64 };
+
+/* A chunk of pixels in the source's scale: c[0..2] red green blue or c[0] gray, c[3] alpha; or C M Y K. */
+struct chunk {
+	int32_t c[4][CHUNK];
+};
+
+static const int channels_of[] = {[STK_PIXELS_GRAY] = 1,
+	[STK_PIXELS_GRAY_ALPHA] = 2,
+	[STK_PIXELS_RGB] = 3,
+	[STK_PIXELS_RGBA] = 4,
+	[STK_PIXELS_CMYK] = 4,
+	[STK_PIXELS_CMYK_INVERTED] = 4};
+
+static void load(struct chunk *p, const void *src, enum stk_dtype dtype, int channels, int n)
+{
+	const uint8_t *s8 = src;
+	const uint16_t *s16 = src;
+	for (int k = 0; k < channels; k++)
+		for (int i = 0; i < n; i++)
+			p->c[k][i] = dtype == STK_UINT16 ? s16[i * channels + k] : s8[i * channels + k];
+}
+
+static void store(const struct chunk *p, const int *order, void *dst, bool wide, bool narrowed, int channels, int n)
+{
+	uint8_t *d8 = dst;
+	uint16_t *d16 = dst;
+	for (int k = 0; k < channels; k++) {
+		const int32_t *c = p->c[order[k]];
+		for (int i = 0; i < n; i++) {
+			if (wide)
+				d16[i * channels + k] = (uint16_t)c[i];
+			else
+				d8[i * channels + k] = (uint8_t)(narrowed ? (c[i] * 255 + 32767) / 65535 : c[i]);
+		}
+	}
+}
+
+/* Pillow's rounded product of 8-bit fractions. */
+static int32_t product(int32_t a, int32_t b)
+{
+	int32_t t = a * b + 128;
+	return ((t >> 8) + t) >> 8;
+}
+
+static void cmyk_to_rgb(struct chunk *p, int n)
+{
+	for (int k = 0; k < 3; k++)
+		for (int i = 0; i < n; i++)
+			p->c[k][i] = product(255 - p->c[k][i], 255 - p->c[3][i]);
+}
+
+static void invert(struct chunk *p, int n)
+{
+	for (int k = 0; k < 4; k++)
+		for (int i = 0; i < n; i++)
+			p->c[k][i] = 255 - p->c[k][i];
+}
+
+static void gray_to_rgb(struct chunk *p, int n)
+{
+	memcpy(p->c[1], p->c[0], (size_t)n * sizeof(int32_t));
+	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
+}
+
+static void rgb_to_gray(struct chunk *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		p->c[0][i] =
+			(int32_t)((19595u * (uint32_t)p->c[0][i] + 38470u * (uint32_t)p->c[1][i] + 7471u * (uint32_t)p->c[2][i] + 32768u) >>
+				  16);
+}
+
+static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
+{
+	for (int i = 0; i < n; i++) {
+		float r = (float)p->c[0][i], g = (float)p->c[1][i], b = (float)p->c[2][i];
+		p->c[0][i] = (int32_t)lrintf(0.25678824f * r + 0.50412941f * g + 0.09790588f * b + 16 * unit);
+		p->c[1][i] = (int32_t)lrintf(-0.14822290f * r - 0.29099279f * g + 0.43921569f * b + 128 * unit);
+		p->c[2][i] = (int32_t)lrintf(0.43921569f * r - 0.36778831f * g - 0.07142737f * b + 128 * unit);
+	}
+}
+
+/* Any conversion but ANY_DATA; 3 channels or one are in p then. */
+static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, int n)
+{
+	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;
+	if (from == STK_PIXELS_CMYK || from == STK_PIXELS_CMYK_INVERTED)
+		cmyk_to_rgb(p, n);
+	if (gray && to != STK_GRAY)
+		gray_to_rgb(p, n);
+	if (!gray && to == STK_GRAY)
+		rgb_to_gray(p, n);
+	if (to == STK_YCBCR)
+		rgb_to_ycbcr(p, unit, n);
+}
+
+void stk__convert_row(
+	enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype, void *dst, int n)
+{
+	static const int plain[] = {0, 1, 2, 3}, reversed[] = {2, 1, 0};
+	int in = channels_of[from], out = to == STK_ANY_DATA ? in : to == STK_GRAY ? 1 : 3;
+	const int *order = to == STK_BGR ? reversed : plain;
+	bool from_wide = from_dtype == STK_UINT16, to_wide = to_dtype == STK_UINT16;
+	size_t in_size = from_wide ? 2 : 1, out_size = to_wide ? 2 : 1;
+	bool keeps = to == STK_ANY_DATA || (from == STK_PIXELS_RGB && to == STK_RGB) || (from == STK_PIXELS_GRAY && to == STK_GRAY);
+	if (keeps && from_wide == to_wide && from != STK_PIXELS_CMYK_INVERTED) {
+		memcpy(dst, src, (size_t)n * (size_t)in * in_size);
+		return;
+	}
+	struct chunk p;
+	for (int i = 0; i < n; i += CHUNK) {
+		int m = n - i < CHUNK ? n - i : CHUNK;
+		load(&p, (const uint8_t *)src + (size_t)i * (size_t)in * in_size, from_dtype, in, m);
+		if (from == STK_PIXELS_CMYK_INVERTED)
+			invert(&p, m);
+		if (to != STK_ANY_DATA)
+			convert_chunk(&p, from, to, from_wide ? 257 : 1, m);
+		store(&p, order, (uint8_t *)dst + (size_t)i * (size_t)out * out_size, to_wide, from_wide && !to_wide, out, m);
+	}
+}

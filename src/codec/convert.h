@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From the pixels that a file holds to those that were asked for, a row at a time, rounding to nearest:
+ *     gray    0.299 R + 0.587 G + 0.114 B
+ *     YCbCr   ITU-R BT.601, studio range: Y = 16 + 0.25678824 R + 0.50412941 G + 0.09790588 B (0..255 becomes 16..235), Cb, Cr 16..240
+ *     16 bits to 8: v * 255 / 65535;   CMYK: R = (255 - C) (255 - K) / 255.   Alpha is dropped where the result has none. */
+#ifndef STK_CODEC_CONVERT_H
+#define STK_CODEC_CONVERT_H
+
+#include "stoker/tensor.h"
+
+/* What a decoder gives. CMYK_INVERTED: Adobe's, where 255 means no ink. */
+enum stk_pixels { STK_PIXELS_GRAY, STK_PIXELS_GRAY_ALPHA, STK_PIXELS_RGB, STK_PIXELS_RGBA, STK_PIXELS_CMYK, STK_PIXELS_CMYK_INVERTED };
+
+/* n pixels. from_dtype and to_dtype: UINT8 or UINT16, the latter only from the latter. ANY_DATA keeps the channels (CMYK comes out with 0 meaning
+ * no ink). src and dst do not overlap. */
+void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
+	void *dst, int n);
+
+#endif

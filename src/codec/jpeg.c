@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The JPEG codec: one header parser, and whichever decoder takes the file. */
+#include "codec/codec_impl.h"
+#include "codec/jpeg_fast.h"
+#include "codec/jpeg_header.h"
+#include "codec/jpeg_turbo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct stk_jpeg_decoder {
+	struct stk_jpeg_turbo *turbo;
+	struct stk_jpeg_fast *fast;    /* NULL where the environment's STOKER_JPEG=libjpeg-turbo forces the other */
+	struct stk_jpeg_header header; /* of the image in work */
+};
+
+enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err)
+{
+	struct stk_jpeg_decoder *j = stk__calloc(1, sizeof *j);
+	if (!j)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
+	d->jpeg = j;
+	const char *forced = getenv("STOKER_JPEG");
+	if (!forced || strcmp(forced, "libjpeg-turbo") != 0) {
+		j->fast = stk__jpeg_fast_create(d->cpu_level);
+		if (!j->fast)
+			return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
+	}
+	return stk__jpeg_turbo_create(&d->scratch, &j->turbo, err);
+}
+
+void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j)
+{
+	if (!j)
+		return;
+	stk__jpeg_turbo_destroy(j->turbo);
+	stk__jpeg_fast_destroy(j->fast);
+	stk__free(j);
+}
+
+size_t stk__jpeg_decoder_memory(const struct stk_jpeg_decoder *j)
+{
+	return j ? sizeof *j + stk__jpeg_turbo_memory(j->turbo) + stk__jpeg_fast_memory(j->fast) : 0;
+}
+
+static bool jpeg_probe(const uint8_t *data, size_t size)
+{
+	return size >= 3 && data[0] == 0xff && data[1] == 0xd8 && data[2] == 0xff;
+}
+
+static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	struct stk_jpeg_header h;
+	enum stk_status status = stk__jpeg_header_parse(data, size, &h, err);
+	if (status)
+		return status;
+	if (h.color == STK_JPEG_UNKNOWN)
+		return stk__fail(err, STK_UNSUPPORTED, "a JPEG of %d components", h.components);
+	info->width = h.width;
+	info->height = h.height;
+	info->channels = h.components;
+	info->bits = 8;
+	info->orientation = h.orientation;
+	info->progressive = h.process == STK_JPEG_PROGRESSIVE || h.process == STK_JPEG_ARITHMETIC_PROGRESSIVE;
+	return STK_OK;
+}
+
+static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	struct stk_jpeg_header *h = &d->jpeg->header;
+	enum stk_status status = stk__jpeg_header_parse(rq->data, rq->size, h, err);
+	if (status)
+		return status;
+	if (h->width != rq->info->width || h->height != rq->info->height || h->components != rq->info->channels)
+		return stk__fail(err, STK_INVALID, "the image's description is of another image");
+	/* Truncation is found whatever the window: decoders stop behind its last row. */
+	size_t end;
+	if (!stk__jpeg_find_eoi(rq->data, rq->size, h, &end) && !d->limits.lenient) {
+		status = stk__fail(err, STK_CORRUPT, "a truncated JPEG: no EOI before its end at %zu bytes", rq->size);
+		if (err)
+			err->offset = (int64_t)rq->size;
+		return status;
+	}
+	if (d->jpeg->fast) {
+		struct stk_arena_mark mark = stk__arena_mark(&d->scratch);
+		status = stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, &d->scratch);
+		if (!status)
+			return STK_OK;
+		stk__arena_release(&d->scratch, mark);
+	}
+	return stk__jpeg_turbo_decode(d->jpeg->turbo, h, &d->limits, rq, err);
+}
+
+const struct stk_codec stk__codec_jpeg = {"jpeg", "JPEG", jpeg_probe, jpeg_peek, jpeg_decode};

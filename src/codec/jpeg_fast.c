@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/jpeg_fast.h"
+
+#include "codec/jpeg_input.h"
+#include "codec/jpeg_rows.h"
+#include "codec/jpeg_table_cache.h"
+
+#include <string.h>
+
+enum { PAIRS = STK_JPEG_MAX_BLOCKS / 2, PREDICTION_LIMIT = 1 << 28 };
+
+struct stk_jpeg_fast {
+	const struct stk_jpeg_kernels *kernels;
+	/* the image in work */
+	struct stk_jpeg_scan scan;
+	struct stk_jpeg_window window;
+	struct stk_jpeg_rows rows;
+	struct stk_jpeg_bits bits;
+	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
+	int32_t prediction[3];
+	int wanted; /* the first blocks of an MCU, those of the planes that the output needs */
+	int restart_in, restart_number;
+	_Alignas(64) uint16_t quant[PAIRS][128];
+	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
+	uint8_t nowhere[64]; /* samples of the block that an odd number of blocks lacks */
+	struct stk_jpeg_input input;
+	struct stk_jpeg_table_cache tables;
+};
+
+struct stk_jpeg_fast *stk__jpeg_fast_create(int cpu_level)
+{
+	struct stk_jpeg_fast *f = stk__alloc(sizeof *f);
+	if (!f)
+		return NULL;
+	memset(f, 0, sizeof *f);
+	f->kernels = stk__jpeg_kernels(cpu_level);
+	return f;
+}
+
+void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f)
+{
+	stk__free(f);
+}
+
+size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f)
+{
+	return f ? sizeof *f : 0;
+}
+
+/* ---- preparation ---- */
+
+static bool sizes_usable(const struct stk_jpeg_huffman *dc)
+{
+	for (int i = 0; i < 256; i++)
+		if (dc->values[i] > STK_JPEG_MAX_DC_SIZE)
+			return false;
+	return true;
+}
+
+static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)
+{
+	const struct stk_jpeg_ac_table *ac[3];
+	const struct stk_jpeg_dc_table *dc[3];
+	for (int c = 0; c < f->scan.components; c++) {
+		const struct stk_jpeg_component *component = &f->scan.component[c];
+		if (!sizes_usable(&t->dc[component->dc]))
+			return false;
+		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], c ? STK_JPEG_CHROMA_BITS : STK_JPEG_LUMA_BITS);
+		dc[c] = stk__jpeg_cached_dc(&f->tables, &t->dc[component->dc]);
+	}
+	f->wanted = 0;
+	for (int b = 0; b < f->scan.blocks; b++) {
+		int c = f->scan.block_component[b], half = 8 * (b & 1);
+		f->block[b] = (struct stk_jpeg_block){dc[c], ac[c], &f->prediction[c], (uint32_t)(b / 2 * STK_JPEG_PAIR + half)};
+		f->wanted += c < f->rows.planes;
+		const uint16_t *quant = t->quant[f->scan.component[c].quant];
+		for (int y = 0; y < 8; y++)
+			memcpy(f->quant[b / 2] + 16 * y + half, quant + 8 * y, 16);
+	}
+	return true;
+}
+
+/* Gray output needs luma alone, and therefore no context for chroma. */
+static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *scan, int planes, struct stk_rect pixels)
+{
+	struct stk_jpeg_scan wanted = *scan;
+	wanted.components = planes;
+	return stk__jpeg_window_plan(&wanted, pixels);
+}
+
+static enum stk_status prepare(
+	struct stk_jpeg_fast *f, const struct stk_jpeg_header *h, size_t end, const struct stk_decode *rq, struct stk_arena *scratch)
+{
+	if (!stk__jpeg_scan_plan(h, end, &f->scan) || !stk__jpeg_rows_supports(&f->scan, rq->type, &f->rows.planes))
+		return STK_UNSUPPORTED;
+	f->window = plan_window(&f->scan, f->rows.planes, rq->window);
+	if (!prepare_blocks(f, &h->tables))
+		return STK_UNSUPPORTED;
+	f->rows.kernels = f->kernels;
+	f->rows.scan = &f->scan;
+	f->rows.window = &f->window;
+	f->rows.dst = &rq->dst;
+	f->rows.type = rq->type;
+	return stk__jpeg_rows_begin(&f->rows, scratch) ? STK_OK : STK_NO_MEMORY;
+}
+
+/* ---- decoding ---- */
+
+/* Before each MCU: enough input, and past a restart marker where one is due. */
+static bool begin_mcu(struct stk_jpeg_fast *f)
+{
+	if (f->scan.restart_interval && f->restart_in-- == 0) {
+		if (!stk__jpeg_input_restart(&f->input, &f->bits, f->restart_number))
+			return false;
+		f->restart_number = (f->restart_number + 1) & 7;
+		f->restart_in = f->scan.restart_interval - 1;
+		memset(f->prediction, 0, sizeof f->prediction);
+	}
+	return stk__jpeg_input_ready(&f->input, &f->bits);
+}
+
+static bool skip_mcus(struct stk_jpeg_fast *f, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!begin_mcu(f) || f->kernels->skip(&f->bits, f->block, f->scan.blocks) < 0)
+			return false;
+	return true;
+}
+
+/* Coefficients to samples; mask: blocks with AC coefficients. */
+static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, const ptrdiff_t *stride)
+{
+	for (int b = 0; b < f->wanted; b += 2) {
+		bool flat = !(mask >> b & 3);
+		(flat ? f->kernels->idct_flat : f->kernels->idct)(
+			f->coefficients + b / 2 * STK_JPEG_PAIR, f->quant[b / 2], to + b, stride + b);
+	}
+}
+
+/* The part of a row of MCUs that is under the window. */
+static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
+{
+	uint8_t *to[STK_JPEG_MAX_BLOCKS + 1];
+	ptrdiff_t stride[STK_JPEG_MAX_BLOCKS + 1], step[STK_JPEG_MAX_BLOCKS + 1];
+	for (int b = 0; b < f->wanted; b++) {
+		int c = f->scan.block_component[b];
+		to[b] = stk__jpeg_rows_block(&f->rows, b, mcu_y);
+		stride[b] = f->rows.plane[c].stride;
+		step[b] = 8 * f->scan.component[c].h;
+	}
+	to[f->wanted] = f->nowhere;
+	stride[f->wanted] = 8;
+	step[f->wanted] = 0;
+	size_t used = (size_t)(f->wanted + 1) / 2 * STK_JPEG_PAIR * sizeof *f->coefficients;
+	for (int x = f->window.mcu_x0; x < f->window.mcu_x1; x++) {
+		if (!begin_mcu(f))
+			return false;
+		memset(f->coefficients, 0, used);
+		int mask = f->kernels->decode(&f->bits, f->block, f->wanted, f->coefficients);
+		if (mask < 0 || f->kernels->skip(&f->bits, f->block + f->wanted, f->scan.blocks - f->wanted) < 0)
+			return false;
+		transform(f, mask, to, stride);
+		for (int b = 0; b < f->wanted; b++)
+			to[b] += step[b];
+	}
+	return true;
+}
+
+/* libjpeg refuses predictions that overflow, and so does no honest file come near. */
+static bool predictions_sound(const struct stk_jpeg_fast *f)
+{
+	for (int c = 0; c < 3; c++)
+		if (f->prediction[c] > PREDICTION_LIMIT || f->prediction[c] < -PREDICTION_LIMIT)
+			return false;
+	return true;
+}
+
+static bool decode(struct stk_jpeg_fast *f)
+{
+	const struct stk_jpeg_window *w = &f->window;
+	for (int y = 0; y < w->mcu_y1; y++) {
+		if (y < w->mcu_y0) {
+			if (!skip_mcus(f, f->scan.mcus_x))
+				return false;
+		} else {
+			if (!skip_mcus(f, w->mcu_x0) || !decode_mcus(f, y) || !skip_mcus(f, f->scan.mcus_x - w->mcu_x1))
+				return false;
+			stk__jpeg_rows_finish(&f->rows, y);
+		}
+		if (!predictions_sound(f))
+			return false;
+	}
+	return stk__jpeg_input_sound(&f->input, &f->bits);
+}
+
+enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
+	const struct stk_decode *request, struct stk_arena *scratch)
+{
+	enum stk_status status = prepare(f, header, end, request, scratch);
+	if (status)
+		return status;
+	memset(f->prediction, 0, sizeof f->prediction);
+	f->restart_in = f->scan.restart_interval;
+	f->restart_number = 0;
+	stk__jpeg_input_begin(&f->input, f->kernels, request->data + f->scan.offset, (size_t)f->scan.size, &f->bits);
+	return decode(f) ? STK_OK : STK_CORRUPT;
+}

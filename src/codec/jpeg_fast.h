@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes what the window needs and nothing else, and
+ * gives the bytes that libjpeg-turbo gives. Where it meets damage it stops: libjpeg-turbo has the verdict. */
+#ifndef STK_CODEC_JPEG_FAST_H
+#define STK_CODEC_JPEG_FAST_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "codec/codec.h"
+#include "codec/jpeg_header.h"
+
+struct stk_jpeg_fast;
+struct stk_jpeg_fast *stk__jpeg_fast_create(int cpu_level); /* NULL: no memory */
+void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
+size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f);
+
+/* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage);
+ * STK_NO_MEMORY. Fills no error. */
+STK_MUST_USE enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
+	const struct stk_decode *request, struct stk_arena *scratch);
+
+#endif

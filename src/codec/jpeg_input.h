@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The entropy-coded bytes of a scan, unstuffed a piece at a time into a small buffer that stays in the cache. */
+#ifndef STK_CODEC_JPEG_INPUT_H
+#define STK_CODEC_JPEG_INPUT_H
+
+#include "kernel/jpeg_kernels.h"
+
+enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTES + 64 };
+
+struct stk_jpeg_input {
+	const struct stk_jpeg_kernels *kernels;
+	const uint8_t *next, *end; /* what is still stuffed */
+	uint8_t *limit;            /* behind the last byte in buffer; zeros follow once `ended` */
+	bool ended;                /* a marker or the end of the data follows limit */
+	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
+};
+
+/* data is readable 64 bytes past size. */
+void stk__jpeg_input_begin(
+	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
+
+/* Makes what follows bits->next enough for an MCU. False where bits were read that are not there. */
+bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
+
+static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
+{
+	return __builtin_expect(in->limit - bits->next >= STK_JPEG_MCU_BYTES, 1) || stk__jpeg_input_fill(in, bits);
+}
+
+/* True while no more bits were read than there are. */
+bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
+
+/* Passes over the n-th (0..7) restart marker, which must be right here. */
+bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits, int n);
+
+#endif

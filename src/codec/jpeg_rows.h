@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From samples to pixels: the samples of the last two rows of MCUs, and the finished rows that they allow. */
+#ifndef STK_CODEC_JPEG_ROWS_H
+#define STK_CODEC_JPEG_ROWS_H
+
+#include "base/memory.h"
+#include "kernel/jpeg_kernels.h"
+
+/* A component's samples under the window's MCUs; sample row y lives in row y % ring. */
+struct stk_jpeg_plane {
+	uint8_t *samples; /* of sample (x0, 0), with ROW_PAD bytes around each row */
+	ptrdiff_t stride;
+	int32_t x0; /* column of the first */
+	int32_t ring;
+	int32_t factor_x, factor_y; /* pixels a sample */
+	int32_t first, count, skip; /* samples under the window's columns, and pixels of the first that lie before it */
+};
+
+struct stk_jpeg_rows {
+	const struct stk_jpeg_kernels *kernels;
+	const struct stk_jpeg_scan *scan;
+	const struct stk_jpeg_window *window;
+	const struct stk_image *dst;
+	enum stk_image_type type;
+	int32_t planes; /* 1: luma suffices */
+	struct stk_jpeg_plane plane[3];
+	uint8_t *line[3]; /* an upsampled row */
+	uint8_t *rgb;     /* a row on its way to YCbCr */
+	int32_t done;     /* rows of the image before this one are finished */
+	int32_t context;  /* rows of pixels at the lower edge of MCUs that wait for the next row of MCUs */
+};
+
+/* True where the fast path makes this type from this scan. *planes: components that it needs. */
+bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_type type, int32_t *planes);
+
+/* Fills *r, whose pointers must outlive it; scratch gives the buffers. False: no memory. */
+bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
+
+/* Where the 8x8 samples of block b of MCU (window.mcu_x0, mcu_y) go; block columns of its component follow by 8 bytes. */
+uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
+
+/* The samples of a row of MCUs are there: writes the rows of the window that have all they need. */
+void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y);
+
+#endif

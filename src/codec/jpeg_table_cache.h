@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Decoding tables by content: most files of a data set share theirs, and building them takes as long as decoding a small image. */
+#ifndef STK_CODEC_JPEG_TABLE_CACHE_H
+#define STK_CODEC_JPEG_TABLE_CACHE_H
+
+#include "kernel/jpeg_tables.h"
+
+/* An image uses at most 3 of each kind. */
+enum { STK_JPEG_CACHED = 4 };
+
+struct stk_jpeg_cached_key {
+	struct stk_jpeg_huffman huffman;
+	uint32_t bits;
+	uint64_t used; /* clock of the last use; 0: empty */
+};
+
+struct stk_jpeg_table_cache {
+	uint64_t clock;
+	struct stk_jpeg_cached_key ac_key[STK_JPEG_CACHED], dc_key[STK_JPEG_CACHED];
+	struct stk_jpeg_ac_table ac[STK_JPEG_CACHED];
+	struct stk_jpeg_dc_table dc[STK_JPEG_CACHED];
+};
+
+/* Stays valid for the next two calls at least. bits: STK_JPEG_LUMA_BITS or _CHROMA_BITS. The description must be valid. */
+const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, uint32_t bits);
+const struct stk_jpeg_dc_table *stk__jpeg_cached_dc(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h);
+
+#endif

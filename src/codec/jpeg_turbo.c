@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/jpeg_turbo.h"
+
+#include "codec/convert.h"
+#include "codec/jpeg_memory.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <jerror.h>
+
+struct stk_jpeg_turbo {
+	struct jpeg_decompress_struct cinfo;
+	struct stk_jpeg_memory memory;
+	struct jpeg_error_mgr errors;
+	struct jpeg_source_mgr source;
+	struct jpeg_progress_mgr progress;
+	/* the decode in progress */
+	jmp_buf escape;
+	enum stk_status status;
+	struct stk_error *err;
+	size_t size;
+	int max_scans;
+	bool lenient;
+};
+
+static struct stk_jpeg_turbo *turbo_of(j_common_ptr cinfo)
+{
+	return (struct stk_jpeg_turbo *)cinfo; /* its first member */
+}
+
+/* ---- errors ---- */
+
+static enum stk_status status_of(int code)
+{
+	switch (code) {
+	case JERR_OUT_OF_MEMORY:
+		return STK_NO_MEMORY;
+	case JERR_ARITH_NOTIMPL:
+	case JERR_BAD_PRECISION:
+	case JERR_CCIR601_NOTIMPL:
+	case JERR_CONVERSION_NOTIMPL:
+	case JERR_FRACT_SAMPLE_NOTIMPL:
+	case JERR_NOTIMPL:
+	case JERR_NOT_COMPILED:
+	case JERR_SOF_UNSUPPORTED:
+		return STK_UNSUPPORTED;
+	default:
+		return STK_CORRUPT;
+	}
+}
+
+/* Warnings after which pixels are guesses. Others (stray bytes between segments, odd versions) leave the image whole. */
+static bool loses_data(int code)
+{
+	return code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE || code == JWRN_MUST_RESYNC ||
+	       code == JWRN_JPEG_EOF;
+}
+
+static void leave(j_common_ptr cinfo, enum stk_status status)
+{
+	struct stk_jpeg_turbo *t = turbo_of(cinfo);
+	char text[JMSG_LENGTH_MAX];
+	size_t offset = t->size - (t->cinfo.src ? t->cinfo.src->bytes_in_buffer : 0);
+	cinfo->err->format_message(cinfo, text);
+	t->status = stk__fail(t->err, status, "JPEG, near offset %zu: %s", offset, text);
+	if (t->err)
+		t->err->offset = (int64_t)offset;
+	longjmp(t->escape, 1);
+}
+
+static void on_error(j_common_ptr cinfo)
+{
+	leave(cinfo, status_of(cinfo->err->msg_code));
+}
+
+static void on_message(j_common_ptr cinfo, int level)
+{
+	if (level < 0 && !turbo_of(cinfo)->lenient && loses_data(cinfo->err->msg_code))
+		leave(cinfo, STK_CORRUPT);
+}
+
+static void on_output(j_common_ptr cinfo)
+{
+	(void)cinfo;
+}
+
+/* Called for each row of MCUs of each scan: a file of a few KB may hold thousands of scans over a large image. */
+static void on_progress(j_common_ptr cinfo)
+{
+	struct stk_jpeg_turbo *t = turbo_of(cinfo);
+	if (t->cinfo.input_scan_number <= t->max_scans)
+		return;
+	t->status = stk__fail(t->err, STK_LIMIT, "a progressive JPEG of more than %d scans (STOKER_MAX_JPEG_SCANS)", t->max_scans);
+	longjmp(t->escape, 1);
+}
+
+/* ---- source ---- */
+
+static void source_begin(j_decompress_ptr cinfo)
+{
+	(void)cinfo;
+}
+
+/* Past the end libjpeg sees EOI for ever. */
+static boolean source_fill(j_decompress_ptr cinfo)
+{
+	static const JOCTET eoi[] = {0xff, JPEG_EOI};
+	WARNMS(cinfo, JWRN_JPEG_EOF);
+	cinfo->src->next_input_byte = eoi;
+	cinfo->src->bytes_in_buffer = sizeof eoi;
+	return TRUE;
+}
+
+static void source_skip(j_decompress_ptr cinfo, long count)
+{
+	struct jpeg_source_mgr *s = cinfo->src;
+	if (count <= 0)
+		return;
+	if ((size_t)count > s->bytes_in_buffer) {
+		(void)source_fill(cinfo);
+		return;
+	}
+	s->next_input_byte += count;
+	s->bytes_in_buffer -= (size_t)count;
+}
+
+/* ---- life ---- */
+
+enum stk_status stk__jpeg_turbo_create(struct stk_arena *scratch, struct stk_jpeg_turbo **out, struct stk_error *err)
+{
+	*out = NULL;
+	struct stk_jpeg_turbo *t = stk__calloc(1, sizeof *t);
+	if (!t)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
+	t->cinfo.err = jpeg_std_error(&t->errors);
+	t->errors.error_exit = on_error;
+	t->errors.emit_message = on_message;
+	t->errors.output_message = on_output;
+	t->err = err;
+	if (setjmp(t->escape)) {
+		jpeg_destroy_decompress(&t->cinfo);
+		enum stk_status status = t->status;
+		stk__free(t);
+		return status;
+	}
+	jpeg_create_decompress(&t->cinfo);
+	stk__jpeg_memory_install(&t->cinfo, &t->memory, scratch);
+	t->source = (struct jpeg_source_mgr){.init_source = source_begin,
+		.fill_input_buffer = source_fill,
+		.skip_input_data = source_skip,
+		.resync_to_restart = jpeg_resync_to_restart,
+		.term_source = source_begin};
+	t->cinfo.src = &t->source;
+	t->progress.progress_monitor = on_progress;
+	t->cinfo.progress = &t->progress;
+	*out = t;
+	return STK_OK;
+}
+
+void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
+{
+	if (!t)
+		return;
+	jpeg_destroy_decompress(&t->cinfo);
+	stk__free(t);
+}
+
+size_t stk__jpeg_turbo_memory(const struct stk_jpeg_turbo *t)
+{
+	return sizeof *t;
+}
+
+/* ---- decoding ---- */
+
+/* How libjpeg's rows become the caller's. */
+struct output {
+	enum stk_pixels pixels;
+	J_COLOR_SPACE space;
+	int channels; /* of libjpeg's rows */
+	bool direct;  /* they are what was asked for */
+};
+
+static struct output choose_output(const struct stk_jpeg_header *h, enum stk_image_type type)
+{
+	if (h->color == STK_JPEG_CMYK || h->color == STK_JPEG_YCCK)
+		return (struct output){h->adobe ? STK_PIXELS_CMYK_INVERTED : STK_PIXELS_CMYK, JCS_CMYK, 4, false};
+	if (type == STK_GRAY || (type == STK_ANY_DATA && h->components == 1))
+		return (struct output){STK_PIXELS_GRAY, JCS_GRAYSCALE, 1, true};
+	if (type == STK_BGR)
+		return (struct output){STK_PIXELS_RGB, JCS_EXT_BGR, 3, true};
+	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
+}
+
+/* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is
+ * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). */
+static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
+{
+	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;
+	int x0 = window->x > margin ? window->x - margin : 0;
+	int x1 = window->x + window->w < width - margin ? window->x + window->w + margin : width;
+	*first = 0;
+	*count = cinfo->output_width;
+	if (x0 == 0 && x1 == width)
+		return;
+	*first = (JDIMENSION)x0;
+	*count = (JDIMENSION)(x1 - x0);
+	jpeg_crop_scanline(cinfo, first, count);
+}
+
+static void read_window(struct stk_jpeg_turbo *t, const struct output *o, const struct stk_decode *rq)
+{
+	j_decompress_ptr cinfo = &t->cinfo;
+	const struct stk_rect *w = &rq->window;
+	JDIMENSION first, count;
+	crop_columns(cinfo, w, &first, &count);
+	bool straight = o->direct && first == (JDIMENSION)w->x && count == (JDIMENSION)w->w;
+	JSAMPROW line = straight ? NULL : cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, (size_t)count * (size_t)o->channels);
+	if (w->y > 0)
+		(void)jpeg_skip_scanlines(cinfo, (JDIMENSION)w->y);
+	for (int y = 0; y < w->h; y++) {
+		uint8_t *to = (uint8_t *)rq->dst.data + y * rq->dst.row;
+		JSAMPROW row = straight ? to : line;
+		(void)jpeg_read_scanlines(cinfo, &row, 1);
+		const uint8_t *from = line + ((size_t)w->x - first) * (size_t)o->channels;
+		if (straight)
+			continue;
+		if (o->direct)
+			memcpy(to, from, (size_t)w->w * (size_t)o->channels);
+		else
+			stk__convert_row(o->pixels, STK_UINT8, from, rq->type, STK_UINT8, to, w->w);
+	}
+}
+
+static void decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *header, const struct stk_decode *rq)
+{
+	j_decompress_ptr cinfo = &t->cinfo;
+	struct output o = choose_output(header, rq->type);
+	stk__jpeg_memory_forget_tables(cinfo);
+	t->source.next_input_byte = rq->data;
+	t->source.bytes_in_buffer = rq->size;
+	(void)jpeg_read_header(cinfo, TRUE);
+	cinfo->out_color_space = o.space;
+	cinfo->dct_method = JDCT_ISLOW;
+	cinfo->do_fancy_upsampling = TRUE;
+	(void)jpeg_start_decompress(cinfo);
+	read_window(t, &o, rq);
+}
+
+enum stk_status stk__jpeg_turbo_decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *header,
+	const struct stk_codec_limits *limits, const struct stk_decode *request, struct stk_error *err)
+{
+	t->status = STK_OK;
+	t->err = err;
+	t->size = request->size;
+	t->max_scans = limits->max_scans;
+	t->lenient = limits->lenient;
+	if (!setjmp(t->escape))
+		decode(t, header, request);
+	jpeg_abort_decompress(&t->cinfo);
+	return t->status;
+}

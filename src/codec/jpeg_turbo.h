@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * JPEG by libjpeg-turbo: what the decoder of our own does not take, and the verdict on damaged files. */
+#ifndef STK_CODEC_JPEG_TURBO_H
+#define STK_CODEC_JPEG_TURBO_H
+
+#include "codec/codec_impl.h"
+#include "codec/jpeg_header.h"
+
+struct stk_jpeg_turbo;
+STK_MUST_USE enum stk_status stk__jpeg_turbo_create(struct stk_arena *scratch, struct stk_jpeg_turbo **out, struct stk_error *err);
+void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t);
+size_t stk__jpeg_turbo_memory(const struct stk_jpeg_turbo *t);
+
+/* window and dst as stored; header: of request->data. Entropy-coded rows behind the window are not looked at. */
+STK_MUST_USE enum stk_status stk__jpeg_turbo_decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *header,
+	const struct stk_codec_limits *limits, const struct stk_decode *request, struct stk_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/orient.h"
+
+#include <string.h>
+
+/* Oriented (u, v) comes from stored (x, y) = (u, v), swapped where `swap`, then counted from the far side where `flip`. */
+struct turn {
+	bool swap, flip_x, flip_y;
+};
+
+static struct turn turn_of(int orientation)
+{
+	static const struct turn turns[9] = {[2] = {false, true, false},
+		[3] = {false, true, true},
+		[4] = {false, false, true},
+		[5] = {true, false, false},
+		[6] = {true, false, true},
+		[7] = {true, true, true},
+		[8] = {true, true, false}};
+	return turns[orientation];
+}
+
+bool stk__orient_swaps(int orientation)
+{
+	return turn_of(orientation).swap;
+}
+
+struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect r)
+{
+	struct turn t = turn_of(orientation);
+	if (t.swap)
+		r = (struct stk_rect){r.y, r.x, r.h, r.w};
+	if (t.flip_x)
+		r.x = width - r.x - r.w;
+	if (t.flip_y)
+		r.y = height - r.y - r.h;
+	return r;
+}
+
+/* Inlined with a constant size, memcpy becomes a move. */
+static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, ptrdiff_t step, int n, size_t size)
+{
+	for (int i = 0; i < n; i++, to += size, from += step)
+		memcpy(to, from, size);
+}
+
+void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst)
+{
+	struct turn t = turn_of(orientation);
+	ptrdiff_t along_x = t.flip_x ? -src->pixel : src->pixel, along_y = t.flip_y ? -src->row : src->row;
+	const uint8_t *origin =
+		(const uint8_t *)src->data + (t.flip_x ? (src->width - 1) * src->pixel : 0) + (t.flip_y ? (src->height - 1) * src->row : 0);
+	ptrdiff_t along_u = t.swap ? along_y : along_x, along_v = t.swap ? along_x : along_y;
+	for (int v = 0; v < dst->height; v++) {
+		uint8_t *to = (uint8_t *)dst->data + v * dst->row;
+		const uint8_t *from = origin + v * along_v;
+		if (dst->pixel == 3)
+			copy_row(to, from, along_u, dst->width, 3);
+		else if (dst->pixel == 1)
+			copy_row(to, from, along_u, dst->width, 1);
+		else
+			copy_row(to, from, along_u, dst->width, (size_t)dst->pixel);
+	}
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * EXIF's orientations 1..8: 1 as stored, 2 mirrored, 3 half a turn, 4 upside down, 5 transposed, 6 a quarter turn clockwise, 7 transposed about the
+ * other diagonal, 8 a quarter turn counter-clockwise. */
+#ifndef STK_CODEC_ORIENT_H
+#define STK_CODEC_ORIENT_H
+
+#include "tensor/image.h"
+
+/* True where rows become columns. */
+bool stk__orient_swaps(int orientation);
+
+/* The stored pixels of a window that is given in oriented ones. width, height: as stored. */
+struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
+
+/* Turns src (as stored) into dst. Both interleaved, of one type; extents fit. */
+void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * PNG by libspng. All rows are decoded whatever the window, so that damage is found whatever the window. libspng's allocator has no
+ * user pointer, so its state (zlib's window, two rows; about 100 KB) is taken and given back for each image. */
+#include "codec/codec_impl.h"
+#include "codec/convert.h"
+#include "codec/exif.h"
+
+#include <string.h>
+
+#include <spng.h>
+
+enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
+enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
+
+static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+
+static uint32_t get32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static bool png_probe(const uint8_t *data, size_t size)
+{
+	return size >= SIGNATURE && memcmp(data, signature, SIGNATURE) == 0;
+}
+
+/* Bits a sample may have, by colour type: a mask of (1 << bits). */
+static uint32_t depths_of(int color)
+{
+	switch (color) {
+	case COLOR_GRAY:
+		return 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16;
+	case COLOR_PALETTE:
+		return 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8;
+	case COLOR_RGB:
+	case COLOR_GRAY_ALPHA:
+	case COLOR_RGBA:
+		return 1 << 8 | 1 << 16;
+	default:
+		return 0;
+	}
+}
+
+/* eXIf may stand anywhere before the pixels; damaged chunks are left for the decoder to find. */
+static int find_orientation(const uint8_t *data, size_t size)
+{
+	size_t at = IHDR_END;
+	while (at <= size && size - at >= CHUNK_FRAME) {
+		uint32_t length = get32(data + at);
+		const uint8_t *type = data + at + 4;
+		if (length > size - at - CHUNK_FRAME || memcmp(type, "IDAT", 4) == 0)
+			break;
+		if (memcmp(type, "eXIf", 4) == 0) {
+			int orientation = stk__exif_orientation(type + 4, length);
+			return orientation ? orientation : 1;
+		}
+		at += CHUNK_FRAME + (size_t)length;
+	}
+	return 1;
+}
+
+/* True when the chunks lead to a whole IEND. */
+static bool complete(const uint8_t *data, size_t size)
+{
+	size_t at = SIGNATURE;
+	while (size - at >= CHUNK_FRAME) {
+		uint32_t length = get32(data + at);
+		if (length > size - at - CHUNK_FRAME)
+			return false;
+		if (memcmp(data + at + 4, "IEND", 4) == 0)
+			return true;
+		at += CHUNK_FRAME + (size_t)length;
+	}
+	return false;
+}
+
+static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	if (size < IHDR_END)
+		return stk__fail(err, STK_CORRUPT, "a PNG that ends in its header, at %zu bytes", size);
+	const uint8_t *d = data + SIGNATURE + 8;
+	uint32_t width = get32(d), height = get32(d + 4);
+	int bits = d[8], color = d[9];
+	if (get32(data + SIGNATURE) != 13 || memcmp(data + SIGNATURE + 4, "IHDR", 4) != 0)
+		return stk__fail(err, STK_CORRUPT, "a PNG that does not begin with IHDR");
+	if (!width || !height || width > INT32_MAX || height > INT32_MAX)
+		return stk__fail(err, STK_CORRUPT, "a PNG of %u x %u pixels", width, height);
+	if (bits > 16 || !(depths_of(color) >> bits & 1) || d[10] != 0 || d[11] != 0 || d[12] > 1)
+		return stk__fail(err, STK_CORRUPT, "a PNG with an impossible header (%d bits of colour type %d)", bits, color);
+	static const uint8_t channels[] = {
+		[COLOR_GRAY] = 1, [COLOR_RGB] = 3, [COLOR_PALETTE] = 3, [COLOR_GRAY_ALPHA] = 2, [COLOR_RGBA] = 4};
+	info->width = (int32_t)width;
+	info->height = (int32_t)height;
+	info->channels = channels[color];
+	info->bits = bits == 16 ? 16 : 8;
+	info->orientation = find_orientation(data, size);
+	return STK_OK;
+}
+
+/* What libspng is asked for. */
+struct source {
+	enum stk_pixels pixels;
+	enum stk_dtype dtype;
+	int format;
+	size_t row; /* bytes */
+	bool interlaced;
+};
+
+static struct source describe(const struct spng_ihdr *ihdr)
+{
+	static const enum stk_pixels pixels[] = {[COLOR_GRAY] = STK_PIXELS_GRAY,
+		[COLOR_RGB] = STK_PIXELS_RGB,
+		[COLOR_PALETTE] = STK_PIXELS_RGB,
+		[COLOR_GRAY_ALPHA] = STK_PIXELS_GRAY_ALPHA,
+		[COLOR_RGBA] = STK_PIXELS_RGBA};
+	static const uint8_t channels[] = {
+		[COLOR_GRAY] = 1, [COLOR_RGB] = 3, [COLOR_PALETTE] = 3, [COLOR_GRAY_ALPHA] = 2, [COLOR_RGBA] = 4};
+	struct source s = {.pixels = pixels[ihdr->color_type],
+		.dtype = ihdr->bit_depth == 16 ? STK_UINT16 : STK_UINT8,
+		.format = SPNG_FMT_PNG,
+		.interlaced = ihdr->interlace_method != 0};
+	if (ihdr->color_type == COLOR_PALETTE)
+		s.format = SPNG_FMT_RGB8;
+	else if (ihdr->color_type == COLOR_GRAY && ihdr->bit_depth < 8)
+		s.format = SPNG_FMT_G8;
+	s.row = (size_t)ihdr->width * channels[ihdr->color_type] * stk_dtype_size(s.dtype);
+	return s;
+}
+
+static void put_row(const struct source *s, const uint8_t *row, const struct stk_decode *rq, int y)
+{
+	const struct stk_rect *w = &rq->window;
+	if (y < w->y || y >= w->y + w->h)
+		return;
+	const uint8_t *from = row + (size_t)w->x * (s->row / (size_t)rq->info->width);
+	uint8_t *to = (uint8_t *)rq->dst.data + (y - w->y) * rq->dst.row;
+	stk__convert_row(s->pixels, s->dtype, from, rq->type, rq->dst.dtype, to, w->w);
+}
+
+static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_decode *rq, uint8_t *scratch)
+{
+	int code;
+	if (s->interlaced) {
+		code = spng_decode_image(ctx, scratch, s->row * (size_t)rq->info->height, s->format, 0);
+		for (int y = rq->window.y; !code && y < rq->window.y + rq->window.h; y++)
+			put_row(s, scratch + (size_t)y * s->row, rq, y);
+		return code;
+	}
+	code = spng_decode_image(ctx, NULL, 0, s->format, SPNG_DECODE_PROGRESSIVE);
+	for (int y = 0; !code && y < rq->info->height; y++) {
+		code = spng_decode_row(ctx, scratch, s->row);
+		if (!code || code == SPNG_EOI)
+			put_row(s, scratch, rq, y);
+	}
+	return code == SPNG_EOI ? 0 : code;
+}
+
+static enum stk_status fail_spng(int code, struct stk_error *err)
+{
+	enum stk_status status = code == SPNG_EMEM ? STK_NO_MEMORY : STK_CORRUPT;
+	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
+}
+
+static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	struct spng_ihdr ihdr;
+	int code = spng_set_image_limits(ctx, (uint32_t)rq->info->width, (uint32_t)rq->info->height);
+	if (!code)
+		code = spng_set_chunk_limits(ctx, rq->size > MAX_ANCILLARY ? rq->size : MAX_ANCILLARY, MAX_ANCILLARY);
+	if (!code)
+		code = spng_set_png_buffer(ctx, rq->data, rq->size);
+	if (!code)
+		code = spng_get_ihdr(ctx, &ihdr);
+	if (code)
+		return fail_spng(code, err);
+	if (ihdr.width != (uint32_t)rq->info->width || ihdr.height != (uint32_t)rq->info->height)
+		return stk__fail(err, STK_INVALID, "the image's description is of another image");
+	struct source s = describe(&ihdr);
+	uint8_t *scratch = stk__arena_take(&d->scratch, s.interlaced ? s.row * ihdr.height : s.row);
+	if (!scratch)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %ux%u", ihdr.width, ihdr.height);
+	code = decode_rows(ctx, &s, rq, scratch);
+	if (!code && !d->limits.lenient)
+		code = spng_decode_chunks(ctx); /* what follows the pixels, and the CRC of their last chunk */
+	return code ? fail_spng(code, err) : STK_OK;
+}
+
+static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	if (!d->limits.lenient && !complete(rq->data, rq->size))
+		return stk__fail(err, STK_CORRUPT, "a truncated PNG: no IEND before its end at %zu bytes", rq->size);
+	struct spng_alloc alloc = {stk__alloc, stk__realloc, stk__calloc, stk__free};
+	spng_ctx *ctx = spng_ctx_new2(&alloc, 0);
+	if (!ctx)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG decoder");
+	enum stk_status status = decode_with(ctx, d, rq, err);
+	spng_ctx_free(ctx);
+	return status;
+}
+
+const struct stk_codec stk__codec_png = {"png", "PNG", png_probe, png_peek, png_decode};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Huffman decoding of blocks (ITU-T T.81 annex F.2.2), included by jpeg_entropy.c and jpeg_entropy_avx2.c: the same code, which BMI2's flagless
+ * shifts make faster. Both define ENTROPY_NAME(name).
+ *
+ * A refill is one unaligned load and no branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). It makes all 64 bits of the window
+ * those of the stream and counts 56 to 63 of them. Since a lookup's index needs only the topmost bits, a refill can stand between the lookup's address
+ * and its use, where it costs no time: the chain that limits speed is then index, load, shift. For this to be right,
+ *     - what follows a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
+ *     - 64 less those leave the next index its bits: 64 - 27 - 26 = 11.
+ * Skipping, whose lookups may take 12 + 15 bits, refills for each. */
+#include "kernel/jpeg_kernels.h"
+
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NEVER_INLINE static __attribute__((noinline))
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Places of zigzag positions in a pair [figure A.6]; positions from 64 on are nowhere. */
+#define AT(r, c) (16 * (r) + (c))
+#define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
+enum { X = STK_JPEG_PAIR_NOWHERE };
+static const uint8_t place[256] = {AT(0, 0), AT(0, 1), AT(1, 0), AT(2, 0), AT(1, 1), AT(0, 2), AT(0, 3), AT(1, 2), AT(2, 1), AT(3, 0),
+	AT(4, 0), AT(3, 1), AT(2, 2), AT(1, 3), AT(0, 4), AT(0, 5), AT(1, 4), AT(2, 3), AT(3, 2), AT(4, 1), AT(5, 0), AT(6, 0), AT(5, 1),
+	AT(4, 2), AT(3, 3), AT(2, 4), AT(1, 5), AT(0, 6), AT(0, 7), AT(1, 6), AT(2, 5), AT(3, 4), AT(4, 3), AT(5, 2), AT(6, 1), AT(7, 0),
+	AT(7, 1), AT(6, 2), AT(5, 3), AT(4, 4), AT(3, 5), AT(2, 6), AT(1, 7), AT(2, 7), AT(3, 6), AT(4, 5), AT(5, 4), AT(6, 3), AT(7, 2),
+	AT(7, 3), AT(6, 4), AT(5, 5), AT(4, 6), AT(3, 7), AT(4, 7), AT(5, 6), AT(6, 5), AT(7, 4), AT(7, 5), AT(6, 6), AT(5, 7), AT(6, 7),
+	AT(7, 6), AT(7, 7), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
+
+ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
+{
+	uint64_t bytes;
+	memcpy(&bytes, b->next, 8);
+	b->window |= __builtin_bswap64(bytes) >> b->count;
+	b->next += (63 - b->count) >> 3;
+	b->count |= 56;
+}
+
+ALWAYS_INLINE void use(struct stk_jpeg_bits *b, uint64_t bits)
+{
+	b->window <<= bits;
+	b->count -= bits;
+}
+
+/* The value of the extra bits at the top of t, of which there are 64 - shift; bias: 1 - 2^bits. */
+ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
+{
+	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
+}
+
+/* A code longer than a lookup's `bits`. Its symbol, or -1 where there is no such code. */
+NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint32_t bits, uint32_t *length)
+{
+	uint32_t prefix = (uint32_t)(window >> 48);
+	for (uint32_t n = bits + 1; n <= 16; n++)
+		if (prefix < c->limit[n]) {
+			*length = n;
+			return c->values[(int32_t)(prefix >> (16 - n)) + c->offset[n]];
+		}
+	return -1;
+}
+
+/* Refills, decodes a DC difference and adds it to the prediction. False: no such code. */
+ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_table *t, int32_t *prediction)
+{
+	uint64_t index = b->window >> (64 - STK_JPEG_DC_BITS);
+	refill(b);
+	struct stk_jpeg_dc_entry e = t->entry[index];
+	uint64_t length = t->length[index];
+	if (UNLIKELY(!length)) {
+		uint32_t code;
+		int size = long_code(b->window, &t->codes, STK_JPEG_DC_BITS, &code);
+		if (size < 0)
+			return false;
+		e = (struct stk_jpeg_dc_entry){(uint8_t)code, (uint8_t)size};
+		length = code + (uint32_t)size;
+	}
+	uint64_t extra = b->window << e.code;
+	int64_t difference = (int64_t)(extra >> 1 >> (63 - e.size)) + (~((int64_t)extra >> 63) & (1 - (INT64_C(1) << e.size)));
+	*prediction = (int32_t)((uint32_t)*prediction + (uint32_t)difference);
+	use(b, length);
+	return true;
+}
+
+/* One symbol the slow way: for codes that no lookup holds. Moves *k on; stores its value where block is not NULL. */
+NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+{
+	uint32_t code = 0;
+	refill(b);
+	int symbol = long_code(b->window, &t->codes, 0, &code);
+	if (symbol < 0)
+		return false;
+	uint64_t size = symbol & 15, run = (uint64_t)symbol >> 4;
+	if (size == 0) {
+		*k += run == 15 ? 16 : STK_JPEG_END;
+	} else {
+		*k += run + 1;
+		if (block)
+			block[place[*k - 1]] = (int16_t)value_of(b->window << code, 64 - size, 1 - (INT64_C(1) << size));
+	}
+	use(b, code + size);
+	return true;
+}
+
+/* Through copies, so that the originals never have an address and stay in registers. */
+ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+{
+	struct stk_jpeg_bits bits = *b;
+	uint64_t position = *k;
+	bool found = one_symbol_slowly(&bits, t, &position, block);
+	*b = bits;
+	*k = position;
+	return found;
+}
+
+/* A block's end is at 64, or at END + 1 .. END + 63. What else is past 63 needs a closer look. */
+ALWAYS_INLINE bool ended_well(uint64_t k)
+{
+	return k == 64 || k - (STK_JPEG_END + 1) < 63;
+}
+
+/* The AC coefficients of a block. On return *k is 64, or END + the position of the end of block. */
+ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
+{
+	const struct stk_jpeg_ac_entry *e;
+	const uint64_t shift = 64 - t->bits;
+	uint64_t k = 1, before, window_before, index, length;
+#define LOOKUP(refilled)                                                                                                                   \
+	do {                                                                                                                               \
+		index = b->window >> shift;                                                                                                \
+		refilled;                                                                                                                  \
+		e = t->pair + index;                                                                                                       \
+		length = t->pair_length[index];                                                                                            \
+		before = k;                                                                                                                \
+		window_before = b->window;                                                                                                 \
+		block[place[k + e->first_at]] = e->first_value;                                                                            \
+		uint64_t extra = b->window << e->second_bits;                                                                              \
+		k += e->advance;                                                                                                           \
+		block[place[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                           \
+		use(b, length);                                                                                                            \
+	} while (0)
+	for (;;) {
+		LOOKUP((void)0);
+		if (k >= 64)
+			goto look;
+	again:
+		LOOKUP(refill(b));
+		if (k < 64)
+			continue;
+	look:
+		if (ended_well(k))
+			break;
+		if (!length) { /* a long code */
+			k = before;
+			if (!one_symbol(b, t, &k, block))
+				return false;
+			if (k < 64)
+				goto again;
+			if (!ended_well(k))
+				return false;
+			break;
+		}
+		if (before + e->first_at != 63)
+			return false;
+		/* The first coefficient was the block's last: the second belongs to the next block. */
+		uint64_t first = t->first_length[window_before >> shift];
+		b->window = window_before << first;
+		b->count += length - first;
+		k = 64;
+		break;
+	}
+#undef LOOKUP
+	*position = k;
+	return true;
+}
+
+int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients)
+{
+	struct stk_jpeg_bits b = *bits; /* a copy that can live in registers */
+	int mask = 0;
+	refill(&b);
+	for (int i = 0; i < n; i++) {
+		int16_t *block = coefficients + blocks[i].at;
+		uint64_t k;
+		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction))
+			return -1;
+		block[0] = (int16_t)*blocks[i].prediction;
+		if (!decode_ac(&b, blocks[i].ac, block, &k))
+			return -1;
+		mask |= (k != STK_JPEG_END + 1) << i;
+	}
+	*bits = b;
+	return mask;
+}
+
+/* Passes over the AC coefficients of a block. */
+ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
+{
+	uint64_t k = 1, before, window_before, index, length;
+#define LOOKUP()                                                                                                                           \
+	do {                                                                                                                               \
+		index = b->window >> (64 - STK_JPEG_SKIP_BITS);                                                                            \
+		refill(b);                                                                                                                 \
+		before = k;                                                                                                                \
+		window_before = b->window;                                                                                                 \
+		length = t->skip_length[index];                                                                                            \
+		k += t->skip_advance[index];                                                                                               \
+		use(b, length);                                                                                                            \
+	} while (0)
+	for (;;) {
+		LOOKUP();
+		if (k < 64)
+			continue;
+		if (ended_well(k))
+			return true;
+		/* A long code, or symbols of which some belong to the next block: one at a time. */
+		b->window = window_before;
+		b->count += length;
+		k = before;
+		do {
+			if (!one_symbol(b, t, &k, NULL))
+				return false;
+		} while (k < 64 && length);
+		if (k >= 64)
+			return ended_well(k);
+	}
+#undef LOOKUP
+}
+
+int ENTROPY_NAME(skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n)
+{
+	struct stk_jpeg_bits b = *bits;
+	refill(&b);
+	for (int i = 0; i < n; i++)
+		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction) || !skip_ac(&b, blocks[i].ac))
+			return -1;
+	*bits = b;
+	return 0;
+}

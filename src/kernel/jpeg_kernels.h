@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inner loops of baseline JPEG decoding, plain C and AVX2, equal bit for bit to each other and to libjpeg-turbo's (islow, triangle upsampling).
+ * They allocate nothing and know no file: codec/jpeg_fast.c drives them. */
+#ifndef STK_KERNEL_JPEG_KERNELS_H
+#define STK_KERNEL_JPEG_KERNELS_H
+
+#include "kernel/jpeg_tables.h"
+
+/* Coefficients lie in pairs of blocks: row r of the first at 16 r, of the second at 16 r + 8; then a slot that takes stores to nowhere. */
+enum {
+	STK_JPEG_PAIR = 144, /* int16_t from one pair to the next */
+	STK_JPEG_PAIR_NOWHERE = 128,
+	STK_JPEG_MCU_BYTES = 2560, /* more than any MCU takes: 10 blocks of 64 symbols of 16 + 15 bits */
+	STK_JPEG_ROW_PAD = 64,     /* bytes that may be read and written beyond both ends of a row of samples or pixels in scratch */
+};
+
+/* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid ones; `next` is the byte behind those. */
+struct stk_jpeg_bits {
+	uint64_t window;
+	uint64_t count;
+	const uint8_t *next;
+};
+
+/* How one block of an MCU is decoded. */
+struct stk_jpeg_block {
+	const struct stk_jpeg_dc_table *dc;
+	const struct stk_jpeg_ac_table *ac;
+	int32_t *prediction; /* of its component's DC */
+	uint32_t at;         /* where it begins in the MCU's coefficients */
+};
+
+struct stk_jpeg_unstuffed {
+	size_t read, written;
+	bool ended; /* at a marker, or at the end of the source */
+};
+
+struct stk_jpeg_kernels {
+	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until room bytes are written or a marker or the end is met.
+	 * Writes up to 32 bytes past room. */
+	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+
+	/* Decodes n blocks into coefficients (zero where nothing is stored; natural order, in pairs). Needs MCU_BYTES readable at bits->next.
+	 * Gives a mask of the blocks that have AC coefficients; -1 on a code that does not exist or a run past the block's end. */
+	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
+	/* The same without storing coefficients: follows the DC prediction only. 0 or -1. */
+	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+
+	/* Dequantises a pair (quant in the same layout, without slot), transforms it [A.3.3] as libjpeg's jidctint does, and stores 8x8 samples of the
+	 * first block at out[0], of the second at out[1]. idct_flat: for pairs whose AC coefficients are all zero. */
+	void (*idct)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+	void (*idct_flat)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+
+	/* Triangle upsampling of n samples: 2 n out for h2. src[-1] and src[n] are read (the image's edge is repeated there by the caller). Reads and
+	 * writes up to ROW_PAD beyond. bias of h1v2: 1 where far is above near, 2 where below. */
+	void (*upsample_h2v1)(uint8_t *dst, const uint8_t *src, int n);
+	void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
+	void (*upsample_h1v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
+
+	/* n pixels of 3 bytes, not a byte more; reads up to ROW_PAD beyond. bgr: the other order. */
+	void (*ycc_to_rgb)(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr);
+	void (*interleave)(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
+};
+
+/* cpu_level: enum stk_cpu_level. */
+const struct stk_jpeg_kernels *stk__jpeg_kernels(int cpu_level);
+
+/* Replication by an integer factor, libjpeg's choice where it has no triangle filter: n samples, n * factor out. */
+void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
+
+/* The twins, for the tables above. */
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
+int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+void stk__jpeg_idct_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_flat_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_upsample_h2v1_c(uint8_t *dst, const uint8_t *src, int n);
+void stk__jpeg_upsample_h2v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
+void stk__jpeg_upsample_h1v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
+void stk__jpeg_ycc_to_rgb_c(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr);
+void stk__jpeg_interleave_c(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
+
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+int stk__jpeg_decode_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
+int stk__jpeg_skip_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n);
+void stk__jpeg_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
+void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
+void stk__jpeg_ycc_to_rgb_avx2(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr);
+void stk__jpeg_interleave_avx2(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
+
+#endif
