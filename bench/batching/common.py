@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing, and finding the package in this tree (or installed: STOKER_BUILD=installed)."""
+"""Timing, and finding the package in a build folder (STOKER_BUILD, by default build/; or STOKER_BUILD=installed)."""
 
 import json
 import os
@@ -8,13 +8,9 @@ import statistics
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 if os.environ.get("STOKER_BUILD") != "installed":
-    sys.path.insert(0, str(ROOT / "python"))
-    import stoker
-
-    BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
-    stoker.__path__ += [str(BUILD / "python"), str(BUILD / "python" / "stoker" / "batching")]
+    ROOT = pathlib.Path(__file__).resolve().parents[2]
+    sys.path.insert(0, str(pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build")) / "python"))
 
 import torch  # noqa: E402
 
