@@ -12,7 +12,7 @@ if os.environ.get("STOKER_BUILD") != "installed":
     ROOT = pathlib.Path(__file__).resolve().parents[2]
     sys.path.insert(0, str(pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build")) / "python"))
 
-import torch  # noqa: E402
+import torch
 
 
 def gpu_ms(function, repeats=15, inner=10, warm=3):
@@ -32,7 +32,7 @@ def gpu_ms(function, repeats=15, inner=10, warm=3):
 
 def interleaved(functions, repeats=9, inner=10):
     """gpu_ms of several functions in turn, slice by slice: {name: (median, min, max)}."""
-    times = {name: [] for name in functions}
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(3):
             function()
