@@ -68,7 +68,7 @@ struct stk_record {
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;	 /* by callback of level 0 */
-	struct stk_error *error; /* fatal for the batch, whatever the policy */
+	struct stk_error error;	 /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
 enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
@@ -117,7 +117,6 @@ struct stk_pipeline {
 	struct stk_record *records; /* batch k stands at k % n_records */
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
-	int32_t finished; /* done and not delivered */
 	struct stk_ring *ring;
 	bool no_slot; /* the last try to open found all slots out */
 

@@ -194,7 +194,6 @@ void stk__drain(struct stk_pipeline *p)
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
-	p->finished = 0;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);

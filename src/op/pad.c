@@ -25,7 +25,8 @@ static const struct stk_arg_def pad_args[] = {
 		.min = -1,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them, and -1 keeps what there is before align."},
+		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them, and -1 "
+		       "keeps what there is before align."},
 	{.name = "align",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -78,6 +79,11 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
 	if (n < 0)
 		return STK_INVALID;
+	if (stk__varies(call, &a->shape) || stk__varies(call, &a->align)) {
+		for (int32_t i = 0; i < n; i++)
+			out->shape[axes[i]] = -1;
+		return STK_OK;
+	}
 	enum stk_status e = check_counts(a, n, err);
 	if (e)
 		return e;

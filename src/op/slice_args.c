@@ -170,6 +170,12 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	return STK_OK;
 }
 
+static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
+{
+	return stk__varies(call, &a->start) || stk__varies(call, &a->end) || stk__varies(call, &a->shape) ||
+	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
+}
+
 /* Axes when none are given: those of axis_names, or without a layout that has them, the two first dims as [1, 0]. */
 static int32_t slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
@@ -191,8 +197,8 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 	if (n < 0)
 		return err ? err->code : local.code;
 	struct bounds bounds[STK_MAX_DIMS] = {0};
-	enum stk_status s = read_bounds(a, call, n, bounds, err);
-	bool unread = stk__building(call) && call->n_in > 1; /* the window is in data that is not there yet */
+	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that is not there yet */
+	enum stk_status s = is_open(call, a) ? STK_OK : read_bounds(a, call, n, bounds, err);
 	for (int32_t i = 0; i < n && s == STK_OK; i++) {
 		if (unread)
 			out->extent[axes[i]] = -1;
