@@ -11,7 +11,7 @@ enum stk_cpu_level stk__cpu_level(void)
 		return STK_CPU_C;
 #if defined(__x86_64__)
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c"))
 		return STK_CPU_AVX2;
 #endif
 	return STK_CPU_C;

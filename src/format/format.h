@@ -12,32 +12,38 @@
 /* Files and labels in at most 100 bytes a file: names in one block, folders once. Immutable once made: any thread. */
 struct stk_file_list;
 
+/* One of file_list, files or file_root says which files there are, in this order. */
 struct stk_file_list_options {
-	const char *file_root;		 /* folder of class folders, or the prefix of relative paths in file_list */
-	const char *file_list;		 /* text: "path label" a line, or NULL */
-	const char *const *files;	 /* paths given by the caller, or NULL */
-	const int64_t *labels;		 /* of `files`, or NULL: the index */
+	const char *file_root;    /* folder of class folders, or the prefix of relative paths in file_list and files; NULL: none */
+	const char *file_list;    /* text: "path label" a line, or NULL. Relative to file_root, without it to the list's own folder */
+	const char *const *files; /* paths given by the caller, or NULL */
+	const int64_t *labels;    /* of `files`, as int32, negative ones too; or NULL: the index */
 	size_t file_count;
-	const char *const *file_filters; /* globs; NULL: DALI's default list of image endings */
+	const char *const *file_filters; /* globs of names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
-	const char *const *dir_filters;
+	const char *const *dir_filters; /* class folders that match none get no label number; NULL: all do */
 	size_t dir_filter_count;
-	bool case_sensitive;
+	bool case_sensitive; /* of both kinds of filters */
 };
 
-/* Labels follow the lexicographic order of the class folders, empty ones included; files are sorted inside each. Without a stat for each file.
- * Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean data?"). */
-STK_MUST_USE enum stk_status stk__file_list_create(const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
+/* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are not
+ * read, hidden names count, links are followed (a link that leads nowhere stays in the list: reading it is that sample's failure). Without a stat
+ * for each file. Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean data?"). */
+STK_MUST_USE enum stk_status stk__file_list_create(
+	const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
 void stk__file_list_destroy(struct stk_file_list *list);
 int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
-int64_t stk__file_list_classes(const struct stk_file_list *list);
+int64_t stk__file_list_classes(const struct stk_file_list *list);                       /* 0 where labels are the caller's */
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
-/* A fingerprint of names and labels (xxhash-like, 64 bits), to tell that a resumed run sees the same data. */
+/* A fingerprint of names, without the root, and labels, in order (64 bits), to tell that a resumed run sees the same data. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
 size_t stk__file_list_memory(const struct stk_file_list *list);
+
+/* A name against a glob: * ? [a-z] [!a-z] and \ before a character, bytes, ASCII case. */
+bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 
 /* CIFAR-10 and CIFAR-100 binary: all records in memory, as stored (CHW, 3x32x32 uint8). */
 struct stk_cifar;
@@ -47,8 +53,8 @@ STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);
 const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, CHW */
-int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);	 /* CIFAR-100: the fine label */
-int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i); /* -1 for CIFAR-10 */
+int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* CIFAR-100: the fine label */
+int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* -1 for CIFAR-10 */
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);
 
 #endif

@@ -12,58 +12,72 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct stk_io;	   /* threads, sources by scheme, buffers */
+struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
 
 struct stk_request {
 	/* set by the caller */
-	const char *uri;	/* path or scheme://...; lives until done */
-	int64_t offset, length; /* length -1: to the end */
-	int64_t deadline;	/* smaller is needed sooner: the global position */
-	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block */
+	const char *uri;        /* path or scheme://...; lives until done */
+	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
+	int64_t deadline;       /* smaller is needed sooner: the global position */
+	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;
 	/* set on completion */
 	enum stk_status status;
-	struct stk_buffer *buffer;
-	const uint8_t *data; /* readable 64 bytes past size */
+	struct stk_buffer *buffer; /* the caller's to release; NULL on failure */
+	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
-	struct stk_error *error; /* nullable, the caller's: filled on failure */
+	struct stk_error *error; /* nullable, the caller's: filled on failure, with the uri */
 	/* the source's own */
 	struct stk_request *next;
 	void *source_data;
 };
 
-/* A source of bytes. submit starts a request and returns at once; `done` is called for each, also after cancel_all (STK_CANCELLED). */
+/* A source of bytes. submit starts a request and returns at once; each ends in one call of stk__io_finish, also after cancel_all
+ * (STK_CANCELLED). Every function on any thread, at the same time, except destroy. */
 struct stk_source_ops {
 	const char *scheme; /* "file", "s3" */
-	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. */
+	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. On true the request is filled in, and
+	 * stk__io_finish is not called. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
+	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
+	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
 
+/* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. */
+void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
+
 /* threads: of blocking reads for local files, started on first need. */
 STK_MUST_USE enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err);
-/* Cancels what is under way and waits for it. */
+/* Cancels what is under way and waits for it. All buffers have been released. Takes NULL. */
 void stk__io_destroy(struct stk_io *io);
 
-/* Registers a source for uris that begin with "scheme://"; io owns it. Plain paths and file:// go to the files' own. Before the first request. */
+/* Registers a source for uris that begin with "scheme://"; io owns it from here, also on failure. Plain paths and file:// go to the files' own.
+ * Before the first request. */
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
-/* True when r is complete on return (`done` is not called then); false: nothing happened, submit it. A worker's first try. */
+/* True when r is complete on return, well or not (`done` is not called then); false: nothing happened, submit it. A worker's first try. */
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* r->done is called once. Any thread. Requests with the smallest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
 
-/* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread. */
+/* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread.
+ * What lies idle is bounded by what was in use at once in the last few hundred takes, so that an outlier goes back to the system. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-size_t stk__buffer_capacity(const struct stk_buffer *b);
-void stk__buffer_release(struct stk_io *io, struct stk_buffer *b);
+size_t stk__buffer_capacity(const struct stk_buffer *b);           /* without the 64 */
+void stk__buffer_release(struct stk_io *io, struct stk_buffer *b); /* takes NULL */
 
 struct stk_io_counters {
-	uint64_t requests, completed, failed, bytes, tried_now, threads;
+	uint64_t requests;                          /* tried and completed, or submitted */
+	uint64_t completed;                         /* well */
+	uint64_t failed;                            /* or cancelled */
+	uint64_t bytes;                             /* of completed requests */
+	uint64_t tried_now;                         /* completed by stk__io_try */
+	uint64_t threads;                           /* of blocking reads, started so far */
 	uint64_t buffers_bytes, buffers_peak_bytes; /* held by the pool, in use or not */
 };
 void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A pass: one trip over an image, from source pixels to finished output, made of
- *     windows and mirrors -> at most one sampler (resize or warp) -> pointwise steps (colour, normalise, cast, fill) -> store in any layout.
+ *     windows and mirrors -> at most one sampler (resize or warp) -> pointwise steps (colour, normalise, cast, fill) -> store in any
+ *     layout.
  *
- * Operators describe themselves by appending to a pass (op->lower); a chain of operators that fit becomes one pass, and an operator alone is a
- * pass of one step. Since each step rounds and saturates to its declared type in both cases, fusion changes no value.
+ * Operators describe themselves by appending to a pass (op->lower); a chain of operators that fit becomes one pass, and an operator alone
+ * is a pass of one step. Since each step rounds and saturates to its declared type in both cases, fusion changes no value.
  * Windows and mirrors commute with pointwise steps exactly, so they are folded into the geometry wherever they stand.
  *
- * Rows are made one block at a time and stay in the first-level cache: the sampler gives a block of rows, each step runs over it in place, the
- * store writes it. The struct is plain data, without pointers: a GPU kernel takes an array of them as it is.
+ * Rows are made one block at a time and stay in the first-level cache: the sampler gives a block of rows, each step runs over it in
+ * place, the store writes it. The struct is plain data, without pointers: a GPU kernel takes an array of them as it is.
  *
  * Usage:
  *     stk__pass_begin(&p, STK_UINT8, w, h, 3);
@@ -32,6 +33,7 @@ struct stk_resize {
 	float roi_x0, roi_y0, roi_x1, roi_y1;
 	uint8_t min_filter, mag_filter; /* enum stk_interp */
 	uint8_t antialias;
+	uint8_t drop; /* what a filter reads outside the image is left out and the rest normalised (Pillow); else the edge repeats (DALI) */
 	uint8_t dtype; /* output: the source's type or STK_FLOAT */
 };
 
@@ -58,24 +60,29 @@ struct stk_step {
 	uint8_t kind, dtype; /* dtype: what the result rounds and saturates to */
 	int32_t channels;    /* after this step */
 	union {
-		struct { float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS]; };
-		struct { float m[9], b[3]; };
+		struct {
+			float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
+		};
+		struct {
+			float m[9], b[3];
+		};
 		float value[STK_PASS_MAX_CHANNELS];
 	};
 };
 
 enum stk_sampler { STK_SAMPLE_NONE, STK_SAMPLE_RESIZE, STK_SAMPLE_WARP };
 
-/* Position k on an axis comes from position first + step * k (step is 1 or -1) of what precedes; positions outside 0 .. limit-1 are fill. */
+/* Position k on an axis comes from position first + step * k (step is 1 or -1) of what precedes. Where the pass has a fill, positions
+ * outside low .. high - 1 are that. */
 struct stk_axis_map {
-	int32_t first, step, limit;
+	int32_t first, step, low, high;
 };
 
 struct stk_pass {
 	/* the source */
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
-	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y */
+	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y. Without a sampler all of it is pre. */
 	struct stk_axis_map pre[2], post[2];
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;
@@ -94,19 +101,20 @@ struct stk_pass {
 
 /* What an operator may add, so that the compiler of graphs can tell beforehand whether it fits behind what is there. */
 enum stk_step_class {
-	STK_CLASS_WINDOW = 1,	 /* windows and mirrors inside the image */
-	STK_CLASS_FILL = 2,	 /* windows that may reach outside it */
+	STK_CLASS_WINDOW = 1, /* windows and mirrors inside the image */
+	STK_CLASS_FILL = 2,   /* windows that may reach outside it */
 	STK_CLASS_SAMPLER = 4,
 	STK_CLASS_POINTWISE = 8,
 };
 
-/* The rule of fusion: true when an operator of classes `next` may join a pass that has those of `sofar`: one sampler, before any pointwise step or
- * fill, and one fill. */
+/* The rule of fusion: true when an operator of classes `next` may join a pass that has those of `sofar`: one sampler, before any
+ * pointwise step or fill, and one fill. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
-/* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside (asserted). */
+/* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside
+ * (asserted). */
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value);
 void stk__pass_mirror(struct stk_pass *p, bool x, bool y);
 void stk__pass_resize(struct stk_pass *p, const struct stk_resize *r);
@@ -124,7 +132,7 @@ bool stk__pass_supports(const struct stk_pass *p);
 /* The part of the source that is read: window and filter support, clipped to the image; empty (w or h 0) when nothing is. */
 struct stk_rect stk__pass_source(const struct stk_pass *p);
 
-/* Bytes of scratch that a run takes; independent of the image's height. */
+/* Bytes of scratch that a run takes; independent of the source's height but for the number of taps. */
 size_t stk__pass_scratch(const struct stk_pass *p);
 
 struct stk_pass_kernels; /* the CPU level's row kernels: kernel/rows.h */

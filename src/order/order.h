@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order: pure functions from (seed, epoch, position) to a sample. No state, O(1) memory, any thread.
+ * Order: pure functions from (seed, epoch, position) to a sample. No state, O(1) time and memory, any thread.
  *
- * A position is an index into the epoch's global sequence, the same for all ranks. Shuffled, rank r of R takes at step k the positions
- * (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the union over ranks is the whole sequence once.
- * Unshuffled with DALI's rules, rank r reads a contiguous shard, and shards rotate each epoch: that is neither elastic nor exactly once. */
+ * A position is an index into the epoch's global sequence, the same for all ranks. Shuffled, or unshuffled without `contiguous`, rank r of R at
+ * step k takes the positions (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the union over ranks is the
+ * whole sequence once. Unshuffled with DALI's rules (`contiguous`), rank r reads a contiguous shard, and shards rotate each epoch: that is neither
+ * elastic nor exactly once. */
 #ifndef STK_ORDER_ORDER_H
 #define STK_ORDER_ORDER_H
 
@@ -14,43 +15,51 @@
 
 /* What happens where the epoch ends inside a batch. */
 enum stk_tail {
-	STK_TAIL_WRAP, /* the stream flows into the next epoch (DALI, pad_last_batch=False) */
+	/* The stream flows into the next epoch (DALI, pad_last_batch=False): the global sequences of consecutive epochs are concatenated and cut
+	 * into global steps of B*R, so that nothing is lost or doubled and all ranks have equal steps. A step belongs to the epoch of its
+	 * first position; an epoch shorter than a global step may have no step of its own. Each sample keeps its own epoch. */
+	STK_TAIL_WRAP,
 	STK_TAIL_FILL, /* the last sample is repeated to the end of the batch (pad_last_batch=True); repeats are `padded` */
 	STK_TAIL_KEEP, /* the last batch is short; ranks have equal steps, a rank's last batches may be short or empty */
 	STK_TAIL_DROP, /* incomplete global steps are left out */
 };
 
 struct stk_order {
-	int64_t size;	     /* samples in the data set, > 0 */
-	uint64_t seed;	     /* of the order alone: equal on all ranks */
-	bool shuffle;	     /* else in order */
+	int64_t size;        /* samples in the data set, > 0 */
+	uint64_t seed;       /* of the order alone: equal on all ranks */
+	bool shuffle;        /* else in order */
 	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
 	bool stick_to_shard; /* contiguous shards do not rotate */
 	int32_t batch, rank, ranks;
 	enum stk_tail tail;
 	const int64_t *indices; /* the user's own sequence of sample ids (`size` long), instead of 0 .. size-1; or NULL */
-	/* Where this run began, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. */
+	/* Where this run began, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With
+	 * STK_TAIL_WRAP it may lie past the end: then the run starts that far into the next epochs. */
 	int64_t start_epoch, start_position;
 };
 
 struct stk_place {
 	int64_t epoch;
-	int64_t position; /* in the epoch's global sequence */
+	int64_t position; /* in the epoch's global sequence; >= size, and unlike any other of the epoch, where padded */
 	int64_t sample;
 	bool padded; /* repeats a sample to fill up */
 };
 
-/* A bijection of 0 .. n-1 drawn by (seed, epoch): Feistel network of 4 rounds over the next even number of bits, with cycle walking
- * (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). 0 <= i < n. */
+/* Refuses what the other functions assert: sizes below 1, a rank outside 0 .. ranks-1, shuffled contiguous shards, fewer samples than shards,
+ * STK_TAIL_DROP where no epoch has a step. */
+STK_MUST_USE enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *err);
+
+/* A bijection of 0 .. n-1 drawn by (seed, epoch): Feistel network over the next even number of bits, 8 rounds (24 below 16 bits, where few rounds
+ * show), with cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). 0 <= i < n <= 2^62. Frozen by known answers. */
 int64_t stk__order_shuffle(uint64_t seed, int64_t epoch, int64_t n, int64_t i);
 
-/* Steps of an epoch (the first one may be shorter after a restore), equal on all ranks except for contiguous shards with STK_TAIL_WRAP, where
- * it is the rank's ceil(shard / batch) as in DALI. */
+/* Steps of an epoch (0 before start_epoch; the first one may be shorter after a restore), equal on all ranks except for contiguous shards with
+ * STK_TAIL_WRAP: there the rank's shards follow each other as one stream as in DALI, and a step counts for the epoch of its first sample. */
 int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
 
 /* Batch k of the run (k counts on through epochs): which epoch it belongs to, its step in that epoch and its number of samples. */
 struct stk_batch_place {
-	int64_t epoch, step;
+	int64_t epoch, step; /* step 0 is the first of this run */
 	int32_t count;
 	bool last; /* of its epoch */
 };
@@ -59,10 +68,13 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k);
 /* Sample i (0 <= i < count) of batch k. O(1). */
 struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t i);
 
-/* Positions of the epoch's global sequence that are consumed, by all ranks together, after `step` steps of `epoch`: what a checkpoint keeps. */
+/* What a checkpoint keeps after `step` steps of `epoch` in this run: the positions of the epoch's global sequence that are consumed, by all ranks
+ * together. As start_epoch and start_position of another run, with another rank layout, it continues the same global sequence.
+ * STK_TAIL_WRAP: also where an epoch's first step starts (step 0), and more than `size` after its last; so either form restores.
+ * Contiguous shards: step * batch * ranks, which only the same layout can continue. */
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
-/* The sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). */
+/* The sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). Never the bad one itself, unless it is the only. */
 int64_t stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
 #endif

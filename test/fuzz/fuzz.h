@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Files that are worth mutating, of which each target makes a few: the i-th, to be freed with free; NULL behind the last. */
-uint8_t *fuzz_seed(int i, size_t *size);
+/* Files that are worth mutating, where the target makes some: the i-th, to be freed with free; NULL behind the last. Others have a corpus. */
+uint8_t *fuzz_seed(int i, size_t *size) __attribute__((weak));
 
 #endif

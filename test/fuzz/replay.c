@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a fuzz target without libFuzzer.
+ * Runs a fuzz target without libFuzzer: each input whole, then cut off and mutated (STOKER_TEST_ROUNDS times, by STOKER_TEST_SEED).
  *
- *     fuzz_NAME                  the target's seeds, whole, cut off and mutated (STOKER_TEST_ROUNDS mutations of each, STOKER_TEST_SEED)
+ *     fuzz_NAME                  the seeds that the target makes
  *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed once
  *     fuzz_NAME --write FOLDER   writes the seeds, to begin a corpus */
 #include "fuzz.h"
@@ -30,28 +30,50 @@ static void mutate(uint8_t *data, size_t size, uint64_t *state)
 	}
 }
 
-static int replay_seeds(void)
+static int inputs;
+
+/* The target gets exact copies, so that the sanitizers see a read past the end. */
+static void feed(const uint8_t *data, size_t size)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	if (!copy)
+		abort();
+	memcpy(copy, data, size);
+	LLVMFuzzerTestOneInput(copy, size);
+	free(copy);
+	inputs++;
+}
+
+static void replay(const uint8_t *data, size_t size)
 {
 	const char *rounds_text = getenv("STOKER_TEST_ROUNDS"), *seed_text = getenv("STOKER_TEST_SEED");
-	int rounds = rounds_text ? atoi(rounds_text) : 300, runs = 0;
+	int rounds = rounds_text ? atoi(rounds_text) : 300;
 	uint64_t state = seed_text ? strtoull(seed_text, NULL, 0) : 1;
+	uint8_t *changed = malloc(size + 1);
+	if (!changed)
+		abort();
+	feed(data, size);
+	for (int n = 0; size && n < rounds; n++) {
+		memcpy(changed, data, size);
+		size_t length = draw(&state) % 8 ? size : draw(&state) % size;
+		mutate(changed, size, &state);
+		feed(changed, length);
+	}
+	free(changed);
+}
+
+static int replay_seeds(void)
+{
 	size_t size;
 	uint8_t *seed;
+	if (!fuzz_seed) {
+		fprintf(stderr, "this target makes no seeds: name files or folders\n");
+		return 2;
+	}
 	for (int i = 0; (seed = fuzz_seed(i, &size)); i++) {
-		uint8_t *copy = malloc(size);
-		if (!copy)
-			return 1;
-		LLVMFuzzerTestOneInput(seed, size);
-		for (int n = 0; n < rounds; n++, runs++) {
-			memcpy(copy, seed, size);
-			size_t length = draw(&state) % 8 ? size : draw(&state) % size;
-			mutate(copy, size, &state);
-			LLVMFuzzerTestOneInput(copy, length);
-		}
-		free(copy);
+		replay(seed, size);
 		free(seed);
 	}
-	printf("%d inputs\n", runs);
 	return 0;
 }
 
@@ -70,7 +92,7 @@ static int replay_file(const char *path)
 		return 1;
 	}
 	fclose(f);
-	LLVMFuzzerTestOneInput(data, size);
+	replay(data, size);
 	free(data);
 	return 0;
 }
@@ -100,7 +122,7 @@ static int write_seeds(const char *folder)
 {
 	size_t size;
 	uint8_t *seed;
-	for (int i = 0; (seed = fuzz_seed(i, &size)); i++) {
+	for (int i = 0; fuzz_seed && (seed = fuzz_seed(i, &size)); i++) {
 		char name[4096];
 		snprintf(name, sizeof name, "%s/seed%02d", folder, i);
 		FILE *f = fopen(name, "wb");
@@ -120,8 +142,9 @@ int main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "--write") == 0)
 		return write_seeds(argv[2]);
 	if (argc < 2)
-		return replay_seeds();
+		failed = replay_seeds();
 	for (int i = 1; i < argc; i++)
 		failed |= replay_path(argv[i]);
-	return failed;
+	printf("%d inputs\n", inputs);
+	return failed || inputs == 0;
 }

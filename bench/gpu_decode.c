@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JPEG files in pinned memory -> random resized crops of 224 x 224 on the GPU, several batches in flight.
+ *     gpu_decode FOLDER [batch=256] [slots=8] [rounds=40] [phases]
+ * Prints images/s with the copy included, host time an image and the time of each phase for a batch alone. Before timing, every image of a round is
+ * compared with what the CPU path makes of it. */
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "codec/codec.h"
+#include "codec/cuda_jpeg.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUT = 224, MAX_FILES = 4096 };
+
+struct photo {
+	uint8_t *data; /* pinned */
+	size_t size;
+	struct stk_jpeg_header header;
+};
+
+struct setup {
+	struct stk_gpu *gpu;
+	struct stk_gpu_device *dev;
+	struct stk_cuda_jpeg *decoder;
+	struct photo *photos;
+	int n_photos, batch, slots, rounds;
+	uint8_t *pinned;
+	size_t bytes;
+	stk_gpu_ptr out; /* slots * batch crops */
+	struct stk_cuda_jpeg_item *items;
+	struct stk_pass *passes;
+	uint64_t rng;
+};
+
+static struct stk_error err;
+
+static void ok(enum stk_status status)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s\n", stk_status_name(status), err.message);
+	exit(1);
+}
+
+static double uniform(struct setup *s)
+{
+	s->rng = s->rng * 6364136223846793005u + 1442695040888963407u;
+	return ((double)(s->rng >> 33) + 0.5) / 2147483648.0;
+}
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- input ---- */
+
+static size_t file_size(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return 0;
+	fseek(f, 0, SEEK_END);
+	long size = ftell(f);
+	fclose(f);
+	return size > 0 ? (size_t)size : 0;
+}
+
+static void load(struct setup *s, const char *folder)
+{
+	static char paths[MAX_FILES][512];
+	static size_t sizes[MAX_FILES];
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	int n = 0;
+	size_t total = 0;
+	while (dir && n < MAX_FILES && (entry = readdir(dir))) {
+		snprintf(paths[n], sizeof paths[n], "%s/%s", folder, entry->d_name);
+		if (entry->d_name[0] == '.' || !(sizes[n] = file_size(paths[n])))
+			continue;
+		total += sizes[n++] + 64;
+	}
+	if (dir)
+		closedir(dir);
+	ok(stk__gpu_host_alloc(s->dev, total, (void **)&s->pinned, &err));
+	s->photos = calloc((size_t)n, sizeof *s->photos);
+	uint8_t *at = s->pinned;
+	for (int i = 0; i < n; i++) {
+		struct photo *p = &s->photos[s->n_photos];
+		FILE *f = fopen(paths[i], "rb");
+		p->data = at;
+		p->size = f ? fread(at, 1, sizes[i], f) : 0;
+		if (f)
+			fclose(f);
+		if (p->size != sizes[i] || stk__jpeg_header_parse(p->data, p->size, &p->header, NULL))
+			continue;
+		at += p->size;
+		s->bytes += p->size;
+		s->n_photos++;
+	}
+	if (!s->n_photos) {
+		fprintf(stderr, "no JPEG files in %s\n", folder);
+		exit(1);
+	}
+}
+
+/* torchvision's RandomResizedCrop: area 8 to 100 %, aspect 3/4 to 4/3. */
+static struct stk_rect draw_crop(struct setup *s, int w, int h)
+{
+	for (;;) {
+		double area = w * (double)h * (0.08 + 0.92 * uniform(s)), ratio = exp(log(0.75) + uniform(s) * log(16.0 / 9));
+		int cw = (int)(sqrt(area * ratio) + 0.5), ch = (int)(sqrt(area / ratio) + 0.5);
+		if (cw >= 1 && ch >= 1 && cw <= w && ch <= h)
+			return (struct stk_rect){(int)(uniform(s) * (w - cw + 1)), (int)(uniform(s) * (h - ch + 1)), cw, ch};
+	}
+}
+
+static struct stk_image crop_image(stk_gpu_ptr at)
+{
+	return stk__image_hwc((void *)(uintptr_t)at, STK_FLOAT16, OUT, OUT, 3);
+}
+
+static void draw_pass(struct setup *s, const struct photo *p, struct stk_pass *pass)
+{
+	static const float scale[3] = {1 / 58.4f, 1 / 57.1f, 1 / 57.4f}, bias[3] = {-2.12f, -2.04f, -1.80f};
+	struct stk_rect crop = draw_crop(s, p->header.width, p->header.height);
+	struct stk_resize resize = {.out_w = OUT,
+		.out_h = OUT,
+		.roi_x1 = (float)crop.w,
+		.roi_y1 = (float)crop.h,
+		.min_filter = STK_INTERP_TRIANGULAR,
+		.mag_filter = STK_INTERP_LINEAR,
+		.antialias = 1,
+		.dtype = STK_UINT8};
+	stk__pass_begin(pass, STK_UINT8, p->header.width, p->header.height, 3);
+	stk__pass_window(pass, crop, NULL);
+	stk__pass_resize(pass, &resize);
+	stk__pass_mirror(pass, uniform(s) < 0.5, false);
+	stk__pass_affine(pass, scale, bias, STK_FLOAT16);
+}
+
+/* The items of a slot's batch: files at random, as an order would give them. */
+static void draw_batch(struct setup *s, int slot)
+{
+	/* Consecutive files, so that they travel in one copy, as a read-ahead block does. */
+	int first = (int)(uniform(s) * s->n_photos);
+	for (int i = 0; i < s->batch; i++) {
+		struct photo *p = &s->photos[(first + i) % s->n_photos];
+		size_t at = (size_t)slot * (size_t)s->batch + (size_t)i;
+		struct stk_pass *pass = &s->passes[at];
+		draw_pass(s, p, pass);
+		s->items[at] = (struct stk_cuda_jpeg_item){.data = p->data,
+			.size = p->size,
+			.header = &p->header,
+			.window = stk__pass_source(pass),
+			.pass = pass,
+			.dst = crop_image(s->out + at * OUT * OUT * 6)};
+	}
+}
+
+/* ---- verification ---- */
+
+static void verify_slot(struct setup *s, int slot, int counts[3])
+{
+	struct stk_decoder *decoder;
+	struct stk_codec_limits limits = {0};
+	const size_t size = (size_t)OUT * OUT * 6;
+	uint8_t *got = malloc(size), *want = malloc(size);
+	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
+	for (int i = 0; i < s->batch; i++) {
+		const struct stk_cuda_jpeg_item *it = &s->items[slot * s->batch + i];
+		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->decoder, slot, i);
+		counts[verdict]++;
+		if (verdict)
+			continue;
+		struct stk_image_info info;
+		ok(stk__image_peek(it->data, it->size, &limits, &info, &err));
+		uint8_t *pixels = malloc((size_t)it->window.w * (size_t)it->window.h * 3 + 4096);
+		struct stk_decode request = {.data = it->data,
+			.size = it->size,
+			.info = &info,
+			.type = STK_RGB,
+			.window = it->window,
+			.dst = stk__image_hwc(pixels, STK_UINT8, it->window.w, it->window.h, 3)};
+		ok(stk__image_decode(decoder, &request, &err));
+		void *scratch = stk__alloc(stk__pass_scratch(it->pass));
+		struct stk_image out = crop_image((stk_gpu_ptr)(uintptr_t)want);
+		stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, it->window.x, it->window.y, &out, scratch);
+		ok(stk__gpu_download(s->dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, size, &err));
+		ok(stk__gpu_stream_sync(s->dev, NULL, &err));
+		if (memcmp(got, want, size) != 0) {
+			fprintf(stderr, "image %d of slot %d differs from the CPU's\n", i, slot);
+			exit(1);
+		}
+		stk__free(scratch);
+		free(pixels);
+	}
+	stk__decoder_destroy(decoder);
+	free(got);
+	free(want);
+}
+
+static void submit(struct setup *s, int slot)
+{
+	ok(stk__cuda_jpeg_submit(s->decoder, slot, s->items + slot * s->batch, s->batch, &err));
+}
+
+static void finish(struct setup *s, int slot)
+{
+	ok(stk__gpu_event_sync(s->dev, stk__cuda_jpeg_done(s->decoder, slot), &err));
+	stk__cuda_jpeg_release(s->decoder, slot);
+}
+
+static void verify(struct setup *s)
+{
+	int counts[3] = {0};
+	for (int i = 0; i < s->slots; i++) {
+		int slot = stk__cuda_jpeg_acquire(s->decoder);
+		draw_batch(s, slot);
+		submit(s, slot);
+	}
+	for (int slot = 0; slot < s->slots; slot++) {
+		ok(stk__gpu_event_sync(s->dev, stk__cuda_jpeg_done(s->decoder, slot), &err));
+		verify_slot(s, slot, counts);
+		stk__cuda_jpeg_release(s->decoder, slot);
+	}
+	printf("verified: %d equal to the CPU's, %d refused, %d flagged\n", counts[0], counts[1], counts[2]);
+}
+
+/* ---- timing ---- */
+
+static void throughput(struct setup *s)
+{
+	int64_t bytes = 0;
+	double host = 0;
+	for (int i = 0; i < s->slots; i++) {
+		int slot = stk__cuda_jpeg_acquire(s->decoder);
+		for (int k = 0; k < s->batch; k++)
+			bytes += (int64_t)s->items[slot * s->batch + k].size;
+		submit(s, slot);
+	}
+	int64_t start = stk__clock_ns();
+	for (int round = 0; round < s->rounds; round++)
+		for (int i = 0; i < s->slots; i++) {
+			finish(s, i);
+			double before = cpu_seconds();
+			stk__cuda_jpeg_acquire(s->decoder);
+			submit(s, i);
+			host += cpu_seconds() - before;
+		}
+	double seconds = 1e-9 * (double)(stk__clock_ns() - start);
+	for (int i = 0; i < s->slots; i++)
+		finish(s, i);
+	double images = (double)s->rounds * s->slots * s->batch;
+	printf("batch %d, %d in flight: %.0f images/s, %.2f GB/s, host %.2f us an image\n", s->batch, s->slots, images / seconds,
+		(double)bytes * s->rounds / seconds * 1e-9, host / images * 1e6);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+	return x < y ? -1 : x > y;
+}
+
+static void phases(struct setup *s)
+{
+	enum { RUNS = 9 };
+	float times[STK_CUDA_JPEG_TIMES][RUNS], one[STK_CUDA_JPEG_TIMES], sum = 0;
+	stk__cuda_jpeg_measure(s->decoder, true);
+	for (int run = -1; run < RUNS; run++) {
+		int slot = stk__cuda_jpeg_acquire(s->decoder);
+		submit(s, slot);
+		finish(s, slot);
+		ok(stk__cuda_jpeg_times(s->decoder, slot, one, &err));
+		for (int i = 0; run >= 0 && i < STK_CUDA_JPEG_TIMES; i++)
+			times[i][run] = one[i];
+	}
+	stk__cuda_jpeg_measure(s->decoder, false);
+	printf("batch %d alone, us:", s->batch);
+	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+		qsort(times[i], RUNS, sizeof *times[i], by_value);
+		sum += times[i][RUNS / 2];
+		printf(" %s %.0f",
+			i == 0                      ? "copy"
+			: i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1]
+						    : "pass",
+			times[i][RUNS / 2] * 1000);
+	}
+	printf(", sum %.0f\n", sum * 1000);
+}
+
+int main(int argc, char **argv)
+{
+	struct setup s = {.batch = argc > 2 ? atoi(argv[2]) : 256,
+		.slots = argc > 3 ? atoi(argv[3]) : 8,
+		.rounds = argc > 4 ? atoi(argv[4]) : 40,
+		.rng = 1};
+	if (argc < 2 || s.batch < 1 || s.slots < 1 || s.rounds < 1) {
+		fprintf(stderr, "usage: gpu_decode FOLDER [batch] [slots] [rounds]\n");
+		return 2;
+	}
+	ok(stk__gpu_open(&s.gpu, &err));
+	ok(stk__gpu_device_open(s.gpu, 0, &s.dev, &err));
+	ok(stk__gpu_enter(s.dev, &err));
+	load(&s, argv[1]);
+	struct stk_cuda_jpeg_limits limits = {.slots = s.slots,
+		.batch = {.images = (uint32_t)s.batch,
+			.bytes = (uint32_t)(160000 * s.batch + (8 << 20)),
+			.blocks = (uint32_t)(8000 * s.batch + 300000)}};
+	ok(stk__cuda_jpeg_create(s.dev, &limits, &s.decoder, &err));
+	size_t count = (size_t)s.batch * (size_t)s.slots;
+	ok(stk__gpu_alloc(s.dev, count * OUT * OUT * 6, &s.out, &err));
+	s.items = calloc(count, sizeof *s.items);
+	s.passes = stk__alloc(count * sizeof *s.passes);
+	printf("%d files, mean %.0f bytes; %.0f MB of device memory\n", s.n_photos, (double)s.bytes / s.n_photos,
+		(double)stk__cuda_jpeg_memory(s.decoder) * 1e-6);
+	if (!getenv("UNVERIFIED"))
+		verify(&s);
+	else
+		for (int i = 0; i < s.slots; i++)
+			draw_batch(&s, i);
+	phases(&s);
+	throughput(&s);
+	stk__cuda_jpeg_destroy(s.decoder);
+	stk__gpu_free(s.dev, s.out);
+	stk__gpu_host_free(s.dev, s.pinned);
+	stk__gpu_leave(s.dev);
+	stk__gpu_device_close(s.dev);
+	stk__gpu_close(s.gpu);
+	free(s.items);
+	free(s.photos);
+	stk__free(s.passes);
+	return 0;
+}

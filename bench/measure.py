@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring side by side: interleaved slices, CPU time of this process and its workers, medians of ratios with their spread.
+
+Wall-clock rates of shared machines swing by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader works
+ahead, so a slice ends only when it has gone idle: then the slice holds exactly its own work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+IDLE_STEP = 0.03  # seconds; a few clock ticks of /proc
+
+
+def children() -> list[int]:
+    """Processes that this one started, and theirs."""
+    found, wave = [], [os.getpid()]
+    while wave:
+        below: list[int] = []
+        for pid in wave:
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                try:
+                    below += map(int, task.read_text().split())
+                except OSError:
+                    continue
+        found += below
+        wave = below
+    return found
+
+
+def cpu_seconds(workers: list[int] | None = None) -> float:
+    """User and system time of this process and its children, living ones included."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
+    for pid in children() if workers is None else workers:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / TICK
+    return total
+
+
+def wait_idle(limit: float = 60) -> float:
+    """Returns when nobody of ours has used the CPU for a moment; the result is when that moment began."""
+    workers = children()
+    began, before = time.perf_counter(), cpu_seconds(workers)
+    end = began + limit
+    while began < end:
+        time.sleep(IDLE_STEP)
+        now = cpu_seconds(workers)
+        if now - before < 0.1 * IDLE_STEP:
+            break
+        began, before = time.perf_counter(), now
+    return began
+
+
+@dataclass
+class Slice:
+    images: int
+    wall: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.images / self.wall
+
+    @property
+    def cost(self) -> float:
+        """CPU-seconds per 1000 images."""
+        return 1000 * self.cpu / self.images
+
+
+def measure(take: Callable[[int], int], images: int) -> Slice:
+    """Takes images from a loader that rests, and waits until it rests again."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    taken = take(images)
+    return Slice(taken, wait_idle() - wall, cpu_seconds() - cpu)
+
+
+@dataclass
+class Comparison:
+    """Slices of ours and of a peer, in turn."""
+
+    peer: str
+    ours: list[Slice]
+    theirs: list[Slice]
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times more images a CPU-second ours gives, slice by slice."""
+        return [t.cost / o.cost for o, t in zip(self.ours, self.theirs, strict=True)]
+
+    def summary(self) -> dict:
+        def side(slices: list[Slice]) -> dict:
+            return {
+                "images_per_s": round(statistics.median(s.rate for s in slices)),
+                "images_per_cpu_s": round(1000 / statistics.median(s.cost for s in slices)),
+                "cpu_s_per_1000": round(statistics.median(s.cost for s in slices), 3),
+            }
+
+        ratios = self.ratios
+        return {
+            "peer": self.peer,
+            "stoker": side(self.ours),
+            "theirs": side(self.theirs),
+            "ratio_per_cpu_s": round(statistics.median(ratios), 3),
+            "spread": [round(min(ratios), 3), round(max(ratios), 3)],
+            "slices": len(ratios),
+            "images_per_slice": [self.ours[0].images, self.theirs[0].images],
+        }
+
+
+def compare(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int], images: int, rounds: int) -> Comparison:
+    """Both sides have been warmed up and rest."""
+    result = Comparison(peer, [], [])
+    for turn in range(rounds):
+        if turn % 2:
+            result.ours.append(measure(ours, images))
+            result.theirs.append(measure(theirs, images))
+        else:
+            result.theirs.append(measure(theirs, images))
+            result.ours.append(measure(ours, images))
+    return result
+
+
+def peak_memory() -> int:
+    """Bytes that this process had resident at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def resident_memory() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def machine() -> dict:
+    model = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?"
+    )
+    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
+
+
+def describe(files: list[Path]) -> dict:
+    """Inputs, as a reader of the figures needs them."""
+    from PIL import Image
+
+    sizes = [f.stat().st_size for f in files]
+    some = files[:: max(1, len(files) // 500)]
+    pixels = []
+    for file in some:
+        with Image.open(file) as image:
+            pixels.append(image.width * image.height)
+    return {"files": len(files), "mean_bytes": round(statistics.mean(sizes)), "mean_pixels": round(statistics.mean(pixels))}
+
+
+def table(rows: list[list[str]]) -> str:
+    """Columns as wide as their widest cell; the first row is the heading."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows
+    ]
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join(lines)
+
+
+def emit(result: dict) -> None:
+    """One line of JSON: how a measuring process tells its parent."""
+    print("RESULT " + json.dumps(result), flush=True)

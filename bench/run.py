@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the measuring programs, each in a process of its own, and prints their figures as tables; all of it goes into bench/results/ as JSON.
+
+usage: run.py [--build DIR] [--data DIR] [--only NAME,...]     names: compare ceiling memory startup cifar listing
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import corpus
+import measure
+import peers
+
+HERE = Path(__file__).resolve().parent
+IMAGES = 4800
+
+
+def child(*command: str | Path) -> dict | None:
+    """The result that a measuring program emits; None when it failed, with its complaint printed."""
+    print(f"... {' '.join(Path(c).name for c in map(str, command[:3]))}", file=sys.stderr)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            return json.loads(line[7:])
+    print(f"failed: {' '.join(map(str, command))}\n{done.stderr[-2000:]}", file=sys.stderr)
+    return None
+
+
+def python(script: str, *arguments: str | Path) -> dict | None:
+    return child(sys.executable, HERE / script, *arguments)
+
+
+def run_compare(folder: Path, build: Path) -> list[dict | None]:
+    return [python("compare.py", peer, folder) for peer in ("dali", "torchvision", "simplejpeg")]
+
+
+def run_ceiling(folder: Path, build: Path) -> list[dict | None]:
+    """`stoker bench` beside libjpeg-turbo alone, at 1 and 2 threads, and how both scale."""
+    runs = []
+    for threads in (1, 2):
+        done = subprocess.run(
+            [build / "cli" / "stoker", "bench", folder, "--threads", str(threads), "--seconds", "20", "--json"], stdout=subprocess.PIPE
+        )
+        if done.returncode:
+            return [None]
+        runs.append(json.loads(done.stdout))
+    one, two = runs
+
+    def scaling(side: str) -> float:
+        return two[side]["images_per_s"] / one[side]["images_per_s"]
+
+    return [
+        {
+            "name": "ceiling",
+            "share_1_thread": round(one["share_of_ceiling"], 3),
+            "share_2_threads": round(two["share_of_ceiling"], 3),
+            "spread_1_thread": [round(min(one["shares"]), 3), round(max(one["shares"]), 3)],
+            "stoker_images_per_s": [round(r["stoker"]["images_per_s"]) for r in runs],
+            "ceiling_images_per_s": [round(r["libjpeg_turbo"]["images_per_s"]) for r in runs],
+            "scaling_of_ours_by_theirs": round(scaling("stoker") / scaling("libjpeg_turbo"), 3),
+            "page_faults_per_image": round(two["page_faults_per_image"], 3),
+        }
+    ]
+
+
+def run_memory(folder: Path, build: Path) -> list[dict | None]:
+    return [python("memory.py", folder)]
+
+
+def run_startup(folder: Path, build: Path) -> list[dict | None]:
+    return [python("startup.py", folder)]
+
+
+def run_cifar(folder: Path, build: Path) -> list[dict | None]:
+    return [python("cifar.py", peer) for peer in ("numpy", "dataloader")]
+
+
+def run_listing(folder: Path, build: Path) -> list[dict | None]:
+    program = build / "bench" / "file_list"
+    return [child(program)] if program.exists() else []
+
+
+RUNS = {
+    "compare": run_compare,
+    "ceiling": run_ceiling,
+    "memory": run_memory,
+    "startup": run_startup,
+    "cifar": run_cifar,
+    "listing": run_listing,
+}
+
+
+def print_comparisons(results: list[dict]) -> None:
+    rows = [["images per CPU-second", "stoker", "peer", "times", "spread"]]
+    for r in results:
+        low, high = r["spread"]
+        name = f"{r['name']}: {r['peer']}, batch {r['batch']}"
+        figures = [r["stoker"]["images_per_cpu_s"], r["theirs"]["images_per_cpu_s"]]
+        rows.append([name, *map(str, figures), f"{r['ratio_per_cpu_s']:.2f}", f"{low:.2f} to {high:.2f}"])
+    if len(rows) > 1:
+        print(measure.table(rows), "\n")
+
+
+def print_others(results: list[dict]) -> None:
+    for r in results:
+        rows = [[r["name"], ""]] + [[k, json.dumps(v)] for k, v in r.items() if k != "name"]
+        print(measure.table(rows), "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", default=",".join(RUNS))
+    a = parser.parse_args()
+    folder = a.data
+    if not folder:
+        folder = Path(".demo") / "bench"
+        if not (folder / "corpus.json").exists():
+            corpus.make(folder, IMAGES, [])
+    inputs = measure.describe(peers.list_files(folder))
+    for file in peers.list_files(folder):  # the page cache is warm for everyone
+        file.read_bytes()
+    found = [r for name in a.only.split(",") for r in RUNS[name](folder, a.build)]
+    results = [r for r in found if r]
+    out = HERE / "results" / time.strftime("%Y-%m-%d-%H%M%S.json")
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps({"machine": measure.machine(), "inputs": inputs, "results": results}, indent=1) + "\n")
+    print(
+        f"{inputs['files']} files, {inputs['mean_bytes']} bytes and {inputs['mean_pixels']} pixels on average; {measure.machine()['processor']}\n"
+    )
+    print_comparisons([r for r in results if "ratio_per_cpu_s" in r])
+    print_others([r for r in results if "ratio_per_cpu_s" not in r])
+    print(f"all of it: {os.path.relpath(out)}")
+    return 0 if len(results) == len(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

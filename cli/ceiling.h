@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ceiling that `stoker bench` compares with: reads files and decodes random windows of them with libjpeg-turbo, and does nothing else. The
+ * windows follow the distribution of decoders.image_random_crop (area 0.08 to 1, aspect 3/4 to 4/3). Decoding settings are stoker's: accurate
+ * DCT, fancy upsampling, RGB; lines above the window are skipped, those below are not read, columns outside are cropped. */
+#ifndef STOKER_CLI_CEILING_H
+#define STOKER_CLI_CEILING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ceiling {
+	char **paths; /* JPEG files; owned */
+	size_t count, capacity;
+	int32_t threads;
+	int64_t next; /* running number of the next image; wraps around the list, with another window */
+};
+
+/* Lists the JPEG files under a folder. False: none, or out of memory. */
+bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads);
+/* Decodes `images` of them on the threads and waits; returns how many could be decoded. */
+int64_t ceiling_run(struct ceiling *c, int64_t images);
+void ceiling_close(struct ceiling *c);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command's commands. Each lives in a file of its own and is one const struct command, listed in main.c; options and help are data. */
+#ifndef STOKER_CLI_COMMAND_H
+#define STOKER_CLI_COMMAND_H
+
+#include "stoker/stoker.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What scripts may rely on; `stoker --help` documents them. */
+enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
+
+/* Every option of every command; a command takes those that its table names. Zero or NULL: not given. */
+struct settings {
+	bool json, quiet, checksum, decode_only;
+	int64_t threads, batch, epochs, steps, seed, size, columns;
+	double seconds;
+	const char *output;
+	const char *const *args; /* what is no option */
+	int32_t arg_count;
+};
+
+enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_FLOAT, OPTION_TEXT };
+
+struct option {
+	const char *name; /* without the dashes; NULL ends a table */
+	char letter;      /* "-j"; 0: none */
+	enum option_kind kind;
+	size_t offset;     /* in struct settings */
+	double min, max;   /* of numbers */
+	const char *value; /* "N", as help shows it; NULL for flags */
+	const char *doc;
+};
+
+#define OPTION_FLAG_OF(name, letter, field, doc)                                                                                           \
+	{                                                                                                                                  \
+		name, letter, OPTION_FLAG, offsetof(struct settings, field), 0, 1, NULL, doc                                               \
+	}
+#define OPTION_INT_OF(name, letter, field, min, max, doc)                                                                                  \
+	{                                                                                                                                  \
+		name, letter, OPTION_INT, offsetof(struct settings, field), min, max, "N", doc                                             \
+	}
+#define OPTION_TEXT_OF(name, letter, field, value, doc)                                                                                    \
+	{                                                                                                                                  \
+		name, letter, OPTION_TEXT, offsetof(struct settings, field), 0, 0, value, doc                                              \
+	}
+/* Taken by every command. */
+#define OPTION_JSON OPTION_FLAG_OF("json", 'j', json, "Print JSON.")
+#define OPTION_THREADS OPTION_INT_OF("threads", 't', threads, 1, 4096, "Worker threads (default: what the machine allows).")
+#define OPTION_BATCH OPTION_INT_OF("batch", 'b', batch, 1, 65536, "Samples a batch.")
+#define OPTION_QUIET OPTION_FLAG_OF("quiet", 'q', quiet, "No progress on the terminal.")
+
+struct command {
+	const char *name;
+	const char *summary; /* one line */
+	const char *usage;   /* "DIR": what follows the name */
+	const char *details;
+	const char *example; /* a command line, and what it is for */
+	const struct option *options;
+	int32_t min_args, max_args;
+	int (*run)(const struct settings *s); /* returns an enum exit_code */
+};
+
+extern const struct command command_bench, command_doctor, command_explain, command_inspect, command_ops, command_run, command_view;
+
+/* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
+ * *code is what to exit with. args has room for argc pointers and is referred to by settings. */
+bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
+
+void print_command_help(const struct command *command);
+
+/* "stoker COMMAND: message" on stderr; returns EXIT_PROBLEM. */
+int fail(const char *command, const struct stk_error *err);
+int fail_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

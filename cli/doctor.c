@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker doctor: the machine as stoker sees it, and what follows from it. */
+#include "command.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_ADVICE 16
+
+/* Sentences for the user; problem: something is wrong, not merely worth knowing. */
+struct advice {
+	struct {
+		bool problem;
+		char text[300];
+	} items[MAX_ADVICE];
+	int count;
+};
+
+static void advise(struct advice *a, bool problem, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void advise(struct advice *a, bool problem, const char *fmt, ...)
+{
+	va_list list;
+	if (a->count == MAX_ADVICE)
+		return;
+	va_start(list, fmt);
+	vsnprintf(a->items[a->count].text, sizeof(a->items[a->count].text), fmt, list);
+	va_end(list);
+	a->items[a->count++].problem = problem;
+}
+
+static void look_at_cores(const struct stk_machine *m, struct advice *a)
+{
+	if (m->cpu_quota > 0 && m->cpu_quota < m->cpus_allowed)
+		advise(a, m->cpu_quota < 1,
+			"the cgroup grants %.1f of %d cores: more threads than that would be throttled; raise cpu.max for more",
+			m->cpu_quota, m->cpus_allowed);
+	else if (m->cpus_allowed < m->cpus_online)
+		advise(a, false, "the affinity mask leaves %d of %d cores (taskset, or the job scheduler)", m->cpus_allowed,
+			m->cpus_online);
+	if (m->local_ranks > 1)
+		advise(a, false, "%d ranks share this machine (LOCAL_WORLD_SIZE): each takes %d threads", m->local_ranks, m->threads);
+	if (!strcmp(m->cpu_level, "c"))
+		advise(a, false,
+			"plain C kernels run: results are the same, several times slower than with AVX2 (STOKER_CPU=c, or an old "
+			"processor)");
+}
+
+static void look_at_limits(const struct stk_machine *m, struct advice *a)
+{
+	if (m->open_files >= 0 && m->open_files < 1024)
+		advise(a, m->open_files < 256, "only %" PRId64 " files may be open: reads ahead need up to 256; ulimit -n %" PRId64,
+			m->open_files, m->open_files_max);
+	if (m->memory_limit > 0 && m->memory_limit < INT64_C(1) << 30)
+		advise(a, m->memory_limit < INT64_C(256) << 20, "the cgroup allows %" PRId64 " MiB of memory: keep batches small",
+			m->memory_limit >> 20);
+	if (m->memory_free >= 0 && m->memory_free < INT64_C(512) << 20)
+		advise(a, true, "only %" PRId64 " MiB of memory are free", m->memory_free >> 20);
+	if (!m->cuda_built)
+		advise(a, false, "built without CUDA: everything runs on the cores");
+}
+
+static void put_bytes(json_t *o, const char *key, int64_t value)
+{
+	if (value < 0)
+		json_object_set_new(o, key, json_null());
+	else
+		put_int(o, key, value);
+}
+
+static json_t *machine_json(const struct stk_machine *m)
+{
+	json_t *o = json_object();
+	put_text(o, "version", stk_version());
+	put_text(o, "kernels", m->cpu_level);
+	put_int(o, "cpus_online", m->cpus_online);
+	put_int(o, "cpus_allowed", m->cpus_allowed);
+	put_real(o, "cpu_quota", m->cpu_quota);
+	put_int(o, "local_ranks", m->local_ranks);
+	put_int(o, "threads", m->threads);
+	put_bytes(o, "memory", m->memory);
+	put_bytes(o, "memory_limit", m->memory_limit);
+	put_bytes(o, "memory_free", m->memory_free);
+	put_bytes(o, "open_files", m->open_files);
+	put_bytes(o, "open_files_max", m->open_files_max);
+	put_bytes(o, "locked_memory", m->locked_memory);
+	put_bool(o, "cuda_built", m->cuda_built);
+	return o;
+}
+
+static int print_as_json(const struct stk_machine *m, const struct advice *a, int code)
+{
+	json_t *o = machine_json(m), *libraries = json_object(), *advice = json_array();
+	struct stk_library_info library;
+	for (size_t i = 0; stk_library_info(i, &library); i++)
+		put_text(libraries, library.name, library.version);
+	json_object_set_new(o, "libraries", libraries);
+	for (int i = 0; i < a->count; i++) {
+		json_t *item = json_object();
+		put_bool(item, "problem", a->items[i].problem);
+		put_text(item, "text", a->items[i].text);
+		json_array_append_new(advice, item);
+	}
+	json_object_set_new(o, "advice", advice);
+	int printed = print_json(o);
+	return printed ? printed : code;
+}
+
+static void print_size(const char *what, int64_t bytes)
+{
+	if (bytes < 0)
+		printf("  %-18s no limit\n", what);
+	else if (bytes < INT64_C(1) << 30)
+		printf("  %-18s %.1f MiB\n", what, (double)bytes / (1 << 20));
+	else
+		printf("  %-18s %.1f GiB\n", what, (double)bytes / (1 << 30));
+}
+
+static void print_as_text(const struct stk_machine *m, const struct advice *a)
+{
+	struct stk_library_info library;
+	printf("stoker %s\n\ncores\n  %-18s %d in the machine, %d allowed", stk_version(), "processors", m->cpus_online, m->cpus_allowed);
+	if (m->cpu_quota > 0)
+		printf(", quota %.2f", m->cpu_quota);
+	printf("\n  %-18s %s\n  %-18s %d (so many does a pipeline use)\n\nmemory\n", "kernels", m->cpu_level, "threads", m->threads);
+	print_size("in the machine", m->memory);
+	print_size("cgroup's limit", m->memory_limit);
+	print_size("free", m->memory_free);
+	print_size("locked at most", m->locked_memory);
+	printf("\nfiles\n  %-18s %" PRId64 " of at most %" PRId64 "\n\nlibraries\n", "open at once", m->open_files, m->open_files_max);
+	for (size_t i = 0; stk_library_info(i, &library); i++)
+		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
+	puts("\nwhat follows");
+	for (int i = 0; i < a->count; i++)
+		printf("  %s %s\n", a->items[i].problem ? "!" : "-", a->items[i].text);
+	if (!a->count)
+		puts("  - nothing stands in the way");
+}
+
+static int run_doctor(const struct settings *s)
+{
+	struct stk_machine machine = {.size = sizeof(machine)};
+	struct stk_error err = {0};
+	struct advice advice = {.count = 0};
+	int code = EXIT_FINE;
+	if (stk_machine_probe(&machine, &err) != STK_OK)
+		return fail("doctor", &err);
+	look_at_cores(&machine, &advice);
+	look_at_limits(&machine, &advice);
+	for (int i = 0; i < advice.count; i++)
+		code = advice.items[i].problem ? EXIT_PROBLEM : code;
+	if (s->json)
+		return print_as_json(&machine, &advice, code);
+	print_as_text(&machine, &advice);
+	return code;
+}
+
+static const struct option options[] = {OPTION_JSON, {0}};
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary = "this machine: cores, quota, limits, libraries, and what follows",
+	.usage = "[--json]",
+	.details = "Prints what stoker may use here and what that means for a pipeline. Exits with 1 when something is wrong.",
+	.example = "stoker doctor",
+	.options = options,
+	.run = run_doctor,
+};

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker inspect: what is in a data set, and which files would fail. Headers are read here; every pixel is decoded by a pipeline that skips and
+ * counts bad samples, so that the verdict is the one that training would meet. */
+#include "output.h"
+#include "progress.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAD_BYTES 65536
+
+/* What was seen so far. Sizes: of `count` good files. */
+struct census {
+	int64_t files, good, bytes, classes;
+	int64_t jpeg, png, gray, four, progressive, turned, deep;
+	int64_t min_w, min_h, max_w, max_h, pixels;
+};
+
+/* Header of a file from its first 64 KiB, or from all of it where the header is longer (large EXIF or colour profiles). */
+static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
+{
+	struct stat st;
+	uint8_t head[HEAD_BYTES];
+	ssize_t got = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		got = pread(fd, head, sizeof(head), 0);
+	if (fd >= 0)
+		close(fd);
+	if (got < 0) {
+		snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+		return err->code = STK_IO;
+	}
+	*bytes = st.st_size;
+	enum stk_status status = stk_image_inspect(head, (size_t)got, header, err);
+	if (status == STK_OK || st.st_size <= got)
+		return status;
+	size_t size;
+	char *whole = read_text_file(path, &size, err);
+	if (!whole)
+		return err->code;
+	status = stk_image_inspect(whole, size, header, err);
+	free(whole);
+	return status;
+}
+
+static void count_header(struct census *c, const struct stk_image_header *h, int64_t bytes)
+{
+	c->bytes += bytes;
+	c->jpeg += !strcmp(h->format, "jpeg");
+	c->png += !strcmp(h->format, "png");
+	c->gray += h->channels <= 2;
+	c->four += h->channels == 4;
+	c->deep += h->bits > 8;
+	c->progressive += h->progressive;
+	c->turned += h->orientation > 1;
+	c->pixels += (int64_t)h->width * h->height;
+	c->min_w = !c->good || h->width < c->min_w ? h->width : c->min_w;
+	c->min_h = !c->good || h->height < c->min_h ? h->height : c->min_h;
+	c->max_w = h->width > c->max_w ? h->width : c->max_w;
+	c->max_h = h->height > c->max_h ? h->height : c->max_h;
+	c->good++;
+}
+
+/* The i-th bad sample of the first epoch; a pipeline works ahead, so that it may already know of the next one's. */
+static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
+{
+	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
+		if (e->epoch <= 0)
+			return true;
+	}
+	return false;
+}
+
+static int64_t count_bad(struct stk_pipeline *p)
+{
+	struct stk_error e;
+	int64_t count = 0;
+	for (int64_t i = 0; bad_sample(p, &i, &e);)
+		count++;
+	return count;
+}
+
+/* Decodes everything; returns STK_OK when an epoch came to its end, with bad samples or not. */
+static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
+{
+	struct progress progress;
+	enum stk_status status;
+	progress_begin(&progress, "files", census->files, quiet);
+	for (;;) {
+		struct stk_batch *batch = NULL;
+		status = stk_pipeline_next(p, &batch, err);
+		if (status != STK_OK)
+			break;
+		for (int32_t i = 0; i < stk_batch_size(batch); i++) {
+			struct stk_image_header header = {.size = sizeof(header)};
+			struct stk_error ignored = {0};
+			int64_t bytes;
+			if (read_header(stk_batch_sample(batch, i)->uri, &bytes, &header, &ignored) == STK_OK)
+				count_header(census, &header, bytes);
+		}
+		bool last = stk_batch_is_last(batch);
+		stk_batch_unref(&batch);
+		progress_update(&progress, census->good);
+		if (last)
+			break;
+	}
+	progress_end(&progress);
+	return status == STK_END ? STK_OK : status;
+}
+
+static json_t *census_json(const struct census *c)
+{
+	json_t *o = json_object();
+	put_int(o, "files", c->files);
+	put_int(o, "classes", c->classes);
+	put_int(o, "good", c->good);
+	put_int(o, "jpeg", c->jpeg);
+	put_int(o, "png", c->png);
+	put_int(o, "progressive", c->progressive);
+	put_int(o, "gray", c->gray);
+	put_int(o, "four_channels", c->four);
+	put_int(o, "more_than_8_bits", c->deep);
+	put_int(o, "turned_by_exif", c->turned);
+	put_real(o, "mean_bytes", c->good ? (double)c->bytes / (double)c->good : 0);
+	put_real(o, "mean_pixels", c->good ? (double)c->pixels / (double)c->good : 0);
+	put_int(o, "min_width", c->min_w);
+	put_int(o, "min_height", c->min_h);
+	put_int(o, "max_width", c->max_w);
+	put_int(o, "max_height", c->max_h);
+	return o;
+}
+
+static int print_as_json(struct stk_pipeline *p, const struct census *c, int code)
+{
+	json_t *o = census_json(c), *bad = json_array();
+	struct stk_error e;
+	for (int64_t i = 0; bad_sample(p, &i, &e);) {
+		json_t *item = json_object();
+		put_text(item, "uri", e.uri);
+		put_text(item, "code", stk_status_name(e.code));
+		put_text(item, "message", e.message);
+		json_array_append_new(bad, item);
+	}
+	json_object_set_new(o, "bad", bad);
+	int printed = print_json(o);
+	return printed ? printed : code;
+}
+
+static void print_as_text(struct stk_pipeline *p, const struct census *c)
+{
+	struct stk_error e;
+	int64_t bad = count_bad(p);
+	printf("%" PRId64 " files", c->files);
+	if (c->classes)
+		printf(" in %" PRId64 " classes", c->classes);
+	printf(": %" PRId64 " good, %" PRId64 " would fail\n", c->good, bad);
+	if (c->good) {
+		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG\n", c->jpeg, c->progressive, c->png);
+		printf("  size          %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64 ", mean %.2f megapixels, %.1f KiB\n", c->min_w,
+			c->min_h, c->max_w, c->max_h, (double)c->pixels / (double)c->good / 1e6, (double)c->bytes / (double)c->good / 1024);
+		printf("  odd ones      %" PRId64 " gray, %" PRId64 " of four channels, %" PRId64 " of 16 bits, %" PRId64
+		       " turned by EXIF\n",
+			c->gray, c->four, c->deep, c->turned);
+	}
+	for (int64_t i = 0; bad_sample(p, &i, &e);)
+		printf("  %s\n", e.message);
+}
+
+static int inspect_all(struct session *session, const struct settings *s)
+{
+	struct census census = {.good = 0};
+	struct stk_reader_meta meta;
+	struct stk_error err = {0};
+	enum stk_status status = stk_pipeline_reader_meta(session->pipeline, NULL, &meta, &err);
+	if (status == STK_OK) {
+		census.files = meta.epoch_size;
+		census.classes = is_folder(s->args[0]) ? meta.classes : 0;
+		status = decode_all(session->pipeline, s->quiet || s->json, &census, &err);
+	}
+	if (status != STK_OK)
+		return fail("inspect", &err);
+	int code = count_bad(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
+	if (s->json)
+		return print_as_json(session->pipeline, &census, code);
+	print_as_text(session->pipeline, &census);
+	return code;
+}
+
+/* One file: its header first, in words. */
+static int inspect_file(const char *path, bool json)
+{
+	struct stk_image_header h = {.size = sizeof(h)};
+	struct stk_error err = {0};
+	int64_t bytes;
+	if (read_header(path, &bytes, &h, &err) != STK_OK)
+		return json ? EXIT_FINE : fail("inspect", &err);
+	if (!json)
+		printf("%s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", path, h.format, h.width,
+			h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
+	return EXIT_FINE;
+}
+
+static int run_inspect(const struct settings *s)
+{
+	struct session session = {0};
+	int code = EXIT_PROBLEM;
+	if (!is_folder(s->args[0]) && inspect_file(s->args[0], s->json))
+		return EXIT_PROBLEM;
+	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))
+		code = inspect_all(&session, s);
+	close_session(&session);
+	return code;
+}
+
+static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_JSON, {0}};
+
+const struct command command_inspect = {
+	.name = "inspect",
+	.summary = "what is in a data set, and which files would fail, and why",
+	.usage = "DIR|FILE",
+	.details = "Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does.",
+	.example = "stoker inspect /data/train --json > report.json",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run_inspect,
+};

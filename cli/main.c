@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker: looks at data sets, pipelines and machines. This file knows the commands by their table and nothing of what they do. */
+#include "command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command *const commands[] = {
+	&command_bench, &command_inspect, &command_view, &command_explain, &command_ops, &command_run, &command_doctor};
+static const size_t command_count = sizeof(commands) / sizeof(commands[0]);
+
+static void print_help(FILE *to)
+{
+	fputs("Data pipelines that keep GPUs fed: looks at data sets, pipelines and machines.\n\nusage: stoker COMMAND "
+	      "[options]\n\ncommands:\n",
+		to);
+	for (size_t i = 0; i < command_count; i++)
+		fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	fputs("\n`stoker COMMAND --help` tells more; every command takes --json.\n\n"
+	      "exit codes:\n  0  fine\n  1  a problem was found, or the work failed\n  2  the command line was wrong\n\n"
+	      "example:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n",
+		to);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < command_count; i++) {
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("stoker %s\n", stk_version());
+		return EXIT_FINE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return EXIT_FINE;
+	}
+	const struct command *command = find_command(argv[1]);
+	if (!command) {
+		fprintf(stderr, "stoker: no command \"%s\"\n\n", argv[1]);
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	const char **args = malloc((size_t)argc * sizeof(*args));
+	if (!args)
+		return fail_text(command->name, "out of memory");
+	struct settings settings;
+	int code;
+	if (parse_settings(command, argc - 2, (const char *const *)argv + 2, args, &settings, &code))
+		code = command->run(&settings);
+	free(args);
+	if (fflush(stdout) || ferror(stdout)) /* a full disk or a closed pipe behind --json must not look like success */
+		return EXIT_PROBLEM;
+	return code;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Options by table: parsing, and the help made from the same table. */
+#include "command.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int usage_error(const struct command *command, const char *fmt, ...)
+{
+	va_list list;
+	fprintf(stderr, "stoker %s: ", command->name);
+	va_start(list, fmt);
+	vfprintf(stderr, fmt, list);
+	va_end(list);
+	fprintf(stderr, "\nusage: stoker %s %s (--help tells more)\n", command->name, command->usage);
+	return EXIT_USAGE;
+}
+
+/* Finds "--name", "--name=value" or "-n"; *value is what stands behind '=', or NULL. */
+static const struct option *find_option(const struct command *command, const char *arg, const char **value)
+{
+	*value = NULL;
+	for (const struct option *o = command->options; o->name; o++) {
+		if (arg[1] != '-') {
+			if (o->letter && arg[1] == o->letter && arg[2] == '\0')
+				return o;
+			continue;
+		}
+		size_t length = strlen(o->name);
+		if (strncmp(arg + 2, o->name, length))
+			continue;
+		if (arg[2 + length] == '\0')
+			return o;
+		if (arg[2 + length] == '=') {
+			*value = arg + 2 + length + 1;
+			return o;
+		}
+	}
+	return NULL;
+}
+
+static bool store_number(const struct option *o, const char *text, char *field)
+{
+	char *end;
+	errno = 0;
+	double number = strtod(text, &end);
+	if (end == text || *end || errno || !(number >= o->min && number <= o->max))
+		return false;
+	if (o->kind == OPTION_FLOAT) {
+		memcpy(field, &number, sizeof(number));
+		return true;
+	}
+	int64_t whole = (int64_t)number;
+	memcpy(field, &whole, sizeof(whole));
+	return (double)whole == number;
+}
+
+/* Takes one option at argv[*i] and its value; *i moves on past the value. */
+static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
+{
+	const char *arg = argv[*i], *value;
+	const struct option *o = find_option(command, arg, &value);
+	if (!o)
+		return usage_error(command, "no option %s", arg);
+	char *field = (char *)out + o->offset;
+	if (o->kind == OPTION_FLAG) {
+		if (value)
+			return usage_error(command, "--%s takes no value", o->name);
+		*(bool *)field = true;
+		return EXIT_FINE;
+	}
+	if (!value) {
+		if (*i + 1 >= argc)
+			return usage_error(command, "--%s needs a value", o->name);
+		value = argv[++*i];
+	}
+	if (o->kind == OPTION_TEXT) {
+		memcpy(field, &value, sizeof(value));
+		return EXIT_FINE;
+	}
+	if (!store_number(o, value, field))
+		return usage_error(command, "--%s takes a%s number from %g to %g, not \"%s\"", o->name,
+			o->kind == OPTION_INT ? " whole" : "", o->min, o->max, value);
+	return EXIT_FINE;
+}
+
+bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code)
+{
+	bool only_args = false;
+	memset(out, 0, sizeof(*out));
+	out->args = args;
+	for (int i = 0; i < argc; i++) {
+		const char *arg = argv[i];
+		if (!only_args && (!strcmp(arg, "--help") || !strcmp(arg, "-h"))) {
+			print_command_help(command);
+			*code = EXIT_FINE;
+			return false;
+		}
+		if (!only_args && !strcmp(arg, "--")) {
+			only_args = true;
+		} else if (!only_args && arg[0] == '-' && arg[1]) {
+			*code = take_option(command, argc, argv, &i, out);
+			if (*code)
+				return false;
+		} else {
+			args[out->arg_count++] = arg;
+		}
+	}
+	if (out->arg_count < command->min_args || out->arg_count > command->max_args) {
+		*code = usage_error(command, out->arg_count < command->min_args ? "something is missing" : "too many arguments");
+		return false;
+	}
+	return true;
+}
+
+void print_command_help(const struct command *command)
+{
+	printf("%s\n\nusage: stoker %s %s\n\n%s\n\noptions:\n", command->summary, command->name, command->usage, command->details);
+	for (const struct option *o = command->options; o->name; o++) {
+		char left[64];
+		char letter[8] = "    ";
+		if (o->letter)
+			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
+		printf("  %-24s %s\n", left, o->doc);
+	}
+	printf("  %-24s %s\n\nexample:\n  %s\n", "-h, --help", "Print this.", command->example);
+}
+
+int fail(const char *command, const struct stk_error *err)
+{
+	return fail_text(command, "%s", err->message[0] ? err->message : stk_status_text(err->code));
+}
+
+int fail_text(const char *command, const char *fmt, ...)
+{
+	va_list list;
+	fprintf(stderr, "stoker %s: ", command);
+	va_start(list, fmt);
+	vfprintf(stderr, fmt, list);
+	va_end(list);
+	fputc('\n', stderr);
+	return EXIT_PROBLEM;
+}

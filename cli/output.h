@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON on stdout, with keys in the order in which they were put. A value that could not be made (out of memory) makes print_json fail. */
+#ifndef STOKER_CLI_OUTPUT_H
+#define STOKER_CLI_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+void put_text(json_t *object, const char *key, const char *value); /* bytes that are no UTF-8 become '?' */
+void put_int(json_t *object, const char *key, int64_t value);
+void put_real(json_t *object, const char *key, double value); /* not finite: null */
+void put_bool(json_t *object, const char *key, bool value);
+
+/* Prints and frees; returns an enum exit_code. */
+int print_json(json_t *value);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ImageNet's statistics, in units of 0..255. */
+static const double imagenet_mean[3] = {123.675, 116.28, 103.53}, imagenet_std[3] = {58.395, 57.12, 57.375};
+
+static void print_log(void *user, enum stk_log_level level, const char *text)
+{
+	(void)user;
+	if (level <= STK_LOG_WARNING)
+		fprintf(stderr, "stoker: %s\n", text);
+}
+
+bool is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *read_text_file(const char *path, size_t *size, struct stk_error *err)
+{
+	FILE *f = fopen(path, "rb");
+	char *text = NULL;
+	size_t used = 0, room = 0;
+	while (f) {
+		if (used + 1 >= room) {
+			room = room ? room * 2 : 65536;
+			char *grown = realloc(text, room);
+			if (!grown) {
+				errno = ENOMEM;
+				break;
+			}
+			text = grown;
+		}
+		size_t n = fread(text + used, 1, room - used - 1, f);
+		used += n;
+		if (n == 0) {
+			if (ferror(f))
+				break;
+			fclose(f);
+			text[used] = '\0';
+			*size = used;
+			return text;
+		}
+	}
+	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+	err->code = STK_IO;
+	if (f)
+		fclose(f);
+	free(text);
+	return NULL;
+}
+
+static enum stk_status add(
+	struct stk_graph *g, const char *op, struct stk_node *value, const struct stk_arg *args, size_t n, struct stk_error *err)
+{
+	struct stk_node out;
+	enum stk_status status = stk_graph_add(g, op, value->op < 0 ? NULL : value, value->op < 0 ? 0 : 1, args, n, NULL, &out, err);
+	if (status == STK_OK)
+		*value = out;
+	return status;
+}
+
+static enum stk_status add_reader(struct stk_graph *g, const char *source, bool train, struct stk_node *out, struct stk_error *err)
+{
+	struct stk_arg args[3];
+	size_t n = 0;
+	if (is_folder(source))
+		args[n++] = stk_arg_string("file_root", source);
+	else
+		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
+	args[n++] = stk_arg_bool("random_shuffle", train);
+	args[n++] = stk_arg_string("tail", train ? "wrap" : "keep");
+	out->op = -1;
+	return add(g, "readers.file", out, args, n, err);
+}
+
+static enum stk_status build_train_graph(struct stk_graph *g, const char *source, const struct settings *s, struct stk_error *err)
+{
+	const int64_t size[2] = {s->size ? s->size : 224, s->size ? s->size : 224};
+	struct stk_node image, label, coin = {-1, 0};
+	enum stk_status status = add_reader(g, source, true, &image, err);
+	label = (struct stk_node){image.op, 1};
+	if (status == STK_OK)
+		status = add(g, "decoders.image_random_crop", &image, NULL, 0, err);
+	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
+	if (status == STK_OK)
+		status = add(g, "resize", &image, resize, 1, err);
+	if (status == STK_OK)
+		status = add(g, "random.coin_flip", &coin, NULL, 0, err);
+	const struct stk_arg normalize[] = {stk_arg_node("mirror", coin), stk_arg_list("mean", STK_VALUE_FLOATS, imagenet_mean, 3),
+		stk_arg_list("std", STK_VALUE_FLOATS, imagenet_std, 3), stk_arg_string("output_layout", "CHW")};
+	if (status == STK_OK)
+		status = add(g, "crop_mirror_normalize", &image, normalize, 4, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, image, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, label, err);
+	return status;
+}
+
+static enum stk_status build_check_graph(struct stk_graph *g, const char *source, struct stk_error *err)
+{
+	const int64_t stamp[2] = {16, 16};
+	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, stamp, 2)};
+	struct stk_node image, label;
+	enum stk_status status = add_reader(g, source, false, &image, err);
+	label = (struct stk_node){image.op, 1};
+	if (status == STK_OK)
+		status = add(g, "decoders.image", &image, NULL, 0, err);
+	if (status == STK_OK)
+		status = add(g, "resize", &image, resize, 1, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, image, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, label, err);
+	return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+static enum stk_status make_graph(struct session *session, const char *source, enum graph_kind kind, const struct settings *s,
+	struct stk_graph **out, struct stk_error *err)
+{
+	if (ends_with(source, ".json")) {
+		size_t size;
+		char *text = read_text_file(source, &size, err);
+		if (!text)
+			return err->code;
+		enum stk_status status = stk_graph_deserialize(text, size, out, err);
+		free(text);
+		return status;
+	}
+	session->standard = true;
+	memcpy(session->mean, imagenet_mean, sizeof(imagenet_mean));
+	memcpy(session->std, imagenet_std, sizeof(imagenet_std));
+	enum stk_status status = stk_graph_create(out, err);
+	if (status != STK_OK)
+		return status;
+	return kind == GRAPH_TRAIN ? build_train_graph(*out, source, s, err) : build_check_graph(*out, source, err);
+}
+
+bool open_context(struct session *session, const char *command, const struct settings *s)
+{
+	const struct stk_context_config config = {.size = sizeof(config), .threads = (int32_t)s->threads, .log = print_log};
+	struct stk_error err = {0};
+	*session = (struct session){.command = command};
+	if (stk_context_create(&config, &session->ctx, &err) == STK_OK)
+		return true;
+	fail(command, &err);
+	return false;
+}
+
+bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
+{
+	struct stk_graph *graph = NULL;
+	struct stk_error err = {0};
+	if (!open_context(session, command, s))
+		return false;
+	const struct stk_pipeline_config config = {.size = sizeof(config),
+		.batch_size = (int32_t)(s->batch              ? s->batch
+					: kind == GRAPH_TRAIN ? 128
+							      : 32),
+		.device_id = -1,
+		.seed = (uint64_t)s->seed,
+		.on_error = kind == GRAPH_DECODE_CHECK ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
+		.max_errors = kind == GRAPH_DECODE_CHECK ? 1e15 : 0};
+	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
+	if (status == STK_OK)
+		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, &err);
+	stk_graph_destroy(graph);
+	if (status != STK_OK)
+		fail(command, &err);
+	return status == STK_OK;
+}
+
+void close_session(struct session *session)
+{
+	stk_pipeline_destroy(session->pipeline);
+	stk_context_unref(&session->ctx);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What several commands need: a context that logs to stderr, the graph that training on photographs uses, graphs from files, and a pipeline over
+ * one of them. All calls belong to one thread. */
+#ifndef STOKER_CLI_SESSION_H
+#define STOKER_CLI_SESSION_H
+
+#include "command.h"
+
+struct session {
+	const char *command; /* whose messages these are */
+	struct stk_context *ctx;
+	struct stk_pipeline *pipeline;
+	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
+	bool standard;          /* the graph is the standard one */
+};
+
+/* What the standard graph ends in. */
+enum graph_kind {
+	GRAPH_TRAIN,       /* random crop, 224 x 224, random flip, normalised float CHW */
+	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; bad samples are skipped and counted */
+};
+
+/* Opens DIR (a folder of classes, or one image) with the standard graph of that kind, or a pipeline's JSON. Prints what went wrong and returns
+ * false; close_session is to be called in either case. */
+bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
+void close_session(struct session *session);
+
+/* The session without a pipeline: only its context. */
+bool open_context(struct session *session, const char *command, const struct settings *s);
+
+/* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
+char *read_text_file(const char *path, size_t *size, struct stk_error *err);
+
+bool is_folder(const char *path);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sheet.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CELL 256
+
+/* A sample as an image: extents, and the distance in elements between neighbours. */
+struct picture {
+	const void *data;
+	enum stk_dtype dtype;
+	int64_t width, height, channels, stride_x, stride_y, stride_c;
+};
+
+static bool as_picture(const struct stk_desc *d, const void *data, struct picture *p)
+{
+	bool planar = d->ndim == 3 && (d->layout[0] == 'C' || (!d->layout[0] && d->shape[0] <= 3 && d->shape[2] > 3));
+	if (d->ndim == 2)
+		*p = (struct picture){data, d->dtype, d->shape[1], d->shape[0], 1, 1, d->shape[1], 0};
+	else if (planar)
+		*p = (struct picture){data, d->dtype, d->shape[2], d->shape[1], d->shape[0], 1, d->shape[2], d->shape[1] * d->shape[2]};
+	else if (d->ndim == 3)
+		*p = (struct picture){data, d->dtype, d->shape[1], d->shape[0], d->shape[2], d->shape[2], d->shape[1] * d->shape[2], 1};
+	else
+		return false;
+	return (p->channels == 1 || p->channels == 3) && p->width >= 1 && p->height >= 1;
+}
+
+static double half_value(uint16_t bits)
+{
+	int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+	double value = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+	if (exponent == 31)
+		value = mantissa ? NAN : INFINITY;
+	return bits >> 15 ? -value : value;
+}
+
+static double bfloat_value(uint16_t bits)
+{
+	uint32_t wide = (uint32_t)bits << 16;
+	float value;
+	memcpy(&value, &wide, sizeof(value));
+	return (double)value;
+}
+
+static double value_at(const struct picture *p, int64_t x, int64_t y, int64_t c)
+{
+	int64_t i = x * p->stride_x + y * p->stride_y + c * p->stride_c;
+	switch (p->dtype) {
+	case STK_UINT8:
+	case STK_BOOL:
+		return ((const uint8_t *)p->data)[i];
+	case STK_INT8:
+		return ((const int8_t *)p->data)[i];
+	case STK_UINT16:
+		return ((const uint16_t *)p->data)[i];
+	case STK_INT16:
+		return ((const int16_t *)p->data)[i];
+	case STK_INT32:
+		return ((const int32_t *)p->data)[i];
+	case STK_FLOAT16:
+		return half_value(((const uint16_t *)p->data)[i]);
+	case STK_BFLOAT16:
+		return bfloat_value(((const uint16_t *)p->data)[i]);
+	case STK_FLOAT:
+		return (double)((const float *)p->data)[i];
+	case STK_FLOAT64:
+		return ((const double *)p->data)[i];
+	default:
+		return 0;
+	}
+}
+
+bool sheet_takes(const struct stk_desc *desc)
+{
+	struct picture p;
+	switch (desc->dtype) {
+	case STK_UINT32:
+	case STK_UINT64:
+	case STK_INT64:
+	case STK_NO_DTYPE:
+		return false;
+	default:
+		return as_picture(desc, NULL, &p);
+	}
+}
+
+bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns)
+{
+	*sheet = (struct sheet){.gap = 4, .columns = columns, .cell_w = 1, .cell_h = 1};
+	for (int32_t i = 0; i < count; i++) {
+		struct picture p;
+		if (!as_picture(&list->samples[i].desc, NULL, &p))
+			continue;
+		sheet->cell_w = p.width > sheet->cell_w ? (int32_t)(p.width < MAX_CELL ? p.width : MAX_CELL) : sheet->cell_w;
+		sheet->cell_h = p.height > sheet->cell_h ? (int32_t)(p.height < MAX_CELL ? p.height : MAX_CELL) : sheet->cell_h;
+	}
+	if (sheet->columns <= 0)
+		sheet->columns = (int32_t)ceil(sqrt((double)count));
+	if (sheet->columns > count)
+		sheet->columns = count;
+	sheet->rows = (count + sheet->columns - 1) / sheet->columns;
+	sheet->width = sheet->columns * (sheet->cell_w + sheet->gap) + sheet->gap;
+	sheet->height = sheet->rows * (sheet->cell_h + sheet->gap) + sheet->gap;
+	size_t bytes = (size_t)sheet->width * (size_t)sheet->height * 3;
+	sheet->pixels = malloc(bytes);
+	if (sheet->pixels)
+		memset(sheet->pixels, 32, bytes);
+	return sheet->pixels != NULL;
+}
+
+static struct sheet_scale stretch_of(const struct picture *p)
+{
+	double low = INFINITY, high = -INFINITY;
+	for (int64_t y = 0; y < p->height; y++) {
+		for (int64_t x = 0; x < p->width; x++) {
+			for (int64_t c = 0; c < p->channels; c++) {
+				double v = value_at(p, x, y, c);
+				low = v < low ? v : low;
+				high = v > high ? v : high;
+			}
+		}
+	}
+	double scale = high > low ? 255 / (high - low) : 0;
+	return (struct sheet_scale){{scale, scale, scale}, {-low * scale, -low * scale, -low * scale}, false};
+}
+
+/* Mean over the source pixels that fall on one pixel of the sheet (one pixel where nothing is shrunk). */
+static double mean_over(const struct picture *p, int64_t x0, int64_t x1, int64_t y0, int64_t y1, int64_t c)
+{
+	double sum = 0;
+	for (int64_t y = y0; y < y1; y++) {
+		for (int64_t x = x0; x < x1; x++)
+			sum += value_at(p, x, y, c);
+	}
+	return sum / (double)((x1 - x0) * (y1 - y0));
+}
+
+void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *sample, const struct sheet_scale *scale)
+{
+	struct picture p;
+	if (!as_picture(&sample->desc, sample->data, &p))
+		return;
+	struct sheet_scale own = scale->stretch ? stretch_of(&p) : *scale;
+	double shrink = fmax(1, fmax((double)p.width / sheet->cell_w, (double)p.height / sheet->cell_h));
+	int32_t w = (int32_t)fmax(1, (double)p.width / shrink), h = (int32_t)fmax(1, (double)p.height / shrink);
+	int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
+	int32_t top = sheet->gap + cell / sheet->columns * (sheet->cell_h + sheet->gap);
+	for (int32_t y = 0; y < h; y++) {
+		uint8_t *row = sheet->pixels + ((size_t)(top + y) * (size_t)sheet->width + (size_t)left) * 3;
+		for (int32_t x = 0; x < w; x++) {
+			for (int32_t c = 0; c < 3; c++) {
+				double v = mean_over(&p, x * p.width / w, (x + 1) * p.width / w, y * p.height / h, (y + 1) * p.height / h,
+					p.channels == 1 ? 0 : c);
+				v = v * own.scale[c] + own.shift[c];
+				row[x * 3 + c] = (uint8_t)(v > 0 ? v < 255 ? v + 0.5 : 255 : 0);
+			}
+		}
+	}
+}
+
+void sheet_destroy(struct sheet *sheet)
+{
+	free(sheet->pixels);
+	sheet->pixels = NULL;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker view: a batch as the network sees it, as a contact sheet. */
+#include "output.h"
+#include "session.h"
+#include "sheet.h"
+
+#include <stdio.h>
+
+/* The first output that can be looked at, or -1. */
+static int32_t picture_output(const struct stk_batch *batch)
+{
+	for (int32_t i = 0; i < stk_batch_outputs(batch); i++) {
+		const struct stk_tensor_list *list = stk_batch_output(batch, i);
+		if (list->count > 0 && sheet_takes(&list->samples[0].desc))
+			return i;
+	}
+	return -1;
+}
+
+static struct sheet_scale scale_of(const struct session *session, const struct stk_desc *desc)
+{
+	struct sheet_scale scale = {{1, 1, 1}, {0, 0, 0}, desc->dtype != STK_UINT8};
+	for (int c = 0; session->standard && c < 3; c++) {
+		scale.scale[c] = session->std[c];
+		scale.shift[c] = session->mean[c];
+		scale.stretch = false;
+	}
+	return scale;
+}
+
+static int report(const struct settings *s, const char *path, const struct sheet *sheet, const struct stk_batch *batch, int32_t count)
+{
+	if (!s->json) {
+		printf("%s: %d samples in %d rows of %d, %d x %d pixels\n", path, count, sheet->rows, sheet->columns, sheet->width,
+			sheet->height);
+		return EXIT_FINE;
+	}
+	json_t *o = json_object(), *samples = json_array();
+	put_text(o, "file", path);
+	put_int(o, "columns", sheet->columns);
+	put_int(o, "rows", sheet->rows);
+	for (int32_t i = 0; i < count; i++) {
+		json_t *sample = json_object();
+		put_text(sample, "uri", stk_batch_sample(batch, i)->uri);
+		put_int(sample, "position", stk_batch_sample(batch, i)->position);
+		json_array_append_new(samples, sample);
+	}
+	json_object_set_new(o, "samples", samples);
+	return print_json(o);
+}
+
+static int draw_batch(const struct session *session, const struct settings *s, const struct stk_batch *batch)
+{
+	int32_t output = picture_output(batch);
+	if (output < 0)
+		return fail_text("view", "no output of this pipeline looks like an image (HWC or CHW with 1 or 3 channels)");
+	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	const char *path = s->output ? s->output : "view.png";
+	char text[1024];
+	struct sheet sheet;
+	int code = EXIT_PROBLEM;
+	if (!sheet_create(&sheet, list, list->count, (int32_t)s->columns)) {
+		fail_text("view", "out of memory");
+	} else {
+		struct sheet_scale scale = scale_of(session, &list->samples[0].desc);
+		for (int32_t i = 0; i < list->count; i++)
+			sheet_draw(&sheet, i, &list->samples[i], &scale);
+		if (write_png(path, sheet.pixels, sheet.width, sheet.height, text, sizeof(text)))
+			code = report(s, path, &sheet, batch, list->count);
+		else
+			fail_text("view", "%s", text);
+	}
+	sheet_destroy(&sheet);
+	return code;
+}
+
+static int run_view(const struct settings *given)
+{
+	struct settings s = *given;
+	struct session session;
+	struct stk_batch *batch = NULL;
+	struct stk_error err = {0};
+	int code = EXIT_PROBLEM;
+	if (!s.batch)
+		s.batch = 64;
+	if (open_session(&session, "view", s.args[0], GRAPH_TRAIN, &s)) {
+		enum stk_status status = stk_pipeline_next(session.pipeline, &batch, &err);
+		if (status == STK_END)
+			code = fail_text("view", "%s: no samples", s.args[0]);
+		else if (status != STK_OK)
+			code = fail("view", &err);
+		else
+			code = draw_batch(&session, &s, batch);
+	}
+	stk_batch_unref(&batch);
+	close_session(&session);
+	return code;
+}
+
+static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default view.png)."),
+	OPTION_INT_OF("batch", 'b', batch, 1, 4096, "Samples to show (default 64)."),
+	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples in a row (default: about square)."),
+	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
+	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_JSON, {0}};
+
+const struct command command_view = {
+	.name = "view",
+	.summary = "a batch as the network sees it, as one PNG",
+	.usage = "DIR|IMAGE|PIPELINE.json [-o FILE]",
+	.details =
+		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop,\n"
+		"resize, random flip, normalise; the colours are put back before drawing. Numbers of another pipeline that are not uint8\n"
+		"are stretched, each sample to its own range.",
+	.example = "stoker view /data/train -o batch.png",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run_view,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operators and their arguments, as data: bindings, documentation, completion and checks are made from it. Everything here is constant
+ * and lives as long as the library. Any thread. */
+#ifndef STOKER_CATALOG_H
+#define STOKER_CATALOG_H
+
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stk_arg_type {
+	STK_ARG_BOOL,
+	STK_ARG_INT,
+	STK_ARG_FLOAT,
+	STK_ARG_STRING,
+	STK_ARG_DTYPE,	    /* enum stk_dtype */
+	STK_ARG_IMAGE_TYPE, /* enum stk_image_type */
+	STK_ARG_INTERP,	    /* enum stk_interp */
+	STK_ARG_INTS,
+	STK_ARG_FLOATS,
+	STK_ARG_STRINGS,
+};
+
+enum stk_arg_flags {
+	STK_PER_SAMPLE = 1,  /* may also be a node: one value a sample */
+	STK_REQUIRED = 2,
+	STK_ACCEPTED = 4,    /* taken for DALI's sake, without meaning here */
+	STK_SCALAR_OK = 8,   /* a list argument that also takes one value */
+};
+
+/* One argument, as a reader of the documentation sees it. */
+struct stk_arg_info {
+	const char *name;
+	const char *type;	   /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
+	enum stk_arg_type kind;
+	uint32_t flags;
+	const char *default_text;  /* JSON; NULL: none, what then holds is in doc */
+	const char *choices;	   /* "a|b|c", or NULL */
+	double min, max;	   /* of numbers; -HUGE_VAL .. HUGE_VAL when free */
+	const char *doc;
+};
+
+enum stk_op_info_flags {
+	STK_OP_IS_READER = 1,
+	STK_OP_IS_RANDOM = 2,
+	STK_OP_IS_BATCH = 4,   /* needs the whole batch */
+	STK_OP_IS_HIDDEN = 8,  /* made by the bindings (arithmetic, slicing); not for users by name */
+};
+
+struct stk_op_info {
+	const char *name;      /* "decoders.image" */
+	const char *alias;     /* DALI's legacy name, or NULL */
+	const char *doc;       /* first line is a summary */
+	const char *layouts;   /* "HWC CHW", or "" for any */
+	const char *tolerance; /* why it may differ from its reference by more than the rule, or NULL */
+	uint32_t flags;
+	int32_t min_inputs, max_inputs;
+	int32_t outputs;       /* -1: depends on arguments */
+	int32_t args;
+};
+
+STK_API size_t stk_op_count(void);
+/* false when i is out of range. Operators are sorted by name. */
+STK_API bool stk_op_info(size_t i, struct stk_op_info *out);
+/* By name or alias; false when there is none. */
+STK_API bool stk_op_find(const char *name, size_t *i);
+STK_API bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out);
+/* "exists in DALI, not in Stoker yet", or "did you mean ...?": one sentence about a name that is no operator. */
+STK_API void stk_op_explain_missing(const char *name, char *text, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an image file is, from its header alone. Any thread; allocates nothing. */
+#ifndef STOKER_INSPECT_H
+#define STOKER_INSPECT_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stk_image_header {
+	size_t size;           /* sizeof(struct stk_image_header), set by the caller */
+	const char *format;    /* "jpeg", "png"; constant */
+	int32_t width, height; /* as stored */
+	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3, 4 (CMYK or alpha) */
+	int32_t bits;          /* a channel */
+	int32_t orientation;   /* EXIF's 1..8; 1 when absent */
+	bool progressive;
+};
+
+/* STK_CORRUPT: no image, or a damaged header; STK_UNSUPPORTED: an image that stoker does not decode; STK_LIMIT: larger than the limits allow. */
+STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stoker sees of the machine, and what it was built with. Nothing is cached: each call looks anew. Any thread. */
+#ifndef STOKER_MACHINE_H
+#define STOKER_MACHINE_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes and counts are -1 where the system does not tell or sets no limit. */
+struct stk_machine {
+	size_t size;                        /* sizeof(struct stk_machine), set by the caller */
+	const char *cpu_level;              /* which kernels run: "avx2", "c" (STOKER_CPU=c asks for it) */
+	int32_t cpus_online;                /* in the machine */
+	int32_t cpus_allowed;               /* by the affinity mask */
+	double cpu_quota;                   /* CPUs' worth of time that the cgroup grants; 0: no quota */
+	int32_t local_ranks;                /* LOCAL_WORLD_SIZE, or 1 */
+	int32_t threads;                    /* workers that a context takes by default */
+	int64_t memory;                     /* bytes in the machine */
+	int64_t memory_limit;               /* of the cgroup */
+	int64_t memory_free;                /* bytes that could be had now, page cache included */
+	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
+	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
+	bool cuda_built;                    /* CUDA kernels are in this build */
+};
+
+STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
+
+/* Libraries inside or behind this build; false when i is out of range. Strings are constant. */
+struct stk_library_info {
+	const char *name, *version, *use;
+};
+STK_API bool stk_library_info(size_t i, struct stk_library_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A running pipeline. Work starts with the first stk_pipeline_next (or stk_pipeline_start) and runs ahead of the consumer by `prefetch` batches.
+ * Functions here are for one thread at a time, except stk_pipeline_cancel and the counters: any thread. */
+#ifndef STOKER_PIPELINE_H
+#define STOKER_PIPELINE_H
+
+#include "stoker/batch.h"
+#include "stoker/context.h"
+#include "stoker/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stk_pipeline;
+
+/* What a bad sample does. Errors of the source (I/O) are retried, then raised whatever the policy. */
+enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
+
+struct stk_pipeline_config {
+	size_t size; /* sizeof(struct stk_pipeline_config) */
+	int32_t batch_size;
+	int32_t prefetch;      /* finished batches ahead of the consumer; 0: 2 */
+	int32_t device_id;     /* -1: CPU only */
+	uint64_t seed;	       /* of augmentation; the order has its own (a reader's shuffle_seed) */
+	enum stk_on_error on_error;
+	double max_errors;     /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
+	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
+	size_t memory_limit;   /* bytes for scratch of one sample; 0: 2 GiB */
+	int32_t read_requests; /* reads ahead; 0: 256 */
+	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
+	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
+	const char *trace;     /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
+	bool lenient;	       /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
+	bool no_fuse;	       /* as STOKER_FUSE=0 */
+};
+
+/* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
+	struct stk_pipeline **out, struct stk_error *err);
+
+/* Cancels what runs and waits for it. Batches that were delivered live on. Takes NULL. */
+STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
+
+/* Starts to work ahead without waiting. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err);
+
+/* The next batch, in order; the caller owns a reference. STK_END once after an epoch's last batch where the reader's tail is not "wrap" (or the
+ * source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see stk_pipeline_cancel.
+ * Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after it. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
+/* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none. STK_TIMEOUT when nothing came: bindings wait in slices so that signals
+ * are seen. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
+
+/* Leaves the epoch where it is: what was made ahead of it is dropped and the next batch is the first of the next epoch. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
+
+/* Makes a waiting stk_pipeline_next return STK_CANCELLED, now and from then on. Any thread, also a signal handler's. */
+STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
+
+/* ---- what it is ---- */
+
+/* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the first reader. */
+struct stk_reader_meta {
+	int64_t epoch_size, epoch_size_padded; /* all shards */
+	int32_t shards, shard_id;
+	int64_t steps;	      /* batches that this rank gets in the current epoch */
+	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
+	int64_t classes;      /* 0: not known */
+	uint64_t fingerprint; /* of the data set */
+};
+STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *name, struct stk_reader_meta *out,
+	struct stk_error *err);
+STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p);
+STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
+/* Name of a class of a reader of folders, or NULL. Borrowed. */
+STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
+STK_API int32_t stk_pipeline_outputs(const struct stk_pipeline *p);
+STK_API enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out);
+
+/* The chains, passes and slots, from the structures that run; JSON or text. Freed with stk_text_free. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err);
+
+/* ---- state ---- */
+
+/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data.
+ * Freed with stk_text_free. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
+/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, or the data set differs (the message says how).
+ * Reads, decodes and calls nothing for earlier samples. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
+
+/* ---- what happened ---- */
+
+/* Bad samples so far, oldest first; false when i is out of range. At most 10 000 are kept. */
+STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
+STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
+
+/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "allocations", ... Returns how many
+ * there are; fills at most n. Names are constant. */
+struct stk_counter {
+	const char *name;
+	double value;
+};
+STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
+
+/* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
+struct stk_span {
+	const char *name;  /* "read", "chain", "batch", "callback", "wait" */
+	int32_t stage;	   /* as explain numbers them; -1 */
+	int32_t thread;
+	int64_t batch;	   /* since the start */
+	int32_t first, count; /* samples */
+	int64_t begin_ns, end_ns;
+};
+STK_API size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All of the public API. */
+#ifndef STOKER_STOKER_H
+#define STOKER_STOKER_H
+
+#include "stoker/batch.h"
+#include "stoker/catalog.h"
+#include "stoker/context.h"
+#include "stoker/graph.h"
+#include "stoker/inspect.h"
+#include "stoker/machine.h"
+#include "stoker/pipeline.h"
+#include "stoker/status.h"
+#include "stoker/tensor.h"
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Batch: one reference to a finished batch, and what is known of its samples. */
+#include "core.h"
+
+struct batch_object {
+	PyObject ob_base;
+	struct stk_batch *batch;
+};
+
+static void batch_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	stk_batch_unref(&((struct batch_object *)object)->batch);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+struct stk_batch *core_batch_get(PyObject *object)
+{
+	if (!core_is(object, batch_dealloc)) {
+		PyErr_SetString(PyExc_TypeError, "a stoker._core.Batch is needed");
+		return NULL;
+	}
+	return ((struct batch_object *)object)->batch;
+}
+
+PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
+{
+	struct batch_object *self = (struct batch_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+
+	if (!self) {
+		stk_batch_unref(&batch);
+		return NULL;
+	}
+	self->batch = batch;
+	return (PyObject *)self;
+}
+
+static struct stk_batch *batch_of(PyObject *object)
+{
+	return ((struct batch_object *)object)->batch;
+}
+
+static Py_ssize_t batch_length(PyObject *object)
+{
+	return stk_batch_size(batch_of(object));
+}
+
+static const struct stk_tensor_list *output_at(PyObject *object, PyObject *index)
+{
+	const long i = PyLong_AsLong(index);
+
+	if (i == -1 && PyErr_Occurred())
+		return NULL;
+	if (i < 0 || i >= stk_batch_outputs(batch_of(object))) {
+		PyErr_Format(PyExc_IndexError, "output %ld of %d", i, (int)stk_batch_outputs(batch_of(object)));
+		return NULL;
+	}
+	return stk_batch_output(batch_of(object), (int32_t)i);
+}
+
+static PyObject *shape_tuple(const struct stk_desc *desc)
+{
+	PyObject *list = PyList_New(0), *result;
+
+	for (int32_t d = 0; list && d < desc->ndim; d++) {
+		PyObject *extent = PyLong_FromLongLong(desc->shape[d]);
+		if (!extent || PyList_Append(list, extent) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(extent);
+	}
+	result = list ? PyList_AsTuple(list) : NULL;
+	Py_XDECREF(list);
+	return result;
+}
+
+static PyObject *batch_describe(PyObject *object, PyObject *index)
+{
+	const struct stk_tensor_list *list = output_at(object, index);
+
+	if (!list)
+		return NULL;
+	return Py_BuildValue("iOiNsi", (int)list->count, list->dense ? Py_True : Py_False, (int)list->desc.dtype, shape_tuple(&list->desc),
+		list->desc.layout, (int)list->device_id);
+}
+
+static PyObject *batch_shapes(PyObject *object, PyObject *index)
+{
+	const struct stk_tensor_list *list = output_at(object, index);
+	PyObject *shapes = list ? PyList_New(0) : NULL;
+
+	for (int32_t i = 0; shapes && i < list->count; i++) {
+		PyObject *shape = shape_tuple(&list->samples[i].desc);
+		if (!shape || PyList_Append(shapes, shape) < 0)
+			Py_CLEAR(shapes);
+		Py_XDECREF(shape);
+	}
+	return shapes;
+}
+
+static PyObject *batch_sample(PyObject *object, PyObject *index)
+{
+	const long i = PyLong_AsLong(index);
+	const struct stk_sample *s;
+
+	if (i == -1 && PyErr_Occurred())
+		return NULL;
+	if (i < 0 || i >= stk_batch_size(batch_of(object)))
+		return PyErr_Format(PyExc_IndexError, "sample %ld of %d", i, (int)stk_batch_size(batch_of(object)));
+	s = stk_batch_sample(batch_of(object), (int32_t)i);
+	return Py_BuildValue("LLLNOi", (long long)s->epoch, (long long)s->position, (long long)s->id, core_text(s->uri ? s->uri : ""),
+		s->padded ? Py_True : Py_False, (int)s->replaced);
+}
+
+static PyObject *batch_outputs(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(stk_batch_outputs(batch_of(object)));
+}
+
+static PyObject *batch_epoch(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLongLong(stk_batch_epoch(batch_of(object)));
+}
+
+static PyObject *batch_step(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLongLong(stk_batch_step(batch_of(object)));
+}
+
+static PyObject *batch_is_last(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(stk_batch_is_last(batch_of(object)));
+}
+
+static PyMethodDef batch_methods[] = {
+	{"describe", batch_describe, METH_O,
+		"describe(output)\n--\n\n(count, dense, dtype, shape, layout, device_id); extents that differ between samples are -1."},
+	{"shapes", batch_shapes, METH_O, "shapes(output)\n--\n\nShapes of the samples."},
+	{"sample", batch_sample, METH_O, "sample(i)\n--\n\n(epoch, position, id, uri, padded, replaced)."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef batch_getset[] = {
+	{"outputs", batch_outputs, NULL, "Number of outputs.", NULL},
+	{"epoch", batch_epoch, NULL, "Epoch of the batch.", NULL},
+	{"step", batch_step, NULL, "Step in the epoch.", NULL},
+	{"is_last", batch_is_last, NULL, "Whether it is the epoch's last.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot batch_slots[] = {
+	{Py_tp_doc, "A finished batch. Its memory is reused when this and all tensors over it are gone."},
+	{Py_tp_dealloc, batch_dealloc},
+	{Py_tp_methods, batch_methods},
+	{Py_tp_getset, batch_getset},
+	{Py_sq_length, batch_length},
+	{0, NULL},
+};
+
+static PyType_Spec batch_spec = {
+	.name = "stoker._core.Batch",
+	.basicsize = sizeof(struct batch_object),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = batch_slots,
+};
+
+PyTypeObject *core_batch_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &batch_spec, NULL);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The operators and their arguments, as plain Python data. */
+#include "core.h"
+
+static PyObject *optional_text(const char *text)
+{
+	return text ? core_text(text) : Py_NewRef(Py_None);
+}
+
+static PyObject *arg_dict(size_t op, int32_t i)
+{
+	struct stk_arg_info a = {0};
+
+	if (!stk_op_arg(op, i, &a)) {
+		PyErr_SetString(PyExc_SystemError, "the catalogue ends early");
+		return NULL;
+	}
+	return Py_BuildValue("{s:s,s:s,s:i,s:I,s:N,s:N,s:d,s:d,s:N}", "name", a.name, "type", a.type, "kind", (int)a.kind, "flags",
+		(unsigned)a.flags, "default", optional_text(a.default_text), "choices", optional_text(a.choices), "min", a.min, "max",
+		a.max, "doc", optional_text(a.doc));
+}
+
+static PyObject *op_dict(size_t i)
+{
+	struct stk_op_info op = {0};
+	PyObject *args = NULL;
+
+	if (!stk_op_info(i, &op)) {
+		PyErr_SetString(PyExc_SystemError, "the catalogue ends early");
+		return NULL;
+	}
+	args = PyList_New(0);
+	for (int32_t k = 0; args && k < op.args; k++) {
+		PyObject *arg = arg_dict(i, k);
+		if (!arg || PyList_Append(args, arg) < 0)
+			Py_CLEAR(args);
+		Py_XDECREF(arg);
+	}
+	if (!args)
+		return NULL;
+	return Py_BuildValue("{s:s,s:N,s:N,s:N,s:N,s:I,s:i,s:i,s:i,s:N}", "name", op.name, "alias", optional_text(op.alias), "doc",
+		optional_text(op.doc), "layouts", optional_text(op.layouts), "tolerance", optional_text(op.tolerance), "flags",
+		(unsigned)op.flags, "min_inputs", (int)op.min_inputs, "max_inputs", (int)op.max_inputs, "outputs", (int)op.outputs, "args",
+		args);
+}
+
+PyObject *core_catalog(PyObject *module, PyObject *unused)
+{
+	PyObject *ops = PyList_New(0);
+	const size_t n = stk_op_count();
+
+	(void)module, (void)unused;
+	for (size_t i = 0; ops && i < n; i++) {
+		PyObject *op = op_dict(i);
+		if (!op || PyList_Append(ops, op) < 0)
+			Py_CLEAR(ops);
+		Py_XDECREF(op);
+	}
+	return ops;
+}
+
+PyObject *core_explain_missing(PyObject *module, PyObject *name)
+{
+	const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+	char message[1024] = "";
+
+	(void)module;
+	if (!text)
+		return NULL;
+	stk_op_explain_missing(text, message, sizeof(message));
+	return core_text(message);
+}

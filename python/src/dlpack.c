@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DLPack capsules, versioned and of the old protocol. Structures as https://dmlc.github.io/dlpack/latest/ specifies them. */
+#include "core.h"
+
+#include <stdlib.h>
+
+struct dl_device {
+	int32_t type, id;
+};
+
+struct dl_tensor {
+	void *data;
+	struct dl_device device;
+	int32_t ndim;
+	struct {
+		uint8_t code, bits;
+		uint16_t lanes;
+	} dtype;
+	int64_t *shape, *strides;
+	uint64_t byte_offset;
+};
+
+struct dl_managed { /* before 1.0 */
+	struct dl_tensor tensor;
+	void *manager;
+	void (*deleter)(struct dl_managed *self);
+};
+
+struct dl_versioned {
+	struct {
+		uint32_t major, minor;
+	} version;
+	void *manager;
+	void (*deleter)(struct dl_versioned *self);
+	uint64_t flags;
+	struct dl_tensor tensor;
+};
+
+/* A consumer renames the capsule and calls the deleter itself. */
+static void versioned_capsule_free(PyObject *capsule)
+{
+	struct dl_versioned *managed;
+
+	if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+		return;
+	managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+	if (managed && managed->deleter)
+		managed->deleter(managed);
+}
+
+static void old_capsule_free(PyObject *capsule)
+{
+	struct dl_managed *managed;
+
+	if (!PyCapsule_IsValid(capsule, "dltensor"))
+		return;
+	managed = PyCapsule_GetPointer(capsule, "dltensor");
+	if (managed && managed->deleter)
+		managed->deleter(managed);
+}
+
+/* Any thread, without the GIL. */
+static void old_free(struct dl_managed *managed)
+{
+	struct dl_versioned *inner = managed->manager;
+
+	if (inner->deleter)
+		inner->deleter(inner);
+	free(managed);
+}
+
+static PyObject *old_capsule(struct dl_versioned *inner)
+{
+	struct dl_managed *managed = calloc(1, sizeof(*managed));
+	PyObject *capsule;
+
+	if (!managed) {
+		inner->deleter(inner);
+		return PyErr_NoMemory();
+	}
+	managed->tensor = inner->tensor;
+	managed->manager = inner;
+	managed->deleter = old_free;
+	capsule = PyCapsule_New(managed, "dltensor", old_capsule_free);
+	if (!capsule)
+		old_free(managed);
+	return capsule;
+}
+
+PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+	PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None, *capsule;
+	int major = 0, minor = 0, type = 1, id = 0;
+	struct dl_versioned *managed;
+	void *raw = NULL;
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version, &device, &copy))
+		return NULL;
+	if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor))
+		return NULL;
+	if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id))
+		return NULL;
+	if (copy == Py_True) {
+		PyErr_SetString(PyExc_BufferError, "stoker hands over its memory without a copy; copy the result");
+		return NULL;
+	}
+	status = stk_batch_dlpack(batch, output, index, &raw, &err);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	managed = raw;
+	if (device != Py_None && (type != managed->tensor.device.type || id != managed->tensor.device.id)) {
+		managed->deleter(managed);
+		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", (int)managed->tensor.device.type,
+			(int)managed->tensor.device.id);
+	}
+	if (major < 1)
+		return old_capsule(managed);
+	capsule = PyCapsule_New(managed, "dltensor_versioned", versioned_capsule_free);
+	if (!capsule)
+		managed->deleter(managed);
+	return capsule;
+}

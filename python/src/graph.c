@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graph: operators as they are added by stoker.fn. Used by one thread while it is built. */
+#include "core.h"
+
+struct graph_object {
+	PyObject ob_base;
+	struct stk_graph *g;
+};
+
+static void graph_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	stk_graph_destroy(((struct graph_object *)object)->g);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+struct stk_graph *core_graph_get(PyObject *object)
+{
+	if (!core_is(object, graph_dealloc)) {
+		PyErr_SetString(PyExc_TypeError, "a stoker._core.Graph is needed");
+		return NULL;
+	}
+	return ((struct graph_object *)object)->g;
+}
+
+static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"json", NULL};
+	struct graph_object *self;
+	const char *json = NULL;
+	Py_ssize_t size = 0;
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z#:Graph", names, &json, &size))
+		return NULL;
+	self = (struct graph_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	status = json ? stk_graph_deserialize(json, (size_t)size, &self->g, &err) : stk_graph_create(&self->g, &err);
+	if (status != STK_OK) {
+		self->g = NULL;
+		Py_DECREF(self);
+		return core_raise(status, &err);
+	}
+	return (PyObject *)self;
+}
+
+static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
+{
+	const Py_ssize_t n = PySequence_Size(sequence);
+	struct stk_node *nodes;
+
+	if (n < 0)
+		return NULL;
+	nodes = PyMem_Calloc((size_t)n + 1, sizeof(*nodes));
+	if (!nodes)
+		return (struct stk_node *)PyErr_NoMemory();
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *item = PySequence_GetItem(sequence, i);
+		const bool ok = item && core_node_from(item, &nodes[i]);
+		Py_XDECREF(item);
+		if (!ok) {
+			PyMem_Free(nodes);
+			return NULL;
+		}
+	}
+	*count = (size_t)n;
+	return nodes;
+}
+
+static PyObject *graph_add(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"op", "inputs", "args", "name", "where", NULL};
+	struct graph_object *self = (struct graph_object *)object;
+	struct stk_graph_options options = {0};
+	struct core_args values = {0};
+	struct stk_node *inputs = NULL, out = {0};
+	struct stk_error err = {0};
+	PyObject *input_seq, *value_seq, *result = NULL;
+	size_t n_inputs = 0;
+	const char *op;
+	enum stk_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO|zz:add", names, &op, &input_seq, &value_seq, &options.name, &options.where))
+		return NULL;
+	inputs = nodes_from(input_seq, &n_inputs);
+	if (!inputs || core_args_fill(&values, value_seq) < 0)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS /* a reader may list a million files */
+		status = stk_graph_add(self->g, op, inputs, n_inputs, values.args, values.count, &options, &out, &err);
+	Py_END_ALLOW_THREADS if (status != STK_OK) core_raise(status, &err);
+	else result = Py_BuildValue("ii", out.op, stk_graph_node_outputs(self->g, out));
+out:
+	core_args_clear(&values);
+	PyMem_Free(inputs);
+	return result;
+}
+
+static PyObject *graph_output(PyObject *object, PyObject *node)
+{
+	struct stk_error err = {0};
+	struct stk_node n;
+	enum stk_status status;
+
+	if (!core_node_from(node, &n))
+		return NULL;
+	status = stk_graph_output(((struct graph_object *)object)->g, n, &err);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+static PyObject *graph_describe(PyObject *object, PyObject *node)
+{
+	struct stk_error err = {0};
+	struct stk_desc desc = {0};
+	struct stk_node n;
+	enum stk_status status;
+	PyObject *shape;
+
+	if (!core_node_from(node, &n))
+		return NULL;
+	status = stk_graph_describe(((struct graph_object *)object)->g, n, &desc, &err);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	shape = PyList_New(0);
+	for (int32_t i = 0; shape && i < desc.ndim; i++) {
+		PyObject *extent = PyLong_FromLongLong(desc.shape[i]);
+		if (!extent || PyList_Append(shape, extent) < 0)
+			Py_CLEAR(shape);
+		Py_XDECREF(extent);
+	}
+	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
+}
+
+static PyObject *graph_set_source(PyObject *object, PyObject *args)
+{
+	struct stk_error err = {0};
+	struct stk_source_callbacks callbacks = {0};
+	struct stk_node node = {0};
+	PyObject *source;
+	enum stk_status status;
+
+	if (!PyArg_ParseTuple(args, "(ii)O:set_source", &node.op, &node.output, &source) || !core_source_callbacks(source, &callbacks))
+		return NULL;
+	status = stk_graph_set_source(((struct graph_object *)object)->g, node, &callbacks, &err);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+static PyObject *graph_serialize(PyObject *object, PyObject *unused)
+{
+	struct stk_error err = {0};
+	char *text = NULL;
+	enum stk_status status = stk_graph_serialize(((struct graph_object *)object)->g, &text, &err);
+	PyObject *result;
+
+	(void)unused;
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	result = core_text(text);
+	stk_text_free(text);
+	return result;
+}
+
+static PyMethodDef graph_methods[] = {
+	{"add", (PyCFunction)(void (*)(void))graph_add, METH_VARARGS | METH_KEYWORDS,
+		"add(op, inputs, args, name=None, where=None)\n--\n\nAppends an operator; returns (its ordinal, number of outputs)."},
+	{"output", graph_output, METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
+	{"describe", graph_describe, METH_O, "describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as known before any data."},
+	{"set_source", graph_set_source, METH_VARARGS, "set_source(node, source)\n--\n\nGives an external_source its Source, held weakly."},
+	{"serialize", graph_serialize, METH_NOARGS, "serialize()\n--\n\nThe graph as JSON."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot graph_slots[] = {
+	{Py_tp_doc, "Graph(json=None)\n--\n\nA graph of operators."},
+	{Py_tp_new, graph_new},
+	{Py_tp_dealloc, graph_dealloc},
+	{Py_tp_methods, graph_methods},
+	{0, NULL},
+};
+
+static PyType_Spec graph_spec = {
+	.name = "stoker._core.Graph",
+	.basicsize = sizeof(struct graph_object),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = graph_slots,
+};
+
+PyTypeObject *core_graph_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &graph_spec, NULL);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The module itself: its types and functions. */
+#include "core.h"
+
+static PyObject *core_version(PyObject *module, PyObject *unused)
+{
+	(void)module, (void)unused;
+	return PyUnicode_FromString(stk_version());
+}
+
+static PyMethodDef core_functions[] = {
+	{"version", core_version, METH_NOARGS, "version()\n--\n\nVersion of the library."},
+	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
+	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
+	{NULL, NULL, 0, NULL},
+};
+
+static int core_exec(PyObject *module)
+{
+	struct core_state *state = PyModule_GetState(module);
+	const struct {
+		PyTypeObject **slot;
+		PyTypeObject *(*make)(PyObject *module);
+	} types[] = {
+		{&state->context, core_context_type},
+		{&state->graph, core_graph_type},
+		{&state->pipeline, core_pipeline_type},
+		{&state->batch, core_batch_type},
+		{&state->tensor, core_tensor_type},
+		{&state->source, core_source_type},
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		*types[i].slot = types[i].make(module);
+		if (!*types[i].slot || PyModule_AddType(module, *types[i].slot) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+	struct core_state *state = PyModule_GetState(module);
+
+	Py_VISIT(state->context);
+	Py_VISIT(state->graph);
+	Py_VISIT(state->pipeline);
+	Py_VISIT(state->batch);
+	Py_VISIT(state->tensor);
+	Py_VISIT(state->source);
+	return 0;
+}
+
+static int core_clear(PyObject *module)
+{
+	struct core_state *state = PyModule_GetState(module);
+
+	Py_CLEAR(state->context);
+	Py_CLEAR(state->graph);
+	Py_CLEAR(state->pipeline);
+	Py_CLEAR(state->batch);
+	Py_CLEAR(state->tensor);
+	Py_CLEAR(state->source);
+	return 0;
+}
+
+static PyModuleDef_Slot core_slots[] = {
+	{Py_mod_exec, core_exec},
+	{0, NULL},
+};
+
+static struct PyModuleDef core_module = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "stoker._core",
+	.m_doc = "The C library of stoker. Users want the package stoker instead.",
+	.m_size = sizeof(struct core_state),
+	.m_methods = core_functions,
+	.m_slots = core_slots,
+	.m_traverse = core_traverse,
+	.m_clear = core_clear,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void)
+{
+	return PyModuleDef_Init(&core_module);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pipeline: runs a graph. A wait is cut into slices, so that signals are seen (Ctrl-C) and warnings are shown while it lasts. */
+#include "pipeline.h"
+
+#include <unistd.h>
+
+enum { SLICE_MS = 50 };
+
+static void destroy_without_gil(struct stk_pipeline *p)
+{
+	Py_BEGIN_ALLOW_THREADS /* a callback that runs now needs the GIL to end */
+		stk_pipeline_destroy(p);
+	Py_END_ALLOW_THREADS
+}
+
+struct stk_pipeline *pipeline_peek(struct pipeline_object *self)
+{
+	if (!core_check_process(self->pid, "pipeline"))
+		return NULL;
+	if (!self->p)
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+	return self->p;
+}
+
+struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
+{
+	struct stk_pipeline *p = pipeline_peek(self);
+
+	if (p && self->busy) {
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is in use by another thread: one thread at a time");
+		return NULL;
+	}
+	if (p)
+		self->busy = true;
+	return p;
+}
+
+void pipeline_leave(struct pipeline_object *self)
+{
+	struct stk_pipeline *p = self->p;
+
+	self->busy = false;
+	if (self->closing && p) {
+		self->p = NULL;
+		destroy_without_gil(p);
+	}
+}
+
+static PyObject *pipeline_close(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_pipeline *p = self->p;
+
+	(void)unused;
+	if (!p || getpid() != self->pid)
+		return Py_NewRef(Py_None);
+	if (self->busy) {
+		self->closing = true;
+		stk_pipeline_cancel(p);
+	} else {
+		self->p = NULL;
+		destroy_without_gil(p);
+	}
+	return Py_NewRef(Py_None);
+}
+
+static void pipeline_dealloc(PyObject *object)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone. */
+	if (self->p && getpid() == self->pid)
+		destroy_without_gil(self->p);
+	Py_XDECREF(self->context);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"context", "graph", "batch_size", "prefetch", "device_id", "seed", "on_error", "max_errors", "memory_limit",
+		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", NULL};
+	struct stk_pipeline_config c = {.size = sizeof(c), .device_id = -1};
+	Py_ssize_t memory_limit = 0, read_bytes = 0;
+	unsigned long long seed = 0;
+	int on_error = STK_ON_ERROR_RAISE, lenient = 0, no_fuse = 0;
+	PyObject *context, *graph_object;
+	struct stk_context *ctx;
+	struct stk_graph *graph;
+	struct pipeline_object *self;
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizpp:Pipeline", names, &context, &graph_object, &c.batch_size,
+		    &c.prefetch, &c.device_id, &seed, &on_error, &c.max_errors, &memory_limit, &c.read_requests, &read_bytes,
+		    &c.max_batches, &c.trace, &lenient, &no_fuse))
+		return NULL;
+	ctx = core_context_get(context);
+	graph = ctx ? core_graph_get(graph_object) : NULL;
+	if (!graph)
+		return NULL;
+	c.seed = seed;
+	c.on_error = (enum stk_on_error)on_error;
+	c.memory_limit = (size_t)memory_limit;
+	c.read_bytes = (size_t)read_bytes;
+	c.lenient = lenient;
+	c.no_fuse = no_fuse;
+	self = (struct pipeline_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	self->context = Py_NewRef(context);
+	self->pid = getpid();
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_create(ctx, graph, &c, &self->p, &err);
+	Py_END_ALLOW_THREADS if (status == STK_OK) return (PyObject *)self;
+	self->p = NULL;
+	Py_DECREF(self);
+	return core_raise(status, &err);
+}
+
+static PyObject *pipeline_start(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_pipeline *p = pipeline_enter(self);
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	(void)unused;
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_start(p, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+/* Waits for a batch, in slices; limit_ms < 0: for ever. STK_SYSTEM with a Python exception set when a signal handler raised. */
+static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
+{
+	for (int64_t waited = 0;; waited += SLICE_MS) {
+		const int64_t slice = limit_ms >= 0 && limit_ms - waited < SLICE_MS ? limit_ms - waited : SLICE_MS;
+		enum stk_status status;
+
+		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_next_within(self->p, slice, batch, err);
+		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return status;
+		if (PyErr_CheckSignals() < 0 || core_context_drain(self->context) < 0)
+			return STK_SYSTEM;
+		if (self->closing)
+			return STK_CANCELLED;
+		if (limit_ms >= 0 && waited + slice >= limit_ms)
+			return status;
+	}
+}
+
+static PyObject *pipeline_next(PyObject *object, PyObject *args)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct core_state *state = PyType_GetModuleState(Py_TYPE(object));
+	struct stk_batch *batch = NULL;
+	struct stk_error err = {0};
+	enum stk_status status;
+	double seconds = -1;
+
+	if (!PyArg_ParseTuple(args, "|d:next", &seconds) || !pipeline_enter(self))
+		return NULL;
+	status = wait_batch(self, seconds < 0 ? -1 : (int64_t)(seconds * 1000), &batch, &err);
+	pipeline_leave(self);
+	if (PyErr_Occurred() || core_context_drain(self->context) < 0) {
+		stk_batch_unref(&batch);
+		return NULL;
+	}
+	if (status == STK_OK)
+		return core_batch_new(state->batch, batch);
+	return status == STK_END ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+static PyObject *pipeline_skip_epoch(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_pipeline *p = pipeline_enter(self);
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	(void)unused;
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_skip_epoch(p, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+static PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+
+	(void)unused;
+	if (self->p && getpid() == self->pid)
+		stk_pipeline_cancel(self->p);
+	return Py_NewRef(Py_None);
+}
+
+static PyMethodDef pipeline_methods[] = {
+	{"start", pipeline_start, METH_NOARGS, "start()\n--\n\nStarts to work ahead without waiting."},
+	{"next", pipeline_next, METH_VARARGS,
+		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch of a source that ends. Seconds < 0: no limit."},
+	{"skip_epoch", pipeline_skip_epoch, METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
+	{"cancel", pipeline_cancel, METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
+	{"close", pipeline_close, METH_NOARGS, "close()\n--\n\nStops the work. Batches live on."},
+	{"reader_meta", pipeline_reader_meta, METH_O, "reader_meta(name)\n--\n\nA reader's metadata; None: the first reader."},
+	{"readers", pipeline_readers, METH_NOARGS, "readers()\n--\n\nNames of the readers."},
+	{"class_name", pipeline_class_name, METH_VARARGS, "class_name(reader, label)\n--\n\nName of a class, or None."},
+	{"output_desc", pipeline_output_desc, METH_O, "output_desc(i)\n--\n\n(dtype, shape, layout) of an output as far as known."},
+	{"explain", pipeline_explain, METH_O, "explain(json)\n--\n\nThe chains, passes and slots that run, as text or JSON."},
+	{"save", pipeline_save, METH_NOARGS, "save()\n--\n\nThe state as JSON."},
+	{"restore", pipeline_restore, METH_O, "restore(state)\n--\n\nContinues from a state; before the first batch."},
+	{"counters", pipeline_counters, METH_NOARGS, "counters()\n--\n\nCounters since the start, by name."},
+	{"spans", pipeline_spans, METH_NOARGS, "spans()\n--\n\nSpans: (name, stage, thread, batch, first, count, begin_ns, end_ns)."},
+	{"bad_samples", pipeline_bad_samples, METH_NOARGS, "bad_samples()\n--\n\nErrors of samples that were skipped or replaced."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot pipeline_slots[] = {
+	{Py_tp_doc, "Pipeline(context, graph, batch_size, ...)\n--\n\nA running graph."},
+	{Py_tp_new, pipeline_new},
+	{Py_tp_dealloc, pipeline_dealloc},
+	{Py_tp_methods, pipeline_methods},
+	{0, NULL},
+};
+
+static PyType_Spec pipeline_spec = {
+	.name = "stoker._core.Pipeline",
+	.basicsize = sizeof(struct pipeline_object),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = pipeline_slots,
+};
+
+PyTypeObject *core_pipeline_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &pipeline_spec, NULL);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a pipeline is and did: metadata, state, counters. */
+#include "pipeline.h"
+
+/* A name given as str or None. false with TypeError. */
+static bool name_from(PyObject *object, const char **name)
+{
+	*name = NULL;
+	if (object == Py_None)
+		return true;
+	*name = PyUnicode_AsUTF8AndSize(object, NULL);
+	return *name != NULL;
+}
+
+PyObject *pipeline_reader_meta(PyObject *object, PyObject *name)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_reader_meta m = {0};
+	struct stk_error err = {0};
+	enum stk_status status;
+	struct stk_pipeline *p;
+	const char *text;
+
+	p = name_from(name, &text) ? pipeline_enter(self) : NULL;
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_reader_meta(p, text, &m, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	return Py_BuildValue("{s:L,s:L,s:i,s:i,s:L,s:O,s:O,s:O,s:L,s:K}", "epoch_size", (long long)m.epoch_size, "epoch_size_padded",
+		(long long)m.epoch_size_padded, "number_of_shards", (int)m.shards, "shard_id", (int)m.shard_id, "steps", (long long)m.steps,
+		"pad_last_batch", m.pad_last_batch ? Py_True : Py_False, "stick_to_shard", m.stick_to_shard ? Py_True : Py_False, "wraps",
+		m.wraps ? Py_True : Py_False, "classes", (long long)m.classes, "fingerprint", (unsigned long long)m.fingerprint);
+}
+
+PyObject *pipeline_readers(PyObject *object, PyObject *unused)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	PyObject *names = p ? PyList_New(0) : NULL;
+
+	(void)unused;
+	for (int32_t i = 0; names && i < stk_pipeline_readers(p); i++) {
+		PyObject *name = core_text(stk_pipeline_reader_name(p, i));
+		if (!name || PyList_Append(names, name) < 0)
+			Py_CLEAR(names);
+		Py_XDECREF(name);
+	}
+	return names;
+}
+
+PyObject *pipeline_class_name(PyObject *object, PyObject *args)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	const char *reader = NULL, *name;
+	long long label;
+
+	if (!p || !PyArg_ParseTuple(args, "zL:class_name", &reader, &label))
+		return NULL;
+	name = stk_pipeline_class_name(p, reader, label);
+	return name ? core_text(name) : Py_NewRef(Py_None);
+}
+
+PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	const long i = PyLong_AsLong(index);
+	struct stk_desc desc = {0};
+	PyObject *shape;
+
+	if (!p || (i == -1 && PyErr_Occurred()))
+		return NULL;
+	if (i < 0 || i >= stk_pipeline_outputs(p) || stk_pipeline_output_desc(p, (int32_t)i, &desc) != STK_OK)
+		return PyErr_Format(PyExc_IndexError, "output %ld of %d", i, (int)stk_pipeline_outputs(p));
+	shape = PyList_New(0);
+	for (int32_t d = 0; shape && d < desc.ndim; d++) {
+		PyObject *extent = PyLong_FromLongLong(desc.shape[d]);
+		if (!extent || PyList_Append(shape, extent) < 0)
+			Py_CLEAR(shape);
+		Py_XDECREF(extent);
+	}
+	return shape ? Py_BuildValue("iNs", (int)desc.dtype, shape, desc.layout) : NULL;
+}
+
+/* Text made by the library, which is freed here. */
+static PyObject *take_text(enum stk_status status, char *text, const struct stk_error *err)
+{
+	PyObject *result;
+
+	if (status != STK_OK)
+		return core_raise(status, err);
+	result = core_text(text);
+	stk_text_free(text);
+	return result;
+}
+
+PyObject *pipeline_explain(PyObject *object, PyObject *json)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	const int as_json = PyObject_IsTrue(json);
+	struct stk_pipeline *p = as_json < 0 ? NULL : pipeline_enter(self);
+	struct stk_error err = {0};
+	enum stk_status status;
+	char *text = NULL;
+
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_explain(p, as_json, &text, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	return take_text(status, text, &err);
+}
+
+PyObject *pipeline_save(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_pipeline *p = pipeline_enter(self);
+	struct stk_error err = {0};
+	enum stk_status status;
+	char *text = NULL;
+
+	(void)unused;
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_save(p, &text, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	return take_text(status, text, &err);
+}
+
+PyObject *pipeline_restore(PyObject *object, PyObject *state)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_error err = {0};
+	enum stk_status status;
+	struct stk_pipeline *p;
+	const char *text;
+	Py_ssize_t size;
+
+	text = PyUnicode_AsUTF8AndSize(state, &size);
+	p = text ? pipeline_enter(self) : NULL;
+	if (!p)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_restore(p, text, (size_t)size, &err);
+	Py_END_ALLOW_THREADS pipeline_leave(self);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+PyObject *pipeline_counters(PyObject *object, PyObject *unused)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	struct stk_counter counters[128];
+	PyObject *result = p ? PyDict_New() : NULL;
+	size_t n;
+
+	(void)unused;
+	if (!result)
+		return NULL;
+	n = stk_pipeline_counters(p, counters, sizeof(counters) / sizeof(counters[0]));
+	for (size_t i = 0; result && i < n && i < sizeof(counters) / sizeof(counters[0]); i++) {
+		PyObject *value = PyFloat_FromDouble(counters[i].value);
+		if (!value || PyDict_SetItemString(result, counters[i].name, value) < 0)
+			Py_CLEAR(result);
+		Py_XDECREF(value);
+	}
+	return result;
+}
+
+PyObject *pipeline_spans(PyObject *object, PyObject *unused)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	const size_t room = p ? stk_pipeline_spans(p, NULL, 0) : 0;
+	struct stk_span *spans = p ? PyMem_Calloc(room + 1, sizeof(*spans)) : NULL;
+	PyObject *result = NULL;
+	size_t n;
+
+	(void)unused;
+	if (!spans)
+		return p ? PyErr_NoMemory() : NULL;
+	n = stk_pipeline_spans(p, spans, room);
+	result = PyList_New(0);
+	for (size_t i = 0; result && i < (n < room ? n : room); i++) {
+		const struct stk_span *s = &spans[i];
+		PyObject *span = Py_BuildValue("siiLiiLL", s->name, (int)s->stage, (int)s->thread, (long long)s->batch, (int)s->first,
+			(int)s->count, (long long)s->begin_ns, (long long)s->end_ns);
+		if (!span || PyList_Append(result, span) < 0)
+			Py_CLEAR(result);
+		Py_XDECREF(span);
+	}
+	PyMem_Free(spans);
+	return result;
+}
+
+PyObject *pipeline_bad_samples(PyObject *object, PyObject *unused)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	PyObject *result = p ? PyList_New(0) : NULL;
+	struct stk_error err = {0};
+
+	(void)unused;
+	for (int64_t i = 0; result && stk_pipeline_bad_sample(p, i, &err); i++) {
+		PyObject *bad = Py_BuildValue("sNNNLLL", stk_status_name(err.code), core_text(err.message), core_text(err.op),
+			core_text(err.uri), (long long)err.sample, (long long)err.epoch, (long long)err.offset);
+		if (!bad || PyList_Append(result, bad) < 0)
+			Py_CLEAR(result);
+		Py_XDECREF(bad);
+	}
+	return result;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Errors of the library as Python exceptions, and small checks that all types share. */
+#include "core.h"
+
+#include <string.h>
+#include <unistd.h>
+
+PyObject *core_text(const char *text)
+{
+	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
+}
+
+/* Which exception a status becomes is told in stoker/errors.py, where it can be read and documented. */
+PyObject *core_raise(enum stk_status status, const struct stk_error *err)
+{
+	PyObject *module = NULL, *exception = NULL;
+	const char *message = err->message[0] ? err->message : stk_status_text(status);
+
+	module = PyImport_ImportModule("stoker.errors");
+	if (!module)
+		return NULL;
+	exception = PyObject_CallMethod(module, "from_status", "sNNNLLL", stk_status_name(status), core_text(message), core_text(err->op),
+		core_text(err->uri), (long long)err->sample, (long long)err->epoch, (long long)err->offset);
+	if (exception)
+		PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+	Py_XDECREF(exception);
+	Py_DECREF(module);
+	return NULL;
+}
+
+bool core_check_process(pid_t owner, const char *what)
+{
+	if (getpid() == owner)
+		return true;
+	PyErr_Format(PyExc_RuntimeError,
+		"this %s was made in process %ld and its threads live there: after a fork, make a new one in the child (process %ld)", what,
+		(long)owner, (long)getpid());
+	return false;
+}
+
+bool core_is(PyObject *object, destructor dealloc)
+{
+	for (PyTypeObject *type = Py_TYPE(object); type;) {
+		if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE))
+			return false;
+		if ((destructor)PyType_GetSlot(type, Py_tp_dealloc) == dealloc)
+			return true;
+		type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base);
+	}
+	return false;
+}

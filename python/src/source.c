@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: a Python callable behind an external_source operator. The library calls it on the pipeline's callback thread; that is the only thread
+ * of the library that ever takes the GIL.
+ *
+ * The library may outlive the object (and is told so), and gives buffers back on worker threads, which must not touch Python: both sides share
+ * a source_link, and what is given back waits in a list for somebody with the GIL. An exception is kept, with its traceback, for the consumer. */
+#include "core.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_EXCEPTIONS = 64 };
+
+struct source_link {
+	atomic_int refs;
+	pthread_mutex_t lock; /* of done */
+	struct fed *done;     /* given back, not released yet */
+	PyObject *source;     /* borrowed, NULL when gone; guarded by the GIL */
+};
+
+/* The buffers of one pull. */
+struct fed {
+	struct fed *next;
+	struct source_link *link;
+	Py_ssize_t count;
+	Py_buffer views[];
+};
+
+struct source_object {
+	PyObject ob_base;
+	struct source_link *link;
+	PyObject *pull, *reset; /* callables; reset may be None */
+	bool per_sample;        /* asked for one sample after another */
+	PyObject *layouts;      /* tuple of str, one an output */
+	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
+};
+
+/* ---- the link ---- */
+
+static void link_unref(struct source_link *link)
+{
+	if (atomic_fetch_sub(&link->refs, 1) > 1)
+		return;
+	pthread_mutex_destroy(&link->lock);
+	free(link);
+}
+
+/* Releases what was given back. With the GIL. */
+static void link_drain(struct source_link *link)
+{
+	struct fed *list;
+
+	pthread_mutex_lock(&link->lock);
+	list = link->done;
+	link->done = NULL;
+	pthread_mutex_unlock(&link->lock);
+	while (list) {
+		struct fed *next = list->next;
+		for (Py_ssize_t i = 0; i < list->count; i++)
+			PyBuffer_Release(&list->views[i]);
+		free(list);
+		link_unref(link);
+		list = next;
+	}
+}
+
+/* Given back by a worker: any thread, without the GIL, except when the Source has died and nobody else would release the buffers. */
+static void fed_release(void *user)
+{
+	struct fed *fed = user;
+	struct source_link *link = fed->link;
+	bool orphan;
+
+	atomic_fetch_add(&link->refs, 1);
+	pthread_mutex_lock(&link->lock);
+	fed->next = link->done;
+	link->done = fed;
+	orphan = !link->source;
+	pthread_mutex_unlock(&link->lock);
+	if (orphan && Py_IsInitialized()) {
+		PyGILState_STATE gil = PyGILState_Ensure();
+		link_drain(link);
+		PyGILState_Release(gil);
+	}
+	link_unref(link);
+}
+
+/* ---- one pull ---- */
+
+static enum stk_dtype format_dtype(const Py_buffer *view)
+{
+	static const enum stk_dtype ints[] = {[1] = STK_INT8, [2] = STK_INT16, [4] = STK_INT32, [8] = STK_INT64};
+	static const enum stk_dtype uints[] = {[1] = STK_UINT8, [2] = STK_UINT16, [4] = STK_UINT32, [8] = STK_UINT64};
+	const char *f = view->format ? view->format : "B";
+	const bool sized = view->itemsize == 1 || view->itemsize == 2 || view->itemsize == 4 || view->itemsize == 8;
+
+	if (strchr("@=<", *f) && *f)
+		f++;
+	if (!sized || !*f || f[1])
+		return STK_NO_DTYPE;
+	if (strchr("bhilqn", *f))
+		return ints[view->itemsize];
+	if (strchr("BHILQNc", *f))
+		return uints[view->itemsize];
+	return *f == '?' ? STK_BOOL : *f == 'e' ? STK_FLOAT16 : *f == 'f' ? STK_FLOAT : *f == 'd' ? STK_FLOAT64 : STK_NO_DTYPE;
+}
+
+static bool tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout)
+{
+	memset(out, 0, sizeof(*out));
+	out->data = view->buf;
+	out->desc.dtype = format_dtype(view);
+	out->desc.ndim = view->ndim;
+	if (out->desc.dtype == STK_NO_DTYPE || view->ndim > STK_MAX_DIMS) {
+		PyErr_Format(PyExc_TypeError, "external_source: arrays of type '%s' with %d dimensions cannot be used",
+			view->format ? view->format : "B", view->ndim);
+		return false;
+	}
+	for (int d = 0; d < view->ndim; d++)
+		out->desc.shape[d] = view->shape[d];
+	if (*layout && (int)strlen(layout) != view->ndim) {
+		PyErr_Format(PyExc_ValueError, "external_source: layout \"%s\" names %d dimensions, the array has %d", layout,
+			(int)strlen(layout), view->ndim);
+		return false;
+	}
+	memcpy(out->desc.layout, layout, strlen(layout) + 1);
+	return true;
+}
+
+/* Takes the buffer of one array and describes it; counts it in fed. */
+static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const char *layout, struct stk_tensor *out)
+{
+	Py_buffer *view = &fed->views[fed->count];
+	PyObject *item = PySequence_GetItem(items, i);
+	const bool ok = item && PyObject_GetBuffer(item, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
+
+	Py_XDECREF(item);
+	if (!ok)
+		return false;
+	fed->count++;
+	return tensor_from(out, view, layout);
+}
+
+static bool take_arrays(
+	struct source_object *self, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
+{
+	for (Py_ssize_t k = 0; k < PyTuple_Size(self->layouts); k++) {
+		const char *layout = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->layouts, k), NULL);
+		PyObject *items = layout ? PySequence_GetItem(outputs, k) : NULL;
+		bool ok = items && PySequence_Size(items) == given;
+
+		if (items && !ok && !PyErr_Occurred())
+			PyErr_Format(PyExc_ValueError, "external_source: %zd samples in output %zd, %zd in output 0",
+				PySequence_Size(items), k, given);
+		for (Py_ssize_t i = 0; ok && i < given; i++)
+			ok = take_array(fed, items, i, layout, &feed->tensors[k * room + i]);
+		Py_XDECREF(items); /* the buffers keep their arrays alive */
+		if (!ok)
+			return false;
+	}
+	return true;
+}
+
+static void fed_free(struct fed *fed)
+{
+	for (Py_ssize_t i = 0; i < fed->count; i++)
+		PyBuffer_Release(&fed->views[i]);
+	free(fed);
+}
+
+/* Fills the feed from what the callable returned, a sequence of arrays for each output; the feed owns the buffers from then on. */
+static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t room, struct stk_feed *feed)
+{
+	const Py_ssize_t n = PyTuple_Size(self->layouts);
+	PyObject *first = PySequence_Size(outputs) == n ? PySequence_GetItem(outputs, 0) : NULL;
+	const Py_ssize_t given = first ? PySequence_Size(first) : -1;
+	struct fed *fed;
+
+	Py_XDECREF(first);
+	if (given < 0 || given > room) {
+		if (!PyErr_Occurred())
+			PyErr_Format(PyExc_ValueError, "external_source: %zd samples given where there is room for %zd", given, room);
+		return false;
+	}
+	fed = calloc(1, sizeof(*fed) + (size_t)(n * given) * sizeof(fed->views[0]));
+	if (!fed) {
+		PyErr_NoMemory();
+		return false;
+	}
+	if (!take_arrays(self, outputs, given, room, fed, feed)) {
+		fed_free(fed);
+		return false;
+	}
+	fed->link = self->link;
+	atomic_fetch_add(&self->link->refs, 1);
+	feed->count = (int32_t)given;
+	feed->release = fed_release;
+	feed->release_user = fed;
+	return true;
+}
+
+/* Keeps the current exception for the consumer, and describes it for the library. */
+static enum stk_status keep_exception(struct source_object *self, const struct stk_feed_request *rq, struct stk_error *err)
+{
+	PyObject *type, *value, *traceback, *entry, *text;
+	const char *utf8 = NULL;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	PyErr_NormalizeException(&type, &value, &traceback);
+	if (traceback)
+		PyException_SetTraceback(value, traceback);
+	entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)rq->position, (int)rq->index, value);
+	if (entry && PyList_Size(self->errors) < KEPT_EXCEPTIONS)
+		(void)PyList_Append(self->errors, entry);
+	text = PyObject_Str(value);
+	if (text)
+		utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
+	PyErr_Clear();
+	if (err) {
+		err->code = STK_USER;
+		err->epoch = rq->epoch;
+		err->sample = rq->position;
+		err->offset = -1;
+		PyOS_snprintf(err->message, sizeof(err->message), "the callable of external_source failed: %.900s", utf8 ? utf8 : "?");
+	}
+	Py_XDECREF(text);
+	Py_XDECREF(entry);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	return STK_USER;
+}
+
+static enum stk_status pull_with_gil(
+	struct source_object *self, const struct stk_feed_request *rq, struct stk_feed *feed, struct stk_error *err)
+{
+	const Py_ssize_t room = rq->index < 0 ? rq->count : 1;
+	enum stk_status status = STK_OK;
+	PyObject *items;
+
+	link_drain(self->link);
+	items = PyObject_CallFunction(
+		self->pull, "LLiiL", (long long)rq->epoch, (long long)rq->batch, (int)rq->index, (int)rq->count, (long long)rq->position);
+	if (items == Py_None)
+		status = STK_END;
+	else if (!items || !fill_feed(self, items, room, feed))
+		status = keep_exception(self, rq, err);
+	Py_XDECREF(items);
+	return status;
+}
+
+static enum stk_status source_pull(void *user, const struct stk_feed_request *rq, struct stk_feed *feed, struct stk_error *err)
+{
+	struct source_link *link = user;
+	enum stk_status status = STK_CANCELLED;
+	PyGILState_STATE gil;
+
+	if (!Py_IsInitialized())
+		return status;
+	gil = PyGILState_Ensure();
+	if (link->source) {
+		PyObject *source = Py_NewRef(link->source);
+		status = pull_with_gil((struct source_object *)source, rq, feed, err);
+		Py_DECREF(source);
+	}
+	PyGILState_Release(gil);
+	return status;
+}
+
+static void source_reset(void *user, int64_t epoch)
+{
+	struct source_link *link = user;
+	PyGILState_STATE gil;
+
+	if (!Py_IsInitialized())
+		return;
+	gil = PyGILState_Ensure();
+	if (link->source && ((struct source_object *)link->source)->reset != Py_None) {
+		PyObject *source = Py_NewRef(link->source);
+		PyObject *result = PyObject_CallFunction(((struct source_object *)source)->reset, "L", (long long)epoch);
+		if (!result)
+			PyErr_WriteUnraisable(((struct source_object *)source)->reset);
+		Py_XDECREF(result);
+		Py_DECREF(source);
+	}
+	PyGILState_Release(gil);
+}
+
+static void source_unlink(void *user)
+{
+	link_unref(user);
+}
+
+/* ---- the type ---- */
+
+static int source_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	struct source_object *self = (struct source_object *)object;
+
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT(self->pull);
+	Py_VISIT(self->reset);
+	Py_VISIT(self->errors);
+	return 0;
+}
+
+static int source_clear(PyObject *object)
+{
+	struct source_object *self = (struct source_object *)object;
+
+	Py_CLEAR(self->pull);
+	Py_CLEAR(self->reset);
+	Py_CLEAR(self->errors);
+	return 0;
+}
+
+static void source_dealloc(PyObject *object)
+{
+	struct source_object *self = (struct source_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	PyObject_GC_UnTrack(object);
+	if (self->link) {
+		pthread_mutex_lock(&self->link->lock);
+		self->link->source = NULL;
+		pthread_mutex_unlock(&self->link->lock);
+		link_drain(self->link);
+		link_unref(self->link);
+	}
+	source_clear(object);
+	Py_XDECREF(self->layouts);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"pull", "reset", "layouts", "per_sample", NULL};
+	PyObject *pull, *reset, *layouts;
+	struct source_object *self;
+	int per_sample;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!p:Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample))
+		return NULL;
+	self = (struct source_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	self->pull = Py_NewRef(pull);
+	self->reset = Py_NewRef(reset);
+	self->layouts = Py_NewRef(layouts);
+	self->per_sample = per_sample;
+	self->errors = PyList_New(0);
+	self->link = calloc(1, sizeof(*self->link));
+	if (!self->link || !self->errors) {
+		Py_DECREF(self);
+		return PyErr_NoMemory();
+	}
+	atomic_init(&self->link->refs, 1);
+	pthread_mutex_init(&self->link->lock, NULL);
+	self->link->source = (PyObject *)self;
+	return (PyObject *)self;
+}
+
+bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
+{
+	struct source_object *self = (struct source_object *)object;
+
+	if (!core_is(object, source_dealloc)) {
+		PyErr_SetString(PyExc_TypeError, "a stoker._core.Source is needed");
+		return false;
+	}
+	atomic_fetch_add(&self->link->refs, 1);
+	*out = (struct stk_source_callbacks){
+		.pull = source_pull, .reset = source_reset, .destroy = source_unlink, .user = self->link, .per_sample = self->per_sample};
+	return true;
+}
+
+/* Buffers that workers gave back since the last pull are released here too, by a consumer between batches. */
+static PyObject *source_drain(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	link_drain(((struct source_object *)object)->link);
+	return Py_NewRef(Py_None);
+}
+
+static PyObject *source_get_errors(PyObject *object, void *unused)
+{
+	PyObject *errors = ((struct source_object *)object)->errors;
+
+	(void)unused;
+	return errors ? Py_NewRef(errors) : PyList_New(0);
+}
+
+static PyMethodDef source_methods[] = {
+	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has given back."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef source_getset[] = {
+	{"errors", source_get_errors, NULL, "Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot source_slots[] = {
+	{Py_tp_doc, "Source(pull, reset, layouts, per_sample)\n--\n\n"
+		    "pull(epoch, batch, index, count, position) returns a sequence of arrays for each output, or None at the end of "
+		    "the epoch; "
+		    "index is -1 where a whole batch is asked for. reset(epoch) may be None."},
+	{Py_tp_new, source_new},
+	{Py_tp_dealloc, source_dealloc},
+	{Py_tp_traverse, source_traverse},
+	{Py_tp_clear, source_clear},
+	{Py_tp_methods, source_methods},
+	{Py_tp_getset, source_getset},
+	{0, NULL},
+};
+
+static PyType_Spec source_spec = {
+	.name = "stoker._core.Source",
+	.basicsize = sizeof(struct source_object),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+	.slots = source_slots,
+};
+
+PyTypeObject *core_source_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &source_spec, NULL);
+}

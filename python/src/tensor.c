@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor: one sample of a batch, or a dense output as a whole, as other libraries take it: buffer protocol, DLPack, NumPy's array interface.
+ * The memory is the pipeline's slot, writable, and is not reused while the tensor or anything made from it lives. */
+#include "core.h"
+
+#include <string.h>
+
+struct tensor_object {
+	PyObject ob_base;
+	PyObject *batch;
+	int32_t output, index; /* index -1: the whole output */
+	enum stk_dtype dtype;
+	int32_t ndim;
+	void *data;
+	Py_ssize_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* in bytes */
+	char layout[STK_MAX_DIMS + 2];
+	int32_t device_id;
+};
+
+static void tensor_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	Py_XDECREF(((struct tensor_object *)object)->batch);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static void tensor_describe(struct tensor_object *self, const struct stk_desc *desc, int32_t count)
+{
+	Py_ssize_t stride = (Py_ssize_t)stk_dtype_size(desc->dtype);
+	const int lead = count >= 0;
+
+	self->dtype = desc->dtype;
+	self->ndim = desc->ndim + lead;
+	if (lead)
+		self->shape[0] = count;
+	for (int32_t d = 0; d < desc->ndim; d++)
+		self->shape[d + lead] = (Py_ssize_t)desc->shape[d];
+	for (int32_t d = self->ndim; d-- > 0;) {
+		self->strides[d] = stride;
+		stride *= self->shape[d];
+	}
+	if (desc->layout[0] || (lead && desc->ndim == 0))
+		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
+}
+
+/* Samples of unequal shape as one tensor: the library says which. */
+static PyObject *not_dense(struct stk_batch *batch, int32_t output)
+{
+	struct stk_error err = {0};
+	void *managed = NULL;
+	enum stk_status status = stk_batch_dlpack(batch, output, -1, &managed, &err);
+
+	if (status == STK_OK) {
+		PyErr_SetString(PyExc_SystemError, "the output is dense after all");
+		return NULL;
+	}
+	return core_raise(status, &err);
+}
+
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"batch", "output", "index", NULL};
+	const struct stk_tensor_list *list;
+	struct tensor_object *self;
+	struct stk_batch *batch;
+	PyObject *object;
+	int output, index = -1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|i:Tensor", names, &object, &output, &index))
+		return NULL;
+	batch = core_batch_get(object);
+	if (!batch)
+		return NULL;
+	if (output < 0 || output >= stk_batch_outputs(batch))
+		return PyErr_Format(PyExc_IndexError, "output %d of %d", output, (int)stk_batch_outputs(batch));
+	list = stk_batch_output(batch, output);
+	if (index < -1 || index >= list->count)
+		return PyErr_Format(PyExc_IndexError, "sample %d of %d", index, (int)list->count);
+	if (index < 0 && !list->dense)
+		return not_dense(batch, output);
+	self = (struct tensor_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	self->batch = Py_NewRef(object);
+	self->output = output;
+	self->index = index;
+	self->device_id = list->device_id;
+	self->data = index < 0 ? list->data : list->samples[index].data;
+	tensor_describe(self, index < 0 ? &list->desc : &list->samples[index].desc, index < 0 ? list->count : -1);
+	return (PyObject *)self;
+}
+
+/* struct-module formats; NULL where Python has none. */
+static const char *dtype_format(enum stk_dtype dtype)
+{
+	static const char *const formats[STK_DTYPE_COUNT] = {
+		[STK_UINT8] = "B",
+		[STK_UINT16] = "H",
+		[STK_UINT32] = "I",
+		[STK_UINT64] = "Q",
+		[STK_INT8] = "b",
+		[STK_INT16] = "h",
+		[STK_INT32] = "i",
+		[STK_INT64] = "q",
+		[STK_FLOAT16] = "e",
+		[STK_FLOAT] = "f",
+		[STK_FLOAT64] = "d",
+		[STK_BOOL] = "?",
+	};
+
+	return dtype >= 0 && dtype < STK_DTYPE_COUNT ? formats[dtype] : NULL;
+}
+
+static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+	const char *format = dtype_format(self->dtype);
+
+	view->obj = NULL;
+	if (self->device_id >= 0 || !format) {
+		PyErr_Format(PyExc_BufferError, "%s has no buffer: use DLPack",
+			self->device_id >= 0 ? "a tensor on a GPU" : stk_dtype_name(self->dtype));
+		return -1;
+	}
+	view->obj = Py_NewRef(object);
+	view->buf = self->data;
+	view->itemsize = (Py_ssize_t)stk_dtype_size(self->dtype);
+	view->len = view->itemsize;
+	for (int32_t d = 0; d < self->ndim; d++)
+		view->len *= self->shape[d];
+	view->readonly = 0;
+	view->format = flags & PyBUF_FORMAT ? (char *)format : NULL;
+	view->ndim = self->ndim;
+	view->shape = flags & PyBUF_ND ? self->shape : NULL;
+	view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->strides : NULL;
+	view->suboffsets = NULL;
+	view->internal = NULL;
+	return 0;
+}
+
+static PyObject *extents(const struct tensor_object *self)
+{
+	PyObject *list = PyList_New(0), *result;
+
+	for (int32_t d = 0; list && d < self->ndim; d++) {
+		PyObject *extent = PyLong_FromSsize_t(self->shape[d]);
+		if (!extent || PyList_Append(list, extent) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(extent);
+	}
+	result = list ? PyList_AsTuple(list) : NULL;
+	Py_XDECREF(list);
+	return result;
+}
+
+/* NumPy's array interface, version 3; CUDA's, version 3, has the same fields. */
+static PyObject *interface(const struct tensor_object *self)
+{
+	const char *format = dtype_format(self->dtype);
+	const int size = (int)stk_dtype_size(self->dtype);
+	char typestr[8];
+
+	if (!format) {
+		PyErr_Format(PyExc_AttributeError, "NumPy has no type %s", stk_dtype_name(self->dtype));
+		return NULL;
+	}
+	PyOS_snprintf(typestr, sizeof(typestr), "%c%c%d", size == 1 ? '|' : '<',
+		*format == '?'                     ? 'b'
+		: strchr("efd", *format)           ? 'f'
+		: *format >= 'A' && *format <= 'Z' ? 'u'
+						   : 'i',
+		size);
+	return Py_BuildValue("{s:N,s:s,s:(NO),s:O,s:i}", "shape", extents(self), "typestr", typestr, "data", PyLong_FromVoidPtr(self->data),
+		Py_False, "strides", Py_None, "version", 3);
+}
+
+static PyObject *tensor_array_interface(PyObject *object, void *unused)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+
+	(void)unused;
+	if (self->device_id < 0)
+		return interface(self);
+	PyErr_SetString(PyExc_AttributeError, "a tensor on a GPU has no __array_interface__: use .as_cpu()");
+	return NULL;
+}
+
+static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+
+	(void)unused;
+	if (self->device_id >= 0)
+		return interface(self);
+	PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
+	return NULL;
+}
+
+static PyObject *tensor_dlpack(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+	struct stk_batch *batch = core_batch_get(self->batch);
+
+	return batch ? core_dlpack(batch, self->output, self->index, args, kwargs) : NULL;
+}
+
+static PyObject *tensor_dlpack_device(PyObject *object, PyObject *unused)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+
+	(void)unused;
+	return Py_BuildValue("ii", self->device_id < 0 ? 1 : 2, self->device_id < 0 ? 0 : (int)self->device_id); /* kDLCPU, kDLCUDA */
+}
+
+static PyObject *tensor_data_ptr(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return PyLong_FromVoidPtr(((struct tensor_object *)object)->data);
+}
+
+static PyObject *tensor_shape(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return extents((struct tensor_object *)object);
+}
+
+static PyObject *tensor_get_dtype(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(((struct tensor_object *)object)->dtype);
+}
+
+static PyObject *tensor_get_layout(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyUnicode_FromString(((struct tensor_object *)object)->layout);
+}
+
+static PyObject *tensor_get_batch(PyObject *object, void *unused)
+{
+	(void)unused;
+	return Py_NewRef(((struct tensor_object *)object)->batch);
+}
+
+static PyObject *tensor_get_index(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(((struct tensor_object *)object)->index);
+}
+
+static PyObject *tensor_get_output(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(((struct tensor_object *)object)->output);
+}
+
+static PyMethodDef tensor_methods[] = {
+	{"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+		"__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same memory."},
+	{"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\n(device type, device id)."},
+	{"data_ptr", tensor_data_ptr, METH_NOARGS, "data_ptr()\n--\n\nAddress of the first element."},
+	{"shape", tensor_shape, METH_NOARGS, "shape()\n--\n\nExtents."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef tensor_getset[] = {
+	{"__array_interface__", tensor_array_interface, NULL, "NumPy's array interface.", NULL},
+	{"__cuda_array_interface__", tensor_cuda_array_interface, NULL, "The array interface of CUDA libraries.", NULL},
+	{"_dtype", tensor_get_dtype, NULL, "Type of the elements, as a number.", NULL},
+	{"_layout", tensor_get_layout, NULL, "Names of the axes.", NULL},
+	{"_batch", tensor_get_batch, NULL, "The Batch it belongs to.", NULL},
+	{"_index", tensor_get_index, NULL, "Sample of the batch, -1: all.", NULL},
+	{"_output", tensor_get_output, NULL, "Output of the batch.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot tensor_slots[] = {
+	{Py_tp_doc,
+		"Tensor(batch, output, index=-1)\n--\n\nOne sample of a batch, or a dense output as a whole, over the pipeline's memory."},
+	{Py_tp_new, tensor_new},
+	{Py_tp_dealloc, tensor_dealloc},
+	{Py_tp_methods, tensor_methods},
+	{Py_tp_getset, tensor_getset},
+	{Py_bf_getbuffer, tensor_getbuffer},
+	{0, NULL},
+};
+
+static PyType_Spec tensor_spec = {
+	.name = "stoker._core.Tensor",
+	.basicsize = sizeof(struct tensor_object),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+	.slots = tensor_slots,
+};
+
+PyTypeObject *core_tensor_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
+}

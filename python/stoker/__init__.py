@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data pipelines that keep GPUs fed: read, decode, augment and batch, with the API of NVIDIA DALI.
+
+    from stoker import pipeline_def, fn, types      # DALI's way
+    from stoker import Loader, transforms           # torchvision's way
+
+Importing this package imports neither torch nor numpy; each name below is loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
+    from stoker._definition import do_not_convert, pipeline_def
+    from stoker.data_node import DataNode, newaxis
+    from stoker.errors import StokerError
+    from stoker.loader import Loader
+    from stoker.pipeline import Pipeline
+
+_MODULES = ("backend", "batching", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
+_NAMES = {
+    "DataNode": "stoker.data_node",
+    "newaxis": "stoker.data_node",
+    "StokerError": "stoker.errors",
+    "Loader": "stoker.loader",
+    "Pipeline": "stoker.pipeline",
+    "do_not_convert": "stoker._definition",
+    "pipeline_def": "stoker._definition",
+}
+
+__all__ = [
+    "DataNode",
+    "Loader",
+    "Pipeline",
+    "StokerError",
+    "backend",
+    "batching",
+    "do_not_convert",
+    "errors",
+    "fn",
+    "math",
+    "newaxis",
+    "pipeline_def",
+    "plugin",
+    "tensors",
+    "transforms",
+    "types",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = importlib.import_module("stoker._core").version()
+    elif name in _MODULES:
+        value = importlib.import_module(f"stoker.{name}")
+    elif name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    else:
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users hand in as samples, as buffers that the library can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def as_buffer(value: Any) -> Any:
+    """A C-contiguous buffer over an array, tensor, bytes or number; a copy only where it must be."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value
+    if type(value).__module__.partition(".")[0] == "torch":
+        value = value.detach().cpu().contiguous().numpy()
+    if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
+        if value.dtype.byteorder == ">":
+            value = value.astype(value.dtype.newbyteorder("="))
+        if value.flags.c_contiguous:
+            return value if value.flags.writeable else memoryview(value)
+        return value.copy(order="C")
+    if value is None or isinstance(value, (str, dict, set)):
+        raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__}")
+    import numpy as np
+
+    if hasattr(value, "__dlpack__"):
+        return np.ascontiguousarray(np.from_dlpack(value))
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
+    # As DALI's callables: a Python number is what NumPy makes of it.
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def with_dtype(value: Any, dtype: int | None) -> Any:
+    """Checks the type of a buffer against the one that was declared."""
+    if dtype is None:
+        return value
+    from stoker import types
+
+    name = value.dtype.name if hasattr(value, "dtype") else {"B": "uint8", "b": "int8"}.get(memoryview(value).format, "?")
+    if types.to_dtype(name) != dtype:
+        raise TypeError(f"external_source: declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
+    return value
+
+
+def samples_of(batch: Any, limit: int) -> list[Any]:
+    """A batch, given as a list of samples or as one array with the samples along its first axis."""
+    if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
+        raise TypeError(f"external_source: a batch is a list of samples or one array, not {type(batch).__name__}")
+    if len(batch) > limit:
+        raise ValueError(f"external_source: the source gave {len(batch)} samples, the batch size is {limit}")
+    if len(batch) == 0:
+        raise ValueError("external_source: the source gave an empty batch; to end the epoch raise StopIteration")
+    return [as_buffer(batch[i]) for i in range(len(batch))]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators as data, from the library's tables."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from stoker import _core, types
+
+
+class ArgKind(IntEnum):
+    """Types of arguments, as the library numbers them (enum stk_arg_type)."""
+
+    BOOL = 0
+    INT = 1
+    FLOAT = 2
+    STRING = 3
+    DTYPE = 4
+    IMAGE_TYPE = 5
+    INTERP = 6
+    INTS = 7
+    FLOATS = 8
+    STRINGS = 9
+
+
+_ENUMS = {
+    ArgKind.DTYPE: types.DALIDataType,
+    ArgKind.IMAGE_TYPE: types.DALIImageType,
+    ArgKind.INTERP: types.DALIInterpType,
+}
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument of an operator."""
+
+    name: str
+    type: str
+    kind: ArgKind
+    flags: int
+    default_text: str | None
+    choices: str | None
+    min: float
+    max: float
+    doc: str
+
+    @property
+    def per_sample(self) -> bool:
+        return bool(self.flags & 1)
+
+    @property
+    def required(self) -> bool:
+        return bool(self.flags & 2)
+
+    @property
+    def accepted_only(self) -> bool:
+        return bool(self.flags & 4)
+
+    @property
+    def scalar_ok(self) -> bool:
+        return bool(self.flags & 8)
+
+    @property
+    def default(self) -> Any:
+        """The default as a Python value; None where there is none."""
+        value = None if self.default_text is None else json.loads(self.default_text)
+        enum = _ENUMS.get(self.kind)
+        return enum(value) if enum is not None and isinstance(value, int) else value
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator."""
+
+    name: str
+    alias: str | None
+    doc: str
+    layouts: str
+    tolerance: str | None
+    flags: int
+    min_inputs: int
+    max_inputs: int
+    outputs: int
+    args: tuple[Arg, ...]
+
+    @property
+    def reader(self) -> bool:
+        return bool(self.flags & 1)
+
+    @property
+    def random(self) -> bool:
+        return bool(self.flags & 2)
+
+    @property
+    def batch(self) -> bool:
+        return bool(self.flags & 4)
+
+    @property
+    def hidden(self) -> bool:
+        return bool(self.flags & 8)
+
+    @functools.cached_property
+    def by_name(self) -> dict[str, Arg]:
+        return {a.name: a for a in self.args}
+
+    def nearest_arg(self, name: str) -> str | None:
+        close = difflib.get_close_matches(name, [a.name for a in self.args], 1, 0.6)
+        return close[0] if close else None
+
+
+def _arg(raw: dict[str, Any]) -> Arg:
+    return Arg(
+        raw["name"],
+        raw["type"],
+        ArgKind(raw["kind"]),
+        raw["flags"],
+        raw["default"],
+        raw["choices"],
+        raw["min"],
+        raw["max"],
+        raw["doc"] or "",
+    )
+
+
+@functools.cache
+def operators() -> dict[str, Op]:
+    """All operators by name, hidden ones included."""
+    ops = {}
+    for raw in _core.catalog():
+        ops[raw["name"]] = Op(
+            raw["name"],
+            raw["alias"],
+            raw["doc"] or "",
+            raw["layouts"] or "",
+            raw["tolerance"],
+            raw["flags"],
+            raw["min_inputs"],
+            raw["max_inputs"],
+            raw["outputs"],
+            tuple(_arg(a) for a in raw["args"]),
+        )
+    return ops
+
+
+@functools.cache
+def aliases() -> dict[str, str]:
+    """DALI's legacy names."""
+    return {op.alias: op.name for op in operators().values() if op.alias}
+
+
+def find(name: str) -> Op | None:
+    """An operator by name or alias."""
+    ops = operators()
+    return ops.get(name) or ops.get(aliases().get(name, ""))

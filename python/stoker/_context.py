@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's worker threads, shared by the pipelines of a process that ask for the same number of them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import weakref
+from typing import Any
+
+from stoker import _core
+
+_lock = threading.Lock()
+_contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
+_open: weakref.WeakSet[Any] = weakref.WeakSet()  # what has threads to be stopped before the interpreter goes
+_registered = False
+
+
+class _Workers:
+    """A context; weak references to a C type are not possible in the limited API of 3.11."""
+
+    def __init__(self, threads: int) -> None:
+        self.core = _core.Context(threads=threads, on_log=_log)
+
+
+def _log(level: int, text: str) -> None:
+    print(f"stoker: {text}", file=sys.stderr)
+
+
+def workers(threads: int | None) -> _Workers:
+    """The workers for pipelines of `threads` threads; None or less than 1: as many as the process may use. After a fork, new ones."""
+    key = (os.getpid(), max(threads or 0, 0))
+    with _lock:
+        found = _contexts.get(key)
+        if found is None:
+            found = _contexts[key] = _Workers(key[1])
+        return found
+
+
+def close_at_exit(thing: Any) -> None:
+    """Calls thing.close() before the interpreter goes: a callback must not find it gone."""
+    global _registered
+    if not _registered:
+        atexit.register(_close_all)
+        os.register_at_fork(after_in_child=_forget)
+        _registered = True
+    _open.add(thing)
+
+
+def _close_all() -> None:
+    for thing in list(_open):
+        thing.close()
+
+
+def _forget() -> None:
+    """In a forked child the parent's threads do not exist, and this lock may have been held."""
+    global _lock
+    _lock = threading.Lock()
+    _open.clear()

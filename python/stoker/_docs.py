@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures and docstrings of operators, made from their tables."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import Any
+
+from stoker._catalog import Arg, ArgKind, Op
+
+# Arguments that every operator takes.
+COMMON = {
+    "device": "str or None; 'cpu', 'gpu' or 'mixed': where it runs. In a pipeline without a GPU all run on the CPU.",
+    "name": "str or None; name in the graph: for reader_meta, and for random operators the key of their stream.",
+    "preserve": "accepted; without meaning here.",
+    "bytes_per_sample_hint": "accepted; without meaning here.",
+}
+
+
+class _Default:
+    """A default in a signature that is not a Python value: shown, never passed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def input_names(op: Op) -> list[str]:
+    """Names of inputs that have a place of their own; [] where their number varies freely."""
+    if op.max_inputs > 4 or op.max_inputs < 0:
+        return []
+    return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]
+
+
+def signature(op: Op) -> inspect.Signature:
+    """Inputs by position, arguments by name."""
+    p = inspect.Parameter
+    parameters = []
+    names = input_names(op)
+    for i, name in enumerate(names):
+        default = p.empty if i < op.min_inputs else None
+        parameters.append(p(name, p.POSITIONAL_ONLY, default=default))
+    if not names and op.max_inputs:
+        parameters.append(p("inputs", p.VAR_POSITIONAL))
+    taken = {a.name for a in op.args}
+    # Required ones first, as the eye expects.
+    for a in sorted(op.args, key=lambda a: not a.required):
+        parameters.append(p(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
+    parameters += [p(name, p.KEYWORD_ONLY, default=None) for name in COMMON if name not in taken]
+    return inspect.Signature(parameters)
+
+
+def _range(arg: Arg) -> str:
+    if arg.kind in (ArgKind.BOOL, ArgKind.STRING, ArgKind.STRINGS, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
+        return ""
+    # Bounds of 2^24 and more only guard against nonsense.
+    low, high = arg.min > -(2**24), arg.max < 2**24
+    if not low and not high:
+        return ""
+    if low and high:
+        return f", from {arg.min:g} to {arg.max:g}"
+    return f", at least {arg.min:g}" if low else f", at most {arg.max:g}"
+
+
+def _arg_text(arg: Arg) -> str:
+    kind = arg.type
+    if arg.scalar_ok and kind.startswith("list["):
+        kind += " or " + kind[5:-1]
+    if arg.per_sample:
+        kind += " or a node"
+    facts = kind + _range(arg)
+    if arg.choices:
+        facts += ", one of " + ", ".join(f"'{c}'" for c in arg.choices.split("|"))
+    facts += "; required" if arg.required else f"; default {arg.default!r}" if arg.default_text is not None else ""
+    head = f"{arg.name}: {facts}"
+    return head + "\n" + textwrap.indent(textwrap.fill(arg.doc, 100), "    ") if arg.doc else head
+
+
+def _inputs_text(op: Op) -> str:
+    if op.max_inputs == 0:
+        return ""
+    count = f"{op.min_inputs}" if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
+    text = f"Inputs: {count}"
+    if op.layouts:
+        text += f"; layouts {', '.join(op.layouts.split())}"
+    return text + "."
+
+
+def _flags_text(op: Op) -> str:
+    facts = []
+    if op.random:
+        facts.append("Draws random numbers: a stream of its own, by the pipeline's seed, its name and the sample's place in the epoch.")
+    if op.batch:
+        facts.append("Needs the whole batch: the samples of a batch wait for each other here.")
+    if op.alias:
+        facts.append(f"Also known as fn.{op.alias}, DALI's older name.")
+    if op.tolerance:
+        facts.append(f"Accuracy: {op.tolerance}")
+    return "\n".join(facts)
+
+
+def docstring(op: Op) -> str:
+    """Summary, inputs, arguments; arguments without meaning here come last, in one line."""
+    meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
+    ignored = [a.name for a in op.args if a.accepted_only]
+    taken = {a.name for a in op.args}
+    parts = [op.doc.strip(), _inputs_text(op)]
+    lines = [_arg_text(a) for a in meant] + [f"{n}: {t}" for n, t in COMMON.items() if n in ("device", "name") and n not in taken]
+    parts.append("Arguments, by name:\n\n" + textwrap.indent("\n".join(lines), "  "))
+    if ignored:
+        parts.append(textwrap.fill("Taken for DALI's sake, without meaning here: " + ", ".join(sorted(ignored)) + ".", 100))
+    parts.append(_flags_text(op))
+    return "\n\n".join(p for p in parts if p)
+
+
+def annotate(arg: Arg) -> Any:
+    """The type of an argument in a stub, as text."""
+    scalar = {
+        "BOOL": "bool",
+        "INT": "int",
+        "FLOAT": "float",
+        "STRING": "str | PathLike[str]",
+        "DTYPE": "DTypeLike",
+        "IMAGE_TYPE": "DALIImageType | str",
+    }
+    scalar["INTERP"] = "DALIInterpType | str"
+    lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
+    name = arg.kind.name
+    text = (
+        f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]
+    )
+    if arg.per_sample:
+        text += " | DataNode"
+    return text if arg.required else text + " | None"

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fn.external_source: samples that come from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stoker import types
+from stoker._build import Value, current_builder
+from stoker._operator import call_operator
+from stoker._sources import make_source
+from stoker._values import ValueKind
+from stoker._where import notice, users_line
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+
+
+def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
+    """One setting for all outputs, or a list with one for each."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != outputs:
+            raise InvalidArgumentError(f"external_source at {users_line()}: {len(value)} values of {what} for {outputs} outputs")
+        return list(value)
+    return [value] * outputs
+
+
+def external_source(
+    source: Any = None,
+    num_outputs: int | None = None,
+    *,
+    cycle: str | bool | None = None,
+    name: str | None = None,
+    device: str | None = "cpu",
+    layout: str | Sequence[str | None] | None = None,
+    dtype: Any = None,
+    ndim: int | Sequence[int] | None = None,
+    cuda_stream: Any = None,
+    use_copy_kernel: bool | None = None,
+    blocking: bool | None = None,
+    batch: bool | None = None,
+    repeat_last: bool = False,
+    parallel: bool | None = None,
+    no_copy: bool | None = None,
+    prefetch_queue_depth: int | None = None,
+    bytes_per_sample_hint: int | None = None,
+    batch_info: bool | None = None,
+    **kwargs: Any,
+) -> DataNode | list[DataNode]:
+    """Samples that come from Python.
+
+    source: a callable, an iterable, a generator or a generator function, which give batches (batch=True, the default): a list of samples or one
+    array whose first axis counts them; with batch=False a callable that takes a types.SampleInfo and gives one sample. A callable in batch
+    mode may take nothing, the number of the batch, or with batch_info=True a types.BatchInfo; it ends an epoch by raising StopIteration.
+    Without a source, Pipeline.feed_input or run(name=data) hand in batches.
+
+    num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
+    cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None ends for good.
+    layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
+
+    Python runs on one thread of its own, which alone takes the GIL. What it gives is read without a copy, so do not write to an array after
+    giving it away. An exception reaches whoever waits for the batch, with its own traceback and the sample's place.
+
+    Without meaning here: cuda_stream, use_copy_kernel, blocking, parallel (a thread is used), no_copy, prefetch_queue_depth,
+    bytes_per_sample_hint.
+    """
+    if kwargs:
+        raise InvalidArgumentError(f"external_source at {users_line()}: there is no argument '{next(iter(kwargs))}'")
+    if repeat_last:
+        raise InvalidArgumentError(f"external_source at {users_line()}: repeat_last is not in Stoker yet; feed the batch again")
+    builder = current_builder("fn.external_source")
+    if device not in (None, "cpu") and builder.device_id is None:
+        notice('the pipeline has no GPU (device_id=None): external_source with device="gpu" stays on the CPU')
+    outputs = 1 if num_outputs is None else num_outputs
+    layouts = tuple(x or "" for x in _per_output(layout, outputs, "layout"))
+    dtypes = tuple(None if d is None else int(types.to_dtype(d)) for d in _per_output(dtype, outputs, "dtype"))
+    ndims = _per_output(ndim, outputs, "ndim")
+    try:
+        adapter = make_source(
+            source, batch is not False, cycle, bool(batch_info), outputs=outputs, single=num_outputs is None, layouts=layouts, dtypes=dtypes
+        )
+    except (TypeError, ValueError) as e:
+        raise InvalidArgumentError(f"{e} (at {users_line()})") from None
+    args: list[Value] = [("num_outputs", int(ValueKind.INT), outputs)]
+    if any(layouts):
+        args.append(("layout", int(ValueKind.STRINGS), list(layouts)))
+    if all(d is not None for d in dtypes):
+        args.append(("dtype", int(ValueKind.INTS), list(dtypes)))
+    known = [n if n is not None else len(x) if x else -1 for n, x in zip(ndims, layouts, strict=True)]
+    if all(n >= 0 for n in known):
+        args.append(("ndim", int(ValueKind.INTS), known))
+    nodes = call_operator("external_source", [], args, name)
+    nodes = nodes if isinstance(nodes, list) else [nodes]
+    if builder.first is None:
+        builder.graph.set_source(tuple(nodes[0].ref), adapter.handle)
+        builder.sources.append((name or f"__source_{nodes[0].ref.op}", adapter, nodes))
+    return nodes[0] if num_outputs is None else nodes

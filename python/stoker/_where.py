@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's line: where in somebody's program an operator was called, and notices that are shown once."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_shown: set[str] = set()
+
+
+def users_line() -> str:
+    """ "train.py:31" of the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and not name.startswith("<frozen"):
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "?"
+
+
+def notice(text: str) -> None:
+    """Prints a line once a process: for what is accepted and does nothing, or not what it says."""
+    if text not in _shown:
+        _shown.add(text)
+        print(f"stoker: {text}", file=sys.stderr)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DataNode: a value in a graph. Arithmetic, comparisons and slicing add operators to the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stoker import types
+from stoker._build import NodeRef, Value
+from stoker._values import ValueKind
+from stoker._where import notice, users_line
+from stoker.errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from stoker._build import GraphBuilder
+
+_OPEN = -(2**63)  # an end of a range that is left open
+_INDEX, _RANGE, _FULL = 0, 1, 2
+
+
+class _NewAxis:
+    """Marks a new axis in a subscript: x[stoker.newaxis], x[stoker.newaxis("C")]."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def __call__(self, name: str) -> _NewAxis:
+        return _NewAxis(name)
+
+
+newaxis = _NewAxis()
+
+
+class NoTruthError(InvalidArgumentError, TypeError):
+    """A DataNode was used as a condition of Python."""
+
+
+class DataNode:
+    """One output of one operator: it stands for a value of each sample, which is computed when the pipeline runs."""
+
+    __slots__ = ("_builder", "_ref", "_what")
+
+    def __init__(self, builder: GraphBuilder, ref: NodeRef, what: str) -> None:
+        self._builder = builder
+        self._ref = ref
+        self._what = what
+
+    @property
+    def ref(self) -> NodeRef:
+        return self._ref
+
+    @property
+    def name(self) -> str:
+        """Name of the operator that makes it."""
+        return self._what
+
+    @property
+    def device(self) -> str:
+        """Where it lies."""
+        return "cpu"
+
+    def __repr__(self) -> str:
+        return f"DataNode({self._what}, operator {self._ref.op}, output {self._ref.output})"
+
+    __hash__ = object.__hash__
+
+    # ---- devices ----
+
+    def gpu(self) -> DataNode:
+        """The value on the GPU; without one, itself."""
+        if self._builder.device_id is None:
+            notice("the pipeline has no GPU (device_id=None): .gpu() leaves data on the CPU")
+        return self
+
+    def cpu(self) -> DataNode:
+        """The value on the CPU."""
+        return self
+
+    # ---- about the value ----
+
+    def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
+        """The shape of each sample, int64 unless `dtype` says otherwise."""
+        shape: DataNode = self._call("_shape", [self])
+        if dtype is not None and types.to_dtype(dtype) != types.INT64:
+            shape = self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
+        return shape
+
+    def property(self, key: str, *, device: str = "cpu") -> NoReturn:
+        raise UnsupportedError(
+            f"property({key!r}) at {users_line()}: not in a graph yet; a delivered sample has it: outputs[0][i].source_info()"
+        )
+
+    def source_info(self, *, device: str = "cpu") -> NoReturn:
+        self.property("source_info", device=device)
+
+    # ---- what it is not ----
+
+    def __bool__(self) -> bool:
+        raise NoTruthError(
+            f"at {users_line()}: a DataNode has no truth value while the graph is built, since each sample has its own. if, and, or, not with "
+            "enable_conditionals=True are not in Stoker yet; & | and comparisons work per sample, and a * condition + b * (condition == 0) selects."
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be iterated: its length is known only when the pipeline runs")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{self!r} has no length while the graph is built; x.shape() gives the shape of each sample")
+
+    # ---- operators ----
+
+    @staticmethod
+    def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None) -> Any:
+        from stoker._operator import call_operator
+
+        return call_operator(op, inputs, args or [])
+
+    def _arithmetic(self, op: str, other: Any = None, *, swap: bool = False, unary: bool = False) -> DataNode:
+        if unary:
+            return arithmetic(op, self)
+        return arithmetic(op, other, self) if swap else arithmetic(op, self, other)
+
+    def __add__(self, other: Any) -> DataNode:
+        return self._arithmetic("add", other)
+
+    def __radd__(self, other: Any) -> DataNode:
+        return self._arithmetic("add", other, swap=True)
+
+    def __sub__(self, other: Any) -> DataNode:
+        return self._arithmetic("sub", other)
+
+    def __rsub__(self, other: Any) -> DataNode:
+        return self._arithmetic("sub", other, swap=True)
+
+    def __mul__(self, other: Any) -> DataNode:
+        return self._arithmetic("mul", other)
+
+    def __rmul__(self, other: Any) -> DataNode:
+        return self._arithmetic("mul", other, swap=True)
+
+    def __truediv__(self, other: Any) -> DataNode:
+        return self._arithmetic("fdiv", other)
+
+    def __rtruediv__(self, other: Any) -> DataNode:
+        return self._arithmetic("fdiv", other, swap=True)
+
+    def __floordiv__(self, other: Any) -> DataNode:
+        return self._arithmetic("div", other)
+
+    def __rfloordiv__(self, other: Any) -> DataNode:
+        return self._arithmetic("div", other, swap=True)
+
+    def __mod__(self, other: Any) -> DataNode:
+        return self._arithmetic("mod", other)
+
+    def __rmod__(self, other: Any) -> DataNode:
+        return self._arithmetic("mod", other, swap=True)
+
+    def __pow__(self, other: Any) -> DataNode:
+        return self._arithmetic("pow", other)
+
+    def __rpow__(self, other: Any) -> DataNode:
+        return self._arithmetic("pow", other, swap=True)
+
+    def __and__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitand", other)
+
+    def __rand__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitand", other, swap=True)
+
+    def __or__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitor", other)
+
+    def __ror__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitor", other, swap=True)
+
+    def __xor__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitxor", other)
+
+    def __rxor__(self, other: Any) -> DataNode:
+        return self._arithmetic("bitxor", other, swap=True)
+
+    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]
+        return self._arithmetic("eq", other)
+
+    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]
+        return self._arithmetic("ne", other)
+
+    def __lt__(self, other: Any) -> DataNode:
+        return self._arithmetic("lt", other)
+
+    def __le__(self, other: Any) -> DataNode:
+        return self._arithmetic("le", other)
+
+    def __gt__(self, other: Any) -> DataNode:
+        return self._arithmetic("gt", other)
+
+    def __ge__(self, other: Any) -> DataNode:
+        return self._arithmetic("ge", other)
+
+    def __neg__(self) -> DataNode:
+        return self._arithmetic("neg", unary=True)
+
+    def __pos__(self) -> DataNode:
+        return self._arithmetic("pos", unary=True)
+
+    def __abs__(self) -> DataNode:
+        return self._arithmetic("abs", unary=True)
+
+    def __getitem__(self, key: Any) -> DataNode:
+        return subscript(self, key)
+
+
+def arithmetic(op: str, *operands: Any) -> DataNode:
+    """A node computed from nodes and numbers, element by element, with DALI's promotion of types."""
+    from stoker._constant import constant_node
+
+    nodes = []
+    for operand in operands:
+        if isinstance(operand, (str, bytes, type(None))):
+            raise InvalidArgumentError(f"'{op}' at {users_line()}: an operand is a DataNode or a number, not {operand!r}")
+        nodes.append(operand if isinstance(operand, DataNode) else constant_node(operand))
+    result: DataNode = DataNode._call("_arithmetic", nodes, [("op", int(ValueKind.STRING), op)])
+    return result
+
+
+def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
+    """Ellipsis as full ranges."""
+    at = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if not at:
+        return keys
+    ndim = node._builder.describe(node.ref)[1]
+    if len(at) > 1 or ndim < 0:
+        why = "there is more than one" if len(at) > 1 else "the number of dimensions is not known here"
+        raise InvalidArgumentError(f"'...' in a subscript at {users_line()}: {why}")
+    fill = [slice(None)] * (ndim - len(keys) + 1)
+    return keys[: at[0]] + fill + keys[at[0] + 1 :]
+
+
+def _bound(value: Any, what: str) -> int:
+    if value is None:
+        return _OPEN
+    if isinstance(value, DataNode):
+        raise UnsupportedError(
+            f"{what} of a subscript at {users_line()}: a DataNode cannot be one yet; fn.slice takes a range for each sample"
+        )
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise InvalidArgumentError(f"{what} of a subscript at {users_line()}: a whole number is needed, not {value!r}") from None
+
+
+def subscript(node: DataNode, key: Any) -> DataNode:
+    """node[key]: whole numbers, ranges with steps, '...'."""
+    keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
+    kinds, lo, hi, step = [], [], [], []
+    for k in keys:
+        if isinstance(k, _NewAxis) or k is None:
+            raise UnsupportedError(f"a new axis in a subscript at {users_line()}: not in Stoker yet; fn.reshape can add one")
+        if isinstance(k, slice):
+            full = k == slice(None)
+            kinds.append(_FULL if full else _RANGE)
+            lo.append(_bound(k.start, "the start"))
+            hi.append(_bound(k.stop, "the end"))
+            step.append(1 if k.step is None else _bound(k.step, "the step"))
+        else:
+            kinds.append(_INDEX)
+            lo.append(_bound(k, "an index"))
+            hi.append(_OPEN)
+            step.append(1)
+    ints = int(ValueKind.INTS)
+    result: DataNode = DataNode._call(
+        "_subscript", [node], [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
+    )
+    return result

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Loader: the short way from a folder of images to batches of tensors."""
+
+from stoker.loader.loader import Loader
+
+__all__ = ["Loader"]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what a Loader is given, apart from its source."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from stoker import types
+from stoker._where import notice
+from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._shard import Shard
+
+_DATALOADER = {
+    "num_workers": "num_workers is taken and ignored: Stoker works with threads; num_threads says how many",
+    "pin_memory": "pin_memory is taken and ignored",
+    "persistent_workers": "persistent_workers is taken and ignored: there are no worker processes",
+    "prefetch_factor": "prefetch_factor is taken and ignored: prefetch says how many batches are made ahead",
+    "worker_init_fn": "worker_init_fn is taken and ignored: there are no worker processes",
+    "multiprocessing_context": "multiprocessing_context is taken and ignored: there are no worker processes",
+}
+
+
+def take_dataloader_arguments(extra: dict[str, Any], names: list[str]) -> None:
+    """Arguments of torch's DataLoader: some mean nothing here, others cannot be."""
+    for name, value in extra.items():
+        if name in _DATALOADER:
+            if value:
+                notice(_DATALOADER[name])
+        elif name == "collate_fn":
+            raise InvalidArgumentError(
+                "Loader: there is no collate_fn: samples are written into the batch in C; do what it does on the batch"
+            )
+        elif name in ("batch_sampler", "generator"):
+            raise InvalidArgumentError(f"Loader: there is no {name}: use batch_size, seed and sampler")
+        else:
+            close = difflib.get_close_matches(name, names, 1, 0.6)
+            raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+
+
+def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:
+    """Batch of this rank."""
+    if (batch_size is None) == (global_batch_size is None):
+        raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
+    size = batch_size if batch_size is not None else global_batch_size
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InvalidArgumentError(f"Loader: a batch size is a whole number, at least 1, not {size!r}")
+    if batch_size is None:
+        if size % shard.world:
+            raise InvalidArgumentError(f"Loader: global_batch_size={size} is not divided by {shard.world} ranks")
+        size //= shard.world
+    return size
+
+
+def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> str:
+    """What happens where an epoch ends inside a batch."""
+    if last_batch is None and drop_last is not None:  # the DataLoader's way to say it
+        last_batch = "drop" if drop_last else "keep"
+    if last_batch is None:
+        last_batch = "drop" if shuffle else "keep"
+    if last_batch not in ("drop", "keep", "pad"):
+        raise InvalidArgumentError(f"Loader: last_batch is 'drop', 'keep' or 'pad', not {last_batch!r}")
+    return last_batch
+
+
+def device_id_of(device: Any) -> int | None:
+    """None for the CPU, else the GPU's number."""
+    text = str(device)
+    if text == "cpu":
+        return None
+    name, _, number = text.partition(":")
+    if name not in ("cuda", "gpu"):
+        raise InvalidArgumentError(f"Loader: device is 'cpu' or 'cuda', not {text!r}")
+    return int(number or 0)
+
+
+def channels_last_of(memory_format: Any) -> bool:
+    name = str(memory_format).removeprefix("torch.")
+    if memory_format is None or name == "contiguous_format":
+        return False
+    if name == "channels_last":
+        return True
+    raise UnsupportedError(f"Loader: memory_format is torch.contiguous_format or torch.channels_last, not {memory_format!r}")
+
+
+def dtype_of(dtype: Any) -> types.DALIDataType | None:
+    return None if dtype is None else types.to_dtype(dtype)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's own order of samples: a function of the epoch, weights, or one of torch's samplers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+
+class Order:
+    """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together."""
+
+    per_rank = False
+
+    def indices(self, epoch: int) -> array[int]:
+        raise NotImplementedError
+
+    def length(self) -> int | None:
+        """Ids in an epoch, where that is known without drawing them."""
+        return None
+
+
+class FunctionOrder(Order):
+    """A function of the epoch."""
+
+    def __init__(self, function: Callable[[int], Iterable[int]]) -> None:
+        self.function = function
+
+    def indices(self, epoch: int) -> array[int]:
+        return _as_array(self.function(epoch))
+
+
+class WeightedOrder(Order):
+    """As many draws as there are samples, with replacement, by weight; a pure function of seed and epoch."""
+
+    def __init__(self, weights: Iterable[float], seed: int) -> None:
+        self.weights = [float(w) for w in weights]
+        if not self.weights or min(self.weights) < 0 or sum(self.weights) <= 0:
+            raise InvalidArgumentError("sampler: weights are not negative, and some are greater than zero")
+        self.cumulative = list(itertools.accumulate(self.weights))
+        self.seed = seed
+
+    def indices(self, epoch: int) -> array[int]:
+        draw = random.Random(f"stoker weights {self.seed} {epoch}")
+        return array("q", draw.choices(range(len(self.weights)), cum_weights=self.cumulative, k=len(self.weights)))
+
+    def length(self) -> int:
+        return len(self.weights)
+
+
+class SamplerOrder(Order):
+    """One of torch's samplers: as with a DataLoader it gives this rank's samples."""
+
+    per_rank = True
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def indices(self, epoch: int) -> array[int]:
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+        return _as_array(self.sampler)
+
+    def length(self) -> int | None:
+        try:
+            return len(self.sampler)
+        except TypeError:
+            return None
+
+
+def _as_array(ids: Iterable[int]) -> array[int]:
+    try:
+        result = array("q", (int(i) for i in ids))
+    except (TypeError, ValueError) as e:
+        raise InvalidArgumentError(f"sampler: it gives whole numbers, the ids of samples ({e})") from None
+    if not result:
+        raise InvalidArgumentError("sampler: it gave no samples for this epoch")
+    return result
+
+
+def make_order(sampler: Any, seed: int) -> Order | None:
+    """The order that a user asks for; None: the data's own or shuffled."""
+    if sampler is None:
+        return None
+    if callable(sampler) and not hasattr(sampler, "__iter__"):
+        return FunctionOrder(sampler)
+    values = sampler.tolist() if hasattr(sampler, "tolist") else sampler
+    if isinstance(values, (list, tuple)):
+        if all(isinstance(v, int) for v in values):
+            raise InvalidArgumentError(
+                "sampler: a list of whole numbers: for a fixed order write sampler=lambda epoch: ids; weights are floats"
+            )
+        return WeightedOrder(values, seed)
+    if hasattr(sampler, "__iter__"):
+        return SamplerOrder(sampler)
+    raise InvalidArgumentError(f"sampler is a function of the epoch, weights, or one of torch's samplers, not {type(sampler).__name__}")

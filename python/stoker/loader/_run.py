@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline behind a Loader, epoch after epoch: built when needed, restored, skipped, saved."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any
+
+from stoker import _core
+from stoker.errors import StateError
+from stoker.loader._dataset import DatasetSource
+from stoker.loader._order import Order
+from stoker.loader._shard import check_agreement
+from stoker.loader._sources import Source
+from stoker.loader._spec import Spec, mix
+from stoker.pipeline import Pipeline
+
+
+class Run:
+    """Batches of one epoch after another. With an order of the user's, each epoch has a pipeline of its own."""
+
+    def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
+        self.source, self.spec, self.order = source, spec, order
+        self.pipe: Pipeline | None = None
+        self.epoch = 0
+        self.step = 0  # batches taken of this epoch, since it began or was restored
+        self.inside = False  # an epoch has begun and is not at its end
+        self.base = 0  # epoch that the pipeline calls 0
+        self.pending: dict[str, Any] | None = None  # the pipeline's state, to be restored
+        self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
+        self.last = False  # the epoch's last batch is out, its end was not seen
+
+    # ---- making pipelines ----
+
+    def _indices(self) -> array[int] | None:
+        return None if self.order is None else self.order.indices(self.epoch)
+
+    def ready(self) -> Pipeline:
+        """The pipeline for this epoch."""
+        if self.pipe is None:
+            self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
+            self._restore(self.pipe)
+            self.descs = self.pipe._describe()
+        return self.pipe
+
+    def _make(self, source: Source) -> Pipeline:
+        indices = self._indices()
+        per_rank = self.order is not None and self.order.per_rank
+        own_epochs = self.order is not None
+        rank = self.spec.shard.rank if per_rank or isinstance(source, DatasetSource) else 0
+        seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
+        self.base = self.epoch if own_epochs or isinstance(source, DatasetSource) else 0
+        if isinstance(source, DatasetSource):
+            source.begin(self.epoch, (self.pending or {}).get("consumed", 0))
+        pipe = Pipeline(self.spec.batch, seed=seed, **self.spec.settings)
+        with pipe:
+            pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
+        pipe.build()
+        return pipe
+
+    def _restore(self, pipe: Pipeline) -> None:
+        pending, self.pending = self.pending, None
+        if pending is not None and not isinstance(self.source, DatasetSource):
+            assert pipe._core is not None
+            pipe._core.restore(json.dumps(pending))
+
+    def agree(self) -> None:
+        """Ranks that were started with other files, order or seeds are told so, instead of training on."""
+        meta = self.meta()
+        told = {"files": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size"), "seed of the order": self.spec.seed}
+        check_agreement("what they read", {**told, "ranks": self.spec.shard.world, "batch size": self.spec.batch}, self.spec.shard)
+
+    # ---- what it is ----
+
+    def meta(self) -> dict[str, Any]:
+        pipe = self.ready()
+        readers = pipe._running().readers()
+        return pipe._running().reader_meta(readers[0]) if readers else {}
+
+    def samples(self) -> int | None:
+        """Samples in an epoch, of all ranks together."""
+        if isinstance(self.source, DatasetSource):
+            return (self.order.length() if self.order is not None else None) or self.source.size
+        if self.order is not None and self.order.length() is not None:
+            return self.order.length()
+        size = self.meta().get("epoch_size")
+        return None if size is None else int(size)
+
+    # ---- batches ----
+
+    def begin(self) -> None:
+        """The epoch that is to be iterated: what is left of one that was restored, else the next one after one that was left."""
+        if self.inside:
+            self._leave()
+        self.inside = True
+        self.ready()
+
+    def _leave(self) -> None:
+        """Ends the current epoch where it is."""
+        assert self.pipe is not None
+        if self.order is not None or isinstance(self.source, DatasetSource):
+            self._drop()
+        elif self.last:
+            self.take()
+            return
+        else:
+            self.pipe._running().skip_epoch()
+        self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        self.epoch += 1
+        self.step = 0
+        self.inside = self.last = False
+
+    def _drop(self) -> None:
+        if self.pipe is not None and self.pipe is not self.source:
+            self.pipe.close()
+        self.pipe = None
+        if isinstance(self.source, Source):
+            self.source.close()
+
+    def take(self) -> _core.Batch | None:
+        """The next batch; None at the end of the epoch."""
+        pipe = self.ready()
+        # A pipeline of the user's whose reader wraps has no end of its own.
+        batch = None if self.last and pipe is self.source and self._wraps() else pipe._wait(pipe._running())
+        if batch is None:
+            if self.order is not None:
+                self._drop()
+            self._next_epoch()
+            return None
+        self.step += 1
+        self.last = batch.is_last
+        return batch
+
+    def _wraps(self) -> bool:
+        return bool(self.meta().get("wraps"))
+
+    # ---- state ----
+
+    def state(self) -> dict[str, Any]:
+        """Epoch, and what of it all ranks together have had."""
+        if self.pipe is None or not self.inside:
+            return {"epoch": self.epoch, "pipeline": self.pending}
+        if isinstance(self.source, DatasetSource):
+            return self._dataset_state(self.source)
+        core = json.loads(self.pipe.checkpoint())
+        if self.order is not None:
+            done = core["epoch"] > 0
+            return {"epoch": self.epoch + done, "pipeline": None if done else core}
+        return {"epoch": core["epoch"], "pipeline": core}
+
+    def _dataset_state(self, source: DatasetSource) -> dict[str, Any]:
+        per_rank = self.order is not None and self.order.per_rank
+        start = source.start if source.epoch == self.epoch else 0
+        consumed = start + self.step * self.spec.batch * (1 if per_rank else self.spec.shard.world)
+        done = not source.batch(self.epoch, self.step, self.spec, self._indices(), per_rank)
+        if done:
+            return {"epoch": self.epoch + 1, "pipeline": None}
+        return {"epoch": self.epoch, "pipeline": {"consumed": consumed, "size": source.size} if consumed else None}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.close()
+        if isinstance(self.source, Pipeline) and self.source._delivered:
+            raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
+        self.epoch = int(state["epoch"])
+        self.pending = state["pipeline"]
+        if isinstance(self.source, DatasetSource) and self.pending and self.pending.get("size") != self.source.size:
+            raise StateError(f"the dataset has {self.source.size} samples; the state is of one with {self.pending.get('size')}")
+        self.step = 0
+        self.inside = self.last = False
+
+    def close(self) -> None:
+        self._drop()

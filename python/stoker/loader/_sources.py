@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Loader can read from: folders, lists of files, CIFAR's binary files, ImageFolder."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker import fn
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+from stoker.loader._lower import Image
+from stoker.loader._spec import Spec
+
+# Endings that torchvision's ImageFolder takes.
+_IMAGES = ["*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"]
+
+
+class Source:
+    """Builds the nodes of a graph: the finished images first, then a label and what else a sample has."""
+
+    targets = 1  # nodes behind the image
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """No more batches are wanted."""
+
+
+class FileSource(Source):
+    """Files in a folder of class folders, or listed."""
+
+    def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[int] | None) -> None:
+        self.root, self.paths, self.labels = root, paths, targets
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES}
+        if self.paths is not None:
+            where = {"files": self.paths}
+            if self.labels is not None:
+                where["labels"] = self.labels
+        data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
+        image = fn.decoders.image(data, adjust_orientation=spec.orientation)
+        return [spec.recipe.apply(Image(image, None)), label]
+
+    def __repr__(self) -> str:
+        return self.root if self.root is not None else f"{len(self.paths or ())} files"
+
+
+class CifarSource(Source):
+    """CIFAR-10 or CIFAR-100, the binary version."""
+
+    def __init__(self, root: str, split: str) -> None:
+        self.root, self.split = root, split
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        image, label, *_ = fn.readers.cifar(root=self.root, split=self.split, **spec.reader_arguments(indices, per_rank))
+        return [spec.recipe.apply(Image(image, (32, 32))), label]
+
+    def __repr__(self) -> str:
+        return f"{self.root} ({self.split})"
+
+
+def is_cifar(folder: Path) -> bool:
+    """Whether a folder, or one that the archive unpacks to, holds CIFAR's binary files."""
+    names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
+    places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
+    return any((p / n).is_file() for p in places for n in names)
+
+
+def from_folder(folder: str, split: str) -> Source:
+    if is_cifar(Path(folder)):
+        return CifarSource(folder, split)
+    return FileSource(folder, None, None)
+
+
+def from_list(source: Sequence[Any]) -> Source:
+    """[(path, target), ...], [path, ...] or ([path, ...], [target, ...])."""
+    if not source:
+        raise InvalidArgumentError("the list of samples is empty")
+    if isinstance(source, tuple) and len(source) == 2 and all(isinstance(part, (list, tuple)) for part in source):
+        paths, targets = source
+        if len(paths) != len(targets):
+            raise InvalidArgumentError(f"there are {len(paths)} paths and {len(targets)} targets")
+        return FileSource(None, _paths(paths), _targets(targets))
+    if all(isinstance(s, (str, bytes, os.PathLike)) for s in source):
+        return FileSource(None, _paths(source), None)
+    if all(isinstance(s, (list, tuple)) and len(s) == 2 for s in source):
+        return FileSource(None, _paths([s[0] for s in source]), _targets([s[1] for s in source]))
+    raise InvalidArgumentError("a list of samples holds paths, or pairs of a path and a target")
+
+
+def _paths(paths: Sequence[Any]) -> list[Any]:
+    for p in paths:
+        if not isinstance(p, (str, bytes, os.PathLike)):
+            raise InvalidArgumentError(f"a path is a string, not {p!r}")
+    return [os.fspath(p) for p in paths]
+
+
+def _targets(targets: Sequence[Any]) -> array[int]:
+    try:
+        return array("q", (int(t) for t in targets))
+    except (TypeError, ValueError):
+        raise InvalidArgumentError("targets of a list of files are whole numbers; a Dataset can give others") from None
+
+
+def is_image_folder(source: Any) -> bool:
+    """Whether this is torchvision's ImageFolder or alike: it lists its samples and says how they are transformed."""
+    return hasattr(source, "samples") and hasattr(source, "transform") and hasattr(source, "loader")
+
+
+def from_image_folder(source: Any) -> Source:
+    if getattr(source, "target_transform", None) is not None:
+        raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
+    reads = getattr(source.loader, "__name__", "")
+    if reads not in ("default_loader", "pil_loader"):
+        raise InvalidArgumentError(f"the dataset reads its files with {reads or source.loader!r}: give Loader a Dataset that returns bytes")
+    return from_list([(path, target) for path, target in source.samples])

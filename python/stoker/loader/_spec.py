@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Loader was asked for, in the form that sources build graphs from."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.loader._lower import Recipe
+from stoker.loader._shard import Shard
+
+TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
+
+
+@dataclass
+class Spec:
+    """Everything about order, batches and images."""
+
+    batch: int
+    shard: Shard
+    shuffle: bool
+    seed: int
+    last_batch: str
+    recipe: Recipe
+    orientation: bool
+    settings: dict[str, Any] = field(default_factory=dict)  # of the Pipeline
+
+    def reader_arguments(self, indices: array[int] | None, per_rank: bool) -> dict[str, Any]:
+        """Arguments that all readers share."""
+        args: dict[str, Any] = {
+            "random_shuffle": self.shuffle,
+            "shuffle_seed": self.seed,
+            "tail": TAILS[self.last_batch],
+            "num_shards": 1 if per_rank else self.shard.world,
+            "shard_id": 0 if per_rank else self.shard.rank,
+            "name": "Reader",
+        }
+        if indices is not None:
+            args["indices"] = indices
+        return args
+
+    def steps(self, samples: int, per_rank: bool = False) -> int:
+        """Batches of an epoch, the same for all ranks."""
+        together = self.batch * (1 if per_rank else self.shard.world)
+        return samples // together if self.last_batch == "drop" else -(-samples // together)
+
+
+def mix(seed: int, *parts: int) -> int:
+    """A seed for something of its own."""
+    import hashlib
+
+    text = ":".join(str(p) for p in (seed, *parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")

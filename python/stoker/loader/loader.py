@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The class Loader."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _options, _shard
+from stoker.loader._dataset import DatasetSource
+from stoker.loader._lower import Recipe
+from stoker.loader._order import make_order
+from stoker.loader._run import Run
+from stoker.loader._sources import Source, from_folder, from_image_folder, from_list, is_image_folder
+from stoker.loader._spec import Spec
+from stoker.pipeline import Pipeline
+from stoker.transforms import Transform, flatten
+
+if TYPE_CHECKING:
+    import torch
+
+_STATE = 1
+
+
+class Loader:
+    """Batches of images and labels as torch tensors.
+
+        train = Loader("data/train", batch_size=256, shuffle=True,
+                       transforms=[T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)])
+        for epoch in range(train.epoch, 90):
+            for images, labels in train:          # (256,3,224,224) float32, (256,) int64
+                ...
+
+    source: a folder with a folder for each class; a list of (path, target); the folder of CIFAR's binary files; an ImageFolder (its files and transform are
+    taken over); a map-style Dataset that returns (path | bytes | uint8 array, targets...); a Pipeline.
+    transforms: of stoker.transforms (or torchvision's, which are translated).
+    batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks. seed: of order and augmentation,
+    which are separate streams.
+    sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
+    shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
+    last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
+    dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
+    num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
+    on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
+    count. timeout: seconds that a wait for a batch may take. memory_limit: bytes for one sample.
+    fields: of image, label, path, index, in this order; more names for more targets of a Dataset.
+    split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not). strict=False lets damaged JPEG data
+    pass that still decodes. trace: a file for a Chrome trace.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        batch_size: int | None = None,
+        *,
+        transforms: Transform | Sequence[Any] | None = None,
+        global_batch_size: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        sampler: Callable[[int], Any] | Any = None,
+        shard: Any = "auto",
+        last_batch: str | None = None,
+        drop_last: bool | None = None,
+        device: Any = "cpu",
+        dtype: torch.dtype | Any = None,
+        memory_format: torch.memory_format | None = None,
+        num_threads: int | str = "auto",
+        prefetch: int = 2,
+        on_error: str = "raise",
+        max_errors: float | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        fields: Sequence[str] = ("image", "label"),
+        split: str = "train",
+        exif_orientation: bool = False,
+        strict: bool = True,
+        trace: str | os.PathLike[str] | None = None,
+        **dataloader_arguments: Any,
+    ) -> None:
+        _options.take_dataloader_arguments(dataloader_arguments, list(inspect.signature(Loader.__init__).parameters))
+        if shuffle and sampler is not None:
+            raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
+        place = _shard.resolve(shard)
+        self._fields = tuple(fields)
+        self._spec = Spec(
+            batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
+            shard=place,
+            shuffle=bool(shuffle),
+            seed=int(seed),
+            last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle)),
+            recipe=Recipe.of(_transforms(source, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
+            orientation=bool(exif_orientation),
+            settings={
+                "num_threads": None if num_threads == "auto" else num_threads,
+                "device_id": _options.device_id_of(device),
+                "prefetch_queue_depth": prefetch,
+                "on_error": on_error,
+                "max_errors": max_errors,
+                "timeout": timeout or None,
+                "memory_limit": memory_limit,
+                "strict": strict,
+                "trace": trace,
+            },
+        )
+        if self._spec.last_batch == "pad" and "valid" not in self._fields and not isinstance(source, Pipeline):
+            self._fields += ("valid",)
+        order = make_order(sampler, self._spec.seed)
+        if order is not None and order.per_rank:
+            _shard.check_agreement("the length of their samplers", order.length(), place)
+        self._run = Run(_open(source, split), self._spec, order)
+        self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
+        self._generation = 0
+        if not isinstance(self._run.source, DatasetSource):
+            self._run.ready()  # errors of files and arguments show here
+            self._run.agree()
+
+    # ---- iteration ----
+
+    def __iter__(self) -> Iterator[Any]:
+        """One epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one goes on where the state was."""
+        self._generation += 1
+        self._run.begin()
+        return _Epoch(self, self._generation)
+
+    def _take(self, generation: int) -> Any:
+        if generation != self._generation:
+            raise StateError("a newer iteration over this Loader has begun; for two at a time make two Loaders")
+        batch = self._run.take()
+        if batch is None:
+            return None
+        from stoker.loader._batches import check_fields, to_tuple
+
+        if self._run.step == 1:
+            check_fields(self._fields, batch.outputs)
+        return to_tuple(batch, self._fields, self._run.descs, *self._dataset_facts())
+
+    def _dataset_facts(self) -> tuple[Any, Any]:
+        """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
+        source, run = self._run.source, self._run
+        if not isinstance(source, DatasetSource) or not {"valid", "index"} & set(self._fields):
+            return None, None
+        order = run.order
+        facts = source.batch(
+            run.epoch, run.step - 1, self._spec, None if order is None else order.indices(run.epoch), bool(order and order.per_rank)
+        )
+        return [padded for _, padded in facts], [i for i, _ in facts]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is iterated, or will be next."""
+        return int(self._run.state()["epoch"]) if not self._run.inside else self._run.epoch
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same for all ranks."""
+        run = self._run
+        if isinstance(run.source, Pipeline):
+            return int(run.meta().get("steps", 0))
+        return self._spec.steps(run.samples() or 0, bool(run.order and run.order.per_rank))
+
+    # ---- state ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the Loader stands, after the batches that were taken. Small, and plain data; independent of the number of ranks."""
+        return {"stoker_loader": _STATE, **self._run.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it."""
+        if not isinstance(state, dict) or state.get("stoker_loader") != _STATE or not {"epoch", "pipeline"} <= set(state):
+            raise StateError("this is no state of a Loader, or one of another version")
+        self._generation += 1
+        self._run.load(state)
+        if not isinstance(self._run.source, DatasetSource):
+            self._run.ready()
+
+    # ---- the rest ----
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch of this rank."""
+        source = self._run.source
+        return source.batch_size if isinstance(source, Pipeline) else self._spec.batch
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline behind it: explain(), counters(), bad_samples()."""
+        return self._run.ready()
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes of a folder, in the order of their labels."""
+        core = self.pipeline._running()
+        names = (core.class_name(None, i) for i in range(self._run.meta().get("classes", 0)))
+        return [n for n in names if n is not None]
+
+    def as_dataloader(self) -> Any:
+        """A torch DataLoader around this, for frameworks that ask for one."""
+        from stoker.loader._dataloader import wrap
+
+        return wrap(self)
+
+    def close(self) -> None:
+        """Stops the work and gives back its memory; batches live on."""
+        self._generation += 1
+        self._run.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "a Loader cannot be pickled: it owns threads and memory. Make it in the process that uses it; state_dict() is what to save"
+        )
+
+    def __repr__(self) -> str:
+        spec, samples = self._spec, self._run.samples()
+        if isinstance(self._run.source, Pipeline):
+            return f"Loader(a Pipeline, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
+        steps = len(self)
+        here = f"{_spaced(samples or 0)} samples"
+        if spec.shard.world > 1:
+            own = min(samples or 0, steps * spec.batch) if spec.last_batch == "drop" else -(-(samples or 0) // spec.shard.world)
+            here = f"rank {spec.shard.rank} of {spec.shard.world}: {_spaced(own)} of {_spaced(samples or 0)} samples"
+        order = (
+            f"shuffled with seed {spec.seed}" if spec.shuffle else "in order" if self._run.order is None else "in the order of the sampler"
+        )
+        batches = f"{_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}"
+        return f"Loader({self._described}; {here}, {order}; {batches}; epoch {self.epoch})"
+
+
+class _Epoch:
+    """One iteration over a Loader."""
+
+    def __init__(self, loader: Loader, generation: int) -> None:
+        self._loader, self._generation = loader, generation
+        self._done = False
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        batch = None if self._done else self._loader._take(self._generation)
+        if batch is None:
+            self._done = True
+            raise StopIteration
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _transforms(source: Any, transforms: Any) -> list[Transform]:
+    if isinstance(source, Pipeline):
+        if transforms is not None:
+            raise InvalidArgumentError("Loader: a Pipeline makes its own transforms")
+        return []
+    if transforms is None and is_image_folder(source):
+        return flatten(source.transform)
+    return flatten(transforms)
+
+
+def _open(source: Any, split: str) -> Source | Pipeline:
+    if isinstance(source, Pipeline):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return from_folder(os.fspath(source), split)
+    if isinstance(source, (list, tuple)):
+        return from_list(source)
+    if is_image_folder(source):
+        return from_image_folder(source)
+    if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
+        return DatasetSource(source)
+    raise InvalidArgumentError(
+        "Loader: the source is a folder, a list of (path, target), an ImageFolder, a Dataset with __getitem__ and __len__, or a Pipeline, "
+        f"not {type(source).__name__}"
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mathematical functions of DataNodes, element by element; integers become float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.data_node import DataNode, arithmetic
+
+_UNARY = frozenset(
+    ["sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "abs", "fabs", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan"]
+    + ["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
+)
+
+
+def min(left: Any, right: Any) -> DataNode:
+    """The smaller of two values."""
+    return arithmetic("min", left, right)
+
+
+def max(left: Any, right: Any) -> DataNode:
+    """The larger of two values."""
+    return arithmetic("max", left, right)
+
+
+def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
+    """value, at least lo and at most hi."""
+    return min(max(value, lo), hi)
+
+
+def pow(base: Any, exponent: Any) -> DataNode:
+    """base to the power of exponent, in the operands' type."""
+    return arithmetic("pow", base, exponent)
+
+
+def fpow(base: Any, exponent: Any) -> DataNode:
+    """base to the power of exponent, in floating point."""
+    return arithmetic("fpow", base, exponent)
+
+
+def atan2(y: Any, x: Any) -> DataNode:
+    """Angle of (x, y)."""
+    return arithmetic("atan2", y, x)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _UNARY:
+        raise AttributeError(f"module 'stoker.math' has no attribute {name!r}")
+
+    def function(value: Any) -> DataNode:
+        return arithmetic(name, value)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{name} of each element."
+    globals()[name] = function
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_UNARY])

@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline: a graph that runs. DALI's class, with its methods."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker import _core, types
+from stoker._build import GraphBuilder, Record, building
+from stoker._constant import constant_node
+from stoker._context import close_at_exit, workers
+from stoker._settings import Settings
+from stoker._sources import FedSource
+from stoker._where import users_line
+from stoker.data_node import DataNode
+from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError
+from stoker.tensors import TensorListCPU
+
+_current: list[Pipeline] = []
+
+
+class Pipeline:
+    """A graph of operators and the threads that run it.
+
+    Usually made by a function marked @pipeline_def; by hand:
+
+        pipe = Pipeline(batch_size=32, num_threads=4, device_id=None)
+        with pipe:
+            data, label = fn.readers.file(file_root="train")
+            pipe.set_outputs(fn.decoders.image(data), label)
+        images, labels = pipe.run()
+
+    batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
+    device_id: None is CPU only; a number without that GPU is an error. seed: of all random operators; None draws one.
+    prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
+
+    Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
+    seconds of a wait for a batch; memory_limit in bytes for one sample; strict=False lets damaged JPEG data pass that still decodes;
+    trace="FILE" writes a Chrome trace.
+
+    Taken for DALI's sake, without meaning here: exec_pipelined, exec_async, exec_dynamic, bytes_per_sample, set_affinity, max_streams,
+    default_cuda_stream_priority, enable_memory_stats, enable_checkpointing (a state can always be taken), py_num_workers, py_start_method,
+    py_callback_pickler, stream_policy, concurrency.
+    """
+
+    def __init__(
+        self,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        seed: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self._settings = Settings.from_arguments(batch_size, num_threads, device_id, seed, args, kwargs)
+        self._builder = GraphBuilder(self._settings.device_id)
+        self._outputs: list[DataNode] | None = None
+        self._core: _core.Pipeline | None = None
+        self._workers: Any = None
+        self._scope: list[Any] = []
+        self._scheduled = 0
+        self._ready: deque[tuple[TensorListCPU, ...]] = deque()
+        self._held: Any = None
+        self._delivered = 0
+        self._epoch = 0  # of the last batch
+        self._ended = False
+        self._closed = False
+        self._pid = os.getpid()
+
+    # ---- what it is ----
+
+    @property
+    def batch_size(self) -> int:
+        return self._settings.batch_size
+
+    max_batch_size = batch_size
+
+    @property
+    def num_threads(self) -> int:
+        """Worker threads."""
+        return int(self._workers.core.threads) if self._workers else self._settings.num_threads or workers(None).core.threads
+
+    @property
+    def device_id(self) -> int | None:
+        return self._settings.device_id
+
+    @property
+    def seed(self) -> int:
+        return self._settings.seed
+
+    @property
+    def prefetch_queue_depth(self) -> int:
+        return self._settings.prefetch
+
+    cpu_queue_size = gpu_queue_size = prefetch_queue_depth
+
+    @property
+    def exec_pipelined(self) -> bool:
+        return True
+
+    exec_async = exec_dynamic = exec_pipelined
+
+    @property
+    def exec_separated(self) -> bool:
+        return False
+
+    set_affinity = enable_memory_stats = exec_separated
+
+    @property
+    def py_num_workers(self) -> int:
+        return 1
+
+    @property
+    def py_start_method(self) -> str:
+        return "fork"
+
+    @property
+    def max_streams(self) -> None:
+        return None
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self._outputs or ())
+
+    @property
+    def is_restored_from_checkpoint(self) -> bool:
+        return self._settings.checkpoint is not None
+
+    def _describe(self) -> list[tuple[int, list[int], str]]:
+        core = self._running()
+        return [core.output_desc(i) for i in range(self.num_outputs)]
+
+    def output_dtype(self) -> list[types.DALIDataType]:
+        """Types of the outputs."""
+        return [types.DALIDataType(d[0]) for d in self._describe()]
+
+    def output_ndim(self) -> list[int]:
+        """Dimensions of a sample of each output."""
+        return [len(d[1]) for d in self._describe()]
+
+    def output_layout(self) -> list[str]:
+        """Names of the axes of each output."""
+        return [d[2] for d in self._describe()]
+
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Metadata of a reader, or of all by name: epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
+        ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps."""
+        core = self._running()
+        if name is not None:
+            return core.reader_meta(name)
+        return {reader: core.reader_meta(reader) for reader in core.readers()}
+
+    def epoch_size(self, name: str | None = None) -> Any:
+        """Samples in an epoch of a reader, all shards together; without a name, of all readers."""
+        meta = self.reader_meta(name)
+        return meta["epoch_size"] if name is not None else {k: m["epoch_size"] for k, m in meta.items()}
+
+    # ---- definition ----
+
+    @staticmethod
+    def current() -> Pipeline | None:
+        """The pipeline that is being defined."""
+        return _current[-1] if _current else None
+
+    @staticmethod
+    def push_current(pipeline: Pipeline) -> Pipeline | None:
+        """Makes a pipeline the one that operators are added to."""
+        previous = Pipeline.current()
+        _current.append(pipeline)
+        scope = building(pipeline._builder)
+        scope.__enter__()
+        pipeline._scope.append(scope)
+        return previous
+
+    @staticmethod
+    def pop_current() -> None:
+        """Ends the last push_current."""
+        _current.pop()._scope.pop().__exit__(None, None, None)
+
+    def __enter__(self) -> Pipeline:
+        if self._core is not None:
+            raise StateError("the pipeline is built: no operators can be added")
+        Pipeline.push_current(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Pipeline.pop_current()
+
+    def set_outputs(self, *nodes: Any) -> None:
+        """What the pipeline delivers, in this order."""
+        with building(self._builder):
+            self._outputs = [self._output_node(n, i) for i, n in enumerate(nodes)]
+
+    def _output_node(self, node: Any, i: int) -> DataNode:
+        if isinstance(node, DataNode):
+            if node._builder is not self._builder:
+                raise InvalidArgumentError(f"output {i} is a node of another pipeline")
+            return node
+        if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
+            raise InvalidArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
+        if isinstance(node, (str, bytes, dict, set, type(None))):
+            raise InvalidArgumentError(f"output {i} is {type(node).__name__}, not a node: did the definition return all it should?")
+        return constant_node(node)
+
+    def add_sink(self, node: DataNode) -> None:
+        """Taken for DALI's sake: what no output needs does not run."""
+
+    def define_graph(self) -> Any:
+        """For subclasses: makes the graph and returns its outputs."""
+        raise NotImplementedError("the pipeline has no outputs: use @pipeline_def, set_outputs, or override define_graph")
+
+    def build(self) -> None:
+        """Compiles the graph; otherwise done with the first batch."""
+        if self._core is not None:
+            return
+        if self._outputs is None:
+            with self:
+                nodes = self.define_graph()
+            self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
+        assert self._outputs is not None
+        if not self._outputs:
+            raise InvalidArgumentError("the pipeline has no outputs")
+        for node in self._outputs:
+            self._builder.graph.output(node.ref)
+        self._workers = workers(self._settings.num_threads)
+        self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
+        close_at_exit(self)
+        self._check_declared()
+        if self._settings.checkpoint is not None:
+            self._core.restore(_read_state(self._settings.checkpoint))
+
+    def _check_declared(self) -> None:
+        s = self._settings
+        for what, declared, actual in (
+            ("type", s.output_dtype, [d[0] for d in self._describe()]),
+            ("number of dimensions", s.output_ndim, [len(d[1]) for d in self._describe()]),
+            ("layout", s.output_layout, [d[2] for d in self._describe()]),
+        ):
+            if declared is None:
+                continue
+            wanted = declared if isinstance(declared, (list, tuple)) else [declared] * self.num_outputs
+            if len(wanted) != self.num_outputs:
+                raise InvalidArgumentError(f"{len(wanted)} values were declared for the {what} of {self.num_outputs} outputs")
+            for i, (want, have) in enumerate(zip(wanted, actual, strict=True)):
+                if want is not None and want != have:
+                    raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {have!r}")
+
+    def _running(self) -> _core.Pipeline:
+        if self._core is None:
+            self.build()
+        assert self._core is not None
+        return self._core
+
+    # ---- batches ----
+
+    def feed_input(
+        self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+    ) -> None:
+        """Hands a batch to an external_source without a source, by its node or name."""
+        self.build()
+        for name, source, nodes in self._builder.sources:
+            if (data_node == name) if isinstance(data_node, str) else any(n is data_node for n in nodes):
+                if not isinstance(source, FedSource):
+                    raise InvalidArgumentError(f"external_source {name!r} has a source of its own")
+                source.feed(data)
+                return
+        known = ", ".join(repr(n) for n, s, _ in self._builder.sources if isinstance(s, FedSource)) or "none"
+        raise InvalidArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
+
+    def input_feed_count(self, input_name: str) -> int:
+        """Batches to feed before the first run."""
+        return 1
+
+    def _check_fed(self) -> None:
+        for name, source, _ in self._builder.sources:
+            if isinstance(source, FedSource) and source.fed <= self._delivered and not source.closed:
+                raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
+
+    def _next(self) -> _core.Batch:
+        """The next batch. StopIteration when a source has ended, until reset()."""
+        core = self._running()
+        if self._ended:
+            raise StopIteration
+        self._check_fed()
+        while True:
+            batch = self._wait(core)
+            if batch is not None:
+                self._delivered += 1
+                self._epoch = batch.epoch
+                return batch
+            # Without a reader it is the sources that end; a reader alone goes on with the next epoch, as DALI's do.
+            if self._builder.sources and (not core.readers() or any(s.ended_in(self._epoch) for _, s, _ in self._builder.sources)):
+                self._ended = True
+                raise StopIteration
+
+    def _wait(self, core: _core.Pipeline) -> _core.Batch | None:
+        """A batch, or None at the end of an epoch. A user's exception is raised as it was, not the library's about it."""
+        try:
+            return core.next(self._settings.timeout)
+        except StokerError as e:
+            if e.code == "USER":
+                for _, source, _ in self._builder.sources:
+                    kept = source.take_error(e.epoch, e.sample)
+                    if kept is not None:
+                        raise kept from None
+            if isinstance(e, CancelledError) and self._closed:
+                raise StateError("the pipeline was closed while a batch was waited for") from None
+            raise
+
+    def _take(self) -> tuple[TensorListCPU, ...]:
+        batch = self._next()
+        return tuple(TensorListCPU(batch, i) for i in range(self.num_outputs))
+
+    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU, ...]:
+        """One batch: a tensor list for each output. run(name=batch) feeds inputs first."""
+        for name, data in inputs.items():
+            self.feed_input(name, data)
+        return self.outputs()
+
+    def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU, ...]:
+        """The next batch; the one before is released."""
+        self.release_outputs()
+        return self.share_outputs()
+
+    def schedule_run(self) -> None:
+        """Starts to work ahead without waiting."""
+        self._running().start()
+        self._scheduled += 1
+
+    def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU, ...]:
+        """The next batch; release_outputs gives it up, unless something made from it lives."""
+        self._held = self._take()
+        self._scheduled = max(0, self._scheduled - 1)
+        return self._held  # type: ignore[no-any-return]
+
+    def release_outputs(self) -> None:
+        """Gives up what share_outputs returned."""
+        self._held = None
+
+    def start(self) -> None:
+        """Begins to work ahead."""
+        self._running().start()
+
+    def empty(self) -> bool:
+        """Whether no scheduled batch is left to be taken."""
+        return self._scheduled == 0
+
+    def reset(self) -> None:
+        """After StopIteration: the next batch begins a new epoch. Elsewhere, as in DALI, nothing happens."""
+        self._ended = False
+        self._scheduled = 0
+
+    def close(self) -> None:
+        """Stops the work and gives back its memory; batches live on."""
+        if os.getpid() != self._pid:
+            return  # the parent's threads and locks are not ours
+        self._closed = True
+        for _, source, _ in self._builder.sources:
+            source.close()
+        if self._core is not None:
+            self._core.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_core", None) is not None:
+            self.close()
+
+    def __getstate__(self) -> Any:
+        raise TypeError("a Pipeline cannot be pickled: it owns threads and memory. Make it in the process that uses it, or use serialize()")
+
+    # ---- state, files, insight ----
+
+    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> str:
+        """The state after the batches that were taken: under 1 KB of JSON; also written to a file."""
+        state = self._running().save()
+        if filename is not None:
+            Path(filename).write_text(state)
+        return state
+
+    def serialize(self, define_graph: Any = None, filename: str | os.PathLike[str] | None = None) -> bytes:
+        """The graph and its settings as JSON. Python sources are not part of it."""
+        self.build()
+        graph = json.loads(self._builder.graph.serialize())
+        graph["pipeline"] = self._settings.as_json()
+        data = json.dumps(graph, indent=1).encode()
+        if filename is not None:
+            Path(filename).write_bytes(data)
+        return data
+
+    @classmethod
+    def deserialize(
+        cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
+    ) -> Pipeline:
+        """A pipeline from what serialize() gave; keyword arguments take precedence over its settings."""
+        if (serialized_pipeline is None) == (filename is None):
+            raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
+        text = Path(filename).read_text() if filename is not None else serialized_pipeline
+        text = text.decode() if isinstance(text, bytes) else text
+        try:
+            data = json.loads(text or "")
+            settings = data.pop("pipeline", {})
+        except (ValueError, AttributeError) as e:
+            raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
+        pipe = cls(**{**Settings.from_json(settings), **kwargs})
+        pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
+        pipe._outputs = []
+        pipe._adopt()
+        return pipe
+
+    def _adopt(self) -> None:
+        """Builds a graph that came with its outputs."""
+        self._workers = workers(self._settings.num_threads)
+        self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
+        close_at_exit(self)
+        count = 0
+        while _has_output(self._core, count):
+            count += 1
+        self._outputs = [None] * count  # type: ignore[list-item]
+        if self._settings.checkpoint is not None:
+            self._core.restore(_read_state(self._settings.checkpoint))
+
+    def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
+        """Takes over the graph of a serialised pipeline."""
+        other = Pipeline.deserialize(serialized_pipeline, batch_size=self._settings.batch_size)
+        self.__dict__.update(other.__dict__)
+        other._core = None
+
+    def explain(self, as_json: bool = False) -> Any:
+        """The chains, passes and slots that run, as text or data."""
+        text = self._running().explain(as_json)
+        return json.loads(text) if as_json else text
+
+    def counters(self) -> dict[str, float]:
+        """What was done since the start, by name."""
+        return self._running().counters()
+
+    def executor_statistics(self) -> dict[str, float]:
+        """The counters, under DALI's name for them."""
+        return self.counters()
+
+    def bad_samples(self) -> list[StokerError]:
+        """Samples that were skipped or replaced, oldest first."""
+        from stoker.errors import from_status
+
+        return [from_status(*bad) for bad in self._running().bad_samples()]
+
+    def __repr__(self) -> str:
+        state = "not built" if self._core is None else f"{self._delivered} batches delivered"
+        return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
+
+
+def _has_output(core: _core.Pipeline, i: int) -> bool:
+    try:
+        core.output_desc(i)
+    except IndexError:
+        return False
+    return True
+
+
+def _read_state(state: str | bytes | os.PathLike[str]) -> str:
+    """A state given as text or as the file that holds it."""
+    if isinstance(state, bytes):
+        return state.decode()
+    if isinstance(state, str) and state.lstrip().startswith("{"):
+        return state
+    return Path(state).read_text()
+
+
+def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:
+    """Runs a definition over the pipeline's builder, or to compare it with the records of its first run."""
+    if first is None:
+        with pipe:
+            return define()
+    dry = GraphBuilder(pipe.device_id, first=list(first), graph=pipe._builder.graph)
+    _current.append(pipe)
+    try:
+        with building(dry):
+            define()
+    finally:
+        _current.pop()
+    if len(dry.records) != len(first):
+        raise InvalidArgumentError(
+            f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time"
+        )
+    return None
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("pipeline_def", "do_not_convert"):  # where DALI has them
+        from stoker import _definition
+
+        return getattr(_definition, name)
+    raise AttributeError(f"module 'stoker.pipeline' has no attribute {name!r}")

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Epochs over pipelines: when one ends, and what its last batch holds. The frameworks' iterators build on this."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple, NoReturn
+
+from stoker import _core
+from stoker.errors import InvalidArgumentError
+from stoker.pipeline import Pipeline
+
+
+class LastBatchPolicy(Enum):
+    """What happens where an epoch ends inside a batch.
+
+    Samples 1..7, batches of 2; the epoch's last batch, and the next epoch's first:
+
+                 the reader pads    it goes on
+        FILL     [7,7]; [1,2]       [7,1]; [2,3]
+        PARTIAL  [7];   [1,2]       [7];   [2,3]
+        DROP     [5,6]; [1,2]       [5,6]; [2,3]
+    """
+
+    FILL = 0
+    DROP = 1
+    PARTIAL = 2
+
+
+class Taken(NamedTuple):
+    """A batch of one pipeline, and how many of its samples belong to this epoch."""
+
+    batch: _core.Batch
+    valid: int
+
+
+class EpochIterator:
+    """Takes batches from pipelines until an epoch ends.
+
+    With reader_name the end is where the reader says; with size, after that many samples; with neither, where the pipeline raises StopIteration
+    (or never).
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        self._pipes = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
+        if not self._pipes:
+            raise InvalidArgumentError("an iterator needs at least one pipeline")
+        if reader_name is not None and size != -1:
+            raise InvalidArgumentError("reader_name and size exclude each other: the reader tells the size")
+        if reader_name is not None and last_batch_padded:
+            raise InvalidArgumentError("reader_name and last_batch_padded exclude each other: the reader tells whether it pads")
+        if size == 0 or size < -1:
+            raise InvalidArgumentError("size is the number of samples in an epoch, or -1")
+        if not isinstance(last_batch_policy, LastBatchPolicy):
+            raise TypeError(f"last_batch_policy is a LastBatchPolicy, not {last_batch_policy!r}")
+        if fill_last_batch is not None:
+            last_batch_policy = LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
+        self._policy = last_batch_policy
+        self._size = size
+        self._padded = last_batch_padded
+        self._reader = reader_name
+        self._auto_reset = _auto_reset(auto_reset)
+        self._counter = 0  # samples of this epoch taken so far, all pipelines together
+        self._ended = False
+        self._begun = False
+        self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
+        for pipe in self._pipes:
+            pipe.build()
+        if reader_name is not None:
+            self._metas = [p.reader_meta(reader_name) for p in self._pipes]
+        if prepare_first_batch:
+            for pipe in self._pipes:
+                pipe.start()
+
+    # ---- one step ----
+
+    def _take(self) -> list[Taken]:
+        """The next batch of each pipeline, by the policy. StopIteration at the end of the epoch."""
+        if self._ended:
+            raise StopIteration
+        if all(self._done) or 0 <= self._size <= self._counter:
+            self._finish()
+        try:
+            batches = [p._next() for p in self._pipes]
+        except StopIteration:
+            self._finish()
+        self._begun = True
+        taken = self._by_reader(batches) if self._reader is not None else self._by_size(batches)
+        if taken is None:
+            self._finish()
+        return taken
+
+    def _finish(self) -> NoReturn:
+        self._ended = True
+        if self._auto_reset:
+            self.reset()
+        raise StopIteration
+
+    def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
+        """The batches know which epoch each sample is of and which ones are repeats. Shards may differ in length: the longest one counts."""
+        taken = []
+        for k, batch in enumerate(batches):
+            valid = 0 if self._done[k] else _own_samples(batch)
+            if self._policy is LastBatchPolicy.DROP and valid < len(batch):
+                return None
+            taken.append(Taken(batch, valid if self._policy is LastBatchPolicy.PARTIAL else len(batch)))
+        self._done = [done or b.is_last for done, b in zip(self._done, batches, strict=True)]
+        return taken
+
+    def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
+        count = sum(len(b) for b in batches)
+        self._counter += count
+        if self._size < 0 or self._counter <= self._size or self._policy is LastBatchPolicy.FILL:
+            return [Taken(b, len(b)) for b in batches]
+        if self._policy is LastBatchPolicy.DROP:
+            return None
+        left = count - (self._counter - self._size)
+        taken = []
+        for batch in batches:
+            valid = min(len(batch), max(0, left))
+            left -= valid
+            taken.append(Taken(batch, valid))
+        return taken
+
+    # ---- epochs ----
+
+    def reset(self) -> None:
+        """Begins the next epoch; in the middle of one, as in DALI, nothing happens but a warning."""
+        if not self._ended:
+            if self._begun:
+                warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
+            return
+        if self._size >= 0:
+            # A reader that goes on has given the first samples of the next epoch already.
+            carries = not self._padded and self._counter > self._size
+            self._counter = self._counter - self._size if carries else 0
+        self._ended = False
+        self._begun = False
+        self._done = [False] * len(self._pipes)
+        for pipe in self._pipes:
+            pipe.reset()
+
+    def __iter__(self) -> Any:
+        if self._begun and not self._ended:
+            warnings.warn(
+                "this epoch is not at its end: the iterator goes on where it was, as DALI's do (stoker.Loader begins the next epoch)",
+                stacklevel=2,
+            )
+        return self
+
+    def __len__(self) -> int:
+        """Batches in an epoch; 0 where its size is not known."""
+        per_step = sum(p.batch_size for p in self._pipes)
+        drop = self._policy is LastBatchPolicy.DROP
+        if self._reader is not None:
+            meta = self._metas[0]
+            if meta["steps"] and not drop:
+                return int(meta["steps"])
+            shard = -(-meta["epoch_size"] // max(1, meta["number_of_shards"]))
+            batch = self._pipes[0].batch_size
+            return int(shard // batch if drop else -(-shard // batch))
+        if self._size < 0:
+            return 0
+        return self._size // per_step if drop else -(-self._size // per_step)
+
+    @property
+    def size(self) -> int:
+        """Samples in an epoch, or -1."""
+        return self._metas[0]["epoch_size"] if self._reader is not None else self._size
+
+    def checkpoints(self) -> list[str]:
+        """The states of the pipelines."""
+        return [p.checkpoint() for p in self._pipes]
+
+
+def _own_samples(batch: _core.Batch) -> int:
+    """Samples at the front of a batch that belong to its epoch and are no repeats."""
+    if not batch.is_last:
+        return len(batch)
+    own = 0
+    for i in range(len(batch)):
+        epoch, _position, _id, _uri, padded, _replaced = batch.sample(i)
+        own += epoch == batch.epoch and not padded
+    return own
+
+
+def _auto_reset(value: str | bool | None) -> bool:
+    if value in (False, None, "no"):
+        return False
+    if value in (True, "yes", "True"):
+        return True
+    raise InvalidArgumentError(f'auto_reset is "yes", "no" or a bool, not {value!r}')

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch iterators with DALI's names: batches as tensors over the pipeline's memory, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from stoker import types
+from stoker.errors import InvalidArgumentError
+from stoker.pipeline import Pipeline
+from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy, Taken
+from stoker.tensors import TensorCPU, TensorListCPU
+
+__all__ = [
+    "ClassificationIterator",
+    "DALIClassificationIterator",
+    "DALIGenericIterator",
+    "DALIRaggedIterator",
+    "GenericIterator",
+    "LastBatchPolicy",
+    "RaggedIterator",
+    "feed_ndarray",
+    "to_torch_type",
+]
+
+# types.X -> torch's type
+to_torch_type = {
+    d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d != types.NO_TYPE and hasattr(torch, types.dtype_name(d))
+}
+
+
+def dense_tensor(data: TensorListCPU, channels_last: bool = False) -> torch.Tensor:
+    """An output as one tensor over the same memory; NHWC as NCHW in torch's channels_last format where asked for."""
+    tensor = from_dlpack(data.as_tensor())
+    if channels_last and data.layout() in ("HWC", "FHWC"):
+        tensor = tensor.movedim(-1, -3)
+    return tensor
+
+
+def feed_ndarray(dali_tensor: TensorCPU | TensorListCPU, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
+    """Copies a tensor, or a dense list, into a torch tensor of the same shape and type."""
+    tensor = dali_tensor.as_tensor() if isinstance(dali_tensor, TensorListCPU) else dali_tensor
+    if list(arr.shape) != tensor.shape():
+        raise InvalidArgumentError(f"feed_ndarray: shapes differ: {tensor.shape()} and {list(arr.shape)}")
+    if to_torch_type[tensor.dtype] != arr.dtype:
+        raise InvalidArgumentError(f"feed_ndarray: types differ: {tensor.dtype!r} and {arr.dtype}")
+    arr.copy_(from_dlpack(tensor))
+    return arr
+
+
+class _TorchIterator(EpochIterator):
+    """What the iterators of this module share."""
+
+    def __init__(
+        self, pipelines: Pipeline | Sequence[Pipeline], output_map: Sequence[str], channels_last: bool = False, **kwargs: Any
+    ) -> None:
+        self.output_map = list(output_map)
+        if len(set(self.output_map)) != len(self.output_map):
+            raise InvalidArgumentError(f"the names in output_map must differ: {self.output_map}")
+        self._channels_last = channels_last
+        super().__init__(pipelines, **kwargs)
+        for pipe in self._pipes:
+            if pipe.num_outputs != len(self.output_map):
+                raise InvalidArgumentError(f"output_map has {len(self.output_map)} names, the pipeline {pipe.num_outputs} outputs")
+
+    def _convert(self, data: TensorListCPU, position: int, valid: int) -> Any:
+        tensor = dense_tensor(data, self._channels_last)
+        return tensor if valid == len(data) else tensor[:valid]
+
+    def _dict(self, taken: Taken) -> dict[str, Any]:
+        return {name: self._convert(TensorListCPU(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
+
+    def __next__(self) -> list[dict[str, Any]]:
+        return [self._dict(t) for t in self._take()]
+
+    next = __next__
+
+
+class DALIGenericIterator(_TorchIterator):
+    """Iterates over pipelines; a step is a list with one dict a pipeline, from the names in output_map to tensors.
+
+    size or reader_name tell where an epoch ends (reader_name is the reader's `name`); last_batch_policy what its last batch holds: see
+    LastBatchPolicy. After StopIteration reset() begins the next epoch; auto_reset=True does it for you. channels_last=True (ours) gives images
+    that are delivered as HWC as (N,C,H,W) in torch's channels_last format. dynamic_shape and prepare_first_batch are accepted.
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        dynamic_shape: bool | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__(
+            pipelines,
+            output_map,
+            channels_last,
+            size=size,
+            reader_name=reader_name,
+            auto_reset=auto_reset,
+            fill_last_batch=fill_last_batch,
+            last_batch_padded=last_batch_padded,
+            last_batch_policy=last_batch_policy,
+            prepare_first_batch=prepare_first_batch,
+        )
+
+
+class DALIClassificationIterator(DALIGenericIterator):
+    """A DALIGenericIterator whose outputs are named data and label."""
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        dynamic_shape: bool | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__(
+            pipelines,
+            ["data", "label"],
+            size,
+            reader_name,
+            auto_reset,
+            fill_last_batch,
+            dynamic_shape,
+            last_batch_padded,
+            last_batch_policy,
+            prepare_first_batch,
+            channels_last,
+        )
+
+
+class DALIRaggedIterator(_TorchIterator):
+    """An iterator for outputs whose samples differ in shape: output_types says for each output whether it comes as one tensor (DENSE_TAG), as a list
+    of tensors (SPARSE_LIST_TAG) or as a sparse COO tensor (SPARSE_COO_TAG)."""
+
+    DENSE_TAG = "dense"
+    SPARSE_LIST_TAG = "sparse_list"
+    SPARSE_COO_TAG = "sparse_coo"
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        output_types: Sequence[str] | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        dynamic_shape: bool | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        tags = [self.DENSE_TAG] * len(output_map) if output_types is None else list(output_types)
+        if len(tags) != len(output_map):
+            raise InvalidArgumentError(f"output_types has {len(tags)} entries, output_map {len(output_map)}")
+        known = (self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG)
+        if any(t not in known for t in tags):
+            raise InvalidArgumentError("output_types holds DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG of DALIRaggedIterator")
+        self.output_types = tags
+        super().__init__(
+            pipelines,
+            output_map,
+            size=size,
+            reader_name=reader_name,
+            auto_reset=auto_reset,
+            fill_last_batch=fill_last_batch,
+            last_batch_padded=last_batch_padded,
+            last_batch_policy=last_batch_policy,
+            prepare_first_batch=prepare_first_batch,
+        )
+
+    def _convert(self, data: TensorListCPU, position: int, valid: int) -> Any:
+        tag = self.output_types[position]
+        if tag == self.DENSE_TAG:
+            return super()._convert(data, position, valid)
+        samples = [from_dlpack(data[i]) for i in range(valid)]
+        return samples if tag == self.SPARSE_LIST_TAG else _sparse_coo(samples)
+
+
+def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
+    """Samples of unequal extents as one sparse tensor, as large as the largest."""
+    if not samples:
+        raise InvalidArgumentError("a sparse tensor of no samples")
+    extents = [max(s.shape[d] for s in samples) for d in range(samples[0].dim())]
+    indices, values = [], []
+    for i, sample in enumerate(samples):
+        at = torch.ones_like(sample, dtype=torch.bool).nonzero().t()
+        indices.append(torch.cat([torch.full((1, at.shape[1]), i, dtype=torch.int64), at]))
+        values.append(sample.flatten())
+    return torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), [len(samples), *extents])
+
+
+GenericIterator = DALIGenericIterator
+ClassificationIterator = DALIClassificationIterator
+RaggedIterator = DALIRaggedIterator

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms for stoker.Loader, with torchvision's names, arguments and meaning; none of them needs torchvision.
+
+They describe what is done and hold no data: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that
+mean and std are the usual ones. Geometry and colours agree with torchvision on PIL images within 1 of 255, except where a class says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from stoker import types
+
+__all__ = [
+    "CenterCrop",
+    "ColorJitter",
+    "Compose",
+    "InterpolationMode",
+    "Normalize",
+    "PILToTensor",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToDtype",
+    "ToImage",
+    "ToTensor",
+    "Transform",
+]
+
+
+class InterpolationMode(Enum):
+    """Interpolation, with torchvision's names."""
+
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    LANCZOS = "lanczos"
+
+
+_INTERP = {
+    "nearest": types.INTERP_NN,
+    "nearest-exact": types.INTERP_NN,
+    "bilinear": types.INTERP_LINEAR,
+    "bicubic": types.INTERP_CUBIC,
+    "lanczos": types.INTERP_LANCZOS3,
+}
+_PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+
+
+def _interp(owner: str, mode: Any) -> types.DALIInterpType:
+    """One of ours from torchvision's mode, PIL's number, a name, or one of ours."""
+    if isinstance(mode, types.DALIInterpType):
+        return mode
+    name = getattr(mode, "value", mode)
+    name = _PIL.get(name, name) if isinstance(name, int) else name
+    if name not in _INTERP:
+        raise ValueError(f"{owner}: interpolation {mode!r} is not known; there are {', '.join(_INTERP)}")
+    return _INTERP[name]
+
+
+def _pair(owner: str, size: Any) -> tuple[int, int]:
+    """(height, width) from one or two numbers."""
+    values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
+    if len(values) == 1:
+        values *= 2
+    if len(values) != 2 or any(not isinstance(v, numbers.Integral) or v < 1 for v in values):
+        raise ValueError(f"{owner}: size is a whole number or (height, width), not {size!r}")
+    height, width = (int(v) for v in values if v is not None)
+    return height, width
+
+
+def _probability(owner: str, p: float) -> float:
+    if not isinstance(p, numbers.Real) or not 0 <= p <= 1:
+        raise ValueError(f"{owner}: p is a probability, from 0 to 1, not {p!r}")
+    return float(p)
+
+
+def _range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{owner}: {name} is (least, most), not {pair!r}") from None
+    if not least <= low <= high or math.isinf(high):
+        raise ValueError(f"{owner}: {name} is (least, most) with {least:g} <= least <= most, not {pair!r}")
+    return low, high
+
+
+class Transform:
+    """What the Loader compiles. The attributes are the arguments."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
+        return f"{type(self).__name__}({shown})"
+
+
+class Compose(Transform):
+    """Transforms one after another."""
+
+    def __init__(self, transforms: Sequence[Transform]) -> None:
+        self.transforms = list(transforms)
+
+
+class RandomResizedCrop(Transform):
+    """A window of random area and aspect, resized."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+        interpolation: Any = InterpolationMode.BILINEAR,
+        antialias: bool = True,
+    ) -> None:
+        self.size = _pair("RandomResizedCrop", size)
+        self.scale = _range("RandomResizedCrop", "scale", scale, 0)
+        self.ratio = _range("RandomResizedCrop", "ratio", ratio, 1e-4)
+        self.interpolation = _interp("RandomResizedCrop", interpolation)
+        self.antialias = bool(antialias)
+
+
+class Resize(Transform):
+    """The shorter edge to `size` with the aspect kept (the longer one is cut to a whole number, as torchvision does), or to (height, width)."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        interpolation: Any = InterpolationMode.BILINEAR,
+        max_size: int | None = None,
+        antialias: bool = True,
+    ) -> None:
+        if max_size is not None:
+            raise ValueError("Resize: max_size is not in Stoker yet")
+        one = isinstance(size, int) or len(size) == 1
+        self.size: int | tuple[int, int] = _pair("Resize", size)[0] if one else _pair("Resize", size)
+        self.interpolation = _interp("Resize", interpolation)
+        self.antialias = bool(antialias)
+
+
+class CenterCrop(Transform):
+    """The middle of the image; what lies outside is black."""
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = _pair("CenterCrop", size)
+
+
+class RandomCrop(Transform):
+    """A window at a random place, of the image with `padding` pixels of `fill` around it (one number, or left/right and top/bottom, or left, top, right,
+    bottom)."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float | Sequence[float] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        if padding_mode != "constant":
+            raise ValueError(f"RandomCrop: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
+        if pad_if_needed:
+            raise ValueError("RandomCrop: pad_if_needed is not in Stoker yet")
+        self.size = _pair("RandomCrop", size)
+        self.padding = _padding(padding)
+        self.fill = fill
+
+
+def _padding(padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) as torchvision reads it."""
+    if padding is None:
+        return (0, 0, 0, 0)
+    values = [padding] if isinstance(padding, numbers.Integral) else list(padding)  # type: ignore[arg-type]
+    if len(values) not in (1, 2, 4) or any(not isinstance(v, numbers.Integral) or v < 0 for v in values):
+        raise ValueError(f"RandomCrop: padding is one, two or four whole numbers, not {padding!r}")
+    left, top, right, bottom = (values * 4)[:4] if len(values) == 1 else values * 2 if len(values) == 2 else values
+    return int(left), int(top), int(right), int(bottom)
+
+
+class RandomHorizontalFlip(Transform):
+    """Left and right exchanged, with probability p."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = _probability("RandomHorizontalFlip", p)
+
+
+class RandomVerticalFlip(Transform):
+    """Top and bottom exchanged, with probability p."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = _probability("RandomVerticalFlip", p)
+
+
+class ColorJitter(Transform):
+    """Random brightness, contrast, saturation and hue.
+
+    Three differences from torchvision: the order is always brightness, contrast, saturation, hue; contrast is around mid-gray (128) and not around
+    the image's mean; hue turns in the YIQ plane (linear, as DALI) and not in HSV.
+    """
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] = 0,
+        contrast: float | Sequence[float] = 0,
+        saturation: float | Sequence[float] = 0,
+        hue: float | Sequence[float] = 0,
+    ) -> None:
+        self.brightness = _jitter("brightness", brightness)
+        self.contrast = _jitter("contrast", contrast)
+        self.saturation = _jitter("saturation", saturation)
+        self.hue = _jitter("hue", hue, centre=0.0)
+
+
+def _jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
+    """The range to draw from; None: nothing is changed."""
+    if isinstance(value, numbers.Real):
+        if value < 0:
+            raise ValueError(f"ColorJitter: {name} is not negative")
+        low = centre - float(value)
+        pair = (low if centre == 0 else max(low, 0.0), centre + float(value))
+    else:
+        pair = _range("ColorJitter", name, value, -0.5 if centre == 0 else 0.0)
+    if centre == 0 and not -0.5 <= pair[0] <= pair[1] <= 0.5:
+        raise ValueError("ColorJitter: hue is at most 0.5, or a range inside (-0.5, 0.5)")
+    return None if pair == (centre, centre) else pair
+
+
+class Normalize(Transform):
+    """(value - mean) / std for each channel, on the scale 0..1."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
+        self.mean = [float(m) for m in (mean if isinstance(mean, (Sequence,)) or hasattr(mean, "__iter__") else [mean])]
+        self.std = [float(s) for s in (std if isinstance(std, (Sequence,)) or hasattr(std, "__iter__") else [std])]
+        if any(s == 0 for s in self.std):
+            raise ValueError("Normalize: std holds a zero")
+        if any(abs(m) > 3 for m in self.mean):
+            raise ValueError(
+                f"Normalize: mean {self.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
+            )
+
+
+class ToDtype(Transform):
+    """The type of the images; scale=True also brings uint8 to 0..1, which the Loader does for float types anyway."""
+
+    def __init__(self, dtype: Any, scale: bool = False) -> None:
+        self.dtype = types.to_dtype(dtype)
+        self.scale = bool(scale)
+
+
+class ToTensor(Transform):
+    """Nothing: images leave the Loader as tensors. Here so that a torchvision pipeline can be taken over as it is."""
+
+
+class ToImage(ToTensor):
+    """Nothing, as ToTensor."""
+
+
+class PILToTensor(ToTensor):
+    """Nothing, as ToTensor."""
+
+
+def flatten(transforms: Any) -> list[Transform]:
+    """A Compose, a list, or one transform, as a flat list of ours; torchvision's own are translated."""
+    if transforms is None:
+        return []
+    if isinstance(transforms, (list, tuple)):
+        return [t for item in transforms for t in flatten(item)]
+    if isinstance(transforms, Compose) or (_is_torchvision(transforms) and hasattr(transforms, "transforms")):
+        return flatten(list(transforms.transforms))
+    if isinstance(transforms, Transform):
+        return [transforms]
+    return [translate(transforms)]
+
+
+def _is_torchvision(thing: Any) -> bool:
+    return type(thing).__module__.partition(".")[0] == "torchvision"
+
+
+def _get(thing: Any, *names: str) -> list[Any]:
+    return [getattr(thing, n) for n in names]
+
+
+_TRANSLATE: dict[str, Callable[[Any], Transform]] = {
+    "RandomResizedCrop": lambda t: RandomResizedCrop(*_get(t, "size", "scale", "ratio", "interpolation")),
+    "Resize": lambda t: Resize(t.size, t.interpolation, t.max_size),
+    "CenterCrop": lambda t: CenterCrop(t.size),
+    "RandomCrop": lambda t: RandomCrop(t.size, t.padding, t.pad_if_needed, _fill(t.fill), _name(t.padding_mode)),
+    "RandomHorizontalFlip": lambda t: RandomHorizontalFlip(t.p),
+    "RandomVerticalFlip": lambda t: RandomVerticalFlip(t.p),
+    "ColorJitter": lambda t: ColorJitter(*(v if v is not None else 0 for v in _get(t, "brightness", "contrast", "saturation", "hue"))),
+    "Normalize": lambda t: Normalize(t.mean, t.std),
+    "ToDtype": lambda t: ToDtype(t.dtype, t.scale),
+    "ToTensor": lambda t: ToTensor(),
+    "ToImage": lambda t: ToImage(),
+    "PILToTensor": lambda t: PILToTensor(),
+}
+
+
+def _name(mode: Any) -> str:
+    return str(getattr(mode, "value", mode))
+
+
+def _fill(fill: Any) -> Any:
+    """torchvision's v2 keeps fills by type of input."""
+    return next(iter(fill.values())) if isinstance(fill, dict) and fill else 0 if isinstance(fill, dict) or fill is None else fill
+
+
+def translate(transform: Any) -> Transform:
+    """One of torchvision's transforms as one of ours; a TypeError that names it where there is none."""
+    name = type(transform).__name__
+    if _is_torchvision(transform) and name in _TRANSLATE:
+        return _TRANSLATE[name](transform)
+    known = ", ".join(sorted(_TRANSLATE))
+    raise TypeError(f"the transform {name} ({type(transform).__module__}) has no counterpart in stoker.transforms; there are: {known}")

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stoker/inspect.h"
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+
+enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err)
+{
+	const struct stk_codec_limits limits = {0};
+	struct stk_image_info info;
+	if (!data || !out || out->size < sizeof(*out))
+		return stk__fail(err, STK_INVALID, "stk_image_inspect needs data, and a header whose size is set");
+	enum stk_status status = stk__image_peek(data, bytes, &limits, &info, err);
+	if (status != STK_OK)
+		return status;
+	*out = (struct stk_image_header){.size = out->size,
+		.format = info.format,
+		.width = info.width,
+		.height = info.height,
+		.channels = info.channels,
+		.bits = info.bits,
+		.orientation = info.orientation,
+		.progressive = info.progressive};
+	return STK_OK;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stoker/machine.h"
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "thread/thread.h"
+
+#include <jansson.h>
+#include <spng.h>
+#include <stdio.h> /* jpeglib.h needs it */
+#include <string.h>
+#include <sys/resource.h>
+
+#include <jpeglib.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+/* A number from a small file of the kernel's, behind `key` or at its start; -1: no such file, no such key, or "max". */
+static int64_t number_in(const char *path, const char *key)
+{
+	char line[256];
+	int64_t value = -1;
+	FILE *f = fopen(path, "re");
+	while (f && value < 0 && fgets(line, sizeof(line), f)) {
+		long long number;
+		if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%lld", &number) == 1)
+			value = number;
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* cgroup's limit: version 2 as a container sees it, else version 1, whose "no limit" is a huge number. */
+static int64_t memory_limit(int64_t memory)
+{
+	int64_t limit = number_in("/sys/fs/cgroup/memory.max", "");
+	if (limit < 0)
+		limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
+	return limit < 0 || (memory > 0 && limit >= memory) ? -1 : limit;
+}
+
+static void probe_cores(struct stk_machine *m)
+{
+	struct stk_cpu_budget budget;
+	stk__cpu_budget(&budget);
+	m->cpu_level = stk__cpu_level_name(stk__cpu_level());
+	m->cpus_online = budget.online;
+	m->cpus_allowed = budget.affinity;
+	m->cpu_quota = budget.quota;
+	m->local_ranks = budget.local_world_size;
+	m->threads = budget.threads;
+	m->open_files = budget.nofile;
+	m->locked_memory = budget.memlock;
+}
+
+static void probe_limits(struct stk_machine *m)
+{
+	struct rlimit files = {0};
+	getrlimit(RLIMIT_NOFILE, &files);
+	m->open_files_max = files.rlim_max == RLIM_INFINITY ? -1 : (int64_t)files.rlim_max;
+	int64_t kib = number_in("/proc/meminfo", "MemTotal:"), free_kib = number_in("/proc/meminfo", "MemAvailable:");
+	m->memory = kib < 0 ? -1 : kib * 1024;
+	m->memory_free = free_kib < 0 ? -1 : free_kib * 1024;
+	m->memory_limit = memory_limit(m->memory);
+}
+
+enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err)
+{
+	if (!out || out->size < sizeof(*out))
+		return stk__fail(err, STK_INVALID, "stk_machine_probe needs a struct stk_machine whose size is set");
+	*out = (struct stk_machine){.size = out->size};
+	probe_cores(out);
+	probe_limits(out);
+#ifdef STK_CUDA
+	out->cuda_built = true;
+#endif
+	return STK_OK;
+}
+
+bool stk_library_info(size_t i, struct stk_library_info *out)
+{
+	switch (i) {
+	case 0:
+		*out = (struct stk_library_info){"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is not baseline"};
+		return true;
+	case 1:
+		*out = (struct stk_library_info){"libspng", spng_version_string(), "PNG"};
+		return true;
+	case 2:
+		*out = (struct stk_library_info){"jansson", jansson_version_str(), "JSON: pipelines and state"};
+		return true;
+	default:
+		return false;
+	}
+}

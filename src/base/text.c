@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool reserve(struct stk_text *t, size_t more)
+{
+	size_t need = t->length + more + 1;
+	if (need <= t->capacity)
+		return true;
+	size_t capacity = need + need / 2 + 64;
+	char *s = stk__realloc(t->s, capacity);
+	if (!s) {
+		t->failed = true;
+		return false;
+	}
+	t->s = s;
+	t->capacity = capacity;
+	return true;
+}
+
+void stk__text_add(struct stk_text *t, const char *fmt, ...)
+{
+	if (t->failed)
+		return;
+	va_list ap, again;
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && reserve(t, (size_t)n)) {
+		vsnprintf(t->s + t->length, (size_t)n + 1, fmt, again);
+		t->length += (size_t)n;
+	}
+	va_end(again);
+}
+
+void stk__text_free(struct stk_text *t)
+{
+	stk__free(t->s);
+	*t = (struct stk_text){0};
+}
+
+enum { LONGEST_NAME = 64 };
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+	size_t m = a < b ? a : b;
+	return m < c ? m : c;
+}
+
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t row[LONGEST_NAME + 1], m = strlen(a), n = strlen(b);
+	if (m > LONGEST_NAME || n > LONGEST_NAME)
+		return LONGEST_NAME;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= m; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t above = row[j];
+			row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[n];
+}
+
+const char *stk__nearest(const char *name, const char *(*next)(const void *from, size_t i), const void *from)
+{
+	const char *best = NULL;
+	size_t bound = strlen(name) / 3 + 2, distance = bound; /* farther away it would mislead */
+	for (size_t i = 0;; i++) {
+		const char *candidate = next(from, i);
+		if (!candidate)
+			return best;
+		size_t d = edit_distance(name, candidate);
+		if (d < distance) {
+			distance = d;
+			best = candidate;
+		}
+	}
+}

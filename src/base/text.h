@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Text: a growing buffer, and the nearest name for "did you mean". */
+#ifndef STK_BASE_TEXT_H
+#define STK_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Grows by itself; a failed allocation sets `failed` and later appends do nothing, so that one check at the end is enough. */
+struct stk_text {
+	char *s; /* NUL-terminated once something was added */
+	size_t length, capacity;
+	bool failed;
+};
+
+void stk__text_add(struct stk_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void stk__text_free(struct stk_text *t);
+
+/* The candidate at the smallest edit distance (Levenshtein), or NULL when none is near enough to be what was meant.
+ * next: gives the i-th candidate, NULL at the end. */
+const char *stk__nearest(const char *name, const char *(*next)(const void *from, size_t i), const void *from);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/cuda_jpeg_phases.h"
+
+/* Shared memory beside the tables: a ring a lane (32 words and 4; 16 and 4), and for the write phase a block a lane (33 words). */
+enum { SYNC_SHARED = STK_JPEGPAR_SYNC_LANES * 36 * 4, WRITE_SHARED = STK_JPEGPAR_WRITE_LANES * (20 + 33) * 4, ENTRY = 2, COLOR_ROWS = 8 };
+
+const char *const stk__cuda_jpeg_phase_names[] = {"count", "unstuff", "own", "over", "chain", "write", "dc", "idct", "color"};
+
+enum stk_status stk__cuda_jpeg_kernels_load(struct stk_gpu_device *dev, struct stk_cuda_jpeg_kernels *kernels, struct stk_error *err)
+{
+	static const struct {
+		const char *module, *name;
+		size_t shared;
+	} rows[STK_CUDA_JPEG_PHASES] = {
+		{"jpeg_unstuff", "jpeg_count", 0},
+		{"jpeg_unstuff", "jpeg_unstuff", 0},
+		{"jpeg_sync", "jpeg_own", SYNC_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
+		{"jpeg_sync", "jpeg_over", SYNC_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
+		{"jpeg_sync", "jpeg_chain", 0},
+		{"jpeg_write", "jpeg_write", WRITE_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
+		{"jpeg_write", "jpeg_dc", 0},
+		{"jpeg_pixels", "jpeg_idct", 0},
+		{"jpeg_pixels", "jpeg_color", 0},
+	};
+	for (int i = 0; i < STK_CUDA_JPEG_PHASES; i++) {
+		enum stk_status status = stk__gpu_kernel(dev, rows[i].module, rows[i].name, rows[i].shared, &kernels->kernel[i], err);
+		if (status)
+			return status;
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct stk_cuda_jpeg_kernels *kernels,
+	const struct stk_jpegpar_view *view, enum stk_cuda_jpeg_phase phase, stk_gpu_stream stream, struct stk_error *err)
+{
+	unsigned tables = view->max_set * ENTRY;
+	const struct {
+		uint32_t blocks, threads, shared;
+	} grids[STK_CUDA_JPEG_PHASES] = {
+		{view->n_chunks, 256, 0},
+		{view->n_chunks, 256, 0},
+		{view->n_sync_work, STK_JPEGPAR_SYNC_LANES, SYNC_SHARED + tables},
+		{view->n_sync_work, STK_JPEGPAR_SYNC_LANES, SYNC_SHARED + tables},
+		{view->n_streams, 256, 0},
+		{view->n_write_work, STK_JPEGPAR_WRITE_LANES, WRITE_SHARED + tables},
+		{view->n_streams, 256, 0},
+		{view->n_idct / STK_JPEGPAR_IDCT_BLOCKS, 8 * STK_JPEGPAR_IDCT_BLOCKS, 0},
+		{(view->n_rows + COLOR_ROWS - 1) / COLOR_ROWS, 32 * COLOR_ROWS, 0},
+	};
+	if (!grids[phase].blocks)
+		return STK_OK;
+	struct stk_gpu_grid grid = {.blocks = {grids[phase].blocks}, .threads = {grids[phase].threads}, .shared = grids[phase].shared};
+	struct stk_jpegpar_view copy = *view;
+	return stk__gpu_launch(dev, stream, kernels->kernel[phase], grid, (void *[]){&copy}, err);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the consumer gets: a batch over a slot. Its structures live with the slot and are used again. */
+#include "exec/exec.h"
+
+#include "exec/dlpack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct stk_batch {
+	_Atomic int refs;
+	struct stk_slot *slot;
+	struct stk_program *program; /* names of samples are made when asked for */
+	struct stk_batch_place at;
+	int32_t count, n_outputs;
+	struct stk_tensor_list *lists;
+	struct stk_sample *samples;
+	pthread_mutex_t lock; /* of names */
+	char **names;	      /* by sample; kept with the slot */
+	size_t *name_room;
+	bool *named;
+};
+
+void stk__batch_free_data(void *data)
+{
+	struct stk_batch *b = data;
+	for (int32_t i = 0; b->names && i < b->slot->ring->batch; i++)
+		stk__free(b->names[i]);
+	stk__free(b->names);
+	stk__free(b->name_room);
+	stk__free(b->named);
+	stk__free(b->lists);
+	stk__free(b->samples);
+	pthread_mutex_destroy(&b->lock);
+	stk__free(b);
+}
+
+static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
+{
+	if (slot->owner_data)
+		return slot->owner_data;
+	struct stk_batch *b = stk__calloc(1, sizeof *b);
+	if (!b)
+		return NULL;
+	size_t n = (size_t)slot->ring->batch;
+	b->slot = slot;
+	pthread_mutex_init(&b->lock, NULL);
+	b->lists = stk__calloc((size_t)n_outputs, sizeof *b->lists);
+	b->samples = stk__calloc(n, sizeof *b->samples);
+	b->names = stk__calloc(n, sizeof *b->names);
+	b->name_room = stk__calloc(n, sizeof *b->name_room);
+	b->named = stk__calloc(n, sizeof *b->named);
+	if (!b->lists || !b->samples || !b->names || !b->name_room || !b->named) {
+		stk__batch_free_data(b);
+		return NULL;
+	}
+	slot->owner_data = b;
+	return b;
+}
+
+/* Left-out samples leave no gap: those behind them move up, in order. */
+static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < r->count; i++) {
+		const struct stk_sample_state *s = &r->samples[i];
+		if (s->dropped)
+			continue;
+		for (int32_t v = 0; v < p->program->n_slot_values; v++)
+			r->slot->values[v].samples[n] = r->slot->values[v].samples[i];
+		b->samples[n] = (struct stk_sample){.epoch = s->place.epoch, .position = s->place.position, .id = s->place.sample, .uri = "",
+			.padded = s->place.padded, .replaced = s->attempt};
+		b->named[n++] = false;
+	}
+	b->count = n;
+}
+
+static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
+{
+	const struct stk_value *value = &p->program->values[p->program->slot_values[v]];
+	struct stk_tensor_list l = {.count = n, .samples = slot->values[v].samples, .desc = value->desc, .device_id = -1};
+	l.dense = stk__slot_settle(slot, v, n, &l.data);
+	if (n > 0) {
+		struct stk_desc first = l.samples[0].desc;
+		for (int32_t i = 1; i < n && !l.dense; i++)
+			for (int32_t d = 0; d < first.ndim; d++)
+				if (l.samples[i].desc.ndim != first.ndim || l.samples[i].desc.shape[d] != first.shape[d])
+					first.shape[d] = -1;
+		l.desc = first;
+	}
+	return l;
+}
+
+struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
+{
+	struct stk_batch *b = batch_of(r->slot, p->program->n_outputs);
+	if (!b)
+		return NULL;
+	b->refs = 1;
+	b->program = stk__program_ref(p->program);
+	b->at = r->at;
+	b->n_outputs = p->program->n_outputs;
+	close_gaps(p, r, b);
+	for (int32_t o = 0; o < b->n_outputs; o++)
+		b->lists[o] = list_of(p, r->slot, p->program->values[p->program->outputs[o]].slot, b->count);
+	r->slot = NULL; /* the batch's now */
+	return b;
+}
+
+struct stk_batch *stk_batch_ref(struct stk_batch *b)
+{
+	atomic_fetch_add(&b->refs, 1);
+	return b;
+}
+
+void stk_batch_unref(struct stk_batch **batch)
+{
+	struct stk_batch *b = *batch;
+	*batch = NULL;
+	if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
+		return;
+	stk__program_unref(b->program);
+	b->program = NULL;
+	stk__slot_return(b->slot);
+}
+
+int32_t stk_batch_size(const struct stk_batch *b)
+{
+	return b->count;
+}
+
+int32_t stk_batch_outputs(const struct stk_batch *b)
+{
+	return b->n_outputs;
+}
+
+const struct stk_tensor_list *stk_batch_output(const struct stk_batch *b, int32_t output)
+{
+	return output >= 0 && output < b->n_outputs ? &b->lists[output] : NULL;
+}
+
+static void name_sample(struct stk_batch *b, int32_t i)
+{
+	char uri[STK_MAX_URI];
+	size_t n = stk__sample_uri(b->program, b->samples[i].id, uri, sizeof uri);
+	n = n < sizeof uri ? n : sizeof uri - 1;
+	if (n >= b->name_room[i]) {
+		char *more = stk__realloc(b->names[i], n + 64);
+		if (!more)
+			return; /* asked again, it tries again */
+		b->names[i] = more;
+		b->name_room[i] = n + 64;
+	}
+	memcpy(b->names[i], uri, n + 1);
+	b->samples[i].uri = b->names[i];
+	b->named[i] = true;
+}
+
+const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
+{
+	struct stk_batch *b = (struct stk_batch *)batch; /* naming is lazy, and not seen from outside */
+	if (i < 0 || i >= b->count)
+		return NULL;
+	pthread_mutex_lock(&b->lock);
+	if (!b->named[i])
+		name_sample(b, i);
+	pthread_mutex_unlock(&b->lock);
+	return &b->samples[i];
+}
+
+int64_t stk_batch_epoch(const struct stk_batch *b)
+{
+	return b->at.epoch;
+}
+
+int64_t stk_batch_step(const struct stk_batch *b)
+{
+	return b->at.step;
+}
+
+bool stk_batch_is_last(const struct stk_batch *b)
+{
+	return b->at.last;
+}
+
+/* ---- DLPack ---- */
+
+struct exported {
+	DLManagedTensorVersioned tensor;
+	struct stk_batch *batch;
+	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
+};
+
+static void release_exported(DLManagedTensorVersioned *t)
+{
+	struct exported *e = t->manager_ctx;
+	stk_batch_unref(&e->batch);
+	stk__free(e);
+}
+
+static DLDataType dl_type(enum stk_dtype t)
+{
+	static const uint8_t codes[STK_DTYPE_COUNT] = {[STK_UINT8] = kDLUInt, [STK_UINT16] = kDLUInt, [STK_UINT32] = kDLUInt, [STK_UINT64] = kDLUInt,
+		[STK_FLOAT16] = kDLFloat, [STK_FLOAT] = kDLFloat, [STK_FLOAT64] = kDLFloat, [STK_BOOL] = kDLBool, [STK_BFLOAT16] = kDLBfloat};
+	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* the rest is kDLInt, 0 */
+}
+
+static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
+{
+	for (int32_t i = 1; i < l->count; i++)
+		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
+			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim || l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
+				return stk__fail(err, STK_SHAPE,
+					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along dim %d; resize or pad them, or "
+					"take them one by one",
+					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
+					(long long)l->samples[i].desc.shape[d], d);
+	return stk__fail(err, STK_SHAPE, "the batch is empty");
+}
+
+enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)
+{
+	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	*out = NULL;
+	if (!l || i >= l->count)
+		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	if (i < 0 && !l->dense)
+		return not_dense(l, b, err);
+	struct exported *e = stk__calloc(1, sizeof *e);
+	if (!e)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a tensor");
+	const struct stk_desc *d = i < 0 ? &l->desc : &l->samples[i].desc;
+	int32_t ndim = 0;
+	if (i < 0)
+		e->shape[ndim++] = l->count;
+	for (int32_t k = 0; k < d->ndim; k++)
+		e->shape[ndim++] = d->shape[k];
+	int64_t stride = 1;
+	for (int32_t k = ndim - 1; k >= 0; k--) {
+		e->strides[k] = stride;
+		stride *= e->shape[k];
+	}
+	e->batch = stk_batch_ref(b);
+	e->tensor = (DLManagedTensorVersioned){.version = {1, 0}, .manager_ctx = e, .deleter = release_exported,
+		.dl_tensor = {.data = i < 0 ? l->data : l->samples[i].data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dl_type(d->dtype),
+			.shape = e->shape, .strides = e->strides}};
+	*out = &e->tensor;
+	return STK_OK;
+}

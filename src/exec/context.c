@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/context.h"
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "thread/thread.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void destroy(struct stk_context *ctx)
+{
+	if (ctx->process == getpid()) { /* in a forked child the threads are not there to be joined: what they held is left alone */
+		stk__pool_destroy(ctx->pool);
+		stk__io_destroy(ctx->io);
+	}
+	pthread_mutex_destroy(&ctx->log_lock);
+	stk__free(ctx);
+}
+
+enum stk_status stk_context_create(const struct stk_context_config *config, struct stk_context **out, struct stk_error *err)
+{
+	struct stk_context_config c = {.size = sizeof c};
+	*out = NULL;
+	if (config && config->size != sizeof c)
+		return stk__fail(err, STK_INVALID, "stk_context_config.size is %zu; this library expects %zu", config->size, sizeof c);
+	if (config)
+		c = *config;
+	if (c.threads < 0 || c.threads > 4096 || c.io_threads < 0 || c.io_threads > 4096)
+		return stk__fail(err, STK_INVALID, "threads must be from 0 (choose) to 4096, not %d and %d", c.threads, c.io_threads);
+	struct stk_context *ctx = stk__calloc(1, sizeof *ctx);
+	if (!ctx)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a context");
+	ctx->refs = 1;
+	ctx->process = getpid();
+	ctx->cpu_level = stk__cpu_level();
+	ctx->log = c.log;
+	ctx->log_user = c.log_user;
+	pthread_mutex_init(&ctx->log_lock, NULL);
+	struct stk_cpu_budget budget;
+	stk__cpu_budget(&budget);
+	enum stk_status s = stk__io_create(c.io_threads ? c.io_threads : 16, &ctx->io, err);
+	if (s == STK_OK)
+		s = stk__pool_create(c.threads ? c.threads : budget.threads, &ctx->pool, err);
+	if (s) {
+		destroy(ctx);
+		return s;
+	}
+	*out = ctx;
+	return STK_OK;
+}
+
+struct stk_context *stk_context_ref(struct stk_context *ctx)
+{
+	atomic_fetch_add(&ctx->refs, 1);
+	return ctx;
+}
+
+void stk_context_unref(struct stk_context **ctx)
+{
+	if (*ctx && atomic_fetch_sub(&(*ctx)->refs, 1) == 1)
+		destroy(*ctx);
+	*ctx = NULL;
+}
+
+int32_t stk_context_threads(const struct stk_context *ctx)
+{
+	return stk__pool_threads(ctx->pool);
+}
+
+enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err)
+{
+	if (ctx->process != getpid())
+		return stk__fail(err, STK_STATE, "this pipeline belongs to the parent process %lld; after a fork make a new one",
+			(long long)ctx->process);
+	return STK_OK;
+}
+
+void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...)
+{
+	if (!ctx->log)
+		return;
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&ctx->log_lock);
+	ctx->log(ctx->log_user, level, text);
+	pthread_mutex_unlock(&ctx->log_lock);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a context owns. */
+#ifndef STK_EXEC_CONTEXT_H
+#define STK_EXEC_CONTEXT_H
+
+#include "io/io.h"
+#include "stoker/context.h"
+#include "thread/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct stk_context {
+	_Atomic int refs;
+	struct stk_pool *pool;
+	struct stk_io *io;
+	int cpu_level;
+	int64_t process; /* pid: threads do not survive a fork */
+	stk_log_fn log;
+	void *log_user;
+	pthread_mutex_t log_lock;
+};
+
+void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* STK_STATE in a child of the process that made the context. */
+STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);
+
+#endif

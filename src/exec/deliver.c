@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The consumer's side: waiting, policies, ends of epochs. */
+#include "exec/exec.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
+{
+	enum stk_status s = stk__context_check(p->ctx, err);
+	if (s || p->started)
+		return s;
+	if ((s = stk__feeder_start(p, err)))
+		return s;
+	p->started = true;
+	stk__pool_join(p->ctx->pool, &p->client);
+	return STK_OK;
+}
+
+void stk_pipeline_cancel(struct stk_pipeline *p)
+{
+	atomic_store(&p->cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
+}
+
+/* ---- waiting ---- */
+
+static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, int32_t *sample)
+{
+	*sample = -1;
+	if (!r->active || !r->opened)
+		return "a free slot";
+	if (!r->fed)
+		return "its external source";
+	for (int32_t i = 0; i < r->count; i++)
+		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
+			*sample = i;
+			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
+		}
+	return "a batch operator";
+}
+
+/* After 30 s without a batch, once: what is waited for. With the lock. */
+static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
+{
+	const struct stk_record *r = stk__record(p, p->next_deliver);
+	char uri[STK_MAX_URI] = "";
+	int32_t i;
+	const char *stage = stage_of(p, r, &i);
+	if (i >= 0)
+		stk__sample_uri(p->program, r->samples[i].place.sample, uri, sizeof uri);
+	snprintf(text, capacity, "no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
+		(double)waited_ms / 1e3, (long long)p->next_deliver, stage, uri[0] ? ": " : "", uri, p->in_flight,
+		p->ring->out - (int32_t)(p->next_open - p->next_deliver));
+}
+
+/* All slots are out and none is being filled: this wait would never end. With the lock. */
+static bool starved(struct stk_pipeline *p)
+{
+	return p->next_open == p->next_deliver && p->no_slot && p->ring->out >= p->ring->limit;
+}
+
+static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
+{
+	enum { SLICE_NS = 50000000 };
+	int64_t now = stk__clock_ns(), end = now + SLICE_NS;
+	end = until_ns >= 0 && until_ns < end ? until_ns : end;
+	struct timespec t = {end / 1000000000, end % 1000000000};
+	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
+}
+
+static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_record **out, struct stk_error *err)
+{
+	enum { STALL_MS = 30000 };
+	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
+	char text[1000];
+	for (;;) {
+		struct stk_record *r = stk__record(p, p->next_deliver);
+		if (atomic_load(&p->cancelled))
+			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
+		if (r->active && r->done) {
+			*out = r;
+			p->stall_told = false;
+			return STK_OK;
+		}
+		if (starved(p))
+			return stk__fail(err, STK_LIMIT,
+				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you keep, or raise max_batches",
+				p->ring->limit, p->ring->out);
+		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
+		if (until >= 0 && now >= until) {
+			tell_stall(p, waited, text, sizeof text);
+			return stk__fail(err, STK_TIMEOUT, "%s", text);
+		}
+		if (waited >= STALL_MS && !p->stall_told) {
+			p->stall_told = true;
+			tell_stall(p, waited, text, sizeof text);
+			pthread_mutex_unlock(&p->lock);
+			stk__notify(p->ctx, STK_LOG_WARNING, "%s", text);
+			pthread_mutex_lock(&p->lock);
+			continue;
+		}
+		wait_slice(p, until);
+	}
+}
+
+/* ---- delivering ---- */
+
+static enum stk_status check_errors(struct stk_pipeline *p, int64_t epoch, struct stk_error *err)
+{
+	int64_t count = p->errors[epoch % 2].epoch == epoch ? p->errors[epoch % 2].count : 0;
+	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
+	if (limit < 1)
+		limit = p->order.size > 0 ? ceil(limit * (double)p->order.size) : 100;
+	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)count <= limit)
+		return STK_OK;
+	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s", (long long)count,
+		(long long)epoch, limit, p->n_bad ? p->bad[p->n_bad - 1].message : "?");
+}
+
+static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	if (r->ended) {
+		s = STK_END;
+	} else if (r->error.code) {
+		s = r->error.code;
+		if (err)
+			*err = r->error;
+	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
+		*out = stk__batch_make(p, r);
+		if (!*out)
+			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	}
+	if (r->ended) { /* the epoch had no more behind the last batch */
+		p->delivered_epoch = r->at.epoch;
+		p->delivered_step = r->at.step;
+		p->delivered_last = true;
+	} else {
+		p->delivered_epoch = r->at.epoch;
+		p->delivered_step = r->at.step;
+		p->delivered_last = r->at.last;
+		p->end_pending = r->at.last && !(p->program->reader >= 0 && p->wraps);
+		STK_COUNT(p, batches_delivered, 1);
+	}
+	stk__record_reset(r);
+	p->next_deliver++;
+	return s;
+}
+
+enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
+{
+	struct stk_record *r = NULL;
+	*out = NULL;
+	enum stk_status s = stk_pipeline_start(p, err);
+	if (s)
+		return s;
+	if (p->end_pending) {
+		p->end_pending = false;
+		return STK_END;
+	}
+	int64_t begin = stk__clock_ns();
+	pthread_mutex_lock(&p->lock);
+	s = wait_done(p, ms, &r, err);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, wait_ns, end - begin);
+	stk__trace_add(p->trace, p->n_workers + 1,
+		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	if (s == STK_OK)
+		s = take_record(p, r, out, err);
+	pthread_mutex_unlock(&p->lock);
+	stk__pool_wake(p->ctx->pool);
+	return s;
+}
+
+enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err)
+{
+	return stk_pipeline_next_within(p, p->config.timeout_ms ? p->config.timeout_ms : -1, out, err);
+}
+
+/* ---- leaving an epoch ---- */
+
+/* The first batch after the epoch of the last delivered one. Epochs may differ in length, so it is looked for among the next ones. */
+static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
+{
+	int64_t k = p->next_deliver, step = 1;
+	while (stk__order_batch(&p->order, k + step).epoch <= epoch)
+		step *= 2;
+	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi beyond it */
+		if (hi - lo <= 1)
+			return hi;
+		int64_t mid = lo + (hi - lo) / 2;
+		if (stk__order_batch(&p->order, mid).epoch <= epoch)
+			lo = mid;
+		else
+			hi = mid;
+	}
+}
+
+enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err)
+{
+	enum stk_status s = stk__context_check(p->ctx, err);
+	if (s)
+		return s;
+	bool between = p->end_pending || (p->delivered_last && p->delivered_step >= 0) || (p->delivered_step < 0 && p->next_deliver == 0);
+	p->end_pending = false;
+	if (between)
+		return STK_OK; /* the next batch is the first of an epoch anyway */
+	int64_t epoch = p->delivered_epoch;
+	if (p->started)
+		stk__drain(p);
+	if (p->program->reader >= 0) {
+		p->next_deliver = next_epoch_batch(p, epoch);
+	} else {
+		p->feed_epoch = epoch + 1;
+		p->feed_step = 0;
+		const struct stk_level *l = &p->program->levels[0];
+		for (int32_t c = 0; c < l->n_callbacks; c++) {
+			const struct stk_source_callbacks *cb = &p->program->nodes[l->callbacks[c]].node->source;
+			if (cb->reset)
+				cb->reset(cb->user, p->feed_epoch);
+		}
+	}
+	p->next_create = p->next_open = p->read_k = p->next_deliver;
+	p->read_i = 0;
+	p->delivered_last = true;
+	return STK_OK;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine's structures.
+ *
+ *   record   one batch on its way: its samples, how far each is, its slot. Records stand in a ring by batch number; reading runs ahead of slots.
+ *   sample   where it comes from, its bytes, how many chains of the level are left
+ *   unit     what a worker takes: a run of samples of one chain of one record, 50 to 200 us by measured cost
+ *
+ * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
+ *
+ *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
+ *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
+ *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
+ *   batch.c     what the consumer gets                               state.c    save and restore */
+#ifndef STK_EXEC_EXEC_H
+#define STK_EXEC_EXEC_H
+
+#include "base/text.h"
+#include "exec/context.h"
+#include "graph/program.h"
+#include "stoker/pipeline.h"
+#include "tensor/slot.h"
+#include "trace/trace.h"
+
+enum stk_read_state {
+	STK_READ_NONE,	    /* not begun */
+	STK_READ_TRYING,    /* a worker tries what cannot block */
+	STK_READ_SUBMITTED, /* on its way */
+	STK_READ_DONE,
+};
+
+struct stk_sample_state {
+	struct stk_place place; /* of the replacement, where there is one */
+	int32_t attempt;	/* 0: the sample itself */
+	int32_t retries;	/* of reads that failed by the source's fault */
+	int32_t chains_left;	/* of the current level */
+	bool failed;		/* this attempt has; the level's other chains pass it by */
+	bool dropped;		/* for good: not in the batch */
+	uint8_t read;		/* enum stk_read_state */
+	uint64_t waiting;	/* chains of the level that wait for the bytes, a bit each */
+	struct stk_request request;
+	char *uri;		 /* of a submitted request; kept for the next batch */
+	size_t uri_room;
+	struct stk_error *error; /* of the read or of the failure; NULL: none */
+	struct stk_record *record;
+};
+
+/* What a user's source gave for one batch. */
+struct stk_fed {
+	struct stk_tensor *tensors; /* [output * batch + i] */
+	void (**release)(void *);   /* a call for each pull */
+	void **release_user;
+	int32_t pulls, count;
+};
+
+struct stk_record {
+	struct stk_pipeline *pipeline;
+	int64_t k;
+	bool active;	/* stands for batch k */
+	bool opened;	/* has a slot and work */
+	bool done;	/* to be delivered */
+	bool ended;	/* the source had no more: an end of epoch instead of a batch */
+	bool fed;	/* its callbacks have run, or there are none */
+	struct stk_batch_place at;
+	int32_t count, level, todo; /* todo: samples, batch operators and callbacks that the level waits for */
+	int32_t *ready;		    /* ring of items: chain * batch + sample, then batch nodes */
+	int32_t ready_head, ready_count;
+	struct stk_slot *slot;
+	struct stk_sample_state *samples;
+	struct stk_fed *feds;	 /* by callback of level 0 */
+	struct stk_error error;	 /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
+};
+
+enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
+
+struct stk_unit {
+	struct stk_record *record;
+	int64_t record_k;
+	int32_t level, chain; /* chain -1: batch node `node` */
+	int32_t node, count;
+	int32_t samples[STK_MAX_UNIT];
+	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
+};
+
+/* What a worker has for one pipeline. */
+struct stk_exec_worker {
+	struct stk_arena arena;
+	struct stk_tools tools;
+	struct stk_tensor *values; /* of the sample in hand, by program value */
+	struct stk_call *calls;	   /* room for a group's calls */
+	struct stk_error error;
+	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
+};
+
+/* Counters that many threads add to. X-macro: the names that stk_pipeline_counters shows. */
+#define STK_COUNTERS(X)                                                                                                                    \
+	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) X(batches_opened)           \
+	X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+
+struct stk_exec_counters {
+#define STK_COUNTER_FIELD(name) _Atomic int64_t name;
+	STK_COUNTERS(STK_COUNTER_FIELD)
+#undef STK_COUNTER_FIELD
+};
+
+struct stk_pipeline {
+	struct stk_pool_client client; /* first: workers get it */
+	struct stk_context *ctx;
+	struct stk_program *program;
+	struct stk_pipeline_config config;
+	struct stk_order order;
+	bool wraps;
+	pthread_mutex_t lock;
+	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
+	pthread_cond_t feed;	  /* the callback thread has something to do */
+
+	struct stk_record *records; /* batch k stands at k % n_records */
+	int32_t n_records;
+	int64_t next_create, next_open, next_deliver;
+	struct stk_ring *ring;
+	bool no_slot; /* the last try to open found all slots out */
+
+	/* reading ahead */
+	bool ahead;	/* a read would have blocked: requests go out before workers come to them */
+	int64_t read_k; /* the next to ask for */
+	int32_t read_i;
+	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
+	int64_t bytes_held, mean_bytes;
+	int32_t last_read_level;
+	int32_t cached_in_a_row, missing_in_a_row, misses;
+	bool seen_at_hand; /* some read has been */
+
+	struct stk_exec_worker *workers;
+	int32_t n_workers;
+	_Atomic int64_t *cost_ns; /* of a sample, by level * max_chains + chain */
+	int32_t max_chains;
+
+	pthread_t feeder;
+	bool has_feeder, feeder_runs;
+	int64_t feed_epoch, feed_step;
+
+	bool started, stopping;
+	_Atomic bool cancelled;
+	bool end_pending;
+	int64_t delivered_epoch, delivered_step; /* of the last delivered batch; step -1: none of that epoch */
+	bool delivered_last;
+	struct {
+		int64_t epoch, count;
+	} errors[2]; /* of the epoch in hand and of the next, which reading ahead has begun; by epoch % 2 */
+	struct stk_error *bad;
+	int64_t n_bad, room_bad;
+	bool stall_told;
+
+	struct stk_trace *trace;
+	struct stk_exec_counters counters;
+};
+
+#define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
+
+static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
+{
+	return &p->records[k % p->n_records];
+}
+
+/* schedule.c; the lock is held unless said */
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
+void stk__create_records(struct stk_pipeline *p, int64_t up_to);
+void stk__record_level(struct stk_record *r);		      /* begins the level r->level, or finishes the record */
+void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
+void stk__record_reset(struct stk_record *r); /* gives back what it holds */
+void stk__level_part_done(struct stk_record *r);
+void stk__set_error(struct stk_error **to, const struct stk_error *from);
+
+/* reads.c */
+bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
+	struct stk_error *err); /* without the lock; false: it goes on behind the scenes */
+void stk__read_ahead(struct stk_pipeline *p);					 /* without the lock: asks for what the window still takes */
+void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
+
+/* chain.c, pass.c: without the lock */
+enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain, int32_t level,
+	int32_t index, int32_t sample, struct stk_error *err);
+enum stk_status stk__batch_node_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
+
+struct stk_chain_run {
+	struct stk_pipeline *pipeline;
+	struct stk_exec_worker *worker;
+	struct stk_record *record;
+	int32_t level, chain, sample;
+};
+enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
+enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
+enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+
+/* feed.c */
+enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
+void stk__feeder_stop(struct stk_pipeline *p);
+void stk__release_fed(struct stk_record *r);
+
+/* batch.c */
+struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
+void stk__batch_free_data(void *batch);
+
+/* pipeline.c: lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
+void stk__drain(struct stk_pipeline *p);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Users' sources. One thread a pipeline calls them, for one batch after the other, as soon as the batch has a slot: so a source runs ahead by as
+ * many batches as the pipeline does. Where there is no reader, the source decides where an epoch ends. */
+#include "exec/exec.h"
+
+#include "base/clock.h"
+#include "thread/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct stk_level *first_level(const struct stk_pipeline *p)
+{
+	return &p->program->levels[0];
+}
+
+void stk__release_fed(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	for (int32_t c = 0; c < first_level(p)->n_callbacks; c++) {
+		struct stk_fed *f = &r->feds[c];
+		for (int32_t k = 0; k < f->pulls; k++)
+			if (f->release[k])
+				f->release[k](f->release_user[k]);
+		f->pulls = 0;
+	}
+}
+
+/* What came must be what the graph was built for. */
+static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
+{
+	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of no known type, or of %d dims", name, t->desc.ndim);
+	if (v->desc.dtype != STK_NO_DTYPE && t->desc.dtype != v->desc.dtype)
+		return stk__fail(err, STK_USER, "\"%s\" promised %s and gave %s", name, stk_dtype_name(v->desc.dtype), stk_dtype_name(t->desc.dtype));
+	if (v->desc.ndim >= 0 && t->desc.ndim != v->desc.ndim)
+		return stk__fail(err, STK_USER, "\"%s\" promised %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
+	int64_t bytes = stk_desc_bytes(&t->desc);
+	if (bytes < 0)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of impossible shape", name);
+	if (bytes > 0 && !t->data)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor without data", name);
+	return STK_OK;
+}
+
+/* An error of a source says which, and where it was. */
+static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
+{
+	if (!err->message[0])
+		snprintf(err->message, sizeof err->message, "the source \"%s\" failed without saying why", node->name);
+	err->code = s;
+	stk__error_set_op(err, node->name);
+	stk__error_set_sample(err, "", q->epoch, q->position);
+	return s;
+}
+
+static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_t c, int32_t index, struct stk_error *err)
+{
+	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
+	struct stk_fed *f = &r->feds[c];
+	int32_t batch = p->config.batch_size, asked = index < 0 ? r->count : 1;
+	struct stk_tensor *to = f->tensors;
+	if (index >= 0)
+		to = stk__alloc((size_t)node->n_outputs * sizeof *to);
+	if (!to)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
+	struct stk_feed feed = {.tensors = to, .count = asked};
+	const struct stk_feed_request request = {.epoch = r->at.epoch, .batch = r->at.step, .index = index, .count = r->count,
+		.position = r->samples[index < 0 ? 0 : index].place.position};
+	STK_COUNT(p, user_calls, 1);
+	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
+	if (s && s != STK_END)
+		blame(node, &request, s, err);
+	if (s == STK_OK) {
+		f->release[f->pulls] = feed.release;
+		f->release_user[f->pulls++] = feed.release_user;
+		if (feed.count < 1 || feed.count > asked)
+			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
+	}
+	/* whole batches come packed by what was asked for; here they stand `batch` apart */
+	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
+		for (int32_t i = feed.count - 1; i >= 0; i--)
+			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
+	if (index >= 0)
+		stk__free(to);
+	if (s == STK_OK)
+		f->count = index < 0 ? feed.count : index + 1;
+	return s;
+}
+
+/* Lets the chains see what came: views of it, or copies where it is an output itself. */
+static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
+{
+	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
+	for (int32_t o = 0; o < n->node->n_outputs; o++) {
+		const struct stk_value *v = &p->program->values[n->first_value + o];
+		for (int32_t i = 0; i < r->count; i++) {
+			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
+			enum stk_status s = check_tensor(v, n->node->name, &t, err);
+			if (s)
+				return s;
+			if (v->desc.layout[0])
+				memcpy(t.desc.layout, v->desc.layout, sizeof t.desc.layout);
+			if (v->slot < 0)
+				continue;
+			if (!v->is_output) {
+				r->slot->values[v->slot].samples[i] = t;
+				continue;
+			}
+			if (!stk__slot_place(r->slot, v->slot, i, &t.desc))
+				return stk__fail(err, STK_NO_MEMORY, "out of memory for an output");
+			memcpy(r->slot->values[v->slot].samples[i].data, t.data, (size_t)stk_desc_bytes(&t.desc));
+		}
+	}
+	return STK_OK;
+}
+
+/* What one source has for a batch. STK_END: nothing, in this epoch. Beside a reader a source that ends early would lose the reader's samples. */
+static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
+{
+	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
+	struct stk_fed *f = &r->feds[c];
+	enum stk_status s = STK_OK;
+	f->count = 0;
+	if (!node->source.per_sample)
+		s = pull(p, r, c, -1, err);
+	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
+		s = pull(p, r, c, i, err);
+	if (p->program->reader >= 0 && (s == STK_END || (s == STK_OK && f->count < r->count)))
+		return stk__fail(err, STK_USER, "\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d", node->name, f->count,
+			(long long)r->at.step, (long long)r->at.epoch, r->count);
+	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch is short */
+}
+
+/* All sources of one batch. STK_END: this was the end of the epoch. */
+static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+{
+	int32_t n = first_level(p)->n_callbacks, count = r->count;
+	enum stk_status s = STK_OK;
+	for (int32_t c = 0; c < n && s == STK_OK; c++) {
+		s = pull_batch(p, r, c, err);
+		count = r->feds[c].count < count ? r->feds[c].count : count;
+	}
+	if (s)
+		return s;
+	r->count = count;
+	for (int32_t c = 0; c < n && s == STK_OK; c++)
+		s = keep(p, r, c, err);
+	return s;
+}
+
+/* Without a reader: where this batch stands, as far as anybody knows. */
+static void place_record(struct stk_pipeline *p, struct stk_record *r)
+{
+	r->at = (struct stk_batch_place){.epoch = p->feed_epoch, .step = p->feed_step, .count = r->count};
+	for (int32_t i = 0; i < r->count; i++)
+		r->samples[i].place = (struct stk_place){.epoch = p->feed_epoch, .position = p->feed_step * p->config.batch_size + i, .sample = -1};
+}
+
+static void tell_reset(struct stk_pipeline *p, int64_t epoch)
+{
+	for (int32_t c = 0; c < first_level(p)->n_callbacks; c++) {
+		const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
+		if (node->source.reset)
+			node->source.reset(node->source.user, epoch);
+	}
+}
+
+static struct stk_record *next_hungry(struct stk_pipeline *p)
+{
+	for (int64_t k = p->next_deliver; k < p->next_open; k++)
+		if (!stk__record(p, k)->fed && stk__record(p, k)->level == 0)
+			return stk__record(p, k);
+	return NULL;
+}
+
+static void feed_one(struct stk_pipeline *p, struct stk_record *r)
+{
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	bool leads = p->program->reader < 0, was_short, turned = !leads && r->at.epoch > p->feed_epoch;
+	if (leads)
+		place_record(p, r);
+	else
+		p->feed_epoch = r->at.epoch;
+	int32_t asked = r->count;
+	pthread_mutex_unlock(&p->lock);
+	if (turned)
+		tell_reset(p, r->at.epoch);
+	int64_t begin = stk__clock_ns();
+	enum stk_status s = feed_record(p, r, &err);
+	was_short = s == STK_OK && r->count < asked;
+	if (leads && (s == STK_END || was_short))
+		tell_reset(p, p->feed_epoch + 1);
+	stk__trace_add(p->trace, p->n_workers, &(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin,
+						       .end_ns = stk__clock_ns()});
+	pthread_mutex_lock(&p->lock);
+	r->fed = true;
+	r->ended = s == STK_END;
+	if (s && s != STK_END)
+		r->error = err;
+	r->at.count = r->count;
+	if (leads)
+		r->at.last = was_short;
+	p->feed_step++;
+	if (leads && (r->ended || was_short)) {
+		p->feed_epoch++;
+		p->feed_step = 0;
+	}
+	stk__level_part_done(r);
+	stk__pool_wake(p->ctx->pool);
+}
+
+static void *feeder_main(void *arg)
+{
+	struct stk_pipeline *p = arg;
+	pthread_mutex_lock(&p->lock);
+	while (p->feeder_runs) {
+		struct stk_record *r = p->stopping ? NULL : next_hungry(p);
+		if (r)
+			feed_one(p, r);
+		else
+			pthread_cond_wait(&p->feed, &p->lock);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err)
+{
+	if (!first_level(p)->n_callbacks)
+		return STK_OK;
+	p->feeder_runs = true;
+	enum stk_status s = stk__thread_start(&p->feeder, "stoker-feed", feeder_main, p, err);
+	p->has_feeder = s == STK_OK;
+	return s;
+}
+
+void stk__feeder_stop(struct stk_pipeline *p)
+{
+	if (!p->has_feeder)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->feeder_runs = false;
+	pthread_cond_signal(&p->feed);
+	pthread_mutex_unlock(&p->lock);
+	stk__thread_join(p->feeder);
+	p->has_feeder = false;
+}

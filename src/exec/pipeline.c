@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Making and ending a pipeline. */
+#include "exec/exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- configuration ---- */
+
+static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_error *err)
+{
+	if (c->batch_size < 1 || c->batch_size > 1 << 20)
+		return stk__fail(err, STK_INVALID, "batch_size is %d; it must be from 1 to %d", c->batch_size, 1 << 20);
+	if (c->prefetch < 0 || c->prefetch > 1024)
+		return stk__fail(err, STK_INVALID, "prefetch is %d; it must be from 0 (the default, 2) to 1024", c->prefetch);
+	if (c->max_errors < 0 || c->read_requests < 0 || c->max_batches < 0 || c->timeout_ms < 0)
+		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
+	if (c->device_id >= 0)
+		return stk__fail(err, STK_UNSUPPORTED, "device_id is %d, but this build runs pipelines on the CPU; pass device_id=None", c->device_id);
+	c->prefetch = c->prefetch ? c->prefetch : 2;
+	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
+	c->read_requests = c->read_requests ? c->read_requests : 256;
+	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
+	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
+	const char *fuse = getenv("STOKER_FUSE");
+	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
+	return STK_OK;
+}
+
+static int64_t env_number(const char *name)
+{
+	const char *s = getenv(name);
+	return s ? strtoll(s, NULL, 10) : 0;
+}
+
+/* ---- parts ---- */
+
+static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
+		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"), .lenient = p->config.lenient};
+	p->n_workers = stk_context_threads(p->ctx);
+	p->workers = stk__calloc((size_t)p->n_workers, sizeof *p->workers);
+	if (!p->workers)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
+	for (int32_t i = 0; i < p->n_workers; i++) {
+		struct stk_exec_worker *w = &p->workers[i];
+		stk__arena_init(&w->arena);
+		w->values = stk__calloc((size_t)p->program->n_values, sizeof *w->values);
+		w->calls = stk__calloc((size_t)p->program->max_nodes + 1, sizeof *w->calls);
+		if (!w->values || !w->calls)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
+		w->tools = (struct stk_tools){.arena = &w->arena, .kernels = stk__pass_kernels(p->ctx->cpu_level), .cpu_level = p->ctx->cpu_level,
+			.lenient = p->config.lenient, .limits = limits};
+		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu_level, &w->tools.decoder, err);
+		if (s)
+			return s;
+	}
+	return STK_OK;
+}
+
+static bool make_record(struct stk_pipeline *p, struct stk_record *r)
+{
+	size_t batch = (size_t)p->config.batch_size;
+	const struct stk_level *first = &p->program->levels[0];
+	r->pipeline = p;
+	r->samples = stk__calloc(batch, sizeof *r->samples);
+	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes, sizeof *r->ready);
+	r->feds = stk__calloc((size_t)first->n_callbacks, sizeof *r->feds);
+	if (!r->samples || !r->ready || !r->feds)
+		return false;
+	for (size_t i = 0; i < batch; i++)
+		r->samples[i].record = r;
+	for (int32_t c = 0; c < first->n_callbacks; c++) {
+		struct stk_fed *f = &r->feds[c];
+		f->tensors = stk__calloc(batch * STK_MAX_OUTPUTS, sizeof *f->tensors);
+		f->release = stk__calloc(batch, sizeof *f->release);
+		f->release_user = stk__calloc(batch, sizeof *f->release_user);
+		if (!f->tensors || !f->release || !f->release_user)
+			return false;
+	}
+	return true;
+}
+
+/* As many records as slots may be under way, and as the window of reads needs: a window in flight, and as much again done before its turn. */
+static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
+{
+	int32_t window = p->program->reads ? (3 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
+	p->n_records = p->config.prefetch + 2 + window;
+	for (int32_t l = 0; l < p->program->n_levels; l++) {
+		int32_t n = p->program->levels[l].n_chains;
+		p->max_chains = n > p->max_chains ? n : p->max_chains;
+		for (int32_t c = 0; c < n; c++)
+			if (p->program->levels[l].chains[c].reads)
+				p->last_read_level = l;
+	}
+	if (p->max_chains > 64)
+		return stk__fail(err, STK_LIMIT, "the graph has %d independent chains; at most 64 are supported", p->max_chains);
+	p->max_chains = p->max_chains ? p->max_chains : 1;
+	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
+	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->max_chains, sizeof *p->cost_ns);
+	bool ok = p->records && p->cost_ns;
+	for (int32_t i = 0; ok && i < p->n_records; i++)
+		ok = make_record(p, &p->records[i]);
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d batches of %d", p->n_records, p->config.batch_size);
+}
+
+static void slot_came_back(void *pool)
+{
+	stk__pool_wake(pool);
+}
+
+static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	struct stk_desc *known = stk__calloc((size_t)g->n_slot_values + 1, sizeof *known);
+	for (int32_t v = 0; known && v < g->n_slot_values; v++)
+		known[v] = g->values[g->slot_values[v]].desc;
+	p->ring = known ? stk__ring_create(known, g->n_slot_values, p->config.batch_size, p->config.max_batches) : NULL;
+	stk__free(known);
+	if (!p->ring)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
+	p->ring->on_free = stk__batch_free_data;
+	p->ring->on_return = slot_came_back;
+	p->ring->owner = p->ctx->pool;
+	return STK_OK;
+}
+
+static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	p->delivered_step = -1;
+	if (g->reader < 0)
+		return STK_OK;
+	const struct stk_program_node *n = &g->nodes[g->reader];
+	n->def->reader->order(n->node->args, n->shared, &p->order);
+	p->order.size = n->def->reader->size(n->shared);
+	p->order.batch = p->config.batch_size;
+	p->wraps = p->order.tail == STK_TAIL_WRAP;
+	return stk__order_check(&p->order, err);
+}
+
+enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
+	struct stk_pipeline **out, struct stk_error *err)
+{
+	*out = NULL;
+	if (config->size != sizeof *config)
+		return stk__fail(err, STK_INVALID, "stk_pipeline_config.size is %zu; this library expects %zu", config->size, sizeof *config);
+	struct stk_pipeline *p = stk__calloc(1, sizeof *p);
+	if (!p)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+	p->client.work = stk__exec_work;
+	p->ctx = stk_context_ref(ctx);
+	p->config = *config;
+	p->mean_bytes = 64 << 10;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->delivered, &monotonic);
+	pthread_cond_init(&p->feed, NULL);
+	pthread_condattr_destroy(&monotonic);
+	enum stk_status s;
+	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
+	    (s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
+		goto out;
+	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
+		goto out;
+	if (config->trace) {
+		p->trace = stk__trace_create(p->n_workers + 2, 1 << 14);
+		if (!p->trace)
+			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
+	}
+out:
+	if (s) {
+		stk_pipeline_destroy(p);
+		return s;
+	}
+	*out = p;
+	return STK_OK;
+}
+
+/* ---- ending ---- */
+
+void stk__drain(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_mutex_unlock(&p->lock);
+	stk__feeder_stop(p);
+	stk__pool_leave(p->ctx->pool, &p->client);
+	pthread_mutex_lock(&p->lock);
+	while (p->in_flight || p->in_callbacks)
+		pthread_cond_wait(&p->delivered, &p->lock);
+	for (int32_t i = 0; i < p->n_records; i++)
+		stk__record_reset(&p->records[i]);
+	p->stopping = false;
+	p->started = false;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void free_records(struct stk_pipeline *p)
+{
+	for (int32_t i = 0; p->records && i < p->n_records; i++) {
+		struct stk_record *r = &p->records[i];
+		for (int32_t k = 0; r->samples && k < p->config.batch_size; k++)
+			stk__free(r->samples[k].uri);
+		for (int32_t c = 0; r->feds && c < p->program->levels[0].n_callbacks; c++) {
+			stk__free(r->feds[c].tensors);
+			stk__free(r->feds[c].release);
+			stk__free(r->feds[c].release_user);
+		}
+		stk__free(r->samples);
+		stk__free(r->ready);
+		stk__free(r->feds);
+	}
+	stk__free(p->records);
+}
+
+void stk_pipeline_destroy(struct stk_pipeline *p)
+{
+	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
+		return;
+	if (p->started)
+		stk__drain(p);
+	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
+		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
+	stk__trace_destroy(p->trace);
+	if (p->ring)
+		stk__ring_disown(p->ring);
+	for (int32_t i = 0; p->workers && i < p->n_workers; i++) {
+		struct stk_exec_worker *w = &p->workers[i];
+		stk__decoder_destroy(w->tools.decoder);
+		stk__arena_destroy(&w->arena);
+		stk__free(w->values);
+		stk__free(w->calls);
+	}
+	stk__free(p->workers);
+	free_records(p);
+	stk__free((void *)p->cost_ns);
+	stk__free(p->bad);
+	stk__program_unref(p->program);
+	pthread_cond_destroy(&p->delivered);
+	pthread_cond_destroy(&p->feed);
+	pthread_mutex_destroy(&p->lock);
+	stk_context_unref(&p->ctx);
+	stk__free(p);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Bytes. A worker that comes to a sample first tries a read that cannot block: cached files need no handover. A few reads that would block, close
+ * together, turn reading ahead on: from then on requests go out in order of need, `read_requests` at a time, before workers come to them, bounded
+ * in requests and bytes. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
+ * hand turn reading ahead off again. */
+#include "exec/exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity)
+{
+	const struct stk_program_node *n = g->reader < 0 ? NULL : &g->nodes[g->reader];
+	uri[0] = '\0';
+	return n && n->def->reader->uri && id >= 0 ? n->def->reader->uri(n->shared, id, uri, capacity) : 0;
+}
+
+void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s)
+{
+	if (s->request.buffer) {
+		p->bytes_held -= (int64_t)s->request.size;
+		p->read_held--;
+		stk__buffer_release(p->ctx->io, s->request.buffer);
+	}
+	s->request.buffer = NULL;
+	s->request.data = NULL;
+}
+
+/* The source is at fault, not the sample: worth another try, and never skipped over. */
+static bool source_failed(enum stk_status s)
+{
+	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
+}
+
+/* With the lock: a read has ended; chains that waited for it are ready. */
+static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
+{
+	struct stk_record *r = s->record;
+	int32_t i = (int32_t)(s - r->samples);
+	s->read = STK_READ_DONE;
+	if (s->request.status == STK_OK) {
+		p->read_held++;
+		p->bytes_held += (int64_t)s->request.size;
+		p->mean_bytes += ((int64_t)s->request.size - p->mean_bytes) / 16;
+		p->missing_in_a_row = 0;
+		STK_COUNT(p, bytes_read, (int64_t)s->request.size);
+	} else {
+		p->missing_in_a_row++;
+	}
+	if (!r->opened)
+		return;
+	for (int32_t c = 0; s->waiting; c++, s->waiting >>= 1)
+		if (s->waiting & 1)
+			stk__ready_chain(r, c, i);
+}
+
+static void request_done(struct stk_request *q);
+
+static void describe_request(struct stk_sample_state *s, const char *uri, struct stk_error *err)
+{
+	int64_t deadline = s->record->k * s->record->pipeline->config.batch_size + (s - s->record->samples);
+	s->request = (struct stk_request){.uri = uri, .length = -1, .deadline = deadline, .done = request_done, .user = s, .error = err};
+}
+
+/* The uri of a request that others serve lives in the sample's own buffer, kept for the next batch. */
+static bool describe_own_request(struct stk_sample_state *s)
+{
+	char uri[STK_MAX_URI];
+	size_t n = stk__sample_uri(s->record->pipeline->program, s->place.sample, uri, sizeof uri);
+	if (n >= s->uri_room && n < sizeof uri) {
+		char *more = stk__realloc(s->uri, n + 64);
+		s->uri_room = more ? n + 64 : s->uri_room;
+		s->uri = more ? more : s->uri;
+	}
+	if (n >= s->uri_room)
+		return false;
+	memcpy(s->uri, uri, n + 1);
+	describe_request(s, s->uri, s->error);
+	return true;
+}
+
+/* io has it from here; request_done is called, perhaps at once. */
+static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
+{
+	if (describe_own_request(s)) {
+		stk__io_submit(p->ctx->io, &s->request);
+		return;
+	}
+	describe_request(s, "", NULL);
+	stk__set_error(&s->error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
+	s->request.status = STK_NO_MEMORY;
+	request_done(&s->request);
+}
+
+/* Another try: a source's fault is retried a few times; any other failure once more, to hear what it was. */
+static bool try_again(struct stk_pipeline *p, struct stk_sample_state *s)
+{
+	if (p->stopping || s->request.status == STK_OK)
+		return false;
+	if (!s->error) {
+		s->error = stk__calloc(1, sizeof *s->error);
+		if (s->error)
+			return true;
+	}
+	if (!source_failed(s->request.status) || s->retries >= STK_MAX_RETRIES)
+		return false;
+	s->retries++;
+	STK_COUNT(p, retries, 1);
+	return true;
+}
+
+/* A request that io took has ended. On any thread. */
+static void request_done(struct stk_request *q)
+{
+	struct stk_sample_state *s = q->user;
+	struct stk_pipeline *p = s->record->pipeline;
+	pthread_mutex_lock(&p->lock);
+	bool again = try_again(p, s);
+	if (!again) {
+		p->in_flight--;
+		p->in_callbacks++; /* keeps the pipeline until the last line below */
+		read_ended(p, s);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (again) {
+		submit(p, s);
+		return;
+	}
+	stk__pool_wake(p->ctx->pool);
+	stk__read_ahead(p);
+	pthread_mutex_lock(&p->lock);
+	p->in_callbacks--;
+	if (p->stopping)
+		pthread_cond_broadcast(&p->delivered);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* With the lock. */
+static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
+{
+	enum { MISS = 16, MANY = 3 * MISS }; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
+	p->cached_in_a_row = 0;
+	p->misses += MISS;
+	if (p->ahead || p->misses < MANY)
+		return;
+	p->misses = 0;
+	p->ahead = true;
+	p->read_k = r->k;
+	p->read_i = 0;
+}
+
+bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i, struct stk_error *err)
+{
+	struct stk_sample_state *s = &r->samples[i];
+	char uri[STK_MAX_URI];
+	STK_COUNT(p, reads_started, 1);
+	bool at_hand = stk__sample_uri(p->program, s->place.sample, uri, sizeof uri) < sizeof uri;
+	if (at_hand) {
+		describe_request(s, uri, err);
+		at_hand = stk__io_try(p->ctx->io, &s->request);
+	}
+	bool ended = at_hand && !(source_failed(s->request.status) && s->retries < STK_MAX_RETRIES);
+	pthread_mutex_lock(&p->lock);
+	s->request.uri = NULL;
+	s->request.error = NULL;
+	if (ended) {
+		STK_COUNT(p, reads_inline, 1);
+		p->misses -= p->misses > 0;
+		p->seen_at_hand = true;
+		if (s->request.status)
+			stk__set_error(&s->error, err);
+		read_ended(p, s);
+		if (i == 0 && ++p->cached_in_a_row >= 2)
+			p->ahead = false;
+	} else {
+		s->retries += at_hand;
+		STK_COUNT(p, retries, at_hand);
+		if (!at_hand)
+			count_miss(p, r);
+		s->read = STK_READ_SUBMITTED;
+		s->waiting |= 1ull << chain;
+		p->in_flight++;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!ended) {
+		STK_COUNT(p, reads_submitted, 1);
+		submit(p, s);
+		stk__read_ahead(p);
+	}
+	return ended;
+}
+
+/* With the lock: the next sample that the window takes, or NULL. */
+static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
+{
+	if (!p->ahead || p->stopping)
+		return NULL;
+	int64_t expected = p->bytes_held + (int64_t)p->in_flight * (p->mean_bytes > 0 ? p->mean_bytes : 1);
+	if (p->in_flight >= p->config.read_requests || (p->in_flight && expected >= (int64_t)p->config.read_bytes))
+		return NULL;
+	for (;;) {
+		if (p->read_k < p->next_deliver) {
+			p->read_k = p->next_deliver;
+			p->read_i = 0;
+		}
+		if (p->read_k >= p->next_deliver + p->n_records)
+			return NULL;
+		stk__create_records(p, p->read_k + 1);
+		struct stk_record *r = stk__record(p, p->read_k);
+		while (p->read_i < r->count) {
+			struct stk_sample_state *s = &r->samples[p->read_i++];
+			bool probe = p->read_i == 1 && p->seen_at_hand; /* the first sample */
+			if (s->read == STK_READ_NONE && !s->dropped && !probe) {
+				s->read = STK_READ_SUBMITTED;
+				p->in_flight++;
+				return s;
+			}
+		}
+		p->read_k++;
+		p->read_i = 0;
+	}
+}
+
+void stk__read_ahead(struct stk_pipeline *p)
+{
+	for (;;) {
+		pthread_mutex_lock(&p->lock);
+		struct stk_sample_state *s = next_ahead(p);
+		pthread_mutex_unlock(&p->lock);
+		if (!s)
+			return;
+		STK_COUNT(p, reads_started, 1);
+		STK_COUNT(p, reads_submitted, 1);
+		submit(p, s);
+	}
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a pipeline tells of itself: readers, counters, spans, bad samples. */
+#include "exec/exec.h"
+
+#include <string.h>
+
+/* ---- readers ---- */
+
+int32_t stk_pipeline_readers(const struct stk_pipeline *p)
+{
+	return p->program->reader >= 0;
+}
+
+const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i)
+{
+	return i == 0 && p->program->reader >= 0 ? p->program->nodes[p->program->reader].node->name : NULL;
+}
+
+static const struct stk_program_node *reader(const struct stk_pipeline *p, const char *name)
+{
+	const struct stk_program *g = p->program;
+	if (g->reader < 0 || (name && strcmp(name, g->nodes[g->reader].node->name)))
+		return NULL;
+	return &g->nodes[g->reader];
+}
+
+enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err)
+{
+	const struct stk_program_node *n = reader(p, name);
+	if (!n)
+		return stk__fail(err, STK_NOT_FOUND, "the pipeline has no reader \"%s\"; it has %s%s", name ? name : "",
+			p->program->reader < 0 ? "none" : "", p->program->reader < 0 ? "" : p->program->nodes[p->program->reader].node->name);
+	const struct stk_order *o = &p->order;
+	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
+	int64_t shard = (o->size + o->ranks - 1) / o->ranks, batches = (shard + o->batch - 1) / o->batch;
+	*out = (struct stk_reader_meta){.epoch_size = o->size,
+		.epoch_size_padded = o->tail == STK_TAIL_FILL ? batches * o->batch * o->ranks : o->size,
+		.shards = o->ranks,
+		.shard_id = o->rank,
+		.steps = stk__order_steps(o, epoch),
+		.pad_last_batch = o->tail == STK_TAIL_FILL,
+		.stick_to_shard = o->stick_to_shard,
+		.wraps = p->wraps,
+		.classes = n->def->reader->classes ? n->def->reader->classes(n->shared) : 0,
+		.fingerprint = n->def->reader->fingerprint(n->shared)};
+	return STK_OK;
+}
+
+const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *name, int64_t label)
+{
+	const struct stk_program_node *n = reader(p, name);
+	return n && n->def->reader->class_name ? n->def->reader->class_name(n->shared, label) : NULL;
+}
+
+int32_t stk_pipeline_outputs(const struct stk_pipeline *p)
+{
+	return p->program->n_outputs;
+}
+
+enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out)
+{
+	if (output < 0 || output >= p->program->n_outputs)
+		return STK_INVALID;
+	*out = p->program->values[p->program->outputs[output]].desc;
+	return STK_OK;
+}
+
+enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err)
+{
+	struct stk_text t = {0};
+	stk__program_explain(p->program, json, &t);
+	if (!json)
+		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n", p->n_workers,
+			p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests, p->config.read_bytes >> 20);
+	*out = t.s;
+	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for an explanation") : STK_OK;
+}
+
+/* ---- what happened ---- */
+
+int64_t stk_pipeline_bad_samples(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	int64_t n = p->n_bad;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out)
+{
+	pthread_mutex_lock(&p->lock);
+	bool have = i >= 0 && i < p->n_bad;
+	if (have)
+		*out = p->bad[i];
+	pthread_mutex_unlock(&p->lock);
+	return have;
+}
+
+/* Scratch of the largest worker: what one sample needs, and so independent of the batch. */
+static size_t scratch_bytes(const struct stk_pipeline *p)
+{
+	size_t most = 0;
+	for (int32_t i = 0; i < p->n_workers; i++) {
+		size_t peak = atomic_load_explicit(&p->workers[i].scratch_peak, memory_order_relaxed);
+		most = peak > most ? peak : most;
+	}
+	return most;
+}
+
+size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n)
+{
+	struct stk_io_counters io;
+	stk__io_counters(p->ctx->io, &io);
+	pthread_mutex_lock(&p->lock);
+	const struct stk_counter all[] = {
+#define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
+		STK_COUNTERS(COUNTER_ROW)
+#undef COUNTER_ROW
+		{"scratch_bytes", (double)scratch_bytes(p)},
+		{"slots", p->ring->made},
+		{"slots_out", p->ring->out},
+		{"slots_peak", p->ring->peak_out},
+		{"slot_bytes", (double)p->ring->bytes},
+		{"reads_in_flight", p->in_flight},
+		{"bytes_held", (double)p->bytes_held},
+		{"io_threads", (double)io.threads},
+		{"io_buffer_bytes", (double)io.buffers_bytes},
+		{"allocations", (double)stk__alloc_count()},
+	};
+	pthread_mutex_unlock(&p->lock);
+	size_t total = sizeof all / sizeof *all;
+	for (size_t i = 0; i < n && i < total; i++)
+		out[i] = all[i];
+	return total;
+}
+
+size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n)
+{
+	size_t total = stk__trace_count(p->trace);
+	struct stk_trace_span *spans = out && n ? stk__alloc(n * sizeof *spans) : NULL;
+	if (!spans)
+		return total;
+	n = stk__trace_read(p->trace, spans, n);
+	for (size_t i = 0; i < n; i++)
+		out[i] = (struct stk_span){.name = stk__span_name(spans[i].kind), .stage = spans[i].stage, .thread = spans[i].thread, .batch = spans[i].batch,
+			.first = spans[i].first, .count = spans[i].count, .begin_ns = spans[i].begin_ns, .end_ns = spans[i].end_ns};
+	stk__free(spans);
+	return n;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
+ * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
+#include "exec/exec.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- records ---- */
+
+void stk__set_error(struct stk_error **to, const struct stk_error *from)
+{
+	if (!*to)
+		*to = stk__calloc(1, sizeof **to);
+	if (*to)
+		**to = *from;
+}
+
+void stk__create_records(struct stk_pipeline *p, int64_t up_to)
+{
+	for (; p->next_create < up_to; p->next_create++) {
+		struct stk_record *r = stk__record(p, p->next_create);
+		r->k = p->next_create;
+		r->active = true;
+		r->fed = p->program->levels[0].n_callbacks == 0;
+		r->at = (struct stk_batch_place){.count = p->config.batch_size};
+		if (p->program->reader >= 0)
+			r->at = stk__order_batch(&p->order, r->k);
+		r->count = r->at.count;
+		for (int32_t i = 0; i < r->count; i++) {
+			struct stk_sample_state *s = &r->samples[i];
+			s->place = (struct stk_place){.sample = -1, .position = r->k * p->config.batch_size + i};
+			if (p->program->reader >= 0)
+				s->place = stk__order_place(&p->order, r->k, i);
+			s->attempt = s->retries = 0;
+			s->failed = s->dropped = false;
+			s->read = STK_READ_NONE;
+			s->waiting = 0;
+		}
+	}
+}
+
+void stk__record_reset(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	for (int32_t i = 0; i < p->config.batch_size; i++) {
+		stk__release_bytes(p, &r->samples[i]);
+		stk__free(r->samples[i].error);
+		r->samples[i].error = NULL;
+	}
+	stk__release_fed(r);
+	if (r->slot)
+		stk__slot_return(r->slot);
+	r->slot = NULL;
+	r->error.code = STK_OK;
+	r->active = r->opened = r->done = r->ended = r->fed = false;
+	r->ready_count = r->ready_head = 0;
+	r->level = r->todo = 0;
+}
+
+static int32_t ready_room(const struct stk_pipeline *p)
+{
+	return p->max_chains * p->config.batch_size + p->program->n_nodes;
+}
+
+static void push(struct stk_record *r, int32_t item)
+{
+	r->ready[(r->ready_head + r->ready_count++) % ready_room(r->pipeline)] = item;
+}
+
+static int32_t batch_item(const struct stk_pipeline *p, int32_t node)
+{
+	return p->max_chains * p->config.batch_size + node;
+}
+
+void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample)
+{
+	push(r, chain * r->pipeline->config.batch_size + sample);
+}
+
+/* The chain's sample is ready, or will be when its bytes have come. */
+static void begin_chain(struct stk_record *r, const struct stk_chain *chain, int32_t index, int32_t sample)
+{
+	if (chain->reads && r->samples[sample].read == STK_READ_SUBMITTED)
+		r->samples[sample].waiting |= 1ull << index;
+	else
+		stk__ready_chain(r, index, sample);
+}
+
+static void begin_sample(struct stk_record *r, int32_t i)
+{
+	const struct stk_level *level = &r->pipeline->program->levels[r->level];
+	r->samples[i].failed = false;
+	r->samples[i].chains_left = level->n_chains;
+	for (int32_t c = 0; c < level->n_chains; c++)
+		begin_chain(r, &level->chains[c], c, i);
+}
+
+void stk__record_level(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	for (; r->level < p->program->n_levels; r->level++) {
+		const struct stk_level *level = &p->program->levels[r->level];
+		bool calls = level->n_callbacks && !r->fed;
+		r->todo = level->n_batch_nodes + (calls ? 1 : 0);
+		for (int32_t i = 0; level->n_chains && i < r->count; i++)
+			r->todo += !r->samples[i].dropped;
+		if (r->todo == 0)
+			continue;
+		for (int32_t i = 0; level->n_chains && i < r->count; i++)
+			if (!r->samples[i].dropped)
+				begin_sample(r, i);
+		for (int32_t k = 0; k < level->n_batch_nodes; k++)
+			push(r, batch_item(p, level->batch_nodes[k]));
+		if (calls)
+			pthread_cond_signal(&p->feed);
+		return;
+	}
+	r->done = true;
+	pthread_cond_broadcast(&p->delivered);
+}
+
+void stk__level_part_done(struct stk_record *r)
+{
+	if (--r->todo > 0)
+		return;
+	r->level++;
+	if (r->ended || r->error.code) /* nothing more is made of it */
+		r->level = r->pipeline->program->n_levels;
+	stk__record_level(r);
+}
+
+/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+ * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
+ * steady state. */
+static bool may_open(const struct stk_pipeline *p)
+{
+	int64_t open = p->next_open - p->next_deliver;
+	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
+	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
+}
+
+static bool open_next(struct stk_pipeline *p)
+{
+	bool no_memory = false;
+	if (!may_open(p))
+		return false;
+	stk__create_records(p, p->next_open + 1);
+	struct stk_record *r = stk__record(p, p->next_open);
+	r->slot = stk__ring_take(p->ring, &no_memory);
+	p->no_slot = !r->slot && !no_memory;
+	if (!r->slot && !no_memory)
+		return false;
+	p->next_open++;
+	r->opened = true;
+	STK_COUNT(p, batches_opened, 1);
+	if (no_memory) {
+		r->error = (struct stk_error){.code = STK_NO_MEMORY, .epoch = r->at.epoch, .sample = -1, .offset = -1,
+			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
+		r->level = p->program->n_levels;
+	}
+	stk__record_level(r);
+	return true;
+}
+
+/* ---- taking units ---- */
+
+/* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */
+static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
+{
+	int64_t cost = atomic_load_explicit(&p->cost_ns[level * p->max_chains + chain], memory_order_relaxed);
+	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready_count / p->n_workers + 1;
+	n = n < share ? n : share;
+	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
+}
+
+static void take_samples(struct stk_record *r, struct stk_unit *u)
+{
+	struct stk_pipeline *p = r->pipeline;
+	const struct stk_chain *chain = &p->program->levels[r->level].chains[u->chain];
+	int32_t room = ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
+	while (r->ready_count && u->count < most) {
+		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
+		if (i < 0 || i >= batch)
+			return;
+		r->ready_head = (r->ready_head + 1) % room;
+		r->ready_count--;
+		struct stk_sample_state *s = &r->samples[i];
+		if (chain->reads && (s->read == STK_READ_TRYING || s->read == STK_READ_SUBMITTED)) {
+			s->waiting |= 1ull << u->chain; /* another chain's worker is at it */
+			continue;
+		}
+		if (chain->reads && s->read == STK_READ_NONE)
+			s->read = STK_READ_TRYING;
+		u->failed[u->count] = s->failed;
+		u->samples[u->count++] = i;
+	}
+}
+
+static bool take_from(struct stk_record *r, struct stk_unit *u)
+{
+	struct stk_pipeline *p = r->pipeline;
+	while (r->ready_count) {
+		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
+		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
+		if (item >= batch_item(p, 0)) {
+			r->ready_head = (r->ready_head + 1) % ready_room(p);
+			r->ready_count--;
+			u->chain = -1;
+			u->node = item - batch_item(p, 0);
+			return true;
+		}
+		take_samples(r, u);
+		if (u->count)
+			return true;
+	}
+	return false;
+}
+
+static bool take(struct stk_pipeline *p, struct stk_unit *u)
+{
+	do {
+		for (int64_t k = p->next_deliver; k < p->next_open; k++)
+			if (take_from(stk__record(p, k), u))
+				return true;
+	} while (open_next(p));
+	return false;
+}
+
+/* ---- failures ---- */
+
+static void remember_bad(struct stk_pipeline *p, const struct stk_error *err, int64_t epoch)
+{
+	enum { KEPT = 10000 };
+	STK_COUNT(p, bad_samples, 1);
+	if (p->errors[epoch % 2].epoch != epoch) {
+		p->errors[epoch % 2].epoch = epoch;
+		p->errors[epoch % 2].count = 0;
+	}
+	p->errors[epoch % 2].count++;
+	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
+		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
+		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
+		if (more) {
+			p->bad = more;
+			p->room_bad = room;
+		}
+	}
+	if (p->n_bad < p->room_bad)
+		p->bad[p->n_bad++] = *err;
+}
+
+/* A source that fails, or misses object after object, is no matter of single bad samples. */
+static bool is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
+{
+	enum { MISSING_IN_A_ROW = 32 };
+	return err->code == STK_IO || err->code == STK_TIMEOUT || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
+	       err->code == STK_CANCELLED || p->missing_in_a_row >= MISSING_IN_A_ROW;
+}
+
+/* All chains of the level are through with a failed sample: replaced (true: it starts again) or dropped by the policy. */
+static bool replace_or_drop(struct stk_record *r, int32_t i)
+{
+	struct stk_pipeline *p = r->pipeline;
+	struct stk_sample_state *s = &r->samples[i];
+	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
+	const struct stk_error *err = s->error ? s->error : &lost;
+	remember_bad(p, err, s->place.epoch);
+	bool replace = p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
+	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
+		/* the first in the batch's order is the one that is raised, whichever failed first */
+		if (!r->error.code || err->sample < r->error.sample)
+			r->error = *err;
+		replace = false;
+	}
+	stk__release_bytes(p, s);
+	stk__free(s->error);
+	s->error = NULL;
+	if (!replace) {
+		s->dropped = true;
+		return false;
+	}
+	STK_COUNT(p, replaced, 1);
+	struct stk_place original = stk__order_place(&p->order, r->k, i);
+	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
+	s->read = STK_READ_NONE;
+	s->retries = 0;
+	begin_sample(r, i);
+	return true;
+}
+
+static void sample_part_done(struct stk_record *r, int32_t i)
+{
+	struct stk_pipeline *p = r->pipeline;
+	struct stk_sample_state *s = &r->samples[i];
+	if (--s->chains_left > 0)
+		return;
+	if (s->failed && replace_or_drop(r, i))
+		return;
+	if (r->level >= p->last_read_level)
+		stk__release_bytes(p, s);
+	stk__level_part_done(r);
+}
+
+/* ---- doing units ---- */
+
+enum outcome { DONE, FAILED, WAITS };
+
+/* "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31" */
+static void compose_message(struct stk_error *e)
+{
+	struct stk_error from = *e;
+	bool named = from.uri[0] && !strstr(from.message, from.uri);
+	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%s", named ? from.uri : "", named ? ": " : "", from.message,
+		(long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
+}
+
+static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
+{
+	struct stk_error full = *err;
+	char uri[STK_MAX_URI];
+	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
+	stk__error_set_sample(&full, uri, s->place.epoch, s->place.position);
+	compose_message(&full);
+	s->failed = true;
+	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
+		stk__set_error(&s->error, &full);
+}
+
+static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w, const struct stk_unit *u, int32_t i)
+{
+	struct stk_record *r = u->record;
+	struct stk_sample_state *s = &r->samples[i];
+	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
+	if (chain->reads) {
+		if (s->read == STK_READ_TRYING && !stk__read_inline(p, r, u->chain, i, &w->error))
+			return WAITS;
+		if (s->request.status)
+			return FAILED;
+	}
+	w->error = (struct stk_error){0};
+	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
+}
+
+/* With the lock. */
+static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_sample_state *s, bool by_read)
+{
+	struct stk_error err = w->error;
+	if (by_read) { /* without an error of its own there was no memory for it */
+		static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
+		err = s->error ? *s->error : lost;
+		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
+		if (s->error)
+			s->error->code = STK_OK;
+	}
+	fail_sample(p, s, &err);
+}
+
+static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
+{
+	struct stk_record *r = u->record;
+	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
+	int64_t begin = stk__clock_ns();
+	int32_t done = 0;
+	for (int32_t k = 0; k < u->count; k++) {
+		int32_t i = u->samples[k];
+		struct stk_sample_state *s = &r->samples[i];
+		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
+		if (o == WAITS)
+			continue;
+		done++;
+		pthread_mutex_lock(&p->lock);
+		if (o == FAILED)
+			sample_failed(p, w, s, chain->reads && s->request.status != STK_OK);
+		sample_part_done(r, i);
+		pthread_mutex_unlock(&p->lock);
+	}
+	int64_t end = stk__clock_ns();
+	if (done) {
+		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
+		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
+		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
+	}
+	STK_COUNT(p, samples, done);
+	STK_COUNT(p, units, 1);
+	stk__trace_add(p->trace, worker, &(struct stk_trace_span){.kind = STK_SPAN_CHAIN, .batch = u->record_k, .first = u->samples[0], .count = u->count,
+						 .level = (int16_t)u->level, .stage = (int16_t)u->chain, .begin_ns = begin, .end_ns = end});
+}
+
+static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
+{
+	struct stk_record *r = u->record;
+	int64_t begin = stk__clock_ns();
+	w->error = (struct stk_error){0};
+	enum stk_status s = r->error.code ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
+	stk__trace_add(p->trace, worker, &(struct stk_trace_span){.kind = STK_SPAN_BATCH, .batch = u->record_k, .count = r->count,
+						 .level = (int16_t)u->level, .stage = (int16_t)u->node, .begin_ns = begin, .end_ns = stk__clock_ns()});
+	pthread_mutex_lock(&p->lock);
+	if (s && !r->error.code) {
+		char title[96];
+		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
+		stk__error_set_op(&w->error, title);
+		r->error = w->error;
+	}
+	stk__level_part_done(r);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
+{
+	struct stk_pipeline *p = (struct stk_pipeline *)client;
+	struct stk_unit u;
+	pthread_mutex_lock(&p->lock);
+	bool any = p->started && !p->stopping && take(p, &u);
+	bool more = false; /* there is work for another worker too */
+	for (int64_t k = p->next_deliver; any && k < p->next_open && !more; k++)
+		more = stk__record(p, k)->ready_count > 0;
+	if (any)
+		u.record_k = u.record->k;
+	pthread_mutex_unlock(&p->lock);
+	if (!any)
+		return false;
+	if (more)
+		stk__pool_wake(p->ctx->pool);
+	if (u.chain >= 0)
+		do_chain(p, &p->workers[worker], worker, &u);
+	else
+		do_batch_node(p, &p->workers[worker], worker, &u);
+	return true;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The checks of CIFAR's files, apart from reading them. */
+#ifndef STK_FORMAT_CIFAR_H
+#define STK_FORMAT_CIFAR_H
+
+#include "format/format.h"
+
+enum { STK_CIFAR_PIXELS = 3 * 32 * 32 };
+
+/* records of label_bytes (1: CIFAR-10; 2: CIFAR-100, coarse then fine) and the pixels. `expected` records; the message says bytes expected and
+ * found, and labels out of range with their record. */
+STK_MUST_USE enum stk_status stk__cifar_check(
+	const uint8_t *data, size_t size, int label_bytes, int64_t expected, const char *path, struct stk_error *err);
+
+#endif

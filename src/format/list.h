@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of stk_file_list, for the files that fill one. While it is filled it has one owner. */
+#ifndef STK_FORMAT_LIST_H
+#define STK_FORMAT_LIST_H
+
+#include "format/format.h"
+
+/* Files first .. (next folder's first) - 1 lie in it. */
+struct stk_list_folder {
+	int64_t first;
+	uint64_t name; /* offset into names: the class folder's name */
+};
+
+struct stk_file_list {
+	char *root;  /* put before each path with '/', or "" */
+	char *names; /* each with its NUL */
+	uint64_t names_size, names_capacity;
+	uint64_t *files; /* offsets into names */
+	int64_t size, capacity;
+	int32_t *labels;                 /* of files; NULL: the folder's number */
+	struct stk_list_folder *folders; /* none where labels are the caller's */
+	int64_t folder_count, folder_capacity;
+	uint64_t fingerprint;
+};
+
+/* Appends n bytes of a name and a NUL; *at is its offset. */
+STK_MUST_USE enum stk_status stk__list_add_name(struct stk_file_list *l, const char *name, size_t n, uint64_t *at, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
+/* Appends a file with a label of its own. */
+STK_MUST_USE enum stk_status stk__list_add_labelled(
+	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
+
+/* Fill a list whose root is set. */
+STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
+/* text: `size` bytes, changed by nobody; path names it in errors. */
+STK_MUST_USE enum stk_status stk__list_parse(
+	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
+
+/* True when a name passes the file filters. */
+bool stk__list_wants(const struct stk_file_list_options *o, const char *name);
+
+/* A whole file's bytes; free with stk__free. STK_LIMIT above `limit`. */
+STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
+/* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */
+uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
+
+#endif

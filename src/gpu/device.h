@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the files of src/gpu share. */
+#ifndef STK_GPU_DEVICE_H
+#define STK_GPU_DEVICE_H
+
+#include "gpu/driver.h"
+#include "gpu/gpu.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+struct stk_gpu {
+	struct stk_cuda_driver cu;
+	int count;
+	pid_t pid; /* of the process that started the driver */
+};
+
+struct stk_gpu_device {
+	struct stk_gpu *gpu;
+	const struct stk_cuda_driver *cu;
+	int device;
+	void *context;
+	struct stk_gpu_facts facts;
+	pthread_mutex_t lock; /* guards modules */
+	void **modules;       /* by index into stk__cuda_images; NULL until asked for */
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_error *err)
+{
+	static const char *const names[] = {
+#define NAME_ROW(name, params) #name,
+		STK_CUDA_FUNCTIONS(NAME_ROW)
+#undef NAME_ROW
+	};
+	void **const slots[] = {
+#define SLOT_ROW(name, params) (void **)&d->name,
+		STK_CUDA_FUNCTIONS(SLOT_ROW)
+#undef SLOT_ROW
+	};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		*slots[i] = dlsym(d->library, names[i]);
+		if (!*slots[i])
+			return stk__fail(err, STK_NOT_FOUND, "the CUDA driver is too old: libcuda.so.1 lacks %s", names[i]);
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
+{
+	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
+	if (!d->library)
+		return stk__fail(err, STK_NOT_FOUND, "no CUDA driver: %s", dlerror());
+	enum stk_status status = find_functions(d, err);
+	int result = status ? CUDA_OK : d->cuInit(0);
+	if (result)
+		status = stk__cuda_fail(d, result, err, "the CUDA driver does not start: cuInit");
+	if (!status && (result = d->cuDriverGetVersion(&d->version)))
+		status = stk__cuda_fail(d, result, err, "cuDriverGetVersion");
+	if (status)
+		stk__cuda_driver_unload(d);
+	return status;
+}
+
+void stk__cuda_driver_unload(struct stk_cuda_driver *d)
+{
+	if (d->library)
+		dlclose(d->library);
+	*d = (struct stk_cuda_driver){0};
+}
+
+enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
+{
+	const char *name = NULL, *text = NULL;
+	char what[256];
+	va_list ap;
+	if (d->cuGetErrorName(result, &name) || !name)
+		name = "an unknown error";
+	if (d->cuGetErrorString(result, &text) || !text)
+		text = "no text";
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	enum stk_status code = result == CUDA_OUT_OF_MEMORY ? STK_NO_MEMORY : result == CUDA_NO_DEVICE ? STK_NOT_FOUND : STK_CUDA;
+	return stk__fail(err, code, "%s: %s (%d, %s)", what, name, result, text);
+}

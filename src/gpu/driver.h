@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of the CUDA driver API that stoker uses, found at run time in libcuda.so.1. Nothing of CUDA's is needed to build or to load the
+ * library: the handful of types and numbers below is the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
+ *
+ * Only src/gpu includes this; others use gpu.h. */
+#ifndef STK_GPU_DRIVER_H
+#define STK_GPU_DRIVER_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+enum {
+	CUDA_OK = 0,
+	CUDA_OUT_OF_MEMORY = 2,
+	CUDA_NO_DEVICE = 100,
+	CUDA_NO_BINARY_FOR_GPU = 209,
+	CUDA_NOT_READY = 600,
+};
+
+enum { CUDA_EVENT_DISABLE_TIMING = 2, CUDA_STREAM_NON_BLOCKING = 1, CUDA_FUNC_MAX_DYNAMIC_SHARED = 8, CUDA_HOST_PORTABLE = 1 };
+enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
+
+/* Handles are pointers to what only the driver knows, device memory is a 64-bit address, results and devices are ints.
+ * name in libcuda.so.1 (the _v2 entry points are what cuda.h's plain names mean), parameters. */
+#define STK_CUDA_FUNCTIONS(X)                                                                                                              \
+	X(cuInit, (unsigned flags))                                                                                                        \
+	X(cuDriverGetVersion, (int *version))                                                                                              \
+	X(cuGetErrorName, (int result, const char **name))                                                                                 \
+	X(cuGetErrorString, (int result, const char **text))                                                                               \
+	X(cuDeviceGetCount, (int *count))                                                                                                  \
+	X(cuDeviceGet, (int *device, int ordinal))                                                                                         \
+	X(cuDeviceGetName, (char *name, int size, int device))                                                                             \
+	X(cuDeviceTotalMem_v2, (size_t * bytes, int device))                                                                               \
+	X(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                                   \
+	X(cuDeviceGetPCIBusId, (char *id, int size, int device))                                                                           \
+	X(cuDevicePrimaryCtxRetain, (void **context, int device))                                                                          \
+	X(cuDevicePrimaryCtxRelease_v2, (int device))                                                                                      \
+	X(cuCtxPushCurrent_v2, (void *context))                                                                                            \
+	X(cuCtxPopCurrent_v2, (void **context))                                                                                            \
+	X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                                        \
+	X(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                                           \
+	X(cuMemAlloc_v2, (uint64_t * address, size_t size))                                                                                \
+	X(cuMemFree_v2, (uint64_t address))                                                                                                \
+	X(cuMemHostAlloc, (void **memory, size_t size, unsigned flags))                                                                    \
+	X(cuMemFreeHost, (void *memory))                                                                                                   \
+	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t size, void *stream))                                                \
+	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t size, void *stream))                                                      \
+	X(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t size, void *stream))                                                   \
+	X(cuMemsetD8Async, (uint64_t to, unsigned char value, size_t size, void *stream))                                                  \
+	X(cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority))                                                       \
+	X(cuStreamDestroy_v2, (void *stream))                                                                                              \
+	X(cuStreamSynchronize, (void *stream))                                                                                             \
+	X(cuStreamWaitEvent, (void *stream, void *event, unsigned flags))                                                                  \
+	X(cuEventCreate, (void **event, unsigned flags))                                                                                   \
+	X(cuEventDestroy_v2, (void *event))                                                                                                \
+	X(cuEventRecord, (void *event, void *stream))                                                                                      \
+	X(cuEventQuery, (void *event))                                                                                                     \
+	X(cuEventSynchronize, (void *event))                                                                                               \
+	X(cuEventElapsedTime, (float *milliseconds, void *from, void *to))                                                                 \
+	X(cuModuleLoadData, (void **module, const void *image))                                                                            \
+	X(cuModuleUnload, (void *module))                                                                                                  \
+	X(cuModuleGetFunction, (void **function, void *module, const char *name))                                                          \
+	X(cuFuncSetAttribute, (void *function, int attribute, int value))                                                                  \
+	X(cuLaunchKernel, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,  \
+				  void *stream, void **params, void **extra))
+
+struct stk_cuda_driver {
+	void *library;
+	int version; /* CUDA version that the driver supports: 13000 is 13.0 */
+#define STK_CUDA_POINTER(name, params) int(*name) params;
+	STK_CUDA_FUNCTIONS(STK_CUDA_POINTER)
+#undef STK_CUDA_POINTER
+};
+
+/* Loads and initialises the driver. STK_NOT_FOUND: there is none, or it lacks a function; STK_CUDA: it does not start. */
+STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err);
+void stk__cuda_driver_unload(struct stk_cuda_driver *d);
+
+/* "what: CUDA_ERROR_NAME (the driver's text)". CUDA_OUT_OF_MEMORY becomes STK_NO_MEMORY, CUDA_NO_DEVICE STK_NOT_FOUND, the rest STK_CUDA. */
+STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* One of the fat binaries that the build embeds: a .cu file, machine code for several architectures and PTX. */
+struct stk_cuda_image {
+	const char *name; /* the .cu file's name without its suffix */
+	const unsigned char *data, *end;
+};
+extern const struct stk_cuda_image stk__cuda_images[];
+extern const int stk__cuda_image_count; /* 0 in a build without nvcc */
+extern const int stk__cuda_toolkit;     /* version of the nvcc that made them, as in stk_cuda_driver.version */
+extern const char stk__cuda_archs[];    /* "75 80 90" */
+
+#endif

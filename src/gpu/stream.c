@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Memory, streams, events and launches: the driver's functions behind our types and errors. */
+#include "gpu/device.h"
+
+static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_error *err, const char *what)
+{
+	return result ? stk__cuda_fail(dev->cu, result, err, "%s", what) : STK_OK;
+}
+
+enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err)
+{
+	int result = dev->cu->cuMemAlloc_v2(out, size ? size : 1);
+	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes on %s", size, dev->facts.name) : STK_OK;
+}
+
+void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p)
+{
+	if (p)
+		dev->cu->cuMemFree_v2(p);
+}
+
+enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err)
+{
+	int result = dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE);
+	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes of pinned memory", size) : STK_OK;
+}
+
+void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
+{
+	if (p)
+		dev->cu->cuMemFreeHost(p);
+}
+
+enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)
+{
+	size_t total;
+	return check(dev, dev->cu->cuMemGetInfo_v2(available, &total), err, "cuMemGetInfo");
+}
+
+enum stk_status stk__gpu_upload(
+	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuMemcpyHtoDAsync_v2(to, from, size, stream), err, "copying to the GPU");
+}
+
+enum stk_status stk__gpu_download(
+	struct stk_gpu_device *dev, stk_gpu_stream stream, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuMemcpyDtoHAsync_v2(to, from, size, stream), err, "copying from the GPU");
+}
+
+enum stk_status stk__gpu_copy(
+	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuMemcpyDtoDAsync_v2(to, from, size, stream), err, "copying on the GPU");
+}
+
+enum stk_status stk__gpu_fill(
+	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, int byte, size_t size, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuMemsetD8Async(to, (unsigned char)byte, size, stream), err, "filling memory of the GPU");
+}
+
+enum stk_status stk__gpu_stream_create(
+	struct stk_gpu_device *dev, enum stk_gpu_priority priority, stk_gpu_stream *out, struct stk_error *err)
+{
+	int least = 0, greatest = 0;
+	void *stream = NULL;
+	int result = dev->cu->cuCtxGetStreamPriorityRange(&least, &greatest);
+	if (!result)
+		result = dev->cu->cuStreamCreateWithPriority(&stream, CUDA_STREAM_NON_BLOCKING, priority == STK_GPU_LOW ? least : greatest);
+	*out = stream;
+	return check(dev, result, err, "creating a stream");
+}
+
+void stk__gpu_stream_destroy(struct stk_gpu_device *dev, stk_gpu_stream stream)
+{
+	if (stream)
+		dev->cu->cuStreamDestroy_v2(stream);
+}
+
+enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuStreamSynchronize(stream), err, "waiting for a stream");
+}
+
+enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuStreamWaitEvent(stream, event, 0), err, "ordering a stream behind an event");
+}
+
+enum stk_status stk__gpu_event_create(struct stk_gpu_device *dev, bool timing, stk_gpu_event *out, struct stk_error *err)
+{
+	void *event = NULL;
+	int result = dev->cu->cuEventCreate(&event, timing ? 0 : CUDA_EVENT_DISABLE_TIMING);
+	*out = event;
+	return check(dev, result, err, "creating an event");
+}
+
+void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event)
+{
+	if (event)
+		dev->cu->cuEventDestroy_v2(event);
+}
+
+enum stk_status stk__gpu_event_record(struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuEventRecord(event, stream), err, "recording an event");
+}
+
+enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuEventSynchronize(event), err, "waiting for the GPU");
+}
+
+enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err)
+{
+	int result = dev->cu->cuEventQuery(event);
+	*done = result == CUDA_OK;
+	return result == CUDA_NOT_READY ? STK_OK : check(dev, result, err, "asking for the GPU's progress");
+}
+
+enum stk_status stk__gpu_event_elapsed(
+	struct stk_gpu_device *dev, stk_gpu_event from, stk_gpu_event to, float *milliseconds, struct stk_error *err)
+{
+	return check(dev, dev->cu->cuEventElapsedTime(milliseconds, from, to), err, "reading the time between events");
+}
+
+static unsigned at_least_one(unsigned n)
+{
+	return n ? n : 1;
+}
+
+enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel, struct stk_gpu_grid grid,
+	void **params, struct stk_error *err)
+{
+	const unsigned *b = grid.blocks, *t = grid.threads;
+	int result = dev->cu->cuLaunchKernel(kernel, at_least_one(b[0]), at_least_one(b[1]), at_least_one(b[2]), at_least_one(t[0]),
+		at_least_one(t[1]), at_least_one(t[2]), grid.shared, stream, params, NULL);
+	return check(dev, result, err, "launching a kernel");
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arguments: from what a user gives, from a default's JSON text, or from a sample's tensor, into the field of an operator's struct. */
+#include "graph/graph.h"
+
+#include "kernel/convert.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static const char *const type_names[] = {"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats",
+	"strings"};
+
+static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "argument \"%s\" takes %s (%s)", def->name, type_names[def->type], def->doc);
+}
+
+static enum stk_status check_range(const struct stk_arg_def *def, double v, struct stk_error *err)
+{
+	if (!(v >= def->min && v <= def->max) && !(isnan(v) && def->min == -HUGE_VAL))
+		return stk__fail(err, STK_INVALID, "argument \"%s\" is %g; it must be from %g to %g (%s)", def->name, v, def->min, def->max, def->doc);
+	return STK_OK;
+}
+
+/* ---- enums by name ---- */
+
+static const struct enum_name {
+	const char *name;
+	int32_t value;
+} image_types[] = {{"RGB", STK_RGB}, {"BGR", STK_BGR}, {"GRAY", STK_GRAY}, {"YCbCr", STK_YCBCR}, {"ANY_DATA", STK_ANY_DATA}, {NULL, 0}},
+  interps[] = {{"NN", STK_INTERP_NN}, {"LINEAR", STK_INTERP_LINEAR}, {"CUBIC", STK_INTERP_CUBIC}, {"LANCZOS3", STK_INTERP_LANCZOS3},
+	  {"TRIANGULAR", STK_INTERP_TRIANGULAR}, {"GAUSSIAN", STK_INTERP_GAUSSIAN}, {NULL, 0}};
+
+static bool enum_by_name(const struct stk_arg_def *def, const char *s, int32_t *out)
+{
+	if (def->type == STK_ARG_DTYPE) {
+		for (int32_t t = 0; t < STK_DTYPE_COUNT; t++)
+			if (strcmp(stk_dtype_name(t), s) == 0) {
+				*out = t;
+				return true;
+			}
+		return false;
+	}
+	for (const struct enum_name *e = def->type == STK_ARG_INTERP ? interps : image_types; e->name; e++)
+		if (strcmp(e->name, s) == 0) {
+			*out = e->value;
+			return true;
+		}
+	return false;
+}
+
+static int32_t enum_count(const struct stk_arg_def *def)
+{
+	return def->type == STK_ARG_DTYPE ? STK_DTYPE_COUNT : def->type == STK_ARG_INTERP ? STK_INTERP_GAUSSIAN + 1 : STK_ANY_DATA + 1;
+}
+
+static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_arg *v, int32_t *field, struct stk_error *err)
+{
+	if (v->kind == STK_VALUE_STRING) {
+		if (!enum_by_name(def, v->value.s, field))
+			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s, type_names[def->type] + 3);
+		return STK_OK;
+	}
+	if (v->kind != STK_VALUE_INT)
+		return wrong_type(def, err);
+	if (v->value.i < -1 || v->value.i >= enum_count(def))
+		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i, type_names[def->type]);
+	*field = (int32_t)v->value.i;
+	return STK_OK;
+}
+
+/* ---- scalars ---- */
+
+static bool as_number(const struct stk_arg *v, double *out)
+{
+	if (v->kind == STK_VALUE_FLOAT)
+		*out = v->value.f;
+	else if (v->kind == STK_VALUE_INT || v->kind == STK_VALUE_BOOL)
+		*out = (double)v->value.i;
+	else
+		return false;
+	return true;
+}
+
+static enum stk_status set_int(const struct stk_arg_def *def, const struct stk_arg *v, int64_t *field, struct stk_error *err)
+{
+	if (v->kind == STK_VALUE_INT || v->kind == STK_VALUE_BOOL)
+		*field = v->value.i;
+	else if (v->kind == STK_VALUE_FLOAT && v->value.f == (double)(int64_t)v->value.f)
+		*field = (int64_t)v->value.f;
+	else
+		return wrong_type(def, err);
+	return check_range(def, (double)*field, err);
+}
+
+static bool choice_listed(const char *choices, const char *s)
+{
+	size_t want = strlen(s);
+	for (const char *p = choices; *p;) {
+		size_t n = strcspn(p, "|");
+		if (n == want && memcmp(p, s, n) == 0)
+			return true;
+		p += n + (p[n] == '|');
+	}
+	return false;
+}
+
+static enum stk_status set_string(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, const char **field,
+	struct stk_error *err)
+{
+	if (v->kind != STK_VALUE_STRING)
+		return wrong_type(def, err);
+	if (def->choices && !choice_listed(def->choices, v->value.s))
+		return stk__fail(err, STK_INVALID, "argument \"%s\" is \"%s\"; it must be one of %s", def->name, v->value.s, def->choices);
+	*field = stk__graph_strdup(g, v->value.s);
+	return *field ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for argument \"%s\"", def->name);
+}
+
+/* ---- lists ---- */
+
+/* Element i of a list of numbers, or the one number that stands for a list. */
+static bool list_number(const struct stk_arg *v, size_t i, double *out)
+{
+	if (v->kind == STK_VALUE_INTS)
+		*out = (double)((const int64_t *)v->value.list.data)[i];
+	else if (v->kind == STK_VALUE_FLOATS)
+		*out = ((const double *)v->value.list.data)[i];
+	else
+		return as_number(v, out);
+	return true;
+}
+
+static size_t list_count(const struct stk_arg *v)
+{
+	return v->kind == STK_VALUE_INTS || v->kind == STK_VALUE_FLOATS || v->kind == STK_VALUE_STRINGS ? v->value.list.count : 1;
+}
+
+static enum stk_status set_numbers(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, void *field, struct stk_error *err)
+{
+	size_t n = list_count(v);
+	bool ints = def->type == STK_ARG_INTS;
+	void *data = n > INT32_MAX ? NULL : stk__graph_alloc(g, (n + 1) * (ints ? sizeof(int64_t) : sizeof(float)));
+	if (!data)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the %zu values of argument \"%s\"", n, def->name);
+	for (size_t i = 0; i < n; i++) {
+		double x;
+		if (!list_number(v, i, &x) || (ints && x != floor(x)))
+			return wrong_type(def, err);
+		enum stk_status s = check_range(def, x, err);
+		if (s)
+			return s;
+		if (ints)
+			((int64_t *)data)[i] = v->kind == STK_VALUE_INTS ? ((const int64_t *)v->value.list.data)[i] : (int64_t)x;
+		else
+			((float *)data)[i] = (float)x;
+	}
+	if (ints)
+		*(struct stk_ints *)field = (struct stk_ints){(int32_t)n, data};
+	else
+		*(struct stk_floats *)field = (struct stk_floats){(int32_t)n, data};
+	return STK_OK;
+}
+
+/* All strings in one block, since there may be millions of paths. */
+static enum stk_status set_strings(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, struct stk_strings *field,
+	struct stk_error *err)
+{
+	if (v->kind != STK_VALUE_STRING && v->kind != STK_VALUE_STRINGS)
+		return wrong_type(def, err);
+	const char *const one[] = {v->value.s};
+	const char *const *from = v->kind == STK_VALUE_STRING ? one : v->value.list.data;
+	size_t n = list_count(v), bytes = 0;
+	for (size_t i = 0; i < n; i++)
+		bytes += strlen(from[i]) + 1;
+	const char **pointers = n > INT32_MAX ? NULL : stk__graph_alloc(g, n * sizeof *pointers + bytes + 1);
+	if (!pointers)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the %zu strings of argument \"%s\"", n, def->name);
+	char *p = (char *)(pointers + n);
+	for (size_t i = 0; i < n; i++) {
+		size_t length = strlen(from[i]) + 1;
+		pointers[i] = memcpy(p, from[i], length);
+		p += length;
+	}
+	*field = (struct stk_strings){(int32_t)n, pointers};
+	return STK_OK;
+}
+
+enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, void *args, struct stk_error *err)
+{
+	void *field = (char *)args + def->offset;
+	double x;
+	switch (def->type) {
+	case STK_ARG_BOOL:
+		if (v->kind != STK_VALUE_BOOL && !(v->kind == STK_VALUE_INT && (v->value.i == 0 || v->value.i == 1)))
+			return wrong_type(def, err);
+		*(bool *)field = v->value.i != 0;
+		return STK_OK;
+	case STK_ARG_INT:
+		return set_int(def, v, field, err);
+	case STK_ARG_FLOAT:
+		if (!as_number(v, &x))
+			return wrong_type(def, err);
+		*(float *)field = (float)x;
+		return check_range(def, x, err);
+	case STK_ARG_STRING:
+		return set_string(g, def, v, field, err);
+	case STK_ARG_DTYPE:
+	case STK_ARG_IMAGE_TYPE:
+	case STK_ARG_INTERP:
+		return set_enum(def, v, field, err);
+	case STK_ARG_INTS:
+	case STK_ARG_FLOATS:
+		return set_numbers(g, def, v, field, err);
+	default:
+		return set_strings(g, def, v, field, err);
+	}
+}
+
+/* ---- defaults ---- */
+
+static void set_absent(const struct stk_arg_def *def, void *args)
+{
+	void *field = (char *)args + def->offset;
+	switch (def->type) {
+	case STK_ARG_BOOL:
+		*(bool *)field = false;
+		break;
+	case STK_ARG_INT:
+		*(int64_t *)field = STK_INT_UNSET;
+		break;
+	case STK_ARG_FLOAT:
+		*(float *)field = NAN;
+		break;
+	case STK_ARG_STRING:
+		*(const char **)field = NULL;
+		break;
+	case STK_ARG_DTYPE:
+	case STK_ARG_IMAGE_TYPE:
+	case STK_ARG_INTERP:
+		*(int32_t *)field = -1;
+		break;
+	case STK_ARG_INTS:
+		*(struct stk_ints *)field = (struct stk_ints){-1, NULL};
+		break;
+	case STK_ARG_FLOATS:
+		*(struct stk_floats *)field = (struct stk_floats){-1, NULL};
+		break;
+	case STK_ARG_STRINGS:
+		*(struct stk_strings *)field = (struct stk_strings){-1, NULL};
+		break;
+	}
+}
+
+enum { MAX_DEFAULT_LIST = 32 };
+
+/* A default's JSON as a value; lists land in `numbers` or `strings`. */
+static bool value_of_json(const json_t *j, struct stk_arg *v, double *numbers, const char **strings)
+{
+	if (json_is_boolean(j))
+		*v = stk_arg_bool(v->name, json_is_true(j));
+	else if (json_is_integer(j))
+		*v = stk_arg_int(v->name, json_integer_value(j));
+	else if (json_is_real(j))
+		*v = stk_arg_float(v->name, json_real_value(j));
+	else if (json_is_string(j))
+		*v = stk_arg_string(v->name, json_string_value(j));
+	else if (json_is_array(j) && json_array_size(j) <= MAX_DEFAULT_LIST) {
+		size_t n = json_array_size(j);
+		bool text = n > 0 && json_is_string(json_array_get(j, 0));
+		for (size_t i = 0; i < n; i++) {
+			numbers[i] = json_number_value(json_array_get(j, i));
+			strings[i] = json_string_value(json_array_get(j, i));
+		}
+		*v = stk_arg_list(v->name, text ? STK_VALUE_STRINGS : STK_VALUE_FLOATS, text ? (const void *)strings : numbers, n);
+	} else
+		return false;
+	return true;
+}
+
+enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err)
+{
+	set_absent(def, args);
+	if (!def->fallback)
+		return STK_OK;
+	double numbers[MAX_DEFAULT_LIST];
+	const char *strings[MAX_DEFAULT_LIST];
+	struct stk_arg v = {.name = def->name};
+	json_t *j = json_loads(def->fallback, JSON_DECODE_ANY, NULL);
+	enum stk_status s = j && value_of_json(j, &v, numbers, strings)
+		? stk__arg_set(g, def, &v, args, err)
+		: stk__fail(err, STK_STATE, "the default of \"%s\" can't be read: %s", def->name, def->fallback);
+	json_decref(j);
+	return s;
+}
+
+/* ---- one sample's value ---- */
+
+static enum stk_status sample_list(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, void *field, struct stk_arena *memory,
+	struct stk_error *err)
+{
+	bool ints = def->type == STK_ARG_INTS;
+	void *data = stk__arena_take(memory, (size_t)n * 8 + 8);
+	if (!data)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for argument \"%s\"", def->name);
+	stk__convert(data, ints ? STK_INT64 : STK_FLOAT, t->data, t->desc.dtype, n);
+	for (int64_t i = 0; i < n; i++) {
+		enum stk_status s = check_range(def, ints ? (double)((int64_t *)data)[i] : (double)((float *)data)[i], err);
+		if (s)
+			return s;
+	}
+	if (ints)
+		*(struct stk_ints *)field = (struct stk_ints){(int32_t)n, data};
+	else
+		*(struct stk_floats *)field = (struct stk_floats){(int32_t)n, data};
+	return STK_OK;
+}
+
+enum stk_status stk__arg_set_sample(const struct stk_arg_def *def, const struct stk_tensor *t, void *args, struct stk_arena *memory,
+	struct stk_error *err)
+{
+	void *field = (char *)args + def->offset;
+	int64_t n = stk_desc_elements(&t->desc), i;
+	if (def->type == STK_ARG_INTS || def->type == STK_ARG_FLOATS)
+		return sample_list(def, t, n, field, memory, err);
+	if (n != 1)
+		return stk__fail(err, STK_SHAPE, "argument \"%s\" takes one value a sample, and got %lld", def->name, (long long)n);
+	switch (def->type) {
+	case STK_ARG_FLOAT:
+		stk__convert(field, STK_FLOAT, t->data, t->desc.dtype, 1);
+		return check_range(def, *(float *)field, err);
+	case STK_ARG_INT:
+		stk__convert(field, STK_INT64, t->data, t->desc.dtype, 1);
+		return check_range(def, (double)*(int64_t *)field, err);
+	case STK_ARG_BOOL:
+		stk__convert(field, STK_BOOL, t->data, t->desc.dtype, 1);
+		return STK_OK;
+	case STK_ARG_DTYPE:
+	case STK_ARG_IMAGE_TYPE:
+	case STK_ARG_INTERP:
+		stk__convert(&i, STK_INT64, t->data, t->desc.dtype, 1);
+		if (i < 0 || i >= enum_count(def))
+			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)i, type_names[def->type]);
+		*(int32_t *)field = (int32_t)i;
+		return STK_OK;
+	default:
+		return stk__fail(err, STK_UNSUPPORTED, "argument \"%s\" takes no value for each sample", def->name);
+	}
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fusion: which operators of a chain make one pass over an image. It reads what operators say of themselves (lower, classes), never their names.
+ *
+ * An operator joins the pass of the one that feeds it when nobody else reads that value, both lower, and the pass still takes its steps
+ * (stk__pass_joins). Fusion changes no value, so every choice here is one of speed. */
+#include "graph/program.h"
+
+static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
+{
+	if (!p->fused || !next->lowers || next->def->fetch || next->inputs[0] != last->first_value)
+		return false;
+	const struct stk_value *between = &p->values[last->first_value];
+	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
+}
+
+enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err)
+{
+	int32_t n = chain->n_nodes;
+	int32_t *order = stk__program_alloc(p, (size_t)n, sizeof *order);
+	bool *taken = stk__program_alloc(p, (size_t)n, sizeof *taken);
+	int32_t *last_of = stk__program_alloc(p, (size_t)n, sizeof *last_of); /* group ends: position of its last node in the chain */
+	chain->groups = stk__program_alloc(p, (size_t)n, sizeof *chain->groups);
+	if (!order || !taken || !last_of || !chain->groups)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain's groups");
+	int32_t used = 0;
+	for (int32_t i = 0; i < n; i++) {
+		if (taken[i])
+			continue;
+		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
+		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
+		unsigned classes = last->classes;
+		order[used++] = chain->nodes[i];
+		g.count = 1;
+		int32_t end = i;
+		for (int32_t j = i + 1; g.pass && j < n; j++) {
+			const struct stk_program_node *next = &p->nodes[chain->nodes[j]];
+			if (taken[j] || !joins(p, last, classes, next))
+				continue;
+			taken[j] = true;
+			order[used++] = chain->nodes[j];
+			g.count++;
+			classes |= next->classes;
+			last = next;
+			end = j;
+		}
+		/* A group runs where its last node stood, when all that its nodes read has been made. */
+		int32_t k = chain->n_groups++;
+		for (; k > 0 && last_of[k - 1] > end; k--) {
+			chain->groups[k] = chain->groups[k - 1];
+			last_of[k] = last_of[k - 1];
+		}
+		chain->groups[k] = g;
+		last_of[k] = end;
+	}
+	return STK_OK;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A graph while it is built, and as pipelines share it afterwards: from the first pipeline on it is frozen and reference-counted. */
+#ifndef STK_GRAPH_GRAPH_H
+#define STK_GRAPH_GRAPH_H
+
+#include "op/op.h"
+
+#include <stdatomic.h>
+
+/* An argument that is a node: one value a sample. */
+struct stk_varying {
+	struct stk_arg_def def;
+	struct stk_node node;
+};
+
+struct stk_graph_node {
+	const struct stk_op_def *def;
+	char *name;  /* "Reader", or made up: "resize_3" */
+	bool named;  /* by the user */
+	char *where; /* "train.py:31", or NULL */
+	struct stk_node *inputs;
+	int32_t n_inputs, n_outputs;
+	void *args;
+	uint64_t given; /* bit k: argument k of the flat table was given */
+	struct stk_varying *varying;
+	int32_t n_varying;
+	struct stk_desc *outputs;
+	struct stk_source_callbacks source;
+	bool has_source;
+};
+
+struct stk_graph {
+	_Atomic int refs;
+	bool frozen;
+	struct stk_graph_node **nodes;
+	int32_t n_nodes, room_nodes;
+	struct stk_node *outputs;
+	int32_t n_outputs, room_outputs;
+	void **blocks; /* memory behind names, lists and argument structs; freed with the graph */
+	size_t n_blocks, room_blocks;
+};
+
+struct stk_graph *stk__graph_ref(struct stk_graph *g);
+
+/* Memory that lives as long as the graph; zeroed. */
+void *stk__graph_alloc(struct stk_graph *g, size_t size);
+char *stk__graph_strdup(struct stk_graph *g, const char *s);
+
+/* args.c: fills the field of one argument from a value given by the user or from its default. */
+enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
+enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
+
+/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors). memory: of the sample. */
+enum stk_status stk__arg_set_sample(const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory,
+	struct stk_error *err);
+
+/* infer.c: descs of a node's outputs from what is known of its inputs, with the checks of layouts. */
+enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
+
+/* True where an image operator's lower serves a tensor like this one: an image layout that the operator takes. */
+bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
+
+/* The seed argument of a node, when it has one and it was given (>= 0). */
+bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed);
+
+/* "resize at train.py:31", for stk_error.op. */
+void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity);
+
+#endif

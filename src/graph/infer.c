@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is known of an operator's outputs before any data is seen. */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* True when `layout` is one of the space-separated layouts; without a layout, one of the same ndim serves. */
+static bool layout_listed(const char *list, const struct stk_desc *desc)
+{
+	size_t want = strlen(desc->layout);
+	for (const char *p = list; *p;) {
+		size_t n = strcspn(p, " ");
+		if (want ? n == want && memcmp(p, desc->layout, n) == 0 : (int32_t)n == desc->ndim)
+			return true;
+		p += n + (p[n] == ' ');
+	}
+	return false;
+}
+
+bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in)
+{
+	if (!def->lower || def->fetch || in->ndim < 2)
+		return false;
+	return layout_listed(def->layouts ? def->layouts : "HWC CHW HW FHWC", in);
+}
+
+static enum stk_status check_layout(const struct stk_graph_node *node, const struct stk_desc *in, struct stk_error *err)
+{
+	const struct stk_op_def *def = node->def;
+	if (!def->layouts || in->ndim < 0 || def->run_cpu || layout_listed(def->layouts, in))
+		return STK_OK;
+	if (in->layout[0])
+		return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s, not \"%s\"", def->name, def->layouts, in->layout);
+	return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s; this one has %d dim%s and no layout", def->name, def->layouts, in->ndim,
+		in->ndim == 1 ? "" : "s");
+}
+
+enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
+{
+	struct stk_tensor in[STK_MAX_INPUTS] = {0}, out[STK_MAX_OUTPUTS] = {0};
+	_Alignas(STK_CACHE_LINE) char state[4096] = {0};
+	assert(node->def->state_size <= sizeof state);
+	for (int32_t i = 0; i < node->n_inputs; i++)
+		in[i].desc = g->nodes[node->inputs[i].op]->outputs[node->inputs[i].output];
+	enum stk_status s = node->n_inputs ? check_layout(node, &in[0].desc, err) : STK_OK;
+	if (s)
+		return s;
+	struct stk_call call = {.def = node->def, .args = node->args, .in = in, .out = out, .n_in = node->n_inputs, .n_out = node->n_outputs,
+		.state = state};
+	size_t offsets[64]; /* an operator has no more arguments: stk_graph_node.given */
+	bool shapes = false;
+	for (int32_t i = 0; i < node->n_varying; i++) {
+		offsets[i] = node->varying[i].def.offset;
+		shapes |= node->varying[i].def.shapes;
+	}
+	call.varying = offsets;
+	call.n_varying = node->n_varying;
+	if ((s = node->def->infer(&call, err)))
+		return s;
+	for (int32_t k = 0; k < node->n_outputs; k++) {
+		node->outputs[k] = out[k].desc;
+		for (int32_t d = 0; shapes && d < out[k].desc.ndim; d++)
+			node->outputs[k].shape[d] = -1;
+	}
+	return STK_OK;
+}

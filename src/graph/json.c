@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "inputs": [[op, output]], "args": {name: value | {"node": [op, output]}}}],
+ * "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
+#include "graph/graph.h"
+
+#include <jansson.h>
+#include <string.h>
+
+enum { GRAPH_FORMAT = 1 };
+
+/* ---- writing ---- */
+
+static json_t *json_of_node(struct stk_node n)
+{
+	return json_pack("[i,i]", n.op, n.output);
+}
+
+static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
+{
+	const void *field = (const char *)args + def->offset;
+	const struct stk_ints *ints = field;
+	const struct stk_floats *floats = field;
+	const struct stk_strings *strings = field;
+	json_t *list = json_array();
+	switch (def->type) {
+	case STK_ARG_INTS:
+		for (int32_t i = 0; i < ints->count; i++)
+			json_array_append_new(list, json_integer(ints->v[i]));
+		return list;
+	case STK_ARG_FLOATS:
+		for (int32_t i = 0; i < floats->count; i++)
+			json_array_append_new(list, json_real((double)floats->v[i]));
+		return list;
+	case STK_ARG_STRINGS:
+		for (int32_t i = 0; i < strings->count; i++)
+			json_array_append_new(list, json_string(strings->v[i]));
+		return list;
+	default:
+		break;
+	}
+	json_decref(list);
+	switch (def->type) {
+	case STK_ARG_BOOL:
+		return json_boolean(*(const bool *)field);
+	case STK_ARG_INT:
+		return json_integer(*(const int64_t *)field);
+	case STK_ARG_FLOAT:
+		return json_real((double)*(const float *)field);
+	case STK_ARG_STRING:
+		return json_string(*(const char *const *)field);
+	default:
+		return json_integer(*(const int32_t *)field);
+	}
+}
+
+static json_t *json_of_args(const struct stk_graph_node *n)
+{
+	json_t *args = json_object();
+	struct stk_arg_def def;
+	for (int32_t k = 0; stk__op_arg_at(n->def, k, &def); k++) {
+		if (!(n->given >> k & 1))
+			continue;
+		json_t *v = NULL;
+		for (int32_t i = 0; i < n->n_varying && !v; i++)
+			if (strcmp(n->varying[i].def.name, def.name) == 0)
+				v = json_pack("{s:o}", "node", json_of_node(n->varying[i].node));
+		json_object_set_new(args, def.name, v ? v : json_of_field(&def, n->args));
+	}
+	return args;
+}
+
+enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err)
+{
+	json_t *ops = json_array(), *outputs = json_array();
+	*out = NULL;
+	for (int32_t i = 0; i < g->n_nodes; i++) {
+		const struct stk_graph_node *n = g->nodes[i];
+		json_t *inputs = json_array(), *o = json_pack("{s:s}", "op", n->def->name);
+		for (int32_t k = 0; k < n->n_inputs; k++)
+			json_array_append_new(inputs, json_of_node(n->inputs[k]));
+		if (n->named)
+			json_object_set_new(o, "name", json_string(n->name));
+		if (n->where)
+			json_object_set_new(o, "where", json_string(n->where));
+		json_object_set_new(o, "inputs", inputs);
+		json_object_set_new(o, "args", json_of_args(n));
+		json_array_append_new(ops, o);
+	}
+	for (int32_t i = 0; i < g->n_outputs; i++)
+		json_array_append_new(outputs, json_of_node(g->outputs[i]));
+	json_t *all = json_pack("{s:i,s:o,s:o}", "stoker_graph", GRAPH_FORMAT, "operators", ops, "outputs", outputs);
+	char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
+	json_decref(all);
+	if (text)
+		*out = stk__strdup(text);
+	free(text);
+	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a graph's JSON (or a name in it is not UTF-8)");
+}
+
+/* ---- reading ---- */
+
+static bool node_of_json(const json_t *j, struct stk_node *out)
+{
+	if (json_array_size(j) != 2 || !json_is_integer(json_array_get(j, 0)) || !json_is_integer(json_array_get(j, 1)))
+		return false;
+	json_int_t op = json_integer_value(json_array_get(j, 0)), output = json_integer_value(json_array_get(j, 1));
+	if (op < 0 || op > INT32_MAX || output < 0 || output > INT32_MAX)
+		return false;
+	*out = (struct stk_node){(int32_t)op, (int32_t)output};
+	return true;
+}
+
+/* A list of one type; the memory is the caller's to free. */
+static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
+{
+	size_t n = json_array_size(j);
+	bool text = n && json_is_string(json_array_get(j, 0)), real = false;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(j, i);
+		if (text ? !json_is_string(v) : !json_is_number(v))
+			return false;
+		real |= json_is_real(v);
+	}
+	*memory = stk__calloc(n + 1, 8);
+	for (size_t i = 0; *memory && i < n; i++) {
+		const json_t *v = json_array_get(j, i);
+		if (text)
+			((const char **)*memory)[i] = json_string_value(v);
+		else if (real)
+			((double *)*memory)[i] = json_number_value(v);
+		else
+			((int64_t *)*memory)[i] = json_integer_value(v);
+	}
+	*out = stk_arg_list(name, text ? STK_VALUE_STRINGS : real ? STK_VALUE_FLOATS : STK_VALUE_INTS, *memory, n);
+	return *memory != NULL;
+}
+
+static bool arg_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
+{
+	*memory = NULL;
+	struct stk_node node;
+	if (json_is_boolean(j))
+		*out = stk_arg_bool(name, json_is_true(j));
+	else if (json_is_integer(j))
+		*out = stk_arg_int(name, json_integer_value(j));
+	else if (json_is_real(j))
+		*out = stk_arg_float(name, json_real_value(j));
+	else if (json_is_string(j))
+		*out = stk_arg_string(name, json_string_value(j));
+	else if (json_is_array(j))
+		return list_of_json(name, j, out, memory);
+	else if (json_is_object(j) && node_of_json(json_object_get(j, "node"), &node))
+		*out = stk_arg_node(name, node);
+	else
+		return false;
+	return true;
+}
+
+enum { MAX_ARGS = 64 };
+
+struct read_op {
+	struct stk_node inputs[STK_MAX_INPUTS];
+	struct stk_arg args[MAX_ARGS];
+	void *memory[MAX_ARGS];
+	size_t n_inputs, n_args;
+};
+
+static enum stk_status read_op(const json_t *j, struct read_op *op, size_t index, struct stk_error *err)
+{
+	const json_t *inputs = json_object_get(j, "inputs");
+	json_t *args = json_object_get(j, "args"), *v;
+	const char *name;
+	if (!json_is_string(json_object_get(j, "op")) || (inputs && !json_is_array(inputs)) || (args && !json_is_object(args)))
+		return stk__fail(err, STK_INVALID, "operator %zu of the JSON needs \"op\", a list \"inputs\" and an object \"args\"", index);
+	if (json_array_size(inputs) > STK_MAX_INPUTS || json_object_size(args) > MAX_ARGS)
+		return stk__fail(err, STK_LIMIT, "operator %zu of the JSON has too many inputs or arguments", index);
+	for (; op->n_inputs < json_array_size(inputs); op->n_inputs++)
+		if (!node_of_json(json_array_get(inputs, op->n_inputs), &op->inputs[op->n_inputs]))
+			return stk__fail(err, STK_INVALID, "input %zu of operator %zu of the JSON is no [operator, output]", op->n_inputs, index);
+	json_object_foreach(args, name, v) {
+		if (!arg_of_json(name, v, &op->args[op->n_args], &op->memory[op->n_args]))
+			return stk__fail(err, STK_INVALID, "argument \"%s\" of operator %zu of the JSON has a value of no known kind", name, index);
+		op->n_args++;
+	}
+	return STK_OK;
+}
+
+static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index, struct stk_error *err)
+{
+	struct read_op op = {.n_args = 0};
+	struct stk_node out;
+	enum stk_status s = read_op(j, &op, index, err);
+	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where"))};
+	if (s == STK_OK)
+		s = stk_graph_add(g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);
+	for (size_t i = 0; i < MAX_ARGS; i++)
+		stk__free(op.memory[i]);
+	return s;
+}
+
+static enum stk_status read_graph(struct stk_graph *g, const json_t *j, struct stk_error *err)
+{
+	const json_t *ops = json_object_get(j, "operators"), *outputs = json_object_get(j, "outputs");
+	enum stk_status s = STK_OK;
+	if (json_integer_value(json_object_get(j, "stoker_graph")) != GRAPH_FORMAT || !json_is_array(ops) || !json_is_array(outputs))
+		return stk__fail(err, STK_INVALID, "the JSON is no pipeline: it needs \"stoker_graph\": %d, \"operators\" and \"outputs\"", GRAPH_FORMAT);
+	for (size_t i = 0; i < json_array_size(ops) && s == STK_OK; i++)
+		s = add_op(g, json_array_get(ops, i), i, err);
+	for (size_t i = 0; i < json_array_size(outputs) && s == STK_OK; i++) {
+		struct stk_node n;
+		if (!node_of_json(json_array_get(outputs, i), &n))
+			s = stk__fail(err, STK_INVALID, "output %zu of the JSON is no [operator, output]", i);
+		else
+			s = stk_graph_output(g, n, err);
+	}
+	return s;
+}
+
+enum stk_status stk_graph_deserialize(const char *text, size_t size, struct stk_graph **out, struct stk_error *err)
+{
+	json_error_t je;
+	*out = NULL;
+	json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
+	if (!j)
+		return stk__fail(err, STK_INVALID, "the pipeline's JSON can't be read: line %d, column %d: %s", je.line, je.column, je.text);
+	struct stk_graph *g = NULL;
+	enum stk_status s = stk_graph_create(&g, err);
+	if (s == STK_OK)
+		s = read_graph(g, j, err);
+	json_decref(j);
+	if (s) {
+		stk_graph_destroy(g);
+		g = NULL;
+	}
+	*out = g;
+	return s;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiling a graph: values, levels, chains. */
+#include "graph/program.h"
+
+#include <string.h>
+
+/* The program's own memory hangs on its graph, which it holds. */
+void *stk__program_alloc(struct stk_program *p, size_t count, size_t size)
+{
+	return stk__graph_alloc(p->graph, count * size + 1);
+}
+
+static int32_t value_of(const struct stk_program *p, struct stk_node n)
+{
+	return p->nodes[n.op].first_value + n.output;
+}
+
+static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
+{
+	struct stk_graph *g = p->graph;
+	p->n_nodes = g->n_nodes;
+	p->nodes = stk__program_alloc(p, (size_t)g->n_nodes, sizeof *p->nodes);
+	for (int32_t i = 0; i < g->n_nodes; i++)
+		p->n_values += g->nodes[i]->n_outputs;
+	p->values = stk__program_alloc(p, (size_t)p->n_values, sizeof *p->values);
+	p->slot_values = stk__program_alloc(p, (size_t)p->n_values, sizeof *p->slot_values);
+	if (!p->nodes || !p->values || !p->slot_values)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline of %d operators", g->n_nodes);
+	int32_t v = 0;
+	for (int32_t i = 0; i < g->n_nodes; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		const struct stk_graph_node *from = g->nodes[i];
+		*n = (struct stk_program_node){.node = from, .def = from->def, .first_value = v, .chain = -1};
+		for (int32_t k = 0; k < from->n_outputs; k++)
+			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false};
+		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
+		n->varying = stk__program_alloc(p, (size_t)from->n_varying, sizeof *n->varying);
+		if (!n->inputs || !n->varying)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for operator %s", from->name);
+		for (int32_t k = 0; k < from->n_inputs; k++)
+			p->values[n->inputs[k] = value_of(p, from->inputs[k])].consumers++;
+		for (int32_t k = 0; k < from->n_varying; k++) {
+			n->varying[k] = (struct stk_program_varying){from->varying[k].def, value_of(p, from->varying[k].node)};
+			p->values[n->varying[k].value].consumers++;
+		}
+		n->cloned = (n->def->flags & STK_OP_CLONED) && !from->n_inputs && !from->n_varying;
+		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
+		n->classes = stk__op_classes(n->def, from->args, in);
+		n->lowers = n->classes != STK_CLASS_NEVER && (n->def->fetch || (in && stk__lowers(n->def, in)));
+		if (n->def->args_size > p->args_size)
+			p->args_size = n->def->args_size;
+		if (n->def->state_size > p->state_size)
+			p->state_size = n->def->state_size;
+	}
+	return STK_OK;
+}
+
+/* Streams are named by the operator's name where the user gave one, else by its ordinal among the random operators, so that adding a resize
+ * changes no draw. */
+static void name_streams(struct stk_program *p)
+{
+	uint64_t ordinal = 0;
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		if (!(n->def->flags & STK_OP_RANDOM))
+			continue;
+		n->stream = n->node->named ? stk__random_stream(n->node->name) : ordinal;
+		ordinal++;
+		n->has_seed = stk__node_seed(n->node, &n->seed);
+		if (!n->has_seed)
+			n->seed = p->seed;
+	}
+}
+
+static enum stk_status find_reader(struct stk_program *p, struct stk_error *err)
+{
+	p->reader = -1;
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		if (!p->nodes[i].def->reader)
+			continue;
+		if (p->reader >= 0)
+			return stk__fail(err, STK_UNSUPPORTED, "a pipeline has one reader, and this one has two: \"%s\" and \"%s\"; make two pipelines",
+				p->nodes[p->reader].node->name, p->nodes[i].node->name);
+		p->reader = i;
+		p->reads = p->nodes[i].def->reader->uri != NULL;
+	}
+	return STK_OK;
+}
+
+static bool is_chain_node(const struct stk_program_node *n)
+{
+	return !n->cloned && !(n->def->flags & (STK_OP_BATCH | STK_OP_CALLBACK));
+}
+
+static int32_t inputs_of(const struct stk_program_node *n)
+{
+	return n->node->n_inputs + n->node->n_varying;
+}
+
+static int32_t input_value(const struct stk_program_node *n, int32_t k)
+{
+	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+}
+
+/* A node's level: one more than what it must wait for. */
+static void find_levels(struct stk_program *p)
+{
+	bool source_driven = false;
+	for (int32_t i = 0; i < p->n_nodes; i++)
+		source_driven |= p->reader < 0 && (p->nodes[i].def->flags & STK_OP_CALLBACK);
+	p->n_levels = 1;
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		if (n->cloned || (n->def->flags & STK_OP_CALLBACK))
+			continue;
+		/* where a user's source drives the epochs, positions are known only once it has been asked */
+		n->level = source_driven ? 1 : 0;
+		for (int32_t k = 0; k < inputs_of(n); k++) {
+			const struct stk_program_node *from = &p->nodes[p->values[input_value(n, k)].node];
+			if (from->cloned)
+				continue;
+			bool waits = !is_chain_node(from) || !is_chain_node(n);
+			int32_t level = from->level + (waits ? 1 : 0);
+			if (level > n->level)
+				n->level = level;
+		}
+		if (n->level + 1 > p->n_levels)
+			p->n_levels = n->level + 1;
+	}
+	p->n_levels += source_driven && p->n_levels == 1;
+}
+
+static int32_t find_root(int32_t *parent, int32_t i)
+{
+	while (parent[i] != i)
+		i = parent[i] = parent[parent[i]];
+	return i;
+}
+
+/* Chain nodes of one level that pass values to each other are one chain. Cloned nodes whose outputs nobody's chain computes get a chain. */
+static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
+{
+	int32_t *parent = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *parent);
+	if (!parent)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
+	for (int32_t i = 0; i < p->n_nodes; i++)
+		parent[i] = i;
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		for (int32_t k = 0; is_chain_node(n) && k < inputs_of(n); k++) {
+			int32_t j = p->values[input_value(n, k)].node;
+			if (is_chain_node(&p->nodes[j]) && p->nodes[j].level == n->level)
+				parent[find_root(parent, i)] = find_root(parent, j);
+		}
+	}
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		if (is_chain_node(n)) {
+			int32_t root = find_root(parent, i);
+			struct stk_level *l = &p->levels[n->level];
+			if (p->nodes[root].chain < 0)
+				p->nodes[root].chain = l->n_chains++;
+			n->chain = p->nodes[root].chain;
+		}
+	}
+	return STK_OK;
+}
+
+/* Does chain c of level l read cloned node i, directly? */
+static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
+{
+	for (int32_t j = 0; j < p->n_nodes; j++) {
+		const struct stk_program_node *n = &p->nodes[j];
+		if (!is_chain_node(n) || n->level != level || n->chain != chain)
+			continue;
+		for (int32_t k = 0; k < inputs_of(n); k++)
+			if (p->values[input_value(n, k)].node == i)
+				return true;
+	}
+	return false;
+}
+
+/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. A batch operator's needs come before its level. */
+static void home_of_clone(struct stk_program *p, int32_t i)
+{
+	struct stk_program_node *n = &p->nodes[i];
+	int32_t first = p->levels[0].n_callbacks && p->reader < 0 ? 1 : 0, last = p->n_levels - 1;
+	for (int32_t j = 0; j < p->n_nodes; j++)
+		for (int32_t k = 0; (p->nodes[j].def->flags & STK_OP_BATCH) && k < inputs_of(&p->nodes[j]); k++)
+			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 1 < last)
+				last = p->nodes[j].level - 1;
+	for (int32_t l = first; l <= last; l++)
+		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
+			if (chain_reads(p, l, c, i)) {
+				n->level = l;
+				n->chain = c;
+				return;
+			}
+	n->level = first;
+	if (p->levels[first].n_chains == 0)
+		p->levels[first].n_chains = 1;
+	n->chain = 0;
+}
+
+static bool must_be_kept(const struct stk_program *p, int32_t v)
+{
+	const struct stk_program_node *from = &p->nodes[p->values[v].node];
+	if (p->values[v].is_output)
+		return true;
+	for (int32_t j = 0; j < p->n_nodes; j++) {
+		const struct stk_program_node *n = &p->nodes[j];
+		for (int32_t k = 0; k < inputs_of(n); k++)
+			if (input_value(n, k) == v && !(is_chain_node(n) && (from->cloned || (n->level == from->level && n->chain == from->chain))))
+				return true;
+	}
+	return false;
+}
+
+static void keep_values(struct stk_program *p)
+{
+	for (int32_t v = 0; v < p->n_values; v++) {
+		if (!must_be_kept(p, v))
+			continue;
+		p->values[v].slot = p->n_slot_values;
+		p->slot_values[p->n_slot_values++] = v;
+		struct stk_program_node *n = &p->nodes[p->values[v].node];
+		if (n->cloned && n->chain < 0)
+			home_of_clone(p, p->values[v].node);
+	}
+}
+
+/* A chain's nodes in the graph's order, which is a topological one; clones stand before the rest since they need nothing. */
+static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
+{
+	struct stk_chain *c = &p->levels[level].chains[index];
+	c->nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *c->nodes);
+	if (!c->nodes)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));
+		if (n->cloned ? here || chain_reads(p, level, index, i) : here) {
+			c->nodes[c->n_nodes++] = i;
+			c->reads |= i == p->reader && p->reads;
+		}
+	}
+	if (c->n_nodes > p->max_nodes)
+		p->max_nodes = c->n_nodes;
+	return stk__fuse(p, c, err);
+}
+
+static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
+{
+	find_levels(p);
+	p->levels = stk__program_alloc(p, (size_t)p->n_levels, sizeof *p->levels);
+	if (!p->levels)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d levels", p->n_levels);
+	for (int32_t l = 0; l < p->n_levels; l++) {
+		p->levels[l].batch_nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
+		p->levels[l].callbacks = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
+		if (!p->levels[l].batch_nodes || !p->levels[l].callbacks)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a level");
+	}
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		struct stk_level *l = &p->levels[p->nodes[i].level];
+		if (p->nodes[i].def->flags & STK_OP_CALLBACK)
+			l->callbacks[l->n_callbacks++] = i;
+		else if (p->nodes[i].def->flags & STK_OP_BATCH)
+			l->batch_nodes[l->n_batch_nodes++] = i;
+	}
+	enum stk_status s = find_chains(p, err);
+	if (s)
+		return s;
+	keep_values(p);
+	for (int32_t l = 0; l < p->n_levels; l++) {
+		p->levels[l].chains = stk__program_alloc(p, (size_t)p->levels[l].n_chains, sizeof *p->levels[l].chains);
+		if (!p->levels[l].chains)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
+		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
+			if ((s = fill_chain(p, l, c, err)))
+				return s;
+	}
+	return STK_OK;
+}
+
+static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err)
+{
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		if ((n->def->flags & STK_OP_CALLBACK) && !n->node->has_source)
+			return stk__fail(err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
+		if (!n->def->setup)
+			continue;
+		enum stk_status s = n->def->setup(n->node->args, &n->shared, err);
+		if (s) {
+			char title[96];
+			stk__node_title(n->node, title, sizeof title);
+			stk__error_set_op(err, title);
+			return s;
+		}
+		n->set_up = true;
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err)
+{
+	if (!graph->n_outputs)
+		return stk__fail(err, STK_INVALID, "the graph has no outputs: name them with stk_graph_output");
+	struct stk_program *p = stk__calloc(1, sizeof *p);
+	if (!p)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+	p->refs = 1;
+	graph->frozen = true;
+	p->graph = stk__graph_ref(graph);
+	p->seed = seed;
+	p->fused = fuse;
+	enum stk_status s = make_nodes(p, err);
+	if (s || (s = find_reader(p, err)))
+		goto out;
+	name_streams(p);
+	p->n_outputs = graph->n_outputs;
+	p->outputs = stk__program_alloc(p, (size_t)graph->n_outputs, sizeof *p->outputs);
+	if (!p->outputs) {
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory for outputs");
+		goto out;
+	}
+	for (int32_t i = 0; i < graph->n_outputs; i++) {
+		p->outputs[i] = value_of(p, graph->outputs[i]);
+		p->values[p->outputs[i]].is_output = true;
+	}
+	if ((s = make_levels(p, err)) == STK_OK)
+		s = set_up_nodes(p, err);
+out:
+	if (s) {
+		stk__program_unref(p);
+		p = NULL;
+	}
+	*out = p;
+	return s;
+}
+
+struct stk_program *stk__program_ref(struct stk_program *p)
+{
+	atomic_fetch_add(&p->refs, 1);
+	return p;
+}
+
+void stk__program_unref(struct stk_program *p)
+{
+	if (!p || atomic_fetch_sub(&p->refs, 1) > 1)
+		return;
+	for (int32_t i = 0; p->nodes && i < p->n_nodes; i++)
+		if (p->nodes[i].set_up && p->nodes[i].def->teardown)
+			p->nodes[i].def->teardown(p->nodes[i].shared);
+	stk_graph_destroy(p->graph);
+	stk__free(p);
+}

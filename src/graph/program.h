@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program: a graph compiled for execution. Immutable, shared by workers.
+ *
+ *   level    all of a batch's work between two barriers; levels follow each other for each batch, batches overlap freely
+ *   chain    operators that run on one core, one sample at a time, while its data is in cache; chains of a level are independent (six cameras)
+ *   group    inside a chain: one operator, or several that make one pass over an image
+ *
+ * A barrier stands only where an operator needs the batch or waits (a user's callback). Operators without inputs (readers, draws, constants) are
+ * cloned into each chain that reads them, since they are pure functions of the position. */
+#ifndef STK_GRAPH_PROGRAM_H
+#define STK_GRAPH_PROGRAM_H
+
+#include "graph/graph.h"
+
+/* A value of the program: output `output` of node `node`. */
+struct stk_value {
+	int32_t node, output;
+	struct stk_desc desc; /* what is known beforehand */
+	int32_t slot;	      /* its place among the values kept in the slot; -1: lives in a worker's scratch */
+	int32_t consumers;    /* inputs and arguments that read it */
+	bool is_output;
+};
+
+struct stk_program_varying {
+	struct stk_arg_def def;
+	int32_t value;
+};
+
+struct stk_program_node {
+	const struct stk_graph_node *node;
+	const struct stk_op_def *def;
+	void *shared;
+	bool set_up;
+	int32_t first_value; /* its outputs are first_value .. first_value + n_outputs - 1 */
+	int32_t *inputs;     /* values */
+	struct stk_program_varying *varying;
+	uint64_t stream, seed;
+	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	unsigned classes;	       /* what it adds to a pass */
+	int32_t level, chain; /* chain: in its level; -1 for batch, callback and cloned nodes */
+};
+
+struct stk_group {
+	const int32_t *nodes; /* into the chain's node list */
+	int32_t count;
+	bool pass;	      /* its nodes make one pass; the first may be a decoder */
+};
+
+struct stk_chain {
+	int32_t *nodes; /* in order of execution, cloned ones included */
+	int32_t n_nodes;
+	struct stk_group *groups;
+	int32_t n_groups;
+	bool reads; /* needs the reader's bytes */
+};
+
+struct stk_level {
+	struct stk_chain *chains;
+	int32_t n_chains;
+	int32_t *batch_nodes; /* run_batch, after the levels before */
+	int32_t n_batch_nodes;
+	int32_t *callbacks; /* external sources; level 0 only */
+	int32_t n_callbacks;
+};
+
+struct stk_program {
+	_Atomic int refs;
+	struct stk_graph *graph;
+	struct stk_program_node *nodes;
+	int32_t n_nodes;
+	struct stk_value *values;
+	int32_t n_values;
+	int32_t *slot_values; /* values by slot place */
+	int32_t n_slot_values;
+	int32_t *outputs; /* values */
+	int32_t n_outputs;
+	struct stk_level *levels;
+	int32_t n_levels;
+	int32_t reader; /* node, or -1 */
+	bool reads;	/* the reader has bytes to fetch */
+	bool fused;
+	size_t args_size, state_size; /* of the largest node */
+	int32_t max_nodes;	      /* of the longest chain */
+	uint64_t seed;
+};
+
+/* Freezes the graph. seed: of augmentation. */
+STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err);
+struct stk_program *stk__program_ref(struct stk_program *p);
+void stk__program_unref(struct stk_program *p);
+
+/* fuse.c: splits a chain's nodes into groups. */
+enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err);
+
+/* explain.c: what will run, as text or JSON. Slots and ring are the pipeline's to add. */
+struct stk_text;
+void stk__program_explain(const struct stk_program *p, bool json, struct stk_text *out);
+
+/* Memory that lives as long as the program. */
+void *stk__program_alloc(struct stk_program *p, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Buffers by size class, four to an octave, so that files of similar size share them and a new one is at most a quarter too large. */
+#include "io/buffer.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+
+enum {
+	SLACK = 64,
+	SMALLEST = 4096,
+	WINDOW = 256,   /* takes */
+	LARGER = 4,     /* classes: a buffer up to twice as large will do */
+	SPARE = 8 << 20 /* bytes that may always lie idle */
+};
+
+struct stk_buffer {
+	struct stk_buffer *newer, *older; /* idle ones of the class */
+	uint64_t given;                   /* the how manyth to be given back */
+	size_t capacity;
+	int size_class;
+	alignas(STK_CACHE_LINE) uint8_t data[];
+};
+
+static size_t class_capacity(int size_class)
+{
+	return ((size_t)SMALLEST + (size_t)SMALLEST / 4 * (size_t)(size_class % 4)) << (size_class / 4);
+}
+
+static int class_of(size_t size)
+{
+	int octave = 0;
+	while (octave < STK_BUFFER_CLASSES / 4 - 16 && (size_t)SMALLEST << (octave + 1) <= size)
+		octave++;
+	int size_class = octave * 4;
+	while (class_capacity(size_class) < size)
+		size_class++;
+	return size_class;
+}
+
+void stk__buffer_pool_init(struct stk_buffer_pool *p)
+{
+	*p = (struct stk_buffer_pool){0};
+	pthread_mutex_init(&p->lock, NULL);
+}
+
+static void unlink_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
+{
+	*(b->newer ? &b->newer->older : &p->newest[b->size_class]) = b->older;
+	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b->newer;
+}
+
+static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
+{
+	b->given = p->gives++;
+	b->newer = NULL;
+	b->older = p->newest[b->size_class];
+	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b;
+	p->newest[b->size_class] = b;
+}
+
+/* Unlinks idle buffers, the one unused for longest first, until the pool holds at most `budget` bytes. Returns them as a list by `older`. */
+static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
+{
+	struct stk_buffer *out = NULL;
+	while (p->held > budget) {
+		struct stk_buffer *b = NULL;
+		for (int c = 0; c < STK_BUFFER_CLASSES; c++)
+			if (p->oldest[c] && (!b || p->oldest[c]->given < b->given))
+				b = p->oldest[c];
+		if (!b)
+			break;
+		unlink_idle(p, b);
+		p->held -= b->capacity;
+		b->older = out;
+		out = b;
+	}
+	return out;
+}
+
+static void free_list(struct stk_buffer *b)
+{
+	while (b) {
+		struct stk_buffer *next = b->older;
+		stk__free(b);
+		b = next;
+	}
+}
+
+void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
+{
+	assert(p->in_use == 0);
+	free_list(trim(p, 0));
+	pthread_mutex_destroy(&p->lock);
+}
+
+/* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size keep nearly all takes from the allocator. */
+static size_t budget(const struct stk_buffer_pool *p)
+{
+	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
+	return peak + peak / 4 + SPARE;
+}
+
+static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
+{
+	for (int c = size_class; c <= size_class + LARGER && c < STK_BUFFER_CLASSES; c++)
+		if (p->newest[c])
+			return p->newest[c];
+	return NULL;
+}
+
+/* With the lock held. Counts a buffer of `capacity` as taken; what the budget no longer covers is returned to be freed. */
+static struct stk_buffer *count_take(struct stk_buffer_pool *p, size_t capacity)
+{
+	p->in_use += capacity;
+	if (p->in_use > p->window_peak)
+		p->window_peak = p->in_use;
+	if (++p->takes < WINDOW)
+		return NULL;
+	p->takes = 0;
+	p->last_peak = p->window_peak;
+	p->window_peak = p->in_use;
+	return trim(p, budget(p));
+}
+
+struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
+{
+	if (size > SIZE_MAX / 8)
+		return NULL;
+	int c = class_of(size);
+	size_t capacity = class_capacity(c);
+	pthread_mutex_lock(&p->lock);
+	struct stk_buffer *b = find_idle(p, c);
+	if (b)
+		unlink_idle(p, b);
+	else
+		p->held += capacity;
+	struct stk_buffer *surplus = count_take(p, b ? b->capacity : capacity);
+	if (p->held > p->peak_held)
+		p->peak_held = p->held;
+	pthread_mutex_unlock(&p->lock);
+	free_list(surplus);
+	if (b)
+		return b;
+	b = stk__alloc(sizeof *b + capacity + SLACK);
+	if (b) {
+		b->capacity = capacity;
+		b->size_class = c;
+		return b;
+	}
+	pthread_mutex_lock(&p->lock);
+	p->held -= capacity;
+	p->in_use -= capacity;
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b)
+{
+	pthread_mutex_lock(&p->lock);
+	p->in_use -= b->capacity;
+	link_idle(p, b);
+	struct stk_buffer *surplus = trim(p, budget(p));
+	pthread_mutex_unlock(&p->lock);
+	free_list(surplus);
+}
+
+uint8_t *stk__buffer_data(struct stk_buffer *b)
+{
+	return b->data;
+}
+
+size_t stk__buffer_capacity(const struct stk_buffer *b)
+{
+	return b->capacity;
+}

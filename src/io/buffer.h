@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pool behind stk__buffer_take. Any thread. */
+#ifndef STK_IO_BUFFER_H
+#define STK_IO_BUFFER_H
+
+#include "io/io.h"
+
+#include <pthread.h>
+
+#define STK_BUFFER_CLASSES 256
+
+struct stk_buffer_pool {
+	pthread_mutex_t lock;
+	struct stk_buffer *newest[STK_BUFFER_CLASSES], *oldest[STK_BUFFER_CLASSES]; /* idle ones of a class, by when they were given back */
+	size_t held, peak_held;                                                     /* bytes of all buffers, in use or idle */
+	size_t in_use;
+	size_t window_peak, last_peak; /* of in_use, in this window of takes and in the one before */
+	unsigned takes;
+	uint64_t gives;
+};
+
+void stk__buffer_pool_init(struct stk_buffer_pool *p);
+void stk__buffer_pool_destroy(struct stk_buffer_pool *p);
+struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size);
+void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads one file with few system calls: open, preadv2, a second preadv2 that meets the end, close. A stat is paid only where the first buffer was
+ * too small or the read may block anyway. Never mmap: a file cut short under it is a SIGBUS. */
+#include "io/file.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	FIRST_SIZE = 128 << 10,
+	SLACK = 64,
+	MISSES = 16,    /* in a row, before tries are left out ... */
+	TRY_EVERY = 32, /* ... except each 32nd, to notice that the cache has warmed */
+};
+
+struct file_read {
+	struct stk_file_habits *habits;
+	struct stk_io *io;
+	struct stk_request *r;
+	const char *path;
+	int fd;
+	bool may_block, blocked; /* blocked: the read would have waited, which it may not */
+	struct stk_buffer *buffer;
+	size_t used;
+	int64_t expected; /* bytes from offset on, as fstat told; -1: not asked */
+};
+
+/* O_NONBLOCK: a FIFO named .jpg must be an error, not a wait for its writer. */
+static int open_plain(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static int open_cached(struct stk_file_habits *h, const char *path)
+{
+	if (atomic_load_explicit(&h->no_cached_open, memory_order_relaxed))
+		return open_plain(path);
+	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_CACHED};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
+		return fd;
+	/* A kernel before 5.12, or a filter that has never heard of it. */
+	atomic_store_explicit(&h->no_cached_open, true, memory_order_relaxed);
+	return open_plain(path);
+}
+
+static enum stk_status open_file(struct file_read *f)
+{
+	do
+		f->fd = f->may_block ? open_plain(f->path) : open_cached(f->habits, f->path);
+	while (f->fd < 0 && errno == EINTR);
+	if (f->fd >= 0)
+		return STK_OK;
+	if (errno == EAGAIN && !f->may_block) {
+		f->blocked = true;
+		return STK_OK;
+	}
+	struct stat link;
+	if (errno == ENOENT && lstat(f->path, &link) == 0 && S_ISLNK(link.st_mode))
+		return stk__fail(f->r->error, STK_NOT_FOUND, "%s: a link that leads nowhere", f->path);
+	if (errno == ENXIO)
+		return stk__fail(f->r->error, STK_INVALID, "%s: a socket or a device, not a file", f->path);
+	return stk__fail_errno(f->r->error, errno, "%s: cannot open it", f->path);
+}
+
+static const char *kind_name(mode_t mode)
+{
+	return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device";
+}
+
+/* Asks what the file is and how long. */
+static enum stk_status stat_file(struct file_read *f)
+{
+	struct stat st;
+	if (fstat(f->fd, &st))
+		return stk__fail_errno(f->r->error, errno, "%s: cannot stat it", f->path);
+	if (!S_ISREG(st.st_mode))
+		return stk__fail(f->r->error, STK_INVALID, "%s: %s, not a file", f->path, kind_name(st.st_mode));
+	f->expected = st.st_size > f->r->offset ? st.st_size - f->r->offset : 0;
+	return STK_OK;
+}
+
+/* Makes room for `size` bytes and keeps those read so far. */
+static enum stk_status reserve(struct file_read *f, size_t size)
+{
+	struct stk_buffer *b = stk__buffer_take(f->io, size);
+	if (!b)
+		return stk__fail(f->r->error, STK_NO_MEMORY, "%s: no memory for its %zu bytes", f->path, size);
+	if (f->buffer) {
+		memcpy(stk__buffer_data(b), stk__buffer_data(f->buffer), f->used);
+		stk__buffer_release(f->io, f->buffer);
+	}
+	f->buffer = b;
+	return STK_OK;
+}
+
+static ssize_t read_some(struct file_read *f, size_t size)
+{
+	if (stk__fault(STK_FAULT_READ)) {
+		errno = EIO;
+		return -1;
+	}
+	struct iovec v = {stk__buffer_data(f->buffer) + f->used, size};
+	return preadv2(f->fd, &v, 1, f->r->offset + (off_t)f->used, f->may_block ? 0 : RWF_NOWAIT);
+}
+
+static enum stk_status read_failed(struct file_read *f)
+{
+	int e = errno;
+	if (!f->may_block && (e == EAGAIN || e == EOPNOTSUPP || e == ENOSYS)) {
+		if (e != EAGAIN)
+			atomic_store_explicit(&f->habits->misses, MISSES, memory_order_relaxed);
+		f->blocked = true;
+		return STK_OK;
+	}
+	/* Without O_NONBLOCK's help these could have hung; they cannot be read at an offset. */
+	if (e == EISDIR || e == ESPIPE || e == EAGAIN) {
+		enum stk_status status = stat_file(f);
+		if (status)
+			return status;
+	}
+	return stk__fail_errno(f->r->error, e, "%s: reading %zu bytes in", f->path, f->used);
+}
+
+static enum stk_status size_changed(const struct file_read *f, int64_t before, int64_t now)
+{
+	const struct stk_request *r = f->r;
+	return stk__fail(r->error, STK_IO, "%s: it changed its size while it was read: %lld bytes before, %lld now", f->path,
+		(long long)(r->offset + before), (long long)(r->offset + now));
+}
+
+/* The buffer is full and the end not met. What fstat says now decides how much more; a growing file, or one of /proc, may say too little. */
+static enum stk_status grow(struct file_read *f)
+{
+	int64_t before = f->expected;
+	enum stk_status status = stat_file(f);
+	if (status)
+		return status;
+	if (before > 0 && f->expected != before)
+		return size_changed(f, before, f->expected);
+	size_t more = f->used + f->used / 2 + 4096;
+	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : more);
+}
+
+static enum stk_status met_end(struct file_read *f)
+{
+	const struct stk_request *r = f->r;
+	if (f->expected > 0 && (int64_t)f->used != f->expected && (r->length < 0 || f->expected >= r->length))
+		return size_changed(f, f->expected, (int64_t)f->used);
+	if (r->length >= 0)
+		return stk__fail(r->error, STK_CORRUPT, "%s: it ends before byte %lld, where %lld bytes from byte %lld were asked for",
+			f->path, (long long)(r->offset + r->length), (long long)r->length, (long long)r->offset);
+	return STK_OK;
+}
+
+static enum stk_status read_all(struct file_read *f)
+{
+	const int64_t length = f->r->length;
+	for (;;) {
+		size_t room = length >= 0 ? (size_t)length - f->used : stk__buffer_capacity(f->buffer) - f->used;
+		if (room == 0 && length >= 0)
+			return STK_OK;
+		if (room == 0) {
+			enum stk_status status = grow(f);
+			if (status)
+				return status;
+			continue;
+		}
+		ssize_t n = read_some(f, room);
+		if (n == 0)
+			return met_end(f);
+		if (n > 0)
+			f->used += (size_t)n;
+		else if (errno != EINTR)
+			return read_failed(f);
+	}
+}
+
+static enum stk_status open_and_read(struct file_read *f)
+{
+	enum stk_status status = open_file(f);
+	if (status || f->blocked)
+		return status;
+	if (f->may_block)
+		status = stat_file(f);
+	size_t size = atomic_load_explicit(&f->habits->size, memory_order_relaxed);
+	if (f->r->length >= 0)
+		size = (size_t)f->r->length;
+	else if (f->expected >= 0)
+		size = (size_t)f->expected + 1; /* one more, to meet the end inside the buffer */
+	else if (size == 0)
+		size = FIRST_SIZE;
+	if (!status)
+		status = reserve(f, size);
+	if (!status)
+		status = read_all(f);
+	close(f->fd);
+	return status;
+}
+
+/* The next first buffer holds this file too; smaller files pull it down slowly. */
+static void learn(struct stk_file_habits *h, size_t used)
+{
+	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);
+	size = used + 1 > size ? used + 1 : size - (size - used) / 64;
+	atomic_store_explicit(&h->size, size, memory_order_relaxed);
+}
+
+static enum stk_status finish(struct file_read *f, enum stk_status status)
+{
+	struct stk_request *r = f->r;
+	if (status || f->blocked) {
+		stk__buffer_release(f->io, f->buffer);
+		return status;
+	}
+	r->buffer = f->buffer;
+	r->data = stk__buffer_data(f->buffer);
+	r->size = f->used;
+	memset(stk__buffer_data(f->buffer) + f->used, 0, SLACK);
+	if (r->length < 0)
+		learn(f->habits, f->used);
+	return STK_OK;
+}
+
+static struct file_read start(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, bool may_block)
+{
+	const char *path = strncmp(r->uri, "file://", 7) == 0 ? r->uri + 7 : r->uri;
+	return (struct file_read){.habits = h, .io = io, .r = r, .path = path, .may_block = may_block, .expected = -1};
+}
+
+bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status)
+{
+	if (atomic_load_explicit(&h->misses, memory_order_relaxed) >= MISSES &&
+		atomic_fetch_add_explicit(&h->skipped, 1, memory_order_relaxed) % TRY_EVERY)
+		return false;
+	struct file_read f = start(h, io, r, false);
+	*status = finish(&f, open_and_read(&f));
+	if (f.blocked) {
+		if (atomic_load_explicit(&h->misses, memory_order_relaxed) < MISSES)
+			atomic_fetch_add_explicit(&h->misses, 1, memory_order_relaxed);
+		return false;
+	}
+	if (atomic_load_explicit(&h->misses, memory_order_relaxed))
+		atomic_store_explicit(&h->misses, 0, memory_order_relaxed);
+	return true;
+}
+
+enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r)
+{
+	struct file_read f = start(h, io, r, true);
+	return finish(&f, open_and_read(&f));
+}

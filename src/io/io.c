@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hands requests to the source of their scheme, and counts. */
+#include "io/io.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/buffer.h"
+#include "io/file.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MAX_SOURCES = 16 };
+
+struct stk_io {
+	struct stk_buffer_pool buffers;
+	struct {
+		const struct stk_source_ops *ops;
+		void *source;
+	} sources[MAX_SOURCES]; /* the first is the files' */
+	int source_count;
+	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
+	/* Submitted requests that have not ended; destroy waits until there are none. Locked rather than atomic: whoever ends the last one must be
+	 * done with io when destroy goes on. */
+	pthread_mutex_t lock;
+	pthread_cond_t idle;
+	uint64_t under_way;
+};
+
+static void add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err)
+{
+	struct stk_io *io = stk__calloc(1, sizeof *io);
+	struct stk_file_source *files = NULL;
+	*out = NULL;
+	if (!io)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the reading of files");
+	enum stk_status status = stk__file_source_create(threads, io, &files, err);
+	if (status) {
+		stk__free(io);
+		return status;
+	}
+	stk__buffer_pool_init(&io->buffers);
+	pthread_mutex_init(&io->lock, NULL);
+	pthread_cond_init(&io->idle, NULL);
+	io->sources[0].ops = &stk__file_source_ops;
+	io->sources[0].source = files;
+	io->source_count = 1;
+	*out = io;
+	return STK_OK;
+}
+
+void stk__io_destroy(struct stk_io *io)
+{
+	if (!io)
+		return;
+	for (int i = 0; i < io->source_count; i++)
+		io->sources[i].ops->cancel_all(io->sources[i].source);
+	pthread_mutex_lock(&io->lock);
+	while (io->under_way)
+		pthread_cond_wait(&io->idle, &io->lock);
+	pthread_mutex_unlock(&io->lock);
+	for (int i = 0; i < io->source_count; i++)
+		io->sources[i].ops->destroy(io->sources[i].source);
+	stk__buffer_pool_destroy(&io->buffers);
+	pthread_cond_destroy(&io->idle);
+	pthread_mutex_destroy(&io->lock);
+	stk__free(io);
+}
+
+/* Length of the scheme of "scheme://...", 0 for a plain path. */
+static size_t scheme_length(const char *uri)
+{
+	size_t n = strspn(uri, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
+	return n > 0 && strncmp(uri + n, "://", 3) == 0 ? n : 0;
+}
+
+static int find_source(const struct stk_io *io, const char *uri)
+{
+	size_t n = uri[0] == '/' ? 0 : scheme_length(uri);
+	if (n == 0)
+		return 0;
+	for (int i = 0; i < io->source_count; i++)
+		if (strlen(io->sources[i].ops->scheme) == n && memcmp(io->sources[i].ops->scheme, uri, n) == 0)
+			return i;
+	return -1;
+}
+
+enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
+	if (io->source_count == MAX_SOURCES)
+		status = stk__fail(err, STK_LIMIT, "more than %d sources of bytes", MAX_SOURCES);
+	for (int i = 0; i < io->source_count && !status; i++)
+		if (strcmp(io->sources[i].ops->scheme, ops->scheme) == 0)
+			status = stk__fail(err, STK_INVALID, "%s:// has a source already", ops->scheme);
+	if (status) {
+		ops->destroy(source);
+		return status;
+	}
+	io->sources[io->source_count].ops = ops;
+	io->sources[io->source_count++].source = source;
+	return STK_OK;
+}
+
+/* The end of a request, before its owner hears of it. */
+static void settle(struct stk_io *io, struct stk_request *r, enum stk_status status)
+{
+	r->status = status;
+	add(status ? &io->failed : &io->completed, 1);
+	if (status) {
+		r->buffer = NULL;
+		r->data = NULL;
+		r->size = 0;
+		stk__error_set_sample(r->error, r->uri, -1, -1);
+	} else {
+		add(&io->bytes, r->size);
+	}
+}
+
+bool stk__io_try(struct stk_io *io, struct stk_request *r)
+{
+	int i = find_source(io, r->uri);
+	if (i < 0 || !io->sources[i].ops->try_now || !io->sources[i].ops->try_now(io->sources[i].source, io, r))
+		return false;
+	add(&io->requests, 1);
+	add(&io->tried_now, 1);
+	settle(io, r, r->status);
+	return true;
+}
+
+void stk__io_submit(struct stk_io *io, struct stk_request *r)
+{
+	add(&io->requests, 1);
+	pthread_mutex_lock(&io->lock);
+	io->under_way++;
+	pthread_mutex_unlock(&io->lock);
+	r->buffer = NULL;
+	int i = find_source(io, r->uri);
+	if (i >= 0) {
+		io->sources[i].ops->submit(io->sources[i].source, io, r);
+		return;
+	}
+	int n = (int)scheme_length(r->uri);
+	stk__io_finish(io, r,
+		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s:// (files are read by their plain path)", r->uri, n,
+			r->uri));
+}
+
+void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
+{
+	settle(io, r, status);
+	r->done(r);
+	pthread_mutex_lock(&io->lock);
+	if (--io->under_way == 0)
+		pthread_cond_broadcast(&io->idle);
+	pthread_mutex_unlock(&io->lock);
+}
+
+struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size)
+{
+	return stk__buffer_pool_take(&io->buffers, size);
+}
+
+void stk__buffer_release(struct stk_io *io, struct stk_buffer *b)
+{
+	if (b)
+		stk__buffer_pool_give(&io->buffers, b);
+}
+
+void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)
+{
+	struct stk_buffer_pool *pool = (struct stk_buffer_pool *)&io->buffers; /* its lock alone is written */
+	*out = (struct stk_io_counters){
+		.requests = atomic_load(&io->requests),
+		.completed = atomic_load(&io->completed),
+		.failed = atomic_load(&io->failed),
+		.bytes = atomic_load(&io->bytes),
+		.tried_now = atomic_load(&io->tried_now),
+		.threads = stk__file_source_threads(io->sources[0].source),
+	};
+	pthread_mutex_lock(&pool->lock);
+	out->buffers_bytes = pool->held;
+	out->buffers_peak_bytes = pool->peak_held;
+	pthread_mutex_unlock(&pool->lock);
+}

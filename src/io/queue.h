@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests by deadline: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986) through the requests themselves, so that queueing cannot fail.
+ * `next` is the right sibling, `source_data` the first child. Not locked. */
+#ifndef STK_IO_QUEUE_H
+#define STK_IO_QUEUE_H
+
+#include "io/io.h"
+
+struct stk_request_queue {
+	struct stk_request *root;
+};
+
+void stk__queue_push(struct stk_request_queue *q, struct stk_request *r);
+/* The request with the smallest deadline, or NULL. */
+struct stk_request *stk__queue_pop(struct stk_request_queue *q);
+
+#endif

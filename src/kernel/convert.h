@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether not 0.
+ * To float32 from wider types, and to the 16-bit floats: to nearest even (through float32 for the latter). */
+#ifndef STK_KERNEL_CONVERT_H
+#define STK_KERNEL_CONVERT_H
+
+#include "stoker/tensor.h"
+
+/* n elements, contiguous, not overlapping (or dst == src where the sizes are equal). Any alignment of neither is fine: both are aligned to
+ * their element. Any thread. */
+void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
+
+#endif

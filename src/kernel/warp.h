@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Affine warp, one row at a time. The origin is a pixel's corner (DALI's convention): output (x, y) samples the source at
+ *     (m[0] (x + .5) + m[1] (y + .5) + m[2],  m[3] (x + .5) + m[4] (y + .5) + m[5]),
+ * NN taking the pixel there (floor), LINEAR mixing the four whose centres surround it: first along x, then along y. */
+#ifndef STK_KERNEL_WARP_H
+#define STK_KERNEL_WARP_H
+
+#include "tensor/image.h"
+
+struct stk_warp_row {
+	struct stk_image src; /* what the sampler sees: its size sets the border; only the part that is needed has to be there */
+	float m[6];
+	int32_t first, step, y; /* output k is at (first + k * step, y) of the warp's own output */
+	int32_t n;
+	bool linear, clamp;
+	float fill;
+	float *dst; /* channel c's n values go to dst + c * plane */
+	ptrdiff_t plane;
+};
+
+struct stk_warp_kernels {
+	void (*row)(const struct stk_warp_row *w);
+};
+
+extern const struct stk_warp_kernels stk__warp_c, stk__warp_avx2;
+
+#endif

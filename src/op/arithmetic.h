@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Element-wise functions of one or two numbers, and DALI's promotion of types. */
+#ifndef STK_OP_ARITHMETIC_H
+#define STK_OP_ARITHMETIC_H
+
+#include "stoker/tensor.h"
+
+enum stk_arith_kind { STK_ARITH_SAME, STK_ARITH_ANY, STK_ARITH_BITS, STK_ARITH_BOOLEAN, STK_ARITH_REAL };
+
+/* How values are held while they are computed. */
+enum stk_arith_domain { STK_ARITH_INT64, STK_ARITH_UINT64, STK_ARITH_DOUBLE, STK_ARITH_DOMAINS };
+
+/* n results of n operands in arrays of the domain's type; r may be a or b. b is unused by unary ones. */
+typedef void (*stk_arith_fn)(void *r, const void *a, const void *b, int n);
+
+struct stk_arith {
+	const char *name;
+	enum stk_arith_kind kind;
+	int operands;
+	stk_arith_fn run[STK_ARITH_DOMAINS]; /* NULL where it has no meaning */
+};
+
+const struct stk_arith *stk__arith_find(const char *name);
+
+/* The type in which two operands meet: that of the float among them (the wider of two; float16 with bfloat16: float32); of two whole numbers the
+ * wider, where a signed one meets an unsigned one of the same size or more the signed type of twice that size, at most int64; bool gives way. */
+enum stk_dtype stk__arith_promote(enum stk_dtype a, enum stk_dtype b);
+
+#endif

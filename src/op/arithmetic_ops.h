@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The functions of _arithmetic: one line each, sorted. A value is computed as int64, uint64 (where that is the type) or double; a function that
+ * has no meaning for one of them says NONE.
+ *     BINARY(name, kind, on whole numbers, on doubles)     of a and b
+ *     UNARY(name, kind, on whole numbers, on doubles)      of a
+ * kind, of the result: SAME the promoted type, not for two bools; ANY the same, bools too; BITS whole numbers only; BOOLEAN; REAL at least float32.
+ * Whole numbers are int64_t or uint64_t: T is which; integers wrap around as they do in the type of the result. */
+#ifndef BINARY
+#define BINARY(name, kind, whole, real)
+#endif
+#ifndef UNARY
+#define UNARY(name, kind, whole, real)
+#endif
+
+UNARY(abs, SAME, a < 0 ? (T)(0 - (uint64_t)a) : a, fabs(a))
+UNARY(acos, REAL, NONE, acos(a))
+UNARY(acosh, REAL, NONE, acosh(a))
+BINARY(add, SAME, (T)((uint64_t)a + (uint64_t)b), a + b)
+UNARY(asin, REAL, NONE, asin(a))
+UNARY(asinh, REAL, NONE, asinh(a))
+UNARY(atan, REAL, NONE, atan(a))
+BINARY(atan2, REAL, NONE, atan2(a, b))
+UNARY(atanh, REAL, NONE, atanh(a))
+BINARY(bitand, BITS, a & b, NONE)
+BINARY(bitor, BITS, a | b, NONE)
+BINARY(bitxor, BITS, a ^ b, NONE)
+UNARY(cbrt, REAL, NONE, cbrt(a))
+UNARY(ceil, REAL, NONE, ceil(a))
+UNARY(cos, REAL, NONE, stk__cos(a))
+UNARY(cosh, REAL, NONE, (stk__exp(a) + stk__exp(-a)) / 2)
+BINARY(div, SAME, b == (T)-1 && (T)-1 < 0 ? (T)(0 - (uint64_t)a) : a / b, a / b)
+BINARY(eq, BOOLEAN, a == b, a == b)
+UNARY(exp, REAL, NONE, stk__exp(a))
+UNARY(fabs, REAL, NONE, fabs(a))
+BINARY(fdiv, REAL, NONE, a / b)
+UNARY(floor, REAL, NONE, floor(a))
+BINARY(fpow, REAL, NONE, stk__pow(a, b))
+BINARY(ge, BOOLEAN, a >= b, a >= b)
+BINARY(gt, BOOLEAN, a > b, a > b)
+BINARY(le, BOOLEAN, a <= b, a <= b)
+UNARY(log, REAL, NONE, stk__log(a))
+UNARY(log10, REAL, NONE, stk__log(a) * 0.43429448190325182765)
+UNARY(log2, REAL, NONE, stk__log(a) * 1.4426950408889634074)
+BINARY(lt, BOOLEAN, a < b, a < b)
+BINARY(max, ANY, a > b ? a : b, a > b || a != a ? a : b)
+BINARY(min, ANY, a < b ? a : b, a < b || a != a ? a : b)
+BINARY(mod, SAME, b == (T)-1 && (T)-1 < 0 ? 0 : a % b, fmod(a, b))
+BINARY(mul, ANY, (T)((uint64_t)a * (uint64_t)b), a * b)
+BINARY(ne, BOOLEAN, a != b, a != b)
+UNARY(neg, SAME, (T)(0 - (uint64_t)a), -a)
+UNARY(pos, ANY, a, a)
+BINARY(pow, SAME, (T)whole_power((uint64_t)a, (T)-1 < 0, (int64_t)b), stk__pow(a, b))
+UNARY(rsqrt, REAL, NONE, 1 / sqrt(a))
+UNARY(sin, REAL, NONE, stk__sin(a))
+UNARY(sinh, REAL, NONE, sinh(a))
+UNARY(sqrt, REAL, NONE, sqrt(a))
+BINARY(sub, SAME, (T)((uint64_t)a - (uint64_t)b), a - b)
+UNARY(tan, REAL, NONE, stk__sin(a) / stk__cos(a))
+UNARY(tanh, REAL, NONE, tanh(a))
+
+#undef BINARY
+#undef UNARY

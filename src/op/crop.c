@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * crop: a window of fixed extent. */
+#include "op/window_args.h"
+
+struct crop {
+	struct stk_window_args window;
+	struct stk_bounds_args bounds;
+	int32_t dtype;
+};
+
+struct crop_state {
+	struct stk_window window;
+	struct stk_desc in;
+};
+
+static const struct stk_arg_def crop_args[] = {
+	STK_ARG_GROUP(struct crop, window, stk__window_group),
+	STK_ARG_GROUP(struct crop, bounds, stk__bounds_group),
+	STK_ARG(struct crop, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
+		"Type of the output, to which values are rounded. Default: the input's."),
+	STK_ARG_END,
+};
+
+static enum stk_status crop_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct crop *a = call->args;
+	struct crop_state *s = call->state;
+	s->in = call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	*out = s->in;
+	out->dtype = stk__dtype_or(a->dtype, s->in.dtype);
+	if (s->in.ndim < 0)
+		return STK_OK;
+	enum stk_status e = stk__window_of_args(&a->window, &s->in, &s->window, err);
+	if (e || (e = stk__window_bound(&s->window, &s->in, stk__bounds(&a->bounds), err)))
+		return e;
+	for (int32_t d = 0; d < out->ndim; d++)
+		out->shape[d] = s->window.extent[d];
+	return STK_OK;
+}
+
+static enum stk_status crop_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct crop *a = call->args;
+	const struct crop_state *s = call->state;
+	return stk__window_copy(call, &s->window, a->bounds.fill_values, err);
+}
+
+static void crop_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct crop *a = call->args;
+	const struct crop_state *s = call->state;
+	if (a->dtype >= 0 && a->dtype != pass->dtype)
+		stk__pass_cast(pass, (enum stk_dtype)a->dtype);
+	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
+}
+
+static unsigned crop_classify(const void *args, const struct stk_desc *in)
+{
+	const struct crop *a = args;
+	return stk__window_classes(stk__bounds(&a->bounds) == STK_BOUNDS_PAD, in, a->dtype);
+}
+
+const struct stk_op_def stk__op_crop = {
+	.name = "crop",
+	.doc = "Crops images, and volumes of layout DHWC.\n\n"
+	       "The window's extent is given in pixels by crop, or by crop_w and crop_h; its position as a share of the room that is left.",
+	.inputs = {1, 1},
+	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.args = crop_args,
+	.args_size = sizeof(struct crop),
+	.state_size = sizeof(struct crop_state),
+	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
+	.classify = crop_classify,
+	.infer = crop_infer,
+	.run_cpu = crop_run,
+	.lower = crop_lower,
+};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * crop_mirror_normalize: crop, mirror, then scale * (x - mean) / std + shift, in a type and layout to choose. */
+#include "op/window_args.h"
+
+#include <string.h>
+
+struct cmn {
+	struct stk_window_args window;
+	struct stk_bounds_args bounds;
+	int64_t mirror;
+	struct stk_floats mean, std;
+	float scale, shift;
+	int32_t dtype;
+	const char *output_layout;
+	bool pad_output;
+};
+
+struct cmn_state {
+	struct stk_window window;
+	struct stk_desc in;
+	int32_t channels, padded; /* of input and output */
+	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
+};
+
+static const struct stk_arg_def cmn_args[] = {
+	STK_ARG_GROUP(struct cmn, window, stk__window_group),
+	STK_ARG_GROUP(struct cmn, bounds, stk__bounds_group),
+	STK_ARG(struct cmn, mirror, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror left and right."),
+	STK_ARG(struct cmn, mean, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Subtracted, one value or one a channel, on the scale of the input (0..255 for uint8)."),
+	STK_ARG(struct cmn, std, STK_ARG_FLOATS, "[1.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Divided by, one value or one a channel, on the scale of the input."),
+	STK_ARG(struct cmn, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Multiplied with what mean and std gave; for integer outputs."),
+	STK_ARG(struct cmn, shift, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Added in the end; for unsigned outputs."),
+	STK_ARG(struct cmn, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
+		"float32, float16, bfloat16, uint8 or int8; integers are rounded and saturated."),
+	{.name = "output_layout",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct cmn, output_layout),
+		.fallback = "\"CHW\"",
+		.choices = "CHW|HWC|FCHW|FHWC",
+		.doc = "Layout of the output; frames stay in front. HWC is what channels_last training takes, without a transposition."},
+	STK_ARG(struct cmn, pad_output, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Appends channels up to the next power of two (3 become 4), of 0 or of what fill_values says of them."),
+	STK_ARG_END,
+};
+
+static int32_t next_power_of_2(int32_t n)
+{
+	int32_t p = 1;
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* scale * (x - mean) / std + shift as a x + b, from doubles. */
+static enum stk_status prepare_values(const struct cmn *c, struct cmn_state *s, struct stk_error *err)
+{
+	float mean[STK_PASS_MAX_CHANNELS], std[STK_PASS_MAX_CHANNELS];
+	enum stk_status e = stk__per_channel("mean", c->mean, s->channels, mean, err);
+	if (e || (e = stk__per_channel("std", c->std, s->channels, std, err)))
+		return e;
+	for (int32_t k = 0; k < s->channels; k++) {
+		if (std[k] == 0)
+			return stk__fail(err, STK_INVALID, "std of channel %d is 0", k);
+		double a = (double)c->scale / std[k];
+		s->a[k] = (float)a;
+		s->b[k] = (float)(c->shift - mean[k] * a);
+	}
+	const struct stk_floats *f = &c->bounds.fill_values;
+	if (f->count != 1 && f->count != s->channels && f->count != s->padded)
+		return stk__fail(
+			err, STK_INVALID, "fill_values has %d values for %d channels: give one, or one a channel", f->count, s->padded);
+	for (int32_t k = 0; k < s->padded; k++)
+		s->fill[k] = k >= s->channels && f->count != s->padded ? 0 : f->count == 1 ? f->v[0] : f->v[k];
+	return STK_OK;
+}
+
+static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
+{
+	switch (c->dtype) {
+	case STK_FLOAT:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+	case STK_UINT8:
+	case STK_INT8:
+		return STK_OK;
+	default:
+		return stk__fail(err, STK_UNSUPPORTED,
+			"dtype %s is not one that crop_mirror_normalize gives: float32, float16, bfloat16, uint8, int8",
+			stk_dtype_name((enum stk_dtype)c->dtype));
+	}
+}
+
+/* The output's desc: frames first, then the three dims as output_layout has them. */
+static void describe(
+	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, const struct cmn_state *s, struct stk_desc *out)
+{
+	const char *last = c->output_layout[0] == 'F' ? c->output_layout + 1 : c->output_layout;
+	int32_t frames = in->ndim - (dims->c < 0 ? 2 : 3);
+	*out = (struct stk_desc){.dtype = (enum stk_dtype)c->dtype, .ndim = frames + 3};
+	memcpy(out->layout, stk__layout_of(in), (size_t)frames);
+	memcpy(out->layout + frames, last, 3);
+	memcpy(out->shape, in->shape, (size_t)frames * sizeof *out->shape);
+	for (int32_t k = 0; k < 3; k++)
+		out->shape[frames + k] = last[k] == 'C'   ? s->padded
+					 : last[k] == 'H' ? s->window.extent[dims->h]
+							  : s->window.extent[dims->w];
+}
+
+static enum stk_status cmn_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct cmn *c = call->args;
+	struct cmn_state *s = call->state;
+	struct stk_dims dims;
+	s->in = call->in[0].desc;
+	enum stk_status e = check_dtype(c, err);
+	if (e || (e = stk__dims_of(&s->in, &dims, err)))
+		return e;
+	if (!dims.known) {
+		call->out[0].desc = (struct stk_desc){.dtype = (enum stk_dtype)c->dtype, .ndim = -1};
+		return STK_OK;
+	}
+	if ((e = stk__window_of_args(&c->window, &s->in, &s->window, err)) ||
+		(e = stk__window_bound(&s->window, &s->in, stk__bounds(&c->bounds), err)))
+		return e;
+	s->channels = s->padded = (int32_t)stk__dims_channels(&dims, &s->in);
+	if (s->channels >= 0) {
+		s->padded = c->pad_output ? next_power_of_2(s->channels) : s->channels;
+		if ((e = prepare_values(c, s, err)))
+			return e;
+	}
+	describe(c, &s->in, &dims, s, &call->out[0].desc);
+	return STK_OK;
+}
+
+static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct cmn *c = call->args;
+	const struct cmn_state *s = call->state;
+	stk__pass_affine(pass, s->a, s->b, (enum stk_dtype)c->dtype);
+	/* Fill is on the scale of the output: so the window stands behind the arithmetic, which commutes with it. */
+	stk__window_lower(&s->window, &s->in, (struct stk_floats){s->channels, s->fill}, pass);
+	stk__pass_mirror(pass, c->mirror, false);
+	if (s->padded > s->channels)
+		stk__pass_channels(pass, s->padded, s->fill);
+}
+
+static unsigned cmn_classify(const void *args, const struct stk_desc *in)
+{
+	const struct cmn *c = args;
+	unsigned classes = STK_CLASS_WINDOW | STK_CLASS_POINTWISE;
+	(void)in;
+	return stk__bounds(&c->bounds) == STK_BOUNDS_PAD ? classes | STK_CLASS_FILL : classes;
+}
+
+const struct stk_op_def stk__op_crop_mirror_normalize = {
+	.name = "crop_mirror_normalize",
+	.doc = "Crops, mirrors and normalises images.\n\n"
+	       "Gives scale * (x - mean) / std + shift over the window, mirrored where asked. The usual end of a training pipeline: one "
+	       "pass makes the type and\n"
+	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value, whose factors are "
+	       "made in double.",
+	.inputs = {1, 1},
+	.layouts = "HWC HW FHWC",
+	.args = cmn_args,
+	.args_size = sizeof(struct cmn),
+	.state_size = sizeof(struct cmn_state),
+	.classes = STK_CLASS_WINDOW | STK_CLASS_POINTWISE | STK_CLASS_FILL,
+	.classify = cmn_classify,
+	.infer = cmn_infer,
+	.lower = cmn_lower,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * decoders.image: a file's bytes become pixels. */
+#include "op/decode.h"
+
+static const struct stk_arg_def decode_image_args[] = {
+	{.name = "", .group = stk__decode_group},
+	{.name = "", .group = stk__decode_cache_group},
+	STK_ARG_END,
+};
+
+const struct stk_op_def stk__op_decode_image = {
+	.name = "decoders.image",
+	.alias = "image_decoder",
+	.doc = "Decodes images.\n\n"
+	       "Takes the bytes of a file and gives pixels of layout HWC. JPEG (baseline and progressive, gray, CMYK) and PNG are read; "
+	       "which it is shows in\n"
+	       "the bytes. Damaged and truncated files are errors of that sample alone, which the pipeline's on_error policy handles. When "
+	       "what follows keeps\n"
+	       "only a part of the image, only that part is decoded.",
+	.inputs = {1, 1},
+	.args = decode_image_args,
+	.args_size = sizeof(struct stk_decode_args),
+	.state_size = sizeof(struct stk_decode_state),
+	.classes = STK_CLASS_WINDOW | STK_CLASS_POINTWISE,
+	.classify = stk__decode_classify,
+	.infer = stk__decode_infer,
+	.lower = stk__decode_lower,
+	.extent = stk__decode_extent,
+	.fetch = stk__decode_fetch,
+};

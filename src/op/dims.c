@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/dims.h"
+
+#include <string.h>
+
+const char *stk__layout_of(const struct stk_desc *desc)
+{
+	static const char *const by_ndim[] = {"", "", "HW", "HWC", "FHWC"};
+	if (desc->layout[0])
+		return desc->layout;
+	return desc->ndim >= 0 && desc->ndim <= 4 ? by_ndim[desc->ndim] : "";
+}
+
+int32_t stk__layout_find(const struct stk_desc *desc, char name)
+{
+	const char *layout = stk__layout_of(desc), *at = name ? strchr(layout, name) : NULL;
+	return at ? (int32_t)(at - layout) : -1;
+}
+
+enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err)
+{
+	*out = (struct stk_dims){-1, -1, -1, desc->ndim >= 0};
+	if (!out->known)
+		return STK_OK;
+	out->h = stk__layout_find(desc, 'H');
+	out->w = stk__layout_find(desc, 'W');
+	out->c = stk__layout_find(desc, 'C');
+	if (out->h >= 0 && out->w >= 0 && (int32_t)strlen(stk__layout_of(desc)) == desc->ndim)
+		return STK_OK;
+	if (desc->layout[0])
+		return stk__fail(err, STK_SHAPE, "an image is needed (HWC, CHW or HW, with leading frames), not a tensor of layout \"%s\"",
+			desc->layout);
+	return stk__fail(err, STK_SHAPE,
+		"an image is needed (HWC, CHW or HW, with leading frames), not a tensor of %d dim%s without layout", desc->ndim,
+		desc->ndim == 1 ? "" : "s");
+}
+
+enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err)
+{
+	if (n > STK_PASS_MAX_CHANNELS)
+		return stk__fail(err, STK_UNSUPPORTED, "images of %lld channels are not supported here; the most is %d", (long long)n,
+			STK_PASS_MAX_CHANNELS);
+	if (values.count != 1 && values.count != n)
+		return stk__fail(err, STK_INVALID, "%s has %d values for %lld channels: give one, or one a channel", name, values.count,
+			(long long)n);
+	for (int64_t c = 0; c < n; c++)
+		out[c] = values.v[values.count == 1 ? 0 : c];
+	return STK_OK;
+}
+
+bool stk__dtype_in_float(enum stk_dtype dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+	case STK_INT8:
+	case STK_UINT16:
+	case STK_INT16:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+	case STK_FLOAT:
+	case STK_BOOL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool stk__dtype_whole(enum stk_dtype dtype)
+{
+	return dtype != STK_FLOAT16 && dtype != STK_BFLOAT16 && dtype != STK_FLOAT && dtype != STK_FLOAT64;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What operators share in reading descs and arguments: where an image's height, width and channels lie, and values that are given once or once
+ * a channel. */
+#ifndef STK_OP_DIMS_H
+#define STK_OP_DIMS_H
+
+#include "op/op.h"
+
+/* Dims of an image in its desc; -1: there is none. A desc without layout is taken as HW, HWC or FHWC, by its ndim. */
+struct stk_dims {
+	int32_t h, w, c;
+	bool known; /* false: ndim is not known yet (while a graph is built) */
+};
+
+/* STK_SHAPE when the desc is no image. */
+enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
+
+/* Channels: 1 without the dim, -1 when not known. */
+static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct stk_desc *desc)
+{
+	return !d->known ? -1 : d->c < 0 ? 1 : desc->shape[d->c];
+}
+
+/* The layout as `desc` has it or as it is taken: "HWC" for a tensor of 3 dims without one; "" when nothing fits. */
+const char *stk__layout_of(const struct stk_desc *desc);
+
+/* Index of a dim's letter in the layout, or -1. */
+int32_t stk__layout_find(const struct stk_desc *desc, char name);
+
+/* True while a graph is built: data and bytes are absent. */
+static inline bool stk__building(const struct stk_call *call)
+{
+	return !call->tools;
+}
+
+static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallback)
+{
+	return given < 0 ? fallback : (enum stk_dtype)given;
+}
+
+/* Spreads one value, or one a channel, over n <= STK_PASS_MAX_CHANNELS channels. `name`: the argument's, for the message. */
+enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
+
+/* True for types whose values float32 holds exactly: those that passes compute on. */
+bool stk__dtype_in_float(enum stk_dtype dtype);
+
+/* True for types that hold whole numbers, bool among them. */
+bool stk__dtype_whole(enum stk_dtype dtype);
+
+/* For operators that have both lower and run_cpu, and compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on, or
+ * that are not known. */
+static inline unsigned stk__classes_for(const struct stk_desc *in, unsigned classes)
+{
+	return in && stk__dtype_in_float(in->dtype) ? classes : STK_CLASS_NEVER;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/nd.h"
+
+#include "kernel/convert.h"
+#include "kernel/copy_nd.h"
+
+#include <string.h>
+
+const struct stk_arg_def stk__bounds_group[] = {
+	{.name = "out_of_bounds_policy",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_bounds_args, out_of_bounds_policy),
+		.fallback = "\"error\"",
+		.choices = "error|pad|trim_to_shape",
+		.doc = "A window that reaches outside is an error, is padded with fill_values, or is trimmed."},
+	STK_ARG(struct stk_bounds_args, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+		"Values outside, one or one a channel, with policy pad."),
+	STK_ARG_END,
+};
+
+enum stk_bounds stk__bounds(const struct stk_bounds_args *a)
+{
+	return a->out_of_bounds_policy[0] == 'p' ? STK_BOUNDS_PAD : a->out_of_bounds_policy[0] == 't' ? STK_BOUNDS_TRIM : STK_BOUNDS_ERROR;
+}
+
+struct stk_window stk__window_full(const struct stk_desc *desc)
+{
+	struct stk_window w = {0};
+	for (int32_t d = 0; d < desc->ndim; d++)
+		w.extent[d] = desc->shape[d];
+	return w;
+}
+
+bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc)
+{
+	for (int32_t d = 0; d < desc->ndim; d++)
+		if (w->start[d] < 0 || w->start[d] + w->extent[d] > desc->shape[d])
+			return false;
+	return true;
+}
+
+/* "height", or "dim 2" where the letter has no plain name. */
+static const char *dim_name(const struct stk_desc *desc, int32_t d, char text[16])
+{
+	const char *layout = stk__layout_of(desc);
+	char letter = d < (int32_t)strlen(layout) ? layout[d] : 0;
+	if (letter == 'H' || letter == 'W' || letter == 'C')
+		return letter == 'H' ? "height" : letter == 'W' ? "width" : "channels";
+	text[0] = 'd', text[1] = 'i', text[2] = 'm', text[3] = ' ', text[4] = (char)('0' + d), text[5] = 0;
+	return text;
+}
+
+enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *desc, enum stk_bounds bounds, struct stk_error *err)
+{
+	for (int32_t d = 0; d < desc->ndim; d++) {
+		int64_t n = desc->shape[d], lo = w->start[d], hi = lo + w->extent[d];
+		if (n < 0 || w->extent[d] < 0 || bounds == STK_BOUNDS_PAD || (lo >= 0 && hi <= n))
+			continue;
+		char text[16];
+		if (bounds == STK_BOUNDS_ERROR)
+			return stk__fail(err, STK_SHAPE,
+				"the window %lld .. %lld reaches outside the %s of %lld; out_of_bounds_policy=\"pad\" or \"trim_to_shape\" "
+				"would take it",
+				(long long)lo, (long long)hi, dim_name(desc, d, text), (long long)n);
+		w->start[d] = lo < 0 ? 0 : lo > n ? n : lo;
+		w->extent[d] = (hi < 0 ? 0 : hi > n ? n : hi) - w->start[d];
+	}
+	return STK_OK;
+}
+
+struct stk_rect stk__window_rect(const struct stk_window *w, const struct stk_dims *dims)
+{
+	return (struct stk_rect){
+		(int32_t)w->start[dims->w], (int32_t)w->start[dims->h], (int32_t)w->extent[dims->w], (int32_t)w->extent[dims->h]};
+}
+
+void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass)
+{
+	struct stk_dims dims;
+	if (stk__dims_of(desc, &dims, NULL))
+		return; /* infer has refused it before */
+	float value[STK_PASS_MAX_CHANNELS] = {0};
+	for (int32_t c = 0; c < pass->c && c < STK_PASS_MAX_CHANNELS; c++)
+		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : c] : 0;
+	stk__pass_window(pass, stk__window_rect(w, &dims), stk__window_inside(w, desc) ? NULL : value);
+}
+
+unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype)
+{
+	unsigned classes = STK_CLASS_WINDOW | (fills ? STK_CLASS_FILL : 0);
+	if (dtype < 0 || (in && in->dtype == (enum stk_dtype)dtype))
+		return classes;
+	return stk__dtype_in_float((enum stk_dtype)dtype) ? stk__classes_for(in, classes | STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
+}
+
+enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0];
+	*data = in->data;
+	if (in->desc.dtype == dtype)
+		return STK_OK;
+	int64_t n = stk_desc_elements(&in->desc);
+	void *converted = stk__arena_take(call->tools->arena, (size_t)n * stk_dtype_size(dtype));
+	if (!converted)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to convert %lld values", (long long)n);
+	stk__convert(converted, dtype, in->data, in->desc.dtype, n);
+	*data = converted;
+	return STK_OK;
+}
+
+enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	if (fill.count > 1)
+		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
+	const void *data;
+	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
+	if (s)
+		return s;
+	float one = fill.count == 1 ? fill.v[0] : 0;
+	uint64_t element = 0; /* room for one of any type */
+	stk__convert(&element, out->dtype, &one, STK_FLOAT, 1);
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, out->ndim, stk_dtype_size(out->dtype), in->shape, NULL, w->start, NULL, out->shape);
+	stk__copy_nd(dims, out->ndim, stk_dtype_size(out->dtype), call->out[0].data, data, &element);
+	return STK_OK;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * normalize: (x - mean) / stddev, both measured on the sample or given. */
+#include "kernel/convert.h"
+#include "op/slice_args.h"
+
+#include <string.h>
+
+struct normalize {
+	struct stk_ints axes;
+	const char *axis_names;
+	struct stk_floats mean, stddev;
+	bool batch;
+	int64_t ddof;
+	float epsilon, scale, shift;
+	int32_t dtype;
+};
+
+static const struct stk_arg_def normalize_args[] = {
+	STK_ARG(struct normalize, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: all."),
+	STK_ARG(struct normalize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
+	STK_ARG(struct normalize, mean, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Mean: one value, or one for each place of the other dims. Default: the sample's."),
+	STK_ARG(struct normalize, stddev, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Standard deviation, in the same way. Default: the sample's, about the mean."),
+	STK_ARG(struct normalize, batch, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Would measure over the whole batch, which is not supported yet."),
+	STK_ARG(struct normalize, ddof, STK_ARG_INT, "0", (0, 0x1p31), 0, "Taken off the number of values when the variance is measured."),
+	STK_ARG(struct normalize, epsilon, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0, "Added to the variance."),
+	STK_ARG(struct normalize, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Factor of the result."),
+	STK_ARG(struct normalize, shift, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Added to the result."),
+	STK_ARG(struct normalize, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
+		"Type of the output, to which values are rounded."),
+	STK_ARG_END,
+};
+
+/* Which dims are reduced (a bit each), and how many groups the others make. */
+struct reduction {
+	uint32_t reduced;
+	int64_t groups;
+};
+
+static enum stk_status reduction_of(const struct normalize *a, const struct stk_desc *in, struct reduction *out, struct stk_error *err)
+{
+	int32_t axes[STK_MAX_DIMS];
+	*out = (struct reduction){(1u << in->ndim) - 1, 1};
+	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
+		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
+		if (n < 0)
+			return STK_INVALID;
+		out->reduced = 0;
+		for (int32_t i = 0; i < n; i++)
+			out->reduced |= 1u << axes[i];
+	}
+	for (int32_t d = 0; d < in->ndim; d++)
+		out->groups *= out->reduced >> d & 1 ? 1 : in->shape[d];
+	return STK_OK;
+}
+
+static enum stk_status normalize_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct normalize *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	call->out[0].desc = *in;
+	call->out[0].desc.dtype = (enum stk_dtype)a->dtype;
+	if (a->batch)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "batch=True is not supported yet: mean and stddev are measured on each sample, or given");
+	if (in->ndim < 0)
+		return STK_OK;
+	struct reduction r;
+	enum stk_status s = reduction_of(a, in, &r, err);
+	if (s || stk__building(call))
+		return s;
+	const struct stk_floats *given[] = {&a->mean, &a->stddev};
+	for (int i = 0; i < 2; i++)
+		if (given[i]->count >= 0 && given[i]->count != 1 && given[i]->count != r.groups)
+			return stk__fail(err, STK_SHAPE, "%s has %d values where the dims that are not reduced have %lld places",
+				i ? "stddev" : "mean", given[i]->count, (long long)r.groups);
+	return STK_OK;
+}
+
+/* Walks all elements in order with the group that each belongs to: steps[d] is how far the group moves with dim d, 0 for reduced ones. */
+struct walk {
+	int32_t ndim;
+	const int64_t *shape;
+	int64_t index[STK_MAX_DIMS], steps[STK_MAX_DIMS], group;
+};
+
+static struct walk walk_begin(const struct stk_desc *d, const struct reduction *r)
+{
+	struct walk w = {.ndim = d->ndim, .shape = d->shape};
+	int64_t step = 1;
+	for (int32_t k = d->ndim - 1; k >= 0; k--) {
+		if (r->reduced >> k & 1)
+			continue;
+		w.steps[k] = step;
+		step *= d->shape[k];
+	}
+	return w;
+}
+
+static inline void walk_next(struct walk *w)
+{
+	for (int32_t k = w->ndim - 1; k >= 0; k--) {
+		w->group += w->steps[k];
+		if (++w->index[k] < w->shape[k])
+			return;
+		w->index[k] = 0;
+		w->group -= w->steps[k] * w->shape[k];
+	}
+}
+
+static void measure_mean(const float *x, int64_t n, struct walk w, int64_t groups, double *mean)
+{
+	memset(mean, 0, (size_t)groups * sizeof *mean);
+	for (int64_t i = 0; i < n; i++, walk_next(&w))
+		mean[w.group] += x[i];
+	for (int64_t g = 0; g < groups; g++)
+		mean[g] /= (double)(n / groups);
+}
+
+static void measure_variance(const float *x, int64_t n, struct walk w, int64_t groups, int64_t ddof, const double *mean, double *variance)
+{
+	memset(variance, 0, (size_t)groups * sizeof *variance);
+	for (int64_t i = 0; i < n; i++, walk_next(&w)) {
+		double d = x[i] - mean[w.group];
+		variance[w.group] += d * d;
+	}
+	int64_t count = n / groups - ddof;
+	for (int64_t g = 0; g < groups; g++)
+		variance[g] = count > 0 ? variance[g] / (double)count : 0;
+}
+
+/* Mean and factor (scale / stddev; 0 where nothing varies) of each group. */
+static void prepare(const struct normalize *a, const float *x, int64_t n, struct walk w, int64_t groups, double *mean, double *factor)
+{
+	if (a->mean.count < 0)
+		measure_mean(x, n, w, groups, mean);
+	for (int64_t g = 0; a->mean.count >= 0 && g < groups; g++)
+		mean[g] = a->mean.v[a->mean.count == 1 ? 0 : g];
+	if (a->stddev.count < 0)
+		measure_variance(x, n, w, groups, a->ddof, mean, factor);
+	for (int64_t g = 0; g < groups; g++) {
+		double sd = a->stddev.count < 0 ? 0 : a->stddev.v[a->stddev.count == 1 ? 0 : g];
+		double variance = (a->stddev.count < 0 ? factor[g] : sd * sd) + a->epsilon;
+		factor[g] = variance > 0 ? a->scale / sqrt(variance) : 0;
+	}
+}
+
+static enum stk_status normalize_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct normalize *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct reduction r;
+	enum stk_status s = reduction_of(a, in, &r, err);
+	int64_t n = stk_desc_elements(in);
+	if (s || n == 0)
+		return s;
+	const void *data;
+	if ((s = stk__input_as(call, STK_FLOAT, &data, err)))
+		return s;
+	const float *x = data;
+	float *y = a->dtype == STK_FLOAT ? call->out[0].data : stk__arena_take(call->tools->arena, (size_t)n * sizeof *y);
+	double *mean = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *mean);
+	double *factor = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *factor);
+	if (!y || !mean || !factor)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to normalise %lld values", (long long)n);
+	struct walk w = walk_begin(in, &r);
+	prepare(a, x, n, w, r.groups, mean, factor);
+	for (int64_t i = 0; i < n; i++, walk_next(&w))
+		y[i] = (float)((x[i] - mean[w.group]) * factor[w.group] + a->shift);
+	if (a->dtype != STK_FLOAT)
+		stk__convert(call->out[0].data, (enum stk_dtype)a->dtype, y, STK_FLOAT, n);
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_normalize = {
+	.name = "normalize",
+	.doc = "Normalises tensors by mean and standard deviation.\n\n"
+	       "Gives scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. What is not given is measured on each sample, over axes. "
+	       "Where the standard\n"
+	       "deviation is 0, the result is shift.",
+	.inputs = {1, 1},
+	.args = normalize_args,
+	.args_size = sizeof(struct normalize),
+	.infer = normalize_infer,
+	.run_cpu = normalize_run,
+};

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * one_hot: class numbers as vectors. */
+#include "kernel/convert.h"
+#include "op/op.h"
+
+struct one_hot {
+	int64_t num_classes, axis;
+	const char *axis_name;
+	float on_value, off_value;
+	int32_t dtype;
+};
+
+static const struct stk_arg_def one_hot_args[] = {
+	STK_ARG(struct one_hot, num_classes, STK_ARG_INT, "0", (0, 0x1p31 - 1), 0, "How many classes there are; needed."),
+	STK_ARG(struct one_hot, axis, STK_ARG_INT, "-1", (-1, STK_MAX_DIMS - 1), 0, "Where the dim of the classes stands; -1: last."),
+	STK_ARG(struct one_hot, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"Its letter in the layout. Default: the output has no layout."),
+	STK_ARG(struct one_hot, on_value, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Value at the class."),
+	STK_ARG(struct one_hot, off_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value elsewhere, and everywhere for numbers out of range."),
+	STK_ARG(struct one_hot, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
+	STK_ARG_END,
+};
+
+/* Without an axis, tensors of one element, of any number of dims, are taken as scalars. */
+static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct one_hot *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	if (a->num_classes == 0)
+		return stk__fail(err, STK_INVALID, "num_classes is needed: the extent of the output");
+	*out = (struct stk_desc){.dtype = (enum stk_dtype)a->dtype, .ndim = -1};
+	if (in->ndim < 0)
+		return STK_OK;
+	int32_t ndim = a->axis < 0 && stk_desc_elements(in) == 1 ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
+	if (axis > ndim || ndim >= STK_MAX_DIMS)
+		return stk__fail(err, STK_INVALID, "axis %d is none that tensors of %d dims can get", axis, ndim);
+	out->ndim = ndim + 1;
+	bool letters = a->axis_name && a->axis_name[0] && (in->layout[0] || ndim == 0);
+	for (int32_t d = 0; d <= ndim; d++) {
+		int32_t from = d - (d > axis);
+		out->shape[d] = d == axis ? a->num_classes : in->shape[from];
+		out->layout[d] = !letters ? 0 : d == axis ? a->axis_name[0] : in->layout[from];
+	}
+	return STK_OK;
+}
+
+static enum stk_status one_hot_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct one_hot *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	int64_t n = stk_desc_elements(in), outputs = stk_desc_elements(out), inner = 1;
+	int32_t axis = a->axis < 0 ? out->ndim - 1 : (int32_t)a->axis;
+	for (int32_t d = axis + 1; d < out->ndim; d++)
+		inner *= out->shape[d];
+	double *classes = stk__arena_take(call->tools->arena, (size_t)n * sizeof *classes);
+	float *values = stk__arena_take(call->tools->arena, (size_t)outputs * sizeof *values);
+	if (!classes || !values)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld values", (long long)outputs);
+	stk__convert(classes, STK_FLOAT64, call->in[0].data, in->dtype, n);
+	for (int64_t i = 0; i < outputs; i++)
+		values[i] = a->off_value;
+	for (int64_t i = 0; i < n; i++) {
+		double k = trunc(classes[i]);
+		if (k >= 0 && k < (double)a->num_classes)
+			values[(i / inner * a->num_classes + (int64_t)k) * inner + i % inner] = a->on_value;
+	}
+	stk__convert(call->out[0].data, out->dtype, values, STK_FLOAT, outputs);
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_one_hot = {
+	.name = "one_hot",
+	.doc = "Makes one-hot vectors of class numbers.\n\nA scalar, or a tensor of one element, gives a vector; other tensors get one "
+	       "more dim.",
+	.inputs = {1, 1},
+	.args = one_hot_args,
+	.args_size = sizeof(struct one_hot),
+	.infer = one_hot_infer,
+	.run_cpu = one_hot_run,
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an operator is: one file in op/, one const struct stk_op_def, one line in op_list.h. Everything else (bindings, documentation, checks,
+ * execution, fusion) reads this table and never an operator's name. */
+#ifndef STK_OP_OP_H
+#define STK_OP_OP_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "codec/codec.h"
+#include "io/io.h"
+#include "kernel/pass.h"
+#include "order/order.h"
+#include "stoker/catalog.h"
+#include "stoker/graph.h"
+
+#include <math.h>
+
+/* ---- arguments ---- */
+
+/* Lists in an argument struct. count < 0: not given. They point into memory of the graph, or of the sample for per-sample arguments. */
+struct stk_ints {
+	int32_t count;
+	const int64_t *v;
+};
+struct stk_floats {
+	int32_t count;
+	const float *v;
+};
+struct stk_strings {
+	int32_t count;
+	const char *const *v;
+};
+
+/* An argument without default that is not given holds: INT64_MIN, NAN, NULL, STK_NO_DTYPE (enums: -1), count -1. */
+#define STK_INT_UNSET INT64_MIN
+static inline bool stk__int_given(int64_t v)
+{
+	return v != STK_INT_UNSET;
+}
+static inline bool stk__float_given(float v)
+{
+	return !isnan(v);
+}
+
+/* One argument. Fields by type: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above.
+ * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for none. With `group`, the entry stands for another table at this offset. */
+struct stk_arg_def {
+	const char *name;
+	enum stk_arg_type type;
+	uint32_t flags; /* enum stk_arg_flags */
+	size_t offset;
+	const char *fallback;
+	double min, max;
+	const char *choices; /* of strings: "error|pad|trim_to_shape" */
+	bool shapes;	     /* a per-sample value of it makes the output's shape unknown beforehand */
+	const struct stk_arg_def *group;
+	const char *doc;
+};
+
+#define STK_ANY_NUMBER -HUGE_VAL, HUGE_VAL
+#define STK_ARG(S, member, kind, dflt, range, fl, text)                                                                                    \
+	{.name = #member, .type = kind, .flags = (fl), .offset = offsetof(S, member), .fallback = dflt, STK__RANGE range, .doc = text}
+#define STK__RANGE(lo, hi) .min = lo, .max = hi
+#define STK_FREE (-HUGE_VAL, HUGE_VAL)
+#define STK_ARG_GROUP(S, member, table) {.name = "", .offset = offsetof(S, member), .group = table}
+#define STK_ARG_END {.name = NULL}
+
+/* ---- a call ---- */
+
+/* What a worker lends to an operator for one sample. */
+struct stk_tools {
+	struct stk_arena *arena; /* scratch until the sample's chain has ended */
+	struct stk_decoder *decoder;
+	const struct stk_pass_kernels *kernels;
+	int cpu_level;
+	bool lenient;
+	struct stk_codec_limits limits;
+};
+
+struct stk_call {
+	const struct stk_op_def *def;
+	const void *args;	     /* the operator's argument struct, per-sample values filled in */
+	/* While a graph is built: offsets in args of the arguments that will come sample by sample, and hold their defaults until then. */
+	const size_t *varying;
+	int32_t n_varying;
+	const void *shared;	     /* what `setup` made; NULL without */
+	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
+	size_t bytes_size;
+	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
+	struct stk_tensor *out;
+	int32_t n_in, n_out;
+	void *state;		  /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
+	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
+	struct stk_place place;	  /* epoch, position, sample id */
+	struct stk_tools *tools;  /* NULL while a graph is built */
+};
+
+/* How many values of an operator's outputs and inputs there can be. */
+enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
+
+/* ---- readers ---- */
+
+/* A reader's side of the table, over what `setup` made. Pure functions for any thread. The reader's run_cpu fills its outputs for call->place;
+ * where `uri` is given, call->bytes are the object's bytes, fetched ahead through io. */
+struct stk_reader_def {
+	int64_t (*size)(const void *shared);
+	uint64_t (*fingerprint)(const void *shared);
+	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
+	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
+	int64_t (*classes)(const void *shared);					   /* nullable */
+	const char *(*class_name)(const void *shared, int64_t label);		   /* nullable */
+};
+
+/* ---- the definition ---- */
+
+enum stk_op_flags {
+	STK_OP_RANDOM = 1,   /* draws from call->random */
+	STK_OP_BATCH = 2,    /* run_batch: needs all samples */
+	STK_OP_HIDDEN = 4,   /* for bindings */
+	STK_OP_CALLBACK = 8, /* a user's source: filled on the callback thread */
+	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+};
+
+/* An answer of classify: this one is not for a pass. */
+#define STK_CLASS_NEVER (~0u)
+
+struct stk_op_def {
+	const char *name, *alias;
+	const char *doc; /* a summary line, then more */
+	struct {
+		int16_t min, max;
+	} inputs;
+	int32_t outputs;       /* 0: one */
+	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
+	const char *layouts;   /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
+	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
+	const struct stk_arg_def *args;
+	size_t args_size, state_size;
+	uint32_t flags;
+	unsigned classes; /* with lower: enum stk_step_class, all that it may add to a pass */
+	/* Nullable: what lower adds with these arguments over this input, as both are known when the graph is built (per-sample arguments hold their
+	 * defaults); STK_CLASS_NEVER where run_cpu must serve. Without it, `classes` holds. Read through stk__op_classes. */
+	unsigned (*classify)(const void *args, const struct stk_desc *in);
+
+	/* Checks what ranges cannot, reads lists, opens data sets: once a pipeline. *shared goes to every call and to teardown. Nullable. */
+	enum stk_status (*setup)(const void *args, void **shared, struct stk_error *err);
+	void (*teardown)(void *shared);
+
+	/* Types, layouts and shapes of the outputs. While a graph is built data is NULL and extents may be -1: unknown in, unknown out (the framework
+	 * itself makes extents unknown where a per-sample argument marked `shapes` varies). For a sample all is known, and infer may leave what it
+	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: run is then not asked to fill it). Required. */
+	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
+
+	/* What it does; by kind:
+	 * - run_cpu: one sample, out[].data is given. The general way, for tensors of any kind.
+	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
+	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
+	 *   and fetch decodes the part that the finished pass reads.
+	 * - run_batch: all samples at once, after all have come. */
+	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
+	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
+	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* data unused */
+	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
+	enum stk_status (*run_batch)(const struct stk_call *calls, int32_t count, struct stk_error *err);
+
+	const struct stk_reader_def *reader;
+};
+
+/* All operators, sorted by name: op_list.h. */
+extern const struct stk_op_def *const stk__ops[];
+extern const size_t stk__op_total;
+const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NULL */
+
+/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by run_cpu. in: what is known when the graph
+ * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
+unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
+
+/* True while a graph is built for an argument, given by its field in call->args, that will come sample by sample. */
+bool stk__varies(const struct stk_call *call, const void *field);
+
+/* A table with its groups laid flat: the k-th argument, with its offset in the whole struct. false past the end. */
+bool stk__op_arg_at(const struct stk_op_def *def, int32_t k, struct stk_arg_def *out);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pad: grows a tensor at the end of its dims. */
+#include "op/slice_args.h"
+
+struct pad {
+	float fill_value;
+	struct stk_ints axes, align, shape;
+	const char *axis_names;
+};
+
+struct pad_state {
+	struct stk_window window;
+	struct stk_desc in;
+};
+
+static const struct stk_arg_def pad_args[] = {
+	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Value of what is added."),
+	STK_ARG(struct pad, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"Dims to pad; negative ones count from the end. Default: all."),
+	STK_ARG(struct pad, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
+	{.name = "shape",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct pad, shape),
+		.min = -1,
+		.max = 0x1p40,
+		.shapes = true,
+		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them, and -1 "
+		       "keeps what there is before align."},
+	{.name = "align",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct pad, align),
+		.min = 1,
+		.max = 0x1p31,
+		.shapes = true,
+		.doc = "Extents become multiples of this, one value or one for each of the axes."},
+	STK_ARG_END,
+};
+
+static enum stk_status check_counts(const struct pad *a, int32_t n, struct stk_error *err)
+{
+	if (a->shape.count < 0 && a->align.count < 0)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"without shape or align, samples would grow to the largest of their batch, which is not supported yet: give "
+			"shape=(...)");
+	if (a->shape.count >= 0 && a->shape.count != 1 && a->shape.count != n)
+		return stk__fail(err, STK_INVALID, "shape has %d values for %d axes: give one, or one for each", a->shape.count, n);
+	if (a->align.count >= 0 && a->align.count != 1 && a->align.count != n)
+		return stk__fail(err, STK_INVALID, "align has %d values for %d axes: give one, or one for each", a->align.count, n);
+	return STK_OK;
+}
+
+static int64_t padded(const struct pad *a, int32_t i, int64_t extent)
+{
+	int64_t want = a->shape.count < 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i], to = want > extent ? want : extent;
+	int64_t align = a->align.count < 0 ? 1 : a->align.v[a->align.count == 1 ? 0 : i];
+	return extent < 0 ? -1 : (to + align - 1) / align * align;
+}
+
+static int32_t pad_axes(const struct pad *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
+{
+	if (a->axes.count > 0 || (a->axis_names && a->axis_names[0]))
+		return stk__axes_of(a->axes, a->axis_names, desc, axes, err);
+	for (int32_t d = 0; d < desc->ndim; d++)
+		axes[d] = d;
+	return desc->ndim;
+}
+
+static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct pad *a = call->args;
+	struct pad_state *s = call->state;
+	s->in = call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	*out = s->in;
+	if (s->in.ndim < 0)
+		return STK_OK;
+	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
+	if (n < 0)
+		return STK_INVALID;
+	if (stk__varies(call, &a->shape) || stk__varies(call, &a->align)) {
+		for (int32_t i = 0; i < n; i++)
+			out->shape[axes[i]] = -1;
+		return STK_OK;
+	}
+	enum stk_status e = check_counts(a, n, err);
+	if (e)
+		return e;
+	s->window = stk__window_full(&s->in);
+	for (int32_t i = 0; i < n; i++)
+		out->shape[axes[i]] = s->window.extent[axes[i]] = padded(a, i, s->in.shape[axes[i]]);
+	return STK_OK;
+}
+
+static enum stk_status pad_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct pad *a = call->args;
+	const struct pad_state *s = call->state;
+	return stk__window_copy(call, &s->window, (struct stk_floats){1, &a->fill_value}, err);
+}
+
+static void pad_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct pad *a = call->args;
+	const struct pad_state *s = call->state;
+	stk__window_lower(&s->window, &s->in, (struct stk_floats){1, &a->fill_value}, pass);
+}
+
+static unsigned pad_classify(const void *args, const struct stk_desc *in)
+{
+	int32_t axes[STK_MAX_DIMS];
+	struct stk_dims dims;
+	if (!in || stk__dims_of(in, &dims, NULL) || !dims.known)
+		return STK_CLASS_NEVER;
+	int32_t n = pad_axes(args, in, axes, NULL);
+	for (int32_t i = 0; i < n; i++)
+		if (axes[i] != dims.h && axes[i] != dims.w)
+			return STK_CLASS_NEVER;
+	return STK_CLASS_WINDOW | STK_CLASS_FILL;
+}
+
+const struct stk_op_def stk__op_pad = {
+	.name = "pad",
+	.doc = "Pads tensors at the end of their dims.\n\nExtents grow to shape, then to multiples of align.",
+	.inputs = {1, 1},
+	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.args = pad_args,
+	.args_size = sizeof(struct pad),
+	.state_size = sizeof(struct pad_state),
+	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
+	.classify = pad_classify,
+	.infer = pad_infer,
+	.run_cpu = pad_run,
+	.lower = pad_lower,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * random.choice: elements of a tensor, or numbers below one. */
+#include "kernel/convert.h"
+#include "op/dims.h"
+
+#include <string.h>
+
+struct choice {
+	struct stk_floats p;
+	struct stk_ints shape;
+	int64_t seed;
+};
+
+static const struct stk_arg_def choice_args[] = {
+	STK_ARG(struct choice, p, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE,
+		"Chance of each choice, with sum 1. Default: all the same."),
+	{.name = "shape",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct choice, shape),
+		.min = 0,
+		.max = 0x1p40,
+		.shapes = true,
+		.doc = "How many to draw, as a shape. Default: one, or the shape of the second input."},
+	STK_ARG(struct choice, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
+	STK_ARG_END,
+};
+
+static enum stk_status draws_shape(const struct stk_call *call, struct stk_desc *out, struct stk_error *err)
+{
+	const struct choice *a = call->args;
+	*out = (struct stk_desc){.dtype = call->in[0].desc.dtype};
+	if (a->shape.count >= 0 && call->n_in > 1)
+		return stk__fail(err, STK_INVALID, "the shape is given twice, by an input and by shape: choose one");
+	if (stk__varies(call, &a->shape)) {
+		out->ndim = -1;
+	} else if (call->n_in > 1) {
+		out->ndim = call->in[1].desc.ndim;
+		memcpy(out->shape, call->in[1].desc.shape, sizeof out->shape);
+	} else if (a->shape.count > STK_MAX_DIMS) {
+		return stk__fail(err, STK_INVALID, "shape has %d dims; tensors have up to %d", a->shape.count, STK_MAX_DIMS);
+	} else if (a->shape.count >= 0) {
+		out->ndim = a->shape.count;
+		memcpy(out->shape, a->shape.v, (size_t)out->ndim * sizeof *out->shape);
+	}
+	return STK_OK;
+}
+
+/* The shape of the draws, then what is left of the input's when one of its elements is taken. */
+static enum stk_status choice_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	enum stk_status s = draws_shape(call, out, err);
+	if (s || out->ndim < 0)
+		return s;
+	if (in->ndim < 0) {
+		out->ndim = -1;
+		return STK_OK;
+	}
+	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
+		return stk__fail(
+			err, STK_INVALID, "numbers below a scalar are drawn, which must be whole, not %s", stk_dtype_name(in->dtype));
+	if (out->ndim + in->ndim - 1 > STK_MAX_DIMS)
+		return stk__fail(
+			err, STK_INVALID, "the output would have %d dims; tensors have up to %d", out->ndim + in->ndim - 1, STK_MAX_DIMS);
+	for (int32_t d = 1; d < in->ndim; d++)
+		out->shape[out->ndim++] = in->shape[d];
+	return STK_OK;
+}
+
+static enum stk_status count_choices(const struct stk_call *call, int64_t *count, struct stk_error *err)
+{
+	const struct choice *a = call->args;
+	const struct stk_tensor *in = &call->in[0];
+	if (in->desc.ndim > 0)
+		*count = in->desc.shape[0];
+	else
+		stk__convert(count, STK_INT64, in->data, in->desc.dtype, 1);
+	if (*count < 1 || *count > INT32_MAX)
+		return stk__fail(err, STK_INVALID, "there are %lld things to choose from; it takes 1 to 2^31 - 1", (long long)*count);
+	if (a->p.count < 0)
+		return STK_OK;
+	if (a->p.count != *count)
+		return stk__fail(err, STK_INVALID, "p has %d values for %lld choices", a->p.count, (long long)*count);
+	double sum = 0;
+	for (int32_t i = 0; i < a->p.count; i++)
+		sum += a->p.v[i];
+	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p have the sum %g, not 1", sum);
+}
+
+static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
+{
+	if (a->p.count < 0)
+		return stk__random_below(r, (uint32_t)count);
+	double left = stk__random_float(r);
+	int64_t last = 0; /* rounding may leave a little: the last that can be chosen takes it */
+	for (int64_t i = 0; i < count; i++) {
+		if (a->p.v[i] > 0)
+			last = i;
+		if (left < a->p.v[i])
+			return i;
+		left -= a->p.v[i];
+	}
+	return last;
+}
+
+static enum stk_status choice_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
+	struct stk_random r = call->random;
+	struct stk_desc drawn;
+	int64_t count;
+	enum stk_status s = count_choices(call, &count, err);
+	if (s || (s = draws_shape(call, &drawn, err)))
+		return s;
+	size_t element = stk_dtype_size(in->desc.dtype);
+	for (int32_t d = 1; d < in->desc.ndim; d++)
+		element *= (size_t)in->desc.shape[d];
+	for (int64_t i = 0, n = stk_desc_elements(&drawn); i < n; i++) {
+		int64_t k = draw(call->args, &r, count);
+		char *to = (char *)out->data + (size_t)i * element;
+		if (in->desc.ndim > 0)
+			memcpy(to, (const char *)in->data + (size_t)k * element, element);
+		else
+			stk__convert(to, out->desc.dtype, &k, STK_INT64, 1);
+	}
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_random_choice = {
+	.name = "random.choice",
+	.doc = "Draws from a tensor, or numbers below a scalar.\n\n"
+	       "Of a scalar n it gives numbers from 0 to n - 1, of other tensors elements along the first dim. With replacement.",
+	.inputs = {1, 2},
+	.args = choice_args,
+	.args_size = sizeof(struct choice),
+	.flags = STK_OP_RANDOM,
+	.infer = choice_infer,
+	.run_cpu = choice_run,
+};

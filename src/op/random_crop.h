@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The random window of random_resized_crop and decoders.image_random_crop (Szegedy et al., "Going deeper with convolutions", 2014: an area and an
+ * aspect ratio drawn within bounds). */
+#ifndef STK_OP_RANDOM_CROP_H
+#define STK_OP_RANDOM_CROP_H
+
+#include "op/op.h"
+
+struct stk_random_crop_args {
+	struct stk_floats random_area, random_aspect_ratio;
+	int64_t num_attempts, seed;
+};
+extern const struct stk_arg_def stk__random_crop_group[];
+
+/* Checks the ranges that a table cannot: two values each, in order. */
+enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, struct stk_error *err);
+
+/* Draws a window inside an image of w x h pixels (both > 0). Each attempt takes the stream's next two draws, the anchor the two after the last
+ * attempt that was made. Same stream and extents, same window: on every machine. */
+struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h);
+
+#endif

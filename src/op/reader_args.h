@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What every reader takes: how samples are ordered, sharded, and what happens where the epoch ends. */
+#ifndef STK_OP_READER_ARGS_H
+#define STK_OP_READER_ARGS_H
+
+#include "op/op.h"
+
+struct stk_reader_args {
+	bool random_shuffle, shuffle_after_epoch, stick_to_shard, pad_last_batch;
+	int64_t num_shards, shard_id, shuffle_seed;
+	const char *tail;
+	struct stk_ints indices;
+	/* without meaning here */
+	int64_t seed, initial_fill, prefetch_queue_depth, tensor_init_bytes, shuffle_after_epoch_seed;
+	bool read_ahead, lazy_init, skip_cached_images, dont_use_mmap;
+};
+extern const struct stk_arg_def stk__reader_group[];
+
+/* For the setup of a reader of `size` samples: shards and indices in range, and something to read. */
+enum stk_status stk__reader_check(const struct stk_reader_args *a, int64_t size, struct stk_error *err);
+
+/* For its `order`. */
+void stk__reader_order(const struct stk_reader_args *a, int64_t size, struct stk_order *out);
+
+#endif

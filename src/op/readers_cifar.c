@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * readers.cifar: CIFAR-10 and CIFAR-100 from their binary files. */
+#include "format/format.h"
+#include "op/reader_args.h"
+
+struct readers_cifar {
+	const char *root, *split, *label;
+	struct stk_reader_args reader;
+};
+
+enum { SIDE = 32, PLANE = SIDE * SIDE };
+
+static const struct stk_arg_def readers_cifar_args[] = {
+	STK_ARG(struct readers_cifar, root, STK_ARG_STRING, NULL, STK_FREE, STK_REQUIRED,
+		"Folder with the binary files, or the one above it, as the archives unpack."),
+	{.name = "split",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct readers_cifar, split),
+		.fallback = "\"train\"",
+		.choices = "train|test",
+		.doc = "The 50 000 images for training or the 10 000 for testing."},
+	{.name = "label",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct readers_cifar, label),
+		.fallback = "\"fine\"",
+		.choices = "fine|coarse",
+		.doc = "Of CIFAR-100, one of 100 classes or of 20 groups of them."},
+	STK_ARG_GROUP(struct readers_cifar, reader, stk__reader_group),
+	STK_ARG_END,
+};
+
+static enum stk_status readers_cifar_setup(const void *args, void **shared, struct stk_error *err)
+{
+	const struct readers_cifar *a = args;
+	struct stk_cifar *c = NULL;
+	enum stk_status s = stk__cifar_open(a->root, a->split[1] == 'r' ? STK_CIFAR_TRAIN : STK_CIFAR_TEST, &c, err);
+	if (s)
+		return s;
+	s = stk__reader_check(&a->reader, stk__cifar_size(c), err);
+	if (s == STK_OK && a->label[0] == 'c' && stk__cifar_coarse_label(c, 0) < 0)
+		s = stk__fail(err, STK_INVALID, "label=\"coarse\" is for CIFAR-100; %s holds CIFAR-10", a->root);
+	if (s) {
+		stk__cifar_close(c);
+		return s;
+	}
+	*shared = c;
+	return STK_OK;
+}
+
+static void readers_cifar_teardown(void *shared)
+{
+	stk__cifar_close(shared);
+}
+
+static enum stk_status readers_cifar_infer(const struct stk_call *call, struct stk_error *err)
+{
+	(void)err;
+	call->out[0].desc = (struct stk_desc){STK_UINT8, 3, {SIDE, SIDE, 3}, "HWC"};
+	call->out[1].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
+	return STK_OK;
+}
+
+static enum stk_status readers_cifar_run(const struct stk_call *call, struct stk_error *err)
+{
+	(void)err;
+	const struct readers_cifar *a = call->args;
+	const struct stk_cifar *c = call->shared;
+	const uint8_t *planes = stk__cifar_pixels(c, call->place.sample);
+	uint8_t *pixels = call->out[0].data;
+	for (int i = 0; i < PLANE; i++) {
+		pixels[3 * i] = planes[i];
+		pixels[3 * i + 1] = planes[PLANE + i];
+		pixels[3 * i + 2] = planes[2 * PLANE + i];
+	}
+	*(int32_t *)call->out[1].data =
+		a->label[0] == 'c' ? stk__cifar_coarse_label(c, call->place.sample) : stk__cifar_label(c, call->place.sample);
+	return STK_OK;
+}
+
+static int64_t readers_cifar_size(const void *shared)
+{
+	return stk__cifar_size(shared);
+}
+
+static uint64_t readers_cifar_fingerprint(const void *shared)
+{
+	return stk__cifar_fingerprint(shared);
+}
+
+static void readers_cifar_order(const void *args, const void *shared, struct stk_order *out)
+{
+	const struct readers_cifar *a = args;
+	stk__reader_order(&a->reader, stk__cifar_size(shared), out);
+}
+
+static const struct stk_reader_def readers_cifar_reader = {
+	.size = readers_cifar_size,
+	.fingerprint = readers_cifar_fingerprint,
+	.order = readers_cifar_order,
+};
+
+const struct stk_op_def stk__op_readers_cifar = {
+	.name = "readers.cifar",
+	.doc = "Reads CIFAR-10 or CIFAR-100.\n\n"
+	       "Gives images of shape (32, 32, 3), uint8, HWC, and a label, an int32 of shape (1,). The data set is held in memory, "
+	       "decoded.",
+	.outputs = 2,
+	.args = readers_cifar_args,
+	.args_size = sizeof(struct readers_cifar),
+	.flags = STK_OP_CLONED,
+	.setup = readers_cifar_setup,
+	.teardown = readers_cifar_teardown,
+	.infer = readers_cifar_infer,
+	.run_cpu = readers_cifar_run,
+	.reader = &readers_cifar_reader,
+};

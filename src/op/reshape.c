@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reshape: the same values in another shape. */
+#include "kernel/convert.h"
+#include "op/op.h"
+
+#include <string.h>
+
+struct reshape {
+	struct stk_ints shape, src_dims;
+	struct stk_floats rel_shape;
+	const char *layout;
+};
+
+static const struct stk_arg_def reshape_args[] = {
+	{.name = "shape",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct reshape, shape),
+		.min = -1,
+		.max = 0x1p40,
+		.shapes = true,
+		.doc = "Extents of the output; one may be -1, which takes what is left. Default: the second input, or no change."},
+	{.name = "rel_shape",
+		.type = STK_ARG_FLOATS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct reshape, rel_shape),
+		.min = -1,
+		.max = 0x1p24,
+		.shapes = true,
+		.doc = "Extents as factors of the input's, instead of shape; one may be -1."},
+	STK_ARG(struct reshape, src_dims, STK_ARG_INTS, NULL, (-1, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"For each dim of the output, the dim of the input whose extent it takes (or rel_shape is a factor of); -1 for a new dim of "
+		"1."),
+	STK_ARG(struct reshape, layout, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"Layout of the output, \"\" for none. Default: the input's where the number of dims stays."),
+	STK_ARG_END,
+};
+
+static enum stk_status fail_dims(int32_t n, struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "%d extents are given; tensors have up to %d dims", n, STK_MAX_DIMS);
+}
+
+/* The extent that dim i of the output begins with: what src_dims says, else that of the same dim. */
+static int64_t source_extent(const struct reshape *a, const struct stk_desc *in, int32_t i, bool *fits)
+{
+	int64_t d = a->src_dims.count >= 0 ? a->src_dims.v[i] : i;
+	*fits = d < in->ndim;
+	return d < 0 ? 1 : *fits ? in->shape[d] : 1;
+}
+
+static enum stk_status extents_from_factors(
+	const struct reshape *a, const struct stk_desc *in, int32_t n, struct stk_desc *out, struct stk_error *err)
+{
+	out->ndim = n;
+	for (int32_t i = 0; i < n; i++) {
+		bool fits;
+		int64_t extent = source_extent(a, in, i, &fits);
+		float factor = a->rel_shape.count >= 0 ? a->rel_shape.v[i] : 1;
+		if (!fits && factor >= 0)
+			return stk__fail(err, STK_INVALID,
+				"dim %d of the output takes its extent from a dim that the input, with %d, does not have", i, in->ndim);
+		out->shape[i] = factor < 0 || extent < 0 ? -1 : (int64_t)round((double)factor * (double)extent);
+	}
+	return STK_OK;
+}
+
+/* Extents as given, -1 for those to be computed; *open is set when unknown ones are so because data is missing. */
+static enum stk_status read_extents(const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
+{
+	const struct reshape *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	int32_t given = (a->shape.count >= 0) + (a->rel_shape.count >= 0) + (call->n_in > 1);
+	if (given > 1)
+		return stk__fail(err, STK_INVALID, "the shape is given twice: choose one of shape, rel_shape and a second input");
+	if (a->src_dims.count >= 0 && a->rel_shape.count >= 0 && a->src_dims.count != a->rel_shape.count)
+		return stk__fail(err, STK_INVALID, "src_dims has %d values and rel_shape %d", a->src_dims.count, a->rel_shape.count);
+	*open = false;
+	if (call->n_in > 1) {
+		const struct stk_tensor *t = &call->in[1];
+		int64_t n = t->desc.ndim == 1 ? t->desc.shape[0] : stk_desc_elements(&t->desc);
+		if (n > STK_MAX_DIMS)
+			return fail_dims((int32_t)(n > INT32_MAX ? INT32_MAX : n), err);
+		out->ndim = (int32_t)n;
+		*open = !t->data;
+		for (int32_t i = 0; *open && i < out->ndim; i++)
+			out->shape[i] = -1;
+		if (!*open)
+			stk__convert(out->shape, STK_INT64, t->data, t->desc.dtype, n);
+		return STK_OK;
+	}
+	int32_t n = a->shape.count >= 0       ? a->shape.count
+		    : a->rel_shape.count >= 0 ? a->rel_shape.count
+		    : a->src_dims.count >= 0  ? a->src_dims.count
+					      : in->ndim;
+	if (n > STK_MAX_DIMS)
+		return fail_dims(n, err);
+	if (a->shape.count < 0)
+		return extents_from_factors(a, in, n, out, err);
+	out->ndim = n;
+	memcpy(out->shape, a->shape.v, (size_t)n * sizeof *out->shape);
+	return STK_OK;
+}
+
+/* Fills the one extent that is -1 from the number of elements, and checks that these are as many as before. */
+static enum stk_status complete(int64_t elements, struct stk_desc *out, struct stk_error *err)
+{
+	int32_t hole = -1;
+	int64_t product = 1;
+	for (int32_t i = 0; i < out->ndim; i++) {
+		if (out->shape[i] < 0 && hole >= 0)
+			return stk__fail(err, STK_INVALID, "two extents are -1: only one can follow from the others");
+		if (out->shape[i] < 0)
+			hole = i;
+		else if (__builtin_mul_overflow(product, out->shape[i], &product))
+			return stk__fail(err, STK_INVALID, "the shape has too many elements");
+	}
+	if (hole >= 0 && product > 0 && elements % product == 0)
+		out->shape[hole] = elements / product;
+	else if (hole >= 0 || product != elements)
+		return stk__fail(err, STK_SHAPE, "%lld elements do not fit into a shape of %lld%s", (long long)elements, (long long)product,
+			hole >= 0 ? " times a whole number" : "");
+	return STK_OK;
+}
+
+static void take_layout(const struct reshape *a, const struct stk_desc *in, struct stk_desc *out)
+{
+	if (a->layout && strlen(a->layout) == (size_t)out->ndim)
+		memcpy(out->layout, a->layout, (size_t)out->ndim + 1);
+	else if (!a->layout && in->ndim == out->ndim)
+		memcpy(out->layout, in->layout, sizeof out->layout);
+}
+
+static enum stk_status reshape_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct reshape *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
+	bool open, fixed = a->shape.count >= 0 || call->n_in > 1;
+	if ((in->ndim < 0 && !fixed) || stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape))
+		return STK_OK;
+	enum stk_status s = read_extents(call, out, &open, err);
+	if (s || out->ndim < 0)
+		return s;
+	if (a->layout && a->layout[0] && (int32_t)strlen(a->layout) != out->ndim)
+		return stk__fail(
+			err, STK_INVALID, "layout \"%s\" is for %zu dims; the output has %d", a->layout, strlen(a->layout), out->ndim);
+	take_layout(a, in, out);
+	int64_t elements = stk_desc_elements(in);
+	if (!open && elements >= 0 && (s = complete(elements, out, err)))
+		return s;
+	call->out[0].data = call->in[0].data; /* a view */
+	return STK_OK;
+}
+
+static enum stk_status reshape_run(const struct stk_call *call, struct stk_error *err)
+{
+	(void)err;
+	memcpy(call->out[0].data, call->in[0].data, (size_t)stk_desc_bytes(&call->in[0].desc));
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_reshape = {
+	.name = "reshape",
+	.doc = "Gives tensors another shape, with the same elements in the same order.",
+	.inputs = {1, 2},
+	.args = reshape_args,
+	.args_size = sizeof(struct reshape),
+	.infer = reshape_infer,
+	.run_cpu = reshape_run,
+};

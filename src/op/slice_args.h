@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The arguments by which slice and decoders.image_slice say which window to keep. */
+#ifndef STK_OP_SLICE_ARGS_H
+#define STK_OP_SLICE_ARGS_H
+
+#include "op/nd.h"
+
+struct stk_slice_args {
+	struct stk_ints start, end, shape, axes;
+	struct stk_floats rel_start, rel_end, rel_shape;
+	const char *axis_names;
+	bool normalized_anchor, normalized_shape;
+};
+extern const struct stk_arg_def stk__slice_group[];
+
+/* The window over a tensor of `desc`. The operator's inputs 1 and 2, where there are any, are its anchor and shape. */
+enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
+	struct stk_window *out, struct stk_error *err);
+
+/* Resolves axes or axis_names against a desc; returns how many, < 0 on failure with *err filled. */
+int32_t stk__axes_of(
+	struct stk_ints axes, const char *axis_names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * _subscript: what x[...] of the bindings makes, with Python's rules. */
+#include "kernel/copy_nd.h"
+#include "op/op.h"
+
+struct subscript {
+	struct stk_ints kinds, lo, hi, step;
+};
+
+enum { KIND_INDEX, KIND_RANGE, KIND_FULL };
+
+static const struct stk_arg_def subscript_args[] = {
+	STK_ARG(struct subscript, kinds, STK_ARG_INTS, NULL, (0, 2), STK_REQUIRED,
+		"For each dim: 0 an index, 1 a range, 2 all of it. Further dims are whole."),
+	STK_ARG(struct subscript, lo, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED,
+		"Index or start; the smallest int64 leaves a start open."),
+	STK_ARG(struct subscript, hi, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "End; the smallest int64 leaves it open."),
+	STK_ARG(struct subscript, step, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "Step, not 0; negative ones go backwards."),
+	STK_ARG_END,
+};
+
+/* A range over `extent` elements: PySlice_AdjustIndices' rule. */
+static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, int64_t *start, int64_t *count)
+{
+	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* of a range that is open at both ends */
+	int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+	int64_t ends[2] = {lo, hi};
+	for (int i = 0; i < 2; i++) {
+		if (ends[i] == STK_INT_UNSET)
+			ends[i] = i ? last : first;
+		else {
+			ends[i] += ends[i] < 0 ? extent : 0;
+			ends[i] = ends[i] < low ? low : ends[i] > high ? high : ends[i];
+		}
+	}
+	*start = ends[0];
+	uint64_t span = step > 0 ? (uint64_t)(ends[1] - ends[0]) : (uint64_t)(ends[0] - ends[1]);
+	uint64_t size = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+	bool empty = step > 0 ? ends[1] <= ends[0] : ends[0] <= ends[1];
+	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
+}
+
+/* Start, step and count along dim d of `in`; count -1 while the extent is unknown. */
+static enum stk_status resolve(const struct subscript *a, const struct stk_desc *in, int32_t d, int64_t *start, int64_t *step,
+	int64_t *count, struct stk_error *err)
+{
+	int64_t extent = in->shape[d];
+	*start = 0;
+	*step = 1;
+	*count = extent;
+	if (d >= a->kinds.count || a->kinds.v[d] == KIND_FULL)
+		return STK_OK;
+	if (a->kinds.v[d] == KIND_INDEX) {
+		int64_t i = a->lo.v[d];
+		*count = 1;
+		*start = i < 0 ? i + extent : i;
+		if (extent >= 0 && (*start < 0 || *start >= extent))
+			return stk__fail(
+				err, STK_SHAPE, "index %lld is out of range for dim %d of %lld", (long long)i, d, (long long)extent);
+		return STK_OK;
+	}
+	*step = a->step.v[d];
+	if (*step == 0)
+		return stk__fail(err, STK_INVALID, "a step of 0 in dim %d", d);
+	if (extent >= 0)
+		resolve_range(a->lo.v[d], a->hi.v[d], *step, extent, start, count);
+	return STK_OK;
+}
+
+static enum stk_status subscript_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct subscript *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	int32_t n = a->kinds.count;
+	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
+	if (a->lo.count != n || a->hi.count != n || a->step.count != n)
+		return stk__fail(err, STK_INVALID, "kinds, lo, hi and step must have the same number of values");
+	if (in->ndim < 0)
+		return STK_OK;
+	if (n > in->ndim)
+		return stk__fail(err, STK_SHAPE, "%d subscripts for a tensor of %d dims", n, in->ndim);
+	out->ndim = 0;
+	for (int32_t d = 0; d < in->ndim; d++) {
+		int64_t start, step, count;
+		enum stk_status s = resolve(a, in, d, &start, &step, &count, err);
+		if (s)
+			return s;
+		if (d < n && a->kinds.v[d] == KIND_INDEX)
+			continue;
+		out->shape[out->ndim] = count;
+		out->layout[out->ndim++] = in->layout[0] ? in->layout[d] : 0;
+	}
+	return STK_OK;
+}
+
+static enum stk_status subscript_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0];
+	int64_t start[STK_MAX_DIMS], step[STK_MAX_DIMS], count[STK_MAX_DIMS];
+	for (int32_t d = 0; d < in->desc.ndim; d++) {
+		enum stk_status s = resolve(call->args, &in->desc, d, &start[d], &step[d], &count[d], err);
+		if (s)
+			return s;
+	}
+	size_t element = stk_dtype_size(in->desc.dtype);
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, in->desc.ndim, element, in->desc.shape, NULL, start, step, count);
+	stk__copy_nd(dims, in->desc.ndim, element, call->out[0].data, in->data, NULL);
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_subscript = {
+	.name = "_subscript",
+	.doc = "Takes a part of a tensor by indices and ranges, with Python's rules.",
+	.inputs = {1, 1},
+	.args = subscript_args,
+	.args_size = sizeof(struct subscript),
+	.flags = STK_OP_HIDDEN,
+	.infer = subscript_infer,
+	.run_cpu = subscript_run,
+};

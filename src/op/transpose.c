@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * transpose: another order of dims. */
+#include "kernel/copy_nd.h"
+#include "op/dims.h"
+
+#include <string.h>
+
+struct transpose {
+	struct stk_ints perm;
+	bool transpose_layout;
+	const char *output_layout;
+};
+
+static const struct stk_arg_def transpose_args[] = {
+	STK_ARG(struct transpose, perm, STK_ARG_INTS, NULL, (0, STK_MAX_DIMS - 1), 0,
+		"For each dim of the output, the dim of the input that it is. Default: the order reversed."),
+	STK_ARG(struct transpose, transpose_layout, STK_ARG_BOOL, "true", STK_FREE, 0,
+		"The letters of the layout move along; false: the layout stays."),
+	STK_ARG(struct transpose, output_layout, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"Layout of the output. Default: as transpose_layout says."),
+	STK_ARG_END,
+};
+
+static enum stk_status read_perm(const struct transpose *a, int32_t ndim, int order[STK_MAX_DIMS], struct stk_error *err)
+{
+	if (a->perm.count > 0 && a->perm.count != ndim)
+		return stk__fail(err, STK_INVALID, "perm has %d values for a tensor of %d dims", a->perm.count, ndim);
+	unsigned seen = 0;
+	for (int32_t d = 0; d < ndim; d++) {
+		order[d] = a->perm.count > 0 ? (int)a->perm.v[d] : ndim - 1 - d;
+		seen |= 1u << order[d];
+	}
+	if (seen != (1u << ndim) - 1)
+		return stk__fail(err, STK_INVALID, "perm must name each of the dims 0 to %d once", ndim - 1);
+	return STK_OK;
+}
+
+static enum stk_status transpose_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct transpose *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	*out = *in;
+	if (in->ndim < 0)
+		return STK_OK;
+	int order[STK_MAX_DIMS];
+	enum stk_status s = read_perm(a, in->ndim, order, err);
+	if (s)
+		return s;
+	bool letters = a->transpose_layout && in->layout[0];
+	for (int32_t d = 0; d < in->ndim; d++) {
+		out->shape[d] = in->shape[order[d]];
+		out->layout[d] = letters ? in->layout[order[d]] : in->layout[d];
+	}
+	if (a->output_layout && a->output_layout[0]) {
+		if ((int32_t)strlen(a->output_layout) != in->ndim)
+			return stk__fail(err, STK_INVALID, "output_layout is \"%s\" for a tensor of %d dims", a->output_layout, in->ndim);
+		memcpy(out->layout, a->output_layout, (size_t)in->ndim + 1);
+	}
+	return STK_OK;
+}
+
+static enum stk_status transpose_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
+	size_t element = stk_dtype_size(in->desc.dtype);
+	int order[STK_MAX_DIMS];
+	enum stk_status s = read_perm(call->args, in->desc.ndim, order, err);
+	if (s)
+		return s;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, in->desc.ndim, element, in->desc.shape, order, NULL, NULL, out->desc.shape);
+	stk__copy_nd(dims, in->desc.ndim, element, out->data, in->data, NULL);
+	return STK_OK;
+}
+
+/* The pass stores in the layout of the output's desc: there is nothing to add. */
+static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	(void)call, (void)pass;
+}
+
+/* True where letters of an image move along with their dims, frames staying in front. */
+static unsigned transpose_classify(const void *args, const struct stk_desc *in)
+{
+	const struct transpose *a = args;
+	int order[STK_MAX_DIMS];
+	struct stk_dims dims;
+	if (!in || !in->layout[0] || !a->transpose_layout || stk__dims_of(in, &dims, NULL) || read_perm(a, in->ndim, order, NULL))
+		return STK_CLASS_NEVER;
+	for (int32_t d = 0; d < in->ndim; d++) {
+		char letter = in->layout[order[d]];
+		if ((a->output_layout && a->output_layout[0] && a->output_layout[d] != letter) || (!strchr("HWC", letter) && order[d] != d))
+			return STK_CLASS_NEVER;
+	}
+	return STK_CLASS_WINDOW;
+}
+
+const struct stk_op_def stk__op_transpose = {
+	.name = "transpose",
+	.doc = "Reorders the dims of tensors.\n\nperm=[2, 0, 1] makes CHW of HWC.",
+	.inputs = {1, 1},
+	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.args = transpose_args,
+	.args_size = sizeof(struct transpose),
+	.classes = STK_CLASS_WINDOW,
+	.classify = transpose_classify,
+	.infer = transpose_infer,
+	.run_cpu = transpose_run,
+	.lower = transpose_lower,
+};

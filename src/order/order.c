@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The global sequence of an epoch, dealt to ranks in turns of a batch. */
+#include "order/order.h"
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "order/shard.h"
+
+#include <assert.h>
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return a <= 0 ? 0 : (a + b - 1) / b;
+}
+
+static int64_t global_batch(const struct stk_order *o)
+{
+	return (int64_t)o->batch * o->ranks;
+}
+
+enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *err)
+{
+	if (o->size < 1)
+		return stk__fail(err, STK_INVALID, "the data set is empty");
+	if (o->size > (int64_t)1 << 48)
+		return stk__fail(err, STK_LIMIT, "%lld samples: an order holds up to 2^48", (long long)o->size);
+	if (o->batch < 1)
+		return stk__fail(err, STK_INVALID, "batch size %d: it must be at least 1", o->batch);
+	if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
+		return stk__fail(err, STK_INVALID, "shard %d of %d: shards are numbered from 0 to their number - 1", o->rank, o->ranks);
+	if (o->start_epoch < 0 || o->start_position < 0)
+		return stk__fail(err, STK_INVALID, "a run cannot start at epoch %lld, position %lld", (long long)o->start_epoch,
+			(long long)o->start_position);
+	if (o->contiguous && o->shuffle)
+		return stk__fail(err, STK_INVALID, "contiguous shards are for reading in order; a shuffled epoch is dealt to all ranks");
+	if (o->contiguous && o->ranks > o->size)
+		return stk__fail(err, STK_INVALID, "%lld samples cannot be cut into %d shards", (long long)o->size, o->ranks);
+	if (o->tail == STK_TAIL_DROP && (o->contiguous ? o->size / o->ranks / o->batch : o->size / global_batch(o)) == 0)
+		return stk__fail(err, STK_INVALID,
+			"%lld samples do not fill one step of %d ranks with batches of %d, and incomplete steps are dropped: "
+			"nothing would be left; lower the batch size or keep the last batch",
+			(long long)o->size, o->ranks, o->batch);
+	return STK_OK;
+}
+
+/* First position of an epoch that this run takes; wrapping runs count from the start of start_epoch instead. */
+static int64_t first_position(const struct stk_order *o, int64_t epoch)
+{
+	return epoch == o->start_epoch ? o->start_position : 0;
+}
+
+/* Wrapping: steps of the run before those of `epoch`. */
+static int64_t steps_before(const struct stk_order *o, int64_t epoch)
+{
+	return ceil_div((epoch - o->start_epoch) * o->size - o->start_position, global_batch(o));
+}
+
+int64_t stk__order_steps(const struct stk_order *o, int64_t epoch)
+{
+	if (o->contiguous)
+		return stk__shard_steps(o, epoch);
+	if (epoch < o->start_epoch)
+		return 0;
+	if (o->tail == STK_TAIL_WRAP)
+		return steps_before(o, epoch + 1) - steps_before(o, epoch);
+	int64_t left = o->size - first_position(o, epoch);
+	if (o->tail == STK_TAIL_DROP)
+		return left > 0 ? left / global_batch(o) : 0;
+	return ceil_div(left, global_batch(o));
+}
+
+/* Position of the rank's first sample at a step, from where the epoch began in this run. */
+static int64_t rank_position(const struct stk_order *o, int64_t step)
+{
+	return (step * o->ranks + o->rank) * o->batch;
+}
+
+struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
+{
+	assert(k >= 0);
+	if (o->contiguous)
+		return stk__shard_batch(o, k);
+	struct stk_batch_place b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
+	if (o->tail == STK_TAIL_WRAP) {
+		b.epoch += (o->start_position + k * global_batch(o)) / o->size;
+		b.step = k - steps_before(o, b.epoch);
+		b.last = k + 1 == steps_before(o, b.epoch + 1);
+		return b;
+	}
+	int64_t first = stk__order_steps(o, o->start_epoch), steps = first;
+	if (k >= first) {
+		steps = stk__order_steps(o, o->start_epoch + 1);
+		assert(steps > 0);
+		b.epoch = o->start_epoch + 1 + (k - first) / steps;
+		b.step = (k - first) % steps;
+	}
+	b.last = b.step + 1 == steps;
+	if (o->tail == STK_TAIL_KEEP) {
+		int64_t left = o->size - first_position(o, b.epoch) - rank_position(o, b.step);
+		b.count = left <= 0 ? 0 : left < o->batch ? (int32_t)left : o->batch;
+	}
+	return b;
+}
+
+/* The sample at a position, 0 <= position < size. */
+static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
+{
+	int64_t i = o->shuffle ? stk__order_shuffle(o->seed, epoch, o->size, position) : position;
+	return o->indices ? o->indices[i] : i;
+}
+
+struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t i)
+{
+	assert(k >= 0 && i >= 0 && i < o->batch);
+	struct stk_place p = {0};
+	if (o->contiguous) {
+		p = stk__shard_place(o, k, i);
+		p.sample = sample_at(o, p.epoch, p.sample);
+		return p;
+	}
+	if (o->tail == STK_TAIL_WRAP) {
+		int64_t place = o->start_position + rank_position(o, k) + i;
+		p.epoch = o->start_epoch + place / o->size;
+		p.position = place % o->size;
+	} else {
+		struct stk_batch_place b = stk__order_batch(o, k);
+		p.epoch = b.epoch;
+		p.position = first_position(o, b.epoch) + rank_position(o, b.step) + i;
+	}
+	p.padded = p.position >= o->size;
+	p.sample = sample_at(o, p.epoch, p.padded ? o->size - 1 : p.position);
+	return p;
+}
+
+int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step)
+{
+	if (o->contiguous)
+		return stk__shard_consumed(o, epoch, step);
+	if (o->tail == STK_TAIL_WRAP)
+		return o->start_position + (steps_before(o, epoch) + step) * global_batch(o) - (epoch - o->start_epoch) * o->size;
+	int64_t consumed = first_position(o, epoch) + step * global_batch(o);
+	return consumed < o->size ? consumed : o->size;
+}
+
+int64_t stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt)
+{
+	struct stk_random r = stk__random(o->seed, stk__random_stream("order.replacement"), place->epoch, place->position);
+	r.draw = 4 * (uint32_t)attempt;
+	int64_t i = (int64_t)(stk__random_double(&r) * (double)o->size);
+	int64_t sample = o->indices ? o->indices[i] : i;
+	if (sample == place->sample) {
+		i = (i + 1) % o->size;
+		sample = o->indices ? o->indices[i] : i;
+	}
+	return sample;
+}

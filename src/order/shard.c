@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contiguous shards: each epoch for itself where its tail is filled, kept or dropped; one endless stream of shards where it wraps. */
+#include "order/shard.h"
+
+#include <assert.h>
+
+__extension__ typedef __int128 wide;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* Start of shard s; s >= ranks goes on behind the data set's end, which is what rotation does. */
+static int64_t shard_start(const struct stk_order *o, int64_t s)
+{
+	return (int64_t)((wide)o->size * s / o->ranks);
+}
+
+static int64_t own_shard(const struct stk_order *o, int64_t epoch)
+{
+	return o->stick_to_shard ? o->rank : (o->rank + epoch) % o->ranks;
+}
+
+static int64_t own_size(const struct stk_order *o)
+{
+	return shard_start(o, o->rank + 1) - shard_start(o, o->rank);
+}
+
+static int64_t start_step(const struct stk_order *o)
+{
+	return o->start_position / ((int64_t)o->batch * o->ranks);
+}
+
+/* Wrapping: the rank's samples before `epoch`, and its first step there, both counted from epoch 0. */
+static int64_t samples_before(const struct stk_order *o, int64_t epoch)
+{
+	if (o->stick_to_shard)
+		return epoch * own_size(o);
+	return shard_start(o, o->rank + epoch) - shard_start(o, o->rank);
+}
+
+static int64_t steps_before(const struct stk_order *o, int64_t epoch)
+{
+	return ceil_div(samples_before(o, epoch), o->batch);
+}
+
+/* Wrapping: the epoch and the sample at place t of the rank's stream. The largest shard that starts at or before place a = start + t is
+ * floor(((a + 1) * ranks - 1) / size). */
+static struct stk_place stream_place(const struct stk_order *o, int64_t t)
+{
+	int64_t epoch, position, first = shard_start(o, o->rank);
+	if (o->stick_to_shard) {
+		epoch = t / own_size(o);
+		position = first + t % own_size(o);
+	} else {
+		epoch = (int64_t)(((wide)(first + t + 1) * o->ranks - 1) / o->size) - o->rank;
+		position = (first + t) % o->size;
+	}
+	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};
+}
+
+/* Wrapping: the run's first step, counted from epoch 0. */
+static int64_t stream_start(const struct stk_order *o)
+{
+	int64_t step = steps_before(o, o->start_epoch) + start_step(o), end = steps_before(o, o->start_epoch + 1);
+	return step < end ? step : end;
+}
+
+static int64_t full_steps(const struct stk_order *o, int64_t epoch)
+{
+	if (o->tail == STK_TAIL_WRAP)
+		return steps_before(o, epoch + 1) - steps_before(o, epoch);
+	if (o->tail == STK_TAIL_DROP)
+		return o->size / o->ranks / o->batch;
+	return ceil_div(ceil_div(o->size, o->ranks), o->batch);
+}
+
+int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch)
+{
+	if (epoch < o->start_epoch)
+		return 0;
+	int64_t steps = full_steps(o, epoch) - (epoch == o->start_epoch ? start_step(o) : 0);
+	return steps > 0 ? steps : 0;
+}
+
+/* Step of its epoch counted from the epoch's own start, also in a restored epoch. */
+static int64_t whole_step(const struct stk_order *o, const struct stk_batch_place *b)
+{
+	return b->step + (b->epoch == o->start_epoch ? start_step(o) : 0);
+}
+
+static struct stk_batch_place stream_batch(const struct stk_order *o, int64_t k)
+{
+	int64_t first = stream_start(o), step = first + k;
+	struct stk_batch_place b = {.epoch = stream_place(o, step * o->batch).epoch, .count = o->batch};
+	int64_t begin = steps_before(o, b.epoch);
+	b.step = step - (begin > first ? begin : first);
+	b.last = step + 1 == steps_before(o, b.epoch + 1);
+	return b;
+}
+
+struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k)
+{
+	if (o->tail == STK_TAIL_WRAP)
+		return stream_batch(o, k);
+	struct stk_batch_place b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
+	int64_t first = stk__shard_steps(o, o->start_epoch), steps = first;
+	if (k >= first) {
+		steps = full_steps(o, 0);
+		assert(steps > 0);
+		b.epoch = o->start_epoch + 1 + (k - first) / steps;
+		b.step = (k - first) % steps;
+	}
+	b.last = b.step + 1 == steps;
+	if (o->tail == STK_TAIL_KEEP) {
+		int64_t s = own_shard(o, b.epoch);
+		int64_t left = shard_start(o, s + 1) - shard_start(o, s) - whole_step(o, &b) * o->batch;
+		b.count = left <= 0 ? 0 : left < o->batch ? (int32_t)left : o->batch;
+	}
+	return b;
+}
+
+struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i)
+{
+	if (o->tail == STK_TAIL_WRAP)
+		return stream_place(o, (stream_start(o) + k) * o->batch + i);
+	struct stk_batch_place b = stk__shard_batch(o, k);
+	int64_t s = own_shard(o, b.epoch), first = shard_start(o, s), size = shard_start(o, s + 1) - first;
+	int64_t j = whole_step(o, &b) * o->batch + i;
+	struct stk_place p = {.epoch = b.epoch, .position = first + j, .sample = first + j};
+	if (j >= size) {
+		p.padded = true;
+		p.position = o->size + (j - size) * o->ranks + o->rank;
+		p.sample = first + size - 1;
+	}
+	return p;
+}
+
+int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step)
+{
+	return (epoch == o->start_epoch ? o->start_position : 0) + step * o->batch * o->ranks;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DALI's contiguous shards, the half of order.h behind `contiguous`: shard s of R is floor(N*s/R) .. floor(N*(s+1)/R) - 1; in epoch e rank r reads
+ * shard r + e modulo R, or always r where it sticks. */
+#ifndef STK_ORDER_SHARD_H
+#define STK_ORDER_SHARD_H
+
+#include "order/order.h"
+
+int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch);
+struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
+/* As stk__order_place, but sample is the position that it repeats or is, before the user's indices. */
+struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
+int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
+
+#endif

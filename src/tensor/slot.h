@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Output slots and their ring. A slot is the memory of one batch: for each kept value a region for `batch` samples of the shape that is expected
+ * (known beforehand, or that of the last batch when it was uniform), and room behind them for samples that turn out otherwise. Everything in a
+ * slot is one allocation once warm; a slot is reused when its last reader lets go, which may be after the ring's owner has gone. */
+#ifndef STK_TENSOR_SLOT_H
+#define STK_TENSOR_SLOT_H
+
+#include "base/memory.h"
+#include "stoker/tensor.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* One kept value. */
+struct stk_slot_value {
+	struct stk_tensor *samples; /* `batch` of them */
+	struct stk_desc expected;   /* of a sample; ndim -1: none is */
+	uint8_t *region;	    /* batch * sample_bytes; NULL without an expected shape */
+	int64_t sample_bytes;
+};
+
+struct stk_slot_chunk;
+
+struct stk_slot {
+	struct stk_ring *ring;
+	struct stk_slot *next_free;
+	struct stk_slot_value *values;
+	uint8_t *block;
+	size_t capacity, fixed; /* bytes; `fixed` are regions, the rest is room */
+	_Atomic size_t room_used; /* asked for, also beyond the block */
+	pthread_mutex_t lock;	/* of chunks */
+	struct stk_slot_chunk *chunks;
+	void *owner_data; /* the ring's owner keeps its per-batch record here; freed by on_free */
+};
+
+struct stk_ring {
+	_Atomic int refs; /* the owner's and one for each slot that is out */
+	pthread_mutex_t lock;
+	struct stk_slot *free;
+	int32_t batch, n_values, limit, made, peak_out;
+	_Atomic int32_t out; /* slots that are being filled or read */
+	struct stk_desc *expected; /* per value: what new batches are laid out for */
+	const struct stk_desc *known; /* per value: what is known beforehand */
+	struct stk_desc *own;
+	size_t room; /* for samples of unexpected shape: what the last batches needed */
+	size_t bytes;	/* of all slots */
+	void (*on_free)(void *owner_data);
+	void (*on_return)(void *owner); /* a slot came back; called without locks held; cleared when the owner goes */
+	void *owner;
+};
+
+/* values: what is known of each kept value. */
+struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit);
+/* The owner lets go; slots that are out keep the ring until they come back. */
+void stk__ring_unref(struct stk_ring *ring);
+void stk__ring_disown(struct stk_ring *ring);
+
+/* A slot laid out for the next batch; NULL: all `limit` are out, or memory is short (*no_memory). */
+struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
+void stk__slot_return(struct stk_slot *slot);
+
+/* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */
+bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
+
+/* After a batch of n samples: true when all samples of v have one shape; then they lie dense (moved there if they must be, false in *moved_all
+ * when memory was short). Remembers what to expect. */
+bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "thread/pool.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "thread/thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+struct pool_thread {
+	struct stk_pool *pool;
+	int32_t index;
+	pthread_t handle;
+};
+
+struct stk_pool {
+	pthread_mutex_t lock;
+	pthread_cond_t work, left;
+	struct stk_pool_client *clients; /* in order of joining */
+	_Atomic uint64_t wakes;		 /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
+	_Atomic int32_t sleepers;
+	bool stop;
+	int32_t n_threads;
+	struct pool_thread threads[];
+};
+
+/* One look at every client; the list can't change under a client that is busy. */
+static bool look_round(struct stk_pool *pool, int32_t worker)
+{
+	bool worked = false;
+	pthread_mutex_lock(&pool->lock);
+	for (struct stk_pool_client *c = pool->clients; c && !pool->stop;) {
+		if (!c->leaving) {
+			c->busy++;
+			pthread_mutex_unlock(&pool->lock);
+			worked |= c->work(c, worker);
+			pthread_mutex_lock(&pool->lock);
+			if (--c->busy == 0 && c->leaving)
+				pthread_cond_broadcast(&pool->left);
+		}
+		c = c->next;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return worked;
+}
+
+static void *run(void *arg)
+{
+	struct pool_thread *t = arg;
+	struct stk_pool *pool = t->pool;
+	for (;;) {
+		uint64_t seen = atomic_load(&pool->wakes);
+		if (look_round(pool, t->index))
+			continue;
+		pthread_mutex_lock(&pool->lock);
+		atomic_fetch_add(&pool->sleepers, 1);
+		while (!pool->stop && atomic_load(&pool->wakes) == seen)
+			pthread_cond_wait(&pool->work, &pool->lock);
+		atomic_fetch_sub(&pool->sleepers, 1);
+		bool stop = pool->stop;
+		pthread_mutex_unlock(&pool->lock);
+		if (stop)
+			return NULL;
+	}
+}
+
+static void stop_threads(struct stk_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->stop = true;
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->lock);
+	for (int32_t i = 0; i < pool->n_threads; i++)
+		stk__thread_join(pool->threads[i].handle);
+}
+
+enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct stk_error *err)
+{
+	struct stk_pool *pool = stk__calloc(1, sizeof *pool + (size_t)threads * sizeof *pool->threads);
+	*out = NULL;
+	if (!pool)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pool of %d threads", threads);
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->work, NULL);
+	pthread_cond_init(&pool->left, NULL);
+	for (; pool->n_threads < threads; pool->n_threads++) {
+		struct pool_thread *t = &pool->threads[pool->n_threads];
+		char name[24];
+		snprintf(name, sizeof name, "stoker-%d", pool->n_threads);
+		t->pool = pool;
+		t->index = pool->n_threads;
+		enum stk_status s = stk__thread_start(&t->handle, name, run, t, err);
+		if (s) {
+			stk__pool_destroy(pool);
+			return s;
+		}
+	}
+	*out = pool;
+	return STK_OK;
+}
+
+void stk__pool_destroy(struct stk_pool *pool)
+{
+	if (!pool)
+		return;
+	stop_threads(pool);
+	pthread_cond_destroy(&pool->left);
+	pthread_cond_destroy(&pool->work);
+	pthread_mutex_destroy(&pool->lock);
+	stk__free(pool);
+}
+
+int32_t stk__pool_threads(const struct stk_pool *pool)
+{
+	return pool->n_threads;
+}
+
+void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client)
+{
+	pthread_mutex_lock(&pool->lock);
+	client->next = NULL;
+	client->busy = 0;
+	client->leaving = false;
+	struct stk_pool_client **p = &pool->clients;
+	while (*p)
+		p = &(*p)->next;
+	*p = client;
+	pthread_mutex_unlock(&pool->lock);
+	stk__pool_wake(pool);
+}
+
+void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
+{
+	pthread_mutex_lock(&pool->lock);
+	client->leaving = true;
+	while (client->busy)
+		pthread_cond_wait(&pool->left, &pool->lock);
+	struct stk_pool_client **p = &pool->clients;
+	while (*p != client)
+		p = &(*p)->next;
+	*p = client->next;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void stk__pool_wake(struct stk_pool *pool)
+{
+	atomic_fetch_add(&pool->wakes, 1);
+	if (atomic_load(&pool->sleepers) == 0)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->lock);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A pool of workers as an object. Clients (pipelines) register a function that does one unit of work; workers ask them in turn and sleep when
+ * nobody has any. Whoever makes work available calls stk__pool_wake. */
+#ifndef STK_THREAD_POOL_H
+#define STK_THREAD_POOL_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+
+struct stk_pool;
+
+struct stk_pool_client {
+	/* Does at most one unit of 50 to 200 us; false: there was nothing to do. Several workers at once. */
+	bool (*work)(struct stk_pool_client *client, int32_t worker);
+	struct stk_pool_client *next; /* the pool's own from here on */
+	int32_t busy;
+	bool leaving;
+};
+
+STK_MUST_USE enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct stk_error *err);
+/* Ends the workers after their current unit and waits for them. All clients have left. */
+void stk__pool_destroy(struct stk_pool *pool);
+int32_t stk__pool_threads(const struct stk_pool *pool);
+
+void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
+/* Returns when no worker is inside client->work, and none will be. */
+void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
+
+/* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */
+void stk__pool_wake(struct stk_pool *pool);
+
+#endif

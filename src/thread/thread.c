@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "thread/thread.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err)
+{
+	/* The new thread inherits the mask, so that no signal can reach it before it has blocked them itself. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int failed = stk__fault(STK_FAULT_THREAD) ? EAGAIN : pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed) {
+		char text[128];
+		return stk__fail(err, STK_SYSTEM, "cannot start the thread %s: %s (see ulimit -u and the control group's pids.max)", name,
+			strerror_r(failed, text, sizeof text));
+	}
+	char cut[16];
+	snprintf(cut, sizeof cut, "%s", name);
+	pthread_setname_np(*thread, cut);
+	return STK_OK;
+}
+
+void stk__thread_join(pthread_t thread)
+{
+	int failed = pthread_join(thread, NULL);
+	assert(!failed);
+	(void)failed;
+}

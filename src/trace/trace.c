@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/trace.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+struct lane {
+	_Atomic size_t written; /* ever; the log holds the last `spans` */
+	struct stk_trace_span *log;
+};
+
+struct stk_trace {
+	int32_t n_lanes;
+	size_t spans;
+	struct lane lanes[];
+};
+
+struct stk_trace *stk__trace_create(int32_t lanes, size_t spans)
+{
+	struct stk_trace *t = stk__calloc(1, sizeof *t + (size_t)lanes * sizeof *t->lanes);
+	if (!t)
+		return NULL;
+	t->spans = spans;
+	for (; t->n_lanes < lanes; t->n_lanes++) {
+		t->lanes[t->n_lanes].log = stk__calloc(spans, sizeof(struct stk_trace_span));
+		if (!t->lanes[t->n_lanes].log) {
+			stk__trace_destroy(t);
+			return NULL;
+		}
+	}
+	return t;
+}
+
+void stk__trace_destroy(struct stk_trace *t)
+{
+	if (!t)
+		return;
+	for (int32_t i = 0; i < t->n_lanes; i++)
+		stk__free(t->lanes[i].log);
+	stk__free(t);
+}
+
+void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span)
+{
+	if (!t)
+		return;
+	struct lane *l = &t->lanes[lane];
+	size_t at = atomic_load_explicit(&l->written, memory_order_relaxed);
+	l->log[at % t->spans] = *span;
+	l->log[at % t->spans].thread = (int16_t)lane;
+	atomic_store_explicit(&l->written, at + 1, memory_order_release);
+}
+
+static size_t lane_count(const struct stk_trace *t, int32_t lane)
+{
+	size_t n = atomic_load_explicit(&t->lanes[lane].written, memory_order_acquire);
+	return n < t->spans ? n : t->spans;
+}
+
+size_t stk__trace_count(const struct stk_trace *t)
+{
+	size_t n = 0;
+	for (int32_t i = 0; t && i < t->n_lanes; i++)
+		n += lane_count(t, i);
+	return n;
+}
+
+size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n)
+{
+	size_t used = 0;
+	for (int32_t i = 0; t && i < t->n_lanes; i++) {
+		size_t written = atomic_load_explicit(&t->lanes[i].written, memory_order_acquire), count = lane_count(t, i);
+		for (size_t k = written - count; k < written && used < n; k++)
+			out[used++] = t->lanes[i].log[k % t->spans];
+	}
+	return used;
+}
+
+const char *stk__span_name(enum stk_span_kind kind)
+{
+	static const char *const names[] = {"read", "chain", "batch", "callback", "wait"};
+	return names[kind];
+}
+
+enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, struct stk_error *err)
+{
+	size_t n = stk__trace_count(t);
+	struct stk_trace_span *spans = stk__alloc((n + 1) * sizeof *spans);
+	if (!spans)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace of %zu spans", n);
+	FILE *f = fopen(path, "w");
+	if (!f) {
+		stk__free(spans);
+		return stk__fail_errno(err, errno, "the trace can't be written to %s", path);
+	}
+	n = stk__trace_read(t, spans, n);
+	fputs("{\"traceEvents\":[\n", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s{\"name\":\"%s %d\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"batch\":%lld,\"level\":%d,"
+			   "\"first\":%d,\"count\":%d}}",
+			i ? ",\n" : "", stk__span_name(spans[i].kind), spans[i].stage, stk__span_name(spans[i].kind), spans[i].thread,
+			(double)spans[i].begin_ns / 1e3, (double)(spans[i].end_ns - spans[i].begin_ns) / 1e3, (long long)spans[i].batch, spans[i].level,
+			spans[i].first, spans[i].count);
+	fputs("\n]}\n", f);
+	stk__free(spans);
+	bool bad = ferror(f) != 0;
+	if (fclose(f) || bad)
+		return stk__fail_errno(err, errno, "the trace can't be written to %s", path);
+	return STK_OK;
+}

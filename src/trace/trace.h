@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spans: who did what when. Each thread writes to a log of its own, so that recording costs two clock reads; logs are read when work is done. */
+#ifndef STK_TRACE_TRACE_H
+#define STK_TRACE_TRACE_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum stk_span_kind { STK_SPAN_READ, STK_SPAN_CHAIN, STK_SPAN_BATCH, STK_SPAN_CALLBACK, STK_SPAN_WAIT };
+
+struct stk_trace_span {
+	int64_t batch, begin_ns, end_ns;
+	int32_t first, count;
+	int16_t level, stage; /* chain in its level */
+	int16_t thread;
+	uint8_t kind;
+};
+
+struct stk_trace; /* NULL: tracing is off, and every call below does nothing */
+
+/* lanes: threads that record; spans: kept in each lane, oldest are dropped. */
+struct stk_trace *stk__trace_create(int32_t lanes, size_t spans);
+void stk__trace_destroy(struct stk_trace *t);
+
+/* One thread a lane at a time. */
+void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span);
+
+size_t stk__trace_count(const struct stk_trace *t);
+/* All spans, by lane; returns how many were written. While work goes on the newest may be missing. */
+size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n);
+
+const char *stk__span_name(enum stk_span_kind kind);
+
+/* Chrome's trace format (chrome://tracing, Perfetto). */
+STK_MUST_USE enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, struct stk_error *err);
+
+#endif

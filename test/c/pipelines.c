@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipelines.h"
+
+#include "image_files.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CLASSES = 3 };
+
+void file_path(const char *folder, int i, char *path, size_t capacity)
+{
+	snprintf(path, capacity, "%s/class%d/%05d.jpg", folder, i % CLASSES, i);
+}
+
+char *make_folder(int files, uint64_t seed)
+{
+	char path[512], name[] = "/tmp/stoker-test-XXXXXX";
+	char *folder = mkdtemp(name) ? strdup(name) : NULL;
+	for (int c = 0; folder && c < CLASSES; c++) {
+		snprintf(path, sizeof path, "%s/class%d", folder, c);
+		mkdir(path, 0700);
+	}
+	for (int i = 0; folder && i < files; i++) {
+		struct test_jpeg j = {.width = test_random_in(&seed, 40, 160), .height = test_random_in(&seed, 40, 160), .components = 3, .quality = 90,
+			.noise = 0.2, .seed = (uint64_t)i};
+		j.h[0] = j.v[0] = i % 4 ? 2 : 1;
+		struct test_file f = test_jpeg_make(&j);
+		file_path(folder, i, path, sizeof path);
+		FILE *out = fopen(path, "wb");
+		assert_non_null(out);
+		assert_int_equal(fwrite(f.data, 1, f.size, out), f.size);
+		fclose(out);
+		free(f.data);
+	}
+	return folder;
+}
+
+void remove_folder(char *folder)
+{
+	char command[600];
+	snprintf(command, sizeof command, "rm -rf '%s'", folder);
+	if (system(command))
+		print_error("%s could not be removed\n", folder);
+	free(folder);
+}
+
+static void add(struct stk_graph *g, const char *op, struct stk_node *in, const struct stk_arg *args, size_t n, struct stk_node *out)
+{
+	struct stk_error err = {0};
+	if (stk_graph_add(g, op, in, in ? 1 : 0, args, n, NULL, out, &err))
+		fail_msg("%s: %s", op, err.message);
+}
+
+static struct stk_graph *make_graph(const char *folder, const struct options *o)
+{
+	const int64_t size[] = {24, 32};
+	const double mean[] = {120, 110, 100}, std[] = {60, 55, 50};
+	struct stk_graph *g;
+	struct stk_node file, image, flip;
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	const struct stk_arg reader[] = {stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", !o->in_order),
+		stk_arg_string("tail", o->tail), stk_arg_int("num_shards", o->ranks ? o->ranks : 1), stk_arg_int("shard_id", o->rank)};
+	add(g, "readers.file", NULL, reader, 5, &file);
+	add(g, o->whole ? "decoders.image" : "decoders.image_random_crop", &file, NULL, 0, &image);
+	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
+	add(g, "resize", &image, resize, 1, &image);
+	add(g, "random.coin_flip", NULL, NULL, 0, &flip);
+	const struct stk_arg norm[] = {stk_arg_node("mirror", flip), stk_arg_list("mean", STK_VALUE_FLOATS, mean, 3),
+		stk_arg_list("std", STK_VALUE_FLOATS, std, 3)};
+	add(g, "crop_mirror_normalize", &image, norm, 3, &image);
+	assert_int_equal(stk_graph_output(g, image, NULL), STK_OK);
+	assert_int_equal(stk_graph_output(g, (struct stk_node){file.op, 1}, NULL), STK_OK);
+	return g;
+}
+
+struct stk_pipeline *open_pipeline(const char *folder, const struct options *o, struct stk_context **ctx)
+{
+	struct stk_error err = {0};
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = o->threads};
+	assert_int_equal(stk_context_create(&cc, ctx, &err), STK_OK);
+	struct stk_graph *g = make_graph(folder, o);
+	const struct stk_pipeline_config pc = {.size = sizeof pc, .batch_size = o->batch, .prefetch = o->prefetch, .device_id = -1, .seed = o->seed,
+		.on_error = o->on_error, .max_errors = o->max_errors, .max_batches = o->max_batches, .no_fuse = o->no_fuse, .trace = o->trace ? "" : NULL};
+	struct stk_pipeline *p = NULL;
+	if (stk_pipeline_create(*ctx, g, &pc, &p, &err))
+		fail_msg("pipeline: %s", err.message);
+	stk_graph_destroy(g);
+	return p;
+}
+
+void close_pipeline(struct stk_pipeline *p, struct stk_context *ctx)
+{
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
+uint64_t hash_sample(const struct stk_batch *b, int32_t i)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	for (int32_t o = 0; o < stk_batch_outputs(b); o++) {
+		const struct stk_tensor *t = &stk_batch_output(b, o)->samples[i];
+		const uint8_t *p = t->data;
+		for (int64_t k = 0; k < stk_desc_bytes(&t->desc); k++)
+			h = (h ^ p[k]) * 0x100000001b3u;
+	}
+	return h;
+}
+
+static void add_batch(struct run *r, const struct stk_batch *b)
+{
+	r->samples = realloc(r->samples, (r->count + (size_t)stk_batch_size(b) + 1) * sizeof *r->samples);
+	assert_non_null(r->samples);
+	for (int32_t i = 0; i < stk_batch_size(b); i++) {
+		const struct stk_sample *s = stk_batch_sample(b, i);
+		r->samples[r->count++] = (struct run_sample){s->epoch, s->position, s->id, hash_sample(b, i)};
+	}
+}
+
+struct run drain_epochs(struct stk_pipeline *p, int epochs)
+{
+	struct run r = {0};
+	struct stk_error err = {0};
+	while (epochs) {
+		struct stk_batch *b = NULL;
+		enum stk_status s = stk_pipeline_next(p, &b, &err);
+		if (s == STK_END)
+			epochs--;
+		else if (s)
+			fail_msg("%s: %s", stk_status_name(s), err.message);
+		else
+			add_batch(&r, b);
+		stk_batch_unref(&b);
+	}
+	return r;
+}
+
+struct run run_epochs(const char *folder, const struct options *o, int epochs)
+{
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, o, &ctx);
+	struct run r = drain_epochs(p, epochs);
+	close_pipeline(p, ctx);
+	return r;
+}
+
+struct run resume_epoch(const char *folder, const struct options *o, const char *state)
+{
+	struct stk_context *ctx;
+	struct stk_error err = {0};
+	struct stk_pipeline *p = open_pipeline(folder, o, &ctx);
+	if (stk_pipeline_restore(p, state, strlen(state), &err))
+		fail_msg("restore: %s", err.message);
+	struct run r = drain_epochs(p, 1);
+	close_pipeline(p, ctx);
+	return r;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The engine's promises: results do not depend on threads, prefetch, batch, fusion or CPU level; state; failures; no allocation once warm. */
+#include "test.h"
+
+#include "pipelines.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILES = 61 };
+static char *folder;
+
+static int set_up(void **state)
+{
+	(void)state;
+	folder = make_folder(FILES, 20260101);
+	return folder == NULL;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	remove_folder(folder);
+	return 0;
+}
+
+/* ---- determinism ---- */
+
+static void assert_same_run(const struct run *a, const struct run *b, const char *what)
+{
+	if (a->count != b->count)
+		fail_msg("%s: %zu samples against %zu", what, a->count, b->count);
+	for (size_t i = 0; i < a->count; i++)
+		if (a->samples[i].id != b->samples[i].id || a->samples[i].hash != b->samples[i].hash)
+			fail_msg("%s: sample %zu differs: id %lld hash %016llx against id %lld hash %016llx", what, i, (long long)a->samples[i].id,
+				(unsigned long long)a->samples[i].hash, (long long)b->samples[i].id, (unsigned long long)b->samples[i].hash);
+}
+
+static void check_variant(const struct run *want, struct options o, const char *what)
+{
+	struct run got = run_epochs(folder, &o, 2);
+	assert_same_run(want, &got, what);
+	free(got.samples);
+}
+
+static void test_results_do_not_depend_on_how(void **state)
+{
+	(void)state;
+	const struct options base = {.threads = 1, .batch = 8, .tail = "keep"};
+	struct run want = run_epochs(folder, &base, 2);
+	assert_int_equal(want.count, 2 * FILES);
+	struct options o = base;
+	o.threads = 2;
+	check_variant(&want, o, "2 threads");
+	o.threads = 7;
+	check_variant(&want, o, "7 threads");
+	o = base;
+	o.prefetch = 5;
+	check_variant(&want, o, "prefetch 5");
+	o = base;
+	o.batch = 32;
+	check_variant(&want, o, "batch 32");
+	o.batch = 512;
+	check_variant(&want, o, "batch 512");
+	o = base;
+	o.no_fuse = true;
+	check_variant(&want, o, "not fused");
+	setenv("STOKER_CPU", "c", 1);
+	check_variant(&want, base, "plain C");
+	unsetenv("STOKER_CPU");
+	free(want.samples);
+}
+
+static int by_position(const void *a, const void *b)
+{
+	const struct run_sample *x = a, *y = b;
+	if (x->epoch != y->epoch)
+		return x->epoch < y->epoch ? -1 : 1;
+	return x->position < y->position ? -1 : x->position > y->position;
+}
+
+static void test_ranks_make_one_sequence(void **state)
+{
+	(void)state;
+	const int32_t counts[] = {1, 2, 3, 8};
+	struct options o = {.threads = 2, .batch = 4, .tail = "keep"};
+	struct run want = run_epochs(folder, &o, 1);
+	for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+		struct run all = {0};
+		for (int32_t r = 0; r < counts[c]; r++) {
+			o.ranks = counts[c];
+			o.rank = r;
+			struct run part = run_epochs(folder, &o, 1);
+			all.samples = realloc(all.samples, (all.count + part.count) * sizeof *all.samples);
+			memcpy(all.samples + all.count, part.samples, part.count * sizeof *part.samples);
+			all.count += part.count;
+			free(part.samples);
+		}
+		qsort(all.samples, all.count, sizeof *all.samples, by_position);
+		assert_same_run(&want, &all, "ranks");
+		free(all.samples);
+	}
+	/* another seed of augmentation on each rank draws other windows, and the same samples */
+	o.ranks = 2;
+	o.rank = 1;
+	struct run a = run_epochs(folder, &o, 1);
+	o.seed = 13;
+	struct run b = run_epochs(folder, &o, 1);
+	assert_int_equal(a.count, b.count);
+	bool differ = false;
+	for (size_t i = 0; i < a.count; i++) {
+		assert_int_equal(a.samples[i].id, b.samples[i].id);
+		differ |= a.samples[i].hash != b.samples[i].hash;
+	}
+	assert_true(differ);
+	free(a.samples);
+	free(b.samples);
+	free(want.samples);
+}
+
+/* ---- state ---- */
+
+static void test_resume_at_every_batch(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 8, .tail = "keep"};
+	struct run want = run_epochs(folder, &o, 2);
+	for (int stop = 0; stop <= 8; stop++) {
+		struct stk_context *ctx;
+		struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+		size_t seen = 0;
+		for (int k = 0; k < stop; k++) {
+			struct stk_batch *b = NULL;
+			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+			seen += (size_t)stk_batch_size(b);
+			stk_batch_unref(&b);
+		}
+		char *text;
+		assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
+		assert_true(strlen(text) < 1024);
+		close_pipeline(p, ctx);
+		/* goes on with another number of ranks: their union is the rest, in order of position */
+		for (int32_t ranks = 1; ranks <= 3; ranks += 2) {
+			struct run rest = {0};
+			for (int32_t r = 0; r < ranks; r++) {
+				struct options q = o;
+				q.ranks = ranks;
+				q.rank = r;
+				struct run part = resume_epoch(folder, &q, text);
+				rest.samples = realloc(rest.samples, (rest.count + part.count + 1) * sizeof *rest.samples);
+				memcpy(rest.samples + rest.count, part.samples, part.count * sizeof *part.samples);
+				rest.count += part.count;
+				free(part.samples);
+			}
+			qsort(rest.samples, rest.count, sizeof *rest.samples, by_position);
+			size_t left = (seen < FILES ? FILES : 2 * FILES) - seen;
+			assert_int_equal(rest.count, left);
+			struct run tail = {want.samples + seen, left};
+			assert_same_run(&tail, &rest, "resumed");
+			free(rest.samples);
+		}
+		stk_text_free(text);
+	}
+	free(want.samples);
+}
+
+static double counter(struct stk_pipeline *p, const char *name)
+{
+	struct stk_counter all[64];
+	size_t n = stk_pipeline_counters(p, all, 64);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			return all[i].value;
+	fail_msg("no counter %s", name);
+	return 0;
+}
+
+static void test_restoring_does_no_earlier_work(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 8, .tail = "keep"};
+	const char *at_the_end = "{\"stoker_state\": 1, \"order\": 1, \"random\": 1, \"seed\": 0, \"order_seed\": 0, \"shuffle\": true, \"epoch\": 0, "
+				 "\"consumed\": 56, \"size\": 61, \"fingerprint\": \"%016llx\"}";
+	char text[512];
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	struct stk_reader_meta meta;
+	assert_int_equal(stk_pipeline_reader_meta(p, NULL, &meta, NULL), STK_OK);
+	snprintf(text, sizeof text, at_the_end, (unsigned long long)meta.fingerprint);
+	assert_int_equal(stk_pipeline_restore(p, text, strlen(text), NULL), STK_OK);
+	struct stk_batch *b;
+	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+	assert_int_equal(stk_batch_size(b), FILES - 56);
+	assert_int_equal(stk_batch_sample(b, 0)->position, 56);
+	stk_batch_unref(&b);
+	/* what was read by now belongs to this batch and to the prefetch of the next epoch, all of it at or after position 56 of epoch 0 */
+	assert_true(counter(p, "decodes") <= (FILES - 56) + 3 * 8);
+	close_pipeline(p, ctx);
+	struct stk_error err = {0};
+	p = open_pipeline(folder, &o, &ctx);
+	assert_int_equal(stk_pipeline_restore(p, "{\"stoker_state\"", 15, &err), STK_STATE);
+	assert_int_equal(stk_pipeline_restore(p, text, strlen(text) / 2, &err), STK_STATE);
+	snprintf(text, sizeof text, at_the_end, 12345ull);
+	assert_int_equal(stk_pipeline_restore(p, text, strlen(text), &err), STK_STATE);
+	assert_non_null(strstr(err.message, "data set"));
+	close_pipeline(p, ctx);
+}
+
+/* ---- memory ---- */
+
+static void test_scratch_does_not_depend_on_the_batch(void **state)
+{
+	(void)state;
+	double scratch[2];
+	for (int i = 0; i < 2; i++) {
+		const struct options o = {.threads = 1, .batch = i ? 512 : 32, .tail = "keep", .whole = true};
+		struct stk_context *ctx;
+		struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+		struct run r = drain_epochs(p, 1);
+		assert_int_equal(r.count, FILES);
+		free(r.samples);
+		scratch[i] = counter(p, "scratch_bytes");
+		close_pipeline(p, ctx);
+	}
+	assert_true(scratch[0] > 0);
+	assert_true(scratch[0] == scratch[1]);
+}
+
+static void test_warm_pipelines_allocate_nothing(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 8, .tail = "wrap"};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	struct stk_batch *b;
+	for (int k = 0; k < 200; k++) {
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		stk_batch_unref(&b);
+	}
+	double before = counter(p, "allocations");
+	for (int k = 0; k < 50; k++) {
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		stk_batch_unref(&b);
+	}
+	assert_true(counter(p, "allocations") == before);
+	assert_true(counter(p, "slots") <= 3);
+	close_pipeline(p, ctx);
+}
+
+static void test_batches_outlive_their_pipeline(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 8, .tail = "wrap"};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	struct stk_batch *held[5];
+	uint64_t hashes[5];
+	for (int k = 0; k < 5; k++) {
+		assert_int_equal(stk_pipeline_next(p, &held[k], NULL), STK_OK);
+		hashes[k] = hash_sample(held[k], 3);
+	}
+	close_pipeline(p, ctx);
+	for (int k = 0; k < 5; k++) {
+		assert_true(hash_sample(held[k], 3) == hashes[k]);
+		assert_non_null(strstr(stk_batch_sample(held[k], 3)->uri, ".jpg"));
+		stk_batch_unref(&held[k]);
+	}
+}
+
+static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 1, .batch = 4, .tail = "wrap", .max_batches = 4};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	struct stk_batch *held[8] = {0};
+	struct stk_error err = {0};
+	enum stk_status s = STK_OK;
+	int n = 0;
+	while (n < 8 && (s = stk_pipeline_next(p, &held[n], &err)) == STK_OK)
+		n++;
+	assert_int_equal(n, 4);
+	assert_int_equal(s, STK_LIMIT);
+	assert_non_null(strstr(err.message, "4 delivered batches"));
+	stk_batch_unref(&held[0]);
+	assert_int_equal(stk_pipeline_next(p, &held[0], &err), STK_OK);
+	for (int i = 0; i < n; i++)
+		stk_batch_unref(&held[i]);
+	close_pipeline(p, ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_results_do_not_depend_on_how),
+		cmocka_unit_test(test_ranks_make_one_sequence),
+		cmocka_unit_test(test_resume_at_every_batch),
+		cmocka_unit_test(test_restoring_does_no_earlier_work),
+		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
+		cmocka_unit_test(test_warm_pipelines_allocate_nothing),
+		cmocka_unit_test(test_batches_outlive_their_pipeline),
+		cmocka_unit_test(test_holding_too_many_batches_is_an_error_that_says_so),
+	};
+	return cmocka_run_group_tests_name("engine", tests, set_up, tear_down);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * format: trees are listed as DALI 2.4 lists them (its answers were recorded), lists are parsed, errors say what was found, CIFAR's files are
+ * checked; and the list stays small. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "format/cifar.h"
+#include "format/list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[64];
+
+static int make_root(void **state)
+{
+	(void)state;
+	strcpy(root, "/tmp/stk-format-XXXXXX");
+	return mkdtemp(root) ? chdir(root) : -1;
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	char command[256];
+	snprintf(command, sizeof command, "chmod -R u+rwx '%s'; rm -rf '%s'", root, root);
+	return chdir("/") || system(command);
+}
+
+static void make_folders(const char *path)
+{
+	char part[256];
+	snprintf(part, sizeof part, "%s", path);
+	for (char *p = part; (p = strchr(p, '/')); p++) {
+		*p = 0;
+		mkdir(part, 0777);
+		*p = '/';
+	}
+}
+
+/* A file of the text, or a folder where the path ends in '/'. */
+static void put(const char *path, const char *text)
+{
+	make_folders(path);
+	if (path[strlen(path) - 1] == '/')
+		return;
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* "path label|path label" */
+static void assert_list(const struct stk_file_list_options *o, const char *want)
+{
+	struct stk_file_list *l;
+	struct stk_error err = {0};
+	static char got[8192];
+	char path[1024];
+	size_t used = 0;
+	if (stk__file_list_create(o, &l, &err))
+		fail_msg("%s", err.message);
+	got[0] = 0;
+	for (int64_t i = 0; i < stk__file_list_size(l); i++) {
+		size_t n = stk__file_list_path(l, i, path, sizeof path);
+		assert_int_equal(n, strlen(path));
+		used += (size_t)snprintf(got + used, sizeof got - used, "%s%s %d", i ? "|" : "", path, stk__file_list_label(l, i));
+	}
+	assert_string_equal(got, want);
+	stk__file_list_destroy(l);
+}
+
+static void assert_refused(const struct stk_file_list_options *o, enum stk_status status, const char *says)
+{
+	struct stk_file_list *l = (void *)1;
+	struct stk_error err = {0};
+	assert_int_equal(stk__file_list_create(o, &l, &err), status);
+	assert_null(l);
+	assert_int_equal(err.code, status);
+	if (!strstr(err.message, says))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+}
+
+static void plant_tree(void)
+{
+	put("t/b/1.jpg", "x");
+	put("t/b/.hidden.jpg", "x");
+	put("t/b/2.JPG", "x");
+	put("t/b/3.txt", "x");
+	put("t/a/", NULL);
+	put("t/c/x.txt", "x");
+	put("t/d/sub/9.jpg", "x");
+	put("t/d/9.jpg", "x");
+	put("t/d/dir.jpg/", NULL);
+	put("t/.hid/1.jpg", "x");
+	put("t/top.jpg", "x");
+	assert_int_equal(symlink("b", "t/e"), 0);
+	assert_int_equal(symlink("../b/1.jpg", "t/d/lnk.jpg"), 0);
+	assert_int_equal(mkfifo("t/d/fifo.jpg", 0666), 0);
+}
+
+#define WHOLE_TREE                                                                                                                         \
+	"t/.hid/1.jpg 0|t/b/.hidden.jpg 2|t/b/1.jpg 2|t/b/2.JPG 2|t/d/9.jpg 4|t/d/lnk.jpg 4|t/e/.hidden.jpg 5|t/e/1.jpg 5|t/e/2.JPG 5"
+
+static void test_trees_are_listed_as_dali_does(void **state)
+{
+	(void)state;
+	const char *b_to_d[] = {"[b-d]"}, *txt[] = {"*.TXT"}, *jpg[] = {"*.jpg"}, *twice[] = {"*.jpg", "1*"};
+	plant_tree();
+	assert_list(&(struct stk_file_list_options){.file_root = "t"}, WHOLE_TREE);
+	assert_list(&(struct stk_file_list_options){.file_root = "t///"}, WHOLE_TREE);
+	assert_list(&(struct stk_file_list_options){.file_root = "t", .dir_filters = b_to_d, .dir_filter_count = 1},
+		"t/b/.hidden.jpg 0|t/b/1.jpg 0|t/b/2.JPG 0|t/d/9.jpg 2|t/d/lnk.jpg 2");
+	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = txt, .filter_count = 1},
+		"t/b/3.txt 2|t/c/x.txt 3|t/e/3.txt 5");
+	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = jpg, .filter_count = 1, .case_sensitive = true},
+		"t/.hid/1.jpg 0|t/b/.hidden.jpg 2|t/b/1.jpg 2|t/d/9.jpg 4|t/d/lnk.jpg 4|t/e/.hidden.jpg 5|t/e/1.jpg 5");
+	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = twice, .filter_count = 2}, WHOLE_TREE);
+	/* a lost file is that sample's failure, a link to a folder is no file, a lost folder would move the labels */
+	assert_int_equal(symlink("nowhere", "t/d/lost.jpg"), 0);
+	assert_int_equal(symlink("../b", "t/d/folder.jpg"), 0);
+	assert_list(&(struct stk_file_list_options){.file_root = "t", .dir_filters = b_to_d, .dir_filter_count = 1},
+		"t/b/.hidden.jpg 0|t/b/1.jpg 0|t/b/2.JPG 0|t/d/9.jpg 2|t/d/lnk.jpg 2|t/d/lost.jpg 2");
+	assert_int_equal(symlink("nowhere", "t/f"), 0);
+	assert_refused(&(struct stk_file_list_options){.file_root = "t"}, STK_NOT_FOUND, "t/f: a link that leads nowhere");
+}
+
+static void test_classes_have_names(void **state)
+{
+	(void)state;
+	struct stk_file_list *l;
+	plant_tree();
+	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = "t"}, &l, NULL), STK_OK);
+	const char *names[] = {".hid", "a", "b", "c", "d", "e"};
+	assert_int_equal(stk__file_list_classes(l), 6);
+	for (int i = 0; i < 6; i++)
+		assert_string_equal(stk__file_list_class_name(l, i), names[i]);
+	assert_null(stk__file_list_class_name(l, 6));
+	assert_null(stk__file_list_class_name(l, -1));
+	char small[4];
+	assert_int_equal(stk__file_list_path(l, 0, small, sizeof small), strlen("t/.hid/1.jpg"));
+	assert_string_equal(small, "t/.");
+	stk__file_list_destroy(l);
+}
+
+static void test_errors_say_what_is_there(void **state)
+{
+	(void)state;
+	const char *none[] = {"zzz*"};
+	put("data/cat/1.jpg", "x");
+	put("data/cat/2.png", "x");
+	put("empty/", NULL);
+	put("bare/a/", NULL);
+	put("bare/b/", NULL);
+	put("text/a/1.txt", "x");
+	put("text/a/2.txt", "x");
+	put("text/b/3.npy", "x");
+	put("text/b/noending", "x");
+	put("notes/readme.md", "x");
+	put("deep/train/cat/1.jpg", "x");
+	put("deep/val/cat/1.jpg", "x");
+	put("secret/a/1.jpg", "x");
+	put("alone.jpg", "x");
+	assert_refused(&(struct stk_file_list_options){.file_root = "data/cat"}, STK_INVALID,
+		"data/cat holds 2 images but no class folders: did you mean data?");
+	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID, "empty: the folder is empty");
+	assert_refused(&(struct stk_file_list_options){.file_root = "bare"}, STK_INVALID, "its 2 class folders are empty");
+	assert_refused(&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), .npy (1), none (1)");
+	assert_refused(&(struct stk_file_list_options){.file_root = "notes"}, STK_INVALID, "holds 1 file but no class folders");
+	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean deep/");
+	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");
+	assert_refused(&(struct stk_file_list_options){.file_root = "gone"}, STK_NOT_FOUND, "gone: cannot open the folder");
+	assert_refused(&(struct stk_file_list_options){.file_root = "data", .dir_filters = none, .dir_filter_count = 1}, STK_INVALID,
+		"dir_filters leave out all of its 1 folders");
+	assert_refused(&(struct stk_file_list_options){.file_root = "data", .file_filters = none, .filter_count = 1}, STK_INVALID,
+		"matches file_filters; endings seen: .jpg (1), .png (1)");
+	assert_refused(&(struct stk_file_list_options){.file_root = ""}, STK_INVALID, "give file_root");
+	if (geteuid() != 0) {
+		assert_int_equal(chmod("secret/a", 0), 0);
+		assert_refused(&(struct stk_file_list_options){.file_root = "secret"}, STK_IO,
+			"secret/a: cannot open the folder: Permission denied");
+	}
+}
+
+static void test_lists(void **state)
+{
+	(void)state;
+	const struct {
+		const char *text, *want; /* NULL: refused */
+		const char *says;
+	} rows[] = {
+		{"b/1.jpg 3\n\nb/2.JPG 4", "t/b/1.jpg 3|t/b/2.JPG 4", NULL},
+		{"b/1.jpg 3\r\n", "t/b/1.jpg 3", NULL},
+		{"b/1 x.jpg 2\n", "t/b/1 x.jpg 2", NULL},
+		{"b/1.jpg   2  \n", "t/b/1.jpg 2", NULL},
+		{"  b/1.jpg 2\n", "t/  b/1.jpg 2", NULL},
+		{"b/1.jpg\t5\n", "t/b/1.jpg 5", NULL},
+		{"/etc/hostname 1\n", "/etc/hostname 1", NULL},
+		{"s3://bucket/key 1\n", "s3://bucket/key 1", NULL},
+		{"a 2147483647", "t/a 2147483647", NULL},
+		{"a 1\nb/1.jpg -1\n", NULL, "t/l.txt, line 2: the label is negative"},
+		{"a 1\n\n\nb/1.jpg\n", NULL, "line 4: one field where"},
+		{"b/1.jpg 2x\n", NULL, "line 1: the label is not a whole number"},
+		{"b/1.jpg 1.5\n", NULL, "not a whole number"},
+		{"b/1.jpg 2147483648\n", NULL, "above 2147483647"},
+		{" 7\n", NULL, "one field"},
+		{"", NULL, "t/l.txt: it names no files"},
+		{"\n \n\t\n", NULL, "it names no files"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		for (int rooted = 0; rooted < 2; rooted++) {
+			put("t/l.txt", rows[i].text);
+			struct stk_file_list_options o = {.file_list = "t/l.txt", .file_root = rooted ? "t" : NULL};
+			if (rows[i].want)
+				assert_list(&o, rows[i].want);
+			else
+				assert_refused(&o, STK_INVALID, rows[i].says);
+		}
+	put("l.txt", "b/1.jpg 0\n");
+	assert_list(&(struct stk_file_list_options){.file_list = "l.txt"}, "b/1.jpg 0");
+	assert_refused(&(struct stk_file_list_options){.file_list = "gone.txt"}, STK_NOT_FOUND, "gone.txt");
+	assert_refused(&(struct stk_file_list_options){.file_list = "t"}, STK_INVALID, "t: not a file");
+}
+
+static void test_files_of_the_caller(void **state)
+{
+	(void)state;
+	const char *files[] = {"b/1.jpg", "/x/2.jpg"};
+	const int64_t labels[] = {-4, 7}, wide[] = {0, 1ll << 40};
+	struct stk_file_list_options o = {.files = files, .file_count = 2};
+	assert_list(&o, "b/1.jpg 0|/x/2.jpg 1");
+	o.file_root = "t";
+	o.labels = labels;
+	assert_list(&o, "t/b/1.jpg -4|/x/2.jpg 7");
+	o.labels = wide;
+	assert_refused(&o, STK_INVALID, "labels[1] is 1099511627776");
+	o.file_count = 0;
+	assert_refused(&o, STK_INVALID, "empty");
+	o.file_list = "l.txt";
+	assert_refused(&o, STK_INVALID, "exclude each other");
+}
+
+static uint64_t fingerprint_of(const char *dir)
+{
+	struct stk_file_list *l;
+	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = dir}, &l, NULL), STK_OK);
+	uint64_t h = stk__file_list_fingerprint(l);
+	stk__file_list_destroy(l);
+	return h;
+}
+
+/* It follows names and labels, and neither the root nor the order in which the system lists. */
+static void test_fingerprint(void **state)
+{
+	(void)state;
+	put("t/a/1.jpg", "x");
+	put("t/b/2.jpg", "x");
+	put("u/b/2.jpg", "x");
+	put("u/a/1.jpg", "x");
+	uint64_t h = fingerprint_of("t");
+	assert_true(h == fingerprint_of("u"));
+	put("u/b/3.jpg", "x");
+	assert_true(h != fingerprint_of("u"));
+	unlink("u/b/3.jpg");
+	assert_true(h == fingerprint_of("u"));
+	put("u/aa/", NULL); /* moves a label */
+	assert_true(h != fingerprint_of("u"));
+	rename("t/b/2.jpg", "t/a/2.jpg");
+	assert_true(h != fingerprint_of("t"));
+}
+
+static void test_lists_stay_small(void **state)
+{
+	(void)state;
+	struct stk_file_list *l;
+	char path[128];
+	for (int i = 0; i < 3000; i++) {
+		snprintf(path, sizeof path, "t/n0144076%d/n0144076%d_%d.JPEG", i % 10, i % 10, i);
+		put(path, "");
+	}
+	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = "t"}, &l, NULL), STK_OK);
+	assert_int_equal(stk__file_list_size(l), 3000);
+	assert_true(stk__file_list_memory(l) < 3000 * 40);
+	char last[128] = "";
+	for (int64_t i = 0; i < 3000; i++) {
+		stk__file_list_path(l, i, path, sizeof path);
+		assert_true(strcmp(last, path) < 0);
+		assert_int_equal(stk__file_list_label(l, i), path[10] - '0');
+		assert_int_equal(access(path, F_OK), 0);
+		strcpy(last, path);
+	}
+	stk__file_list_destroy(l);
+}
+
+/* Against the system's fnmatch, over random globs and names of few letters. */
+static void test_globs(void **state)
+{
+	(void)state;
+	static const char glob_letters[] = "ab*?[]!-\\A.", name_letters[] = "abAB.-";
+	unsigned random = 1;
+	int matched = 0;
+	for (int i = 0; i < 300000; i++) {
+		char glob[9] = "", name[9] = "";
+		random = random * 1664525 + 1013904223;
+		unsigned length = random >> 29, other = random >> 26 & 7;
+		for (unsigned k = 0; k < length; k++)
+			glob[k] = glob_letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof glob_letters - 1)];
+		for (unsigned k = 0; k < other; k++)
+			name[k] = name_letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof name_letters - 1)];
+		if (strpbrk(glob, "[\\"))
+			continue; /* the system's sets differ in corners (collation, unclosed ones): below */
+		bool want = fnmatch(glob, name, 0) == 0;
+		if (stk__glob_match(glob, name, true) != want)
+			fail_msg("glob \"%s\" name \"%s\": fnmatch says %d", glob, name, want);
+		want = fnmatch(glob, name, FNM_CASEFOLD) == 0;
+		if (stk__glob_match(glob, name, false) != want)
+			fail_msg("glob \"%s\" name \"%s\", any case: fnmatch says %d", glob, name, want);
+		matched += want;
+	}
+	assert_true(matched > 1000);
+	const struct {
+		const char *glob, *name;
+		bool match;
+	} rows[] = {{"[b-d]", "c", true}, {"[b-d]", "C", true}, {"[!b-d]", "c", false}, {"[]x]", "]", true}, {"[a", "[a", true},
+		{"\\*", "*", true}, {"\\*", "a", false}, {"*[0-9].jpg", "x7.jpg", true}, {"*[0-9].jpg", "xy.jpg", false},
+		{"[a-]", "-", true}, {"[^a]", "b", true}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (stk__glob_match(rows[i].glob, rows[i].name, false) != rows[i].match)
+			fail_msg("glob %s, name %s", rows[i].glob, rows[i].name);
+}
+
+/* ---- CIFAR ---- */
+
+static uint8_t pixel(int64_t record, size_t i)
+{
+	return (uint8_t)(record * 131 + (int64_t)i * 7);
+}
+
+static void put_cifar(const char *path, int label_bytes, int64_t first, int64_t records, size_t cut)
+{
+	size_t record = (size_t)label_bytes + STK_CIFAR_PIXELS, size = record * (size_t)records;
+	uint8_t *data = stk__alloc(size);
+	assert_non_null(data);
+	for (int64_t i = 0; i < records; i++) {
+		uint8_t *r = data + (size_t)i * record;
+		r[0] = (uint8_t)((first + i) % (label_bytes == 2 ? 20 : 10));
+		r[label_bytes - 1] = (uint8_t)((first + i) % (label_bytes == 2 ? 100 : 10));
+		if (label_bytes == 2)
+			r[0] = (uint8_t)((first + i) % 20);
+		for (size_t k = 0; k < STK_CIFAR_PIXELS; k++)
+			r[(size_t)label_bytes + k] = pixel(first + i, k);
+	}
+	make_folders(path);
+	FILE *f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, size - cut, f), size - cut);
+	fclose(f);
+	stk__free(data);
+}
+
+static void check_cifar(const char *folder, enum stk_cifar_split split, int64_t records, int classes)
+{
+	struct stk_cifar *c;
+	struct stk_error err = {0};
+	if (stk__cifar_open(folder, split, &c, &err))
+		fail_msg("%s", err.message);
+	assert_int_equal(stk__cifar_size(c), records);
+	for (int64_t i = 0; i < records; i += 997) {
+		assert_int_equal(stk__cifar_label(c, i), i % classes);
+		assert_int_equal(stk__cifar_coarse_label(c, i), classes == 100 ? i % 20 : -1);
+		for (size_t k = 0; k < STK_CIFAR_PIXELS; k++)
+			if (stk__cifar_pixels(c, i)[k] != pixel(i, k))
+				fail_msg("%s: record %lld, pixel %zu", folder, (long long)i, k);
+	}
+	stk__cifar_close(c);
+}
+
+static void refuse_cifar(const char *folder, enum stk_status status, const char *says)
+{
+	struct stk_cifar *c = (void *)1;
+	struct stk_error err = {0};
+	assert_int_equal(stk__cifar_open(folder, STK_CIFAR_TEST, &c, &err), status);
+	assert_null(c);
+	if (!strstr(err.message, says))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+}
+
+static void test_cifar(void **state)
+{
+	(void)state;
+	char path[64];
+	for (int i = 0; i < 5; i++) {
+		snprintf(path, sizeof path, "ten/cifar-10-batches-bin/data_batch_%d.bin", i + 1);
+		put_cifar(path, 1, i * 10000, 10000, 0);
+	}
+	put_cifar("ten/cifar-10-batches-bin/test_batch.bin", 1, 0, 10000, 0);
+	put_cifar("hundred/test.bin", 2, 0, 10000, 0);
+	check_cifar("ten", STK_CIFAR_TRAIN, 50000, 10);
+	check_cifar("ten/cifar-10-batches-bin", STK_CIFAR_TRAIN, 50000, 10);
+	check_cifar("ten", STK_CIFAR_TEST, 10000, 10);
+	check_cifar("hundred", STK_CIFAR_TEST, 10000, 100);
+	put_cifar("cut/test_batch.bin", 1, 0, 10000, 5);
+	refuse_cifar("cut", STK_CORRUPT,
+		"cut/test_batch.bin: 10000 records of 3073 bytes make 30730000 bytes, and it has 30729995: it is cut short");
+	put_cifar("long/test.bin", 2, 0, 10001, 0);
+	refuse_cifar("long", STK_CORRUPT, "30740000 bytes, and it has 30743074");
+	put_cifar("label/test_batch.bin", 2, 10, 10000, 10000); /* of the right size, the labels elsewhere */
+	refuse_cifar("label", STK_CORRUPT, "has the label");
+	put("other/x", "");
+	refuse_cifar("other", STK_NOT_FOUND, "neither test_batch.bin");
+	refuse_cifar("gone", STK_NOT_FOUND, "gone: no such folder");
+	refuse_cifar("ten/cifar-10-batches-bin/test_batch.bin", STK_NOT_FOUND, "neither");
+}
+
+#ifdef STK_FAULTS
+static void run_with_faults(const struct stk_file_list_options *o)
+{
+	const enum stk_fault kinds[] = {STK_FAULT_ALLOC, STK_FAULT_READ};
+	for (size_t k = 0; k < 2; k++)
+		for (int64_t nth = 0, met = 1; met; nth++) {
+			struct stk_file_list *l;
+			struct stk_error err = {0};
+			stk__fault_set(kinds[k], nth);
+			enum stk_status status = stk__file_list_create(o, &l, &err);
+			met = stk__fault_passed(kinds[k]) > nth;
+			stk__fault_set(kinds[k], -1);
+			if (!met)
+				assert_int_equal(status, STK_OK);
+			else if (status)
+				assert_int_equal(err.code, status); /* else shrinking failed, which costs memory alone */
+			stk__file_list_destroy(l);
+			assert_true(nth < 1000);
+		}
+}
+
+static void test_fault_loops(void **state)
+{
+	(void)state;
+	const char *files[] = {"a", "b"};
+	plant_tree();
+	put("l.txt", "a 1\nb 2\n");
+	run_with_faults(&(struct stk_file_list_options){.file_root = "t"});
+	run_with_faults(&(struct stk_file_list_options){.file_list = "l.txt"});
+	run_with_faults(&(struct stk_file_list_options){.files = files, .file_count = 2});
+}
+#endif
+
+#define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_ROOT(test_trees_are_listed_as_dali_does),
+		IN_ROOT(test_classes_have_names),
+		IN_ROOT(test_errors_say_what_is_there),
+		IN_ROOT(test_lists),
+		IN_ROOT(test_files_of_the_caller),
+		IN_ROOT(test_fingerprint),
+		IN_ROOT(test_lists_stay_small),
+		cmocka_unit_test(test_globs),
+		IN_ROOT(test_cifar),
+#ifdef STK_FAULTS
+		IN_ROOT(test_fault_loops),
+#endif
+	};
+	return cmocka_run_group_tests_name("format", tests, NULL, NULL);
+}

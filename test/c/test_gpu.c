@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The driver as a library that may be missing; where a GPU is present, that it works. */
+#include "test.h"
+
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int setup(void **state)
+{
+	struct stk_error err = {0};
+	struct stk_gpu *gpu = NULL;
+	enum stk_status status = stk__gpu_open(&gpu, &err);
+	if (status)
+		print_message("no GPU here: %s\n", err.message);
+	*state = gpu;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	stk__gpu_close(*state);
+	return 0;
+}
+
+static struct stk_gpu *need_gpu(void **state)
+{
+	struct stk_gpu *gpu = *state;
+	if (!gpu || !stk__gpu_count(gpu) || !stk__gpu_build().modules)
+		skip();
+	return gpu;
+}
+
+static void absence_is_an_error_with_a_text(void **state)
+{
+	struct stk_error err = {0};
+	struct stk_gpu *gpu = NULL;
+	if (*state)
+		skip();
+	assert_true(stk__gpu_open(&gpu, &err) == STK_NOT_FOUND || err.code == STK_CUDA);
+	assert_null(gpu);
+	assert_non_null(strstr(err.message, "CUDA driver"));
+}
+
+static void the_build_is_described(void **state)
+{
+	(void)state;
+	struct stk_gpu_build b = stk__gpu_build();
+	assert_int_equal(b.modules > 0, b.toolkit > 0);
+	assert_int_equal(b.modules > 0, b.archs[0] != 0);
+	assert_true(b.min_driver <= b.toolkit);
+}
+
+static void facts_are_read_and_numbers_checked(void **state)
+{
+	struct stk_gpu *gpu = need_gpu(state);
+	struct stk_gpu_facts facts;
+	struct stk_error err = {0};
+	assert_int_equal(stk__gpu_facts(gpu, 0, &facts, &err), STK_OK);
+	print_message("%s, %zu MiB, sm_%d%d, %d processors, driver for CUDA %d\n", facts.name, facts.memory >> 20, facts.major, facts.minor,
+		facts.processors, stk__gpu_driver_version(gpu));
+	assert_true(facts.name[0] && facts.memory > 1 << 20 && facts.major >= 5 && facts.processors > 0 && facts.shared >= 48 << 10);
+	assert_int_equal(stk__gpu_facts(gpu, stk__gpu_count(gpu), &facts, &err), STK_INVALID);
+	assert_int_equal(stk__gpu_facts(gpu, -1, &facts, &err), STK_INVALID);
+}
+
+static void a_kernel_runs(void **state)
+{
+	struct stk_gpu *gpu = need_gpu(state);
+	struct stk_gpu_device *dev = NULL;
+	struct stk_error err = {0};
+	assert_int_equal(stk__gpu_device_open(gpu, 0, &dev, &err), STK_OK);
+	if (stk__gpu_selftest(dev, &err))
+		fail_msg("%s", err.message);
+	stk__gpu_device_close(dev);
+}
+
+static void too_much_memory_is_no_memory(void **state)
+{
+	struct stk_gpu *gpu = need_gpu(state);
+	struct stk_gpu_device *dev = NULL;
+	struct stk_error err = {0};
+	stk_gpu_ptr p = 0;
+	assert_int_equal(stk__gpu_device_open(gpu, 0, &dev, &err), STK_OK);
+	assert_int_equal(stk__gpu_enter(dev, &err), STK_OK);
+	assert_int_equal(stk__gpu_alloc(dev, (size_t)1 << 46, &p, &err), STK_NO_MEMORY);
+	assert_non_null(strstr(err.message, "CUDA_ERROR_OUT_OF_MEMORY"));
+	stk_gpu_kernel kernel;
+	assert_int_equal(stk__gpu_kernel(dev, "nosuch", "nosuch", 0, &kernel, &err), STK_NOT_FOUND);
+	assert_int_equal(stk__gpu_kernel(dev, "selftest", "nosuch", 0, &kernel, &err), STK_CUDA);
+	stk__gpu_leave(dev);
+	stk__gpu_device_close(dev);
+}
+
+static void a_forked_child_is_told(void **state)
+{
+	struct stk_gpu *gpu = need_gpu(state);
+	struct stk_gpu_device *dev = NULL;
+	struct stk_error err = {0};
+	int how = 0;
+	assert_int_equal(stk__gpu_device_open(gpu, 0, &dev, &err), STK_OK);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(stk__gpu_enter(dev, &err) == STK_STATE ? 0 : 1);
+	assert_int_equal(waitpid(child, &how, 0), child);
+	assert_int_equal(how, 0);
+	stk__gpu_device_close(dev);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(absence_is_an_error_with_a_text),
+		cmocka_unit_test(the_build_is_described),
+		cmocka_unit_test(facts_are_read_and_numbers_checked),
+		cmocka_unit_test(a_kernel_runs),
+		cmocka_unit_test(too_much_memory_is_no_memory),
+		cmocka_unit_test(a_forked_child_is_told),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

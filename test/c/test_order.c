@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * order: the shuffle is a bijection that looks random, the union over ranks is the epoch, a restored run goes on with the same sequence, and
+ * contiguous shards are those of DALI 2.4 (its answers were recorded from readers.file). */
+#include "test.h"
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "order/order.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void assert_bijection(uint64_t seed, int64_t epoch, int64_t n)
+{
+	uint8_t *seen = stk__calloc((size_t)n, 1);
+	assert_non_null(seen);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t s = stk__order_shuffle(seed, epoch, n, i);
+		if (s < 0 || s >= n || seen[s]++)
+			fail_msg("seed %llu epoch %lld n %lld: %lld -> %lld", (unsigned long long)seed, (long long)epoch, (long long)n,
+				(long long)i, (long long)s);
+	}
+	stk__free(seen);
+}
+
+static void test_shuffle_is_a_bijection(void **state)
+{
+	(void)state;
+	for (int64_t n = 1; n <= 300; n++)
+		for (int64_t epoch = 0; epoch < 3; epoch++)
+			assert_bijection(7, epoch, n);
+	const int64_t sizes[] = {997, 4095, 4096, 4097, 50000, 65535, 65537, 104729, 1281167};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		assert_bijection(i, (int64_t)i, sizes[i]);
+}
+
+/* 10^9: a million samples of consecutive positions do not collide, and fill 1000 bins evenly. */
+static void test_shuffle_of_a_billion(void **state)
+{
+	(void)state;
+	enum { N = 1000000, BINS = 1000 };
+	const int64_t size = 1000000000;
+	uint8_t *seen = stk__calloc((size_t)size / 8, 1);
+	assert_non_null(seen);
+	double chi = 0;
+	static int bins[BINS];
+	for (int64_t i = 0; i < N; i++) {
+		int64_t s = stk__order_shuffle(3, 5, size, 400000000 + i);
+		assert_true(s >= 0 && s < size);
+		assert_false(seen[s / 8] >> (s % 8) & 1);
+		seen[s / 8] |= (uint8_t)(1 << (s % 8));
+		bins[s / (size / BINS)]++;
+	}
+	for (int b = 0; b < BINS; b++)
+		chi += (bins[b] - N / BINS) * (double)(bins[b] - N / BINS) / (N / BINS);
+	assert_true(fabs(chi - (BINS - 1)) < 5 * sqrt(2.0 * (BINS - 1)));
+	stk__free(seen);
+}
+
+/* chi^2 of a table of counts with equal expectations must lie within 5 sigma of its mean; the seeds are fixed. */
+static void assert_even(const int *counts, int cells, double total, double freedom, const char *what, int64_t n)
+{
+	double expect = total / cells, chi = 0;
+	for (int i = 0; i < cells; i++)
+		chi += (counts[i] - expect) * (counts[i] - expect) / expect;
+	if (fabs(chi - freedom) > 5 * sqrt(2 * freedom) + 4)
+		fail_msg("%s, n = %lld: chi^2 %.1f for %.0f degrees of freedom", what, (long long)n, chi, freedom);
+}
+
+/* Over many epochs each sample comes to each position equally often, and follows each other one equally often. */
+static void test_small_shuffles_are_even(void **state)
+{
+	(void)state;
+	const int sizes[] = {2, 3, 4, 5, 6, 7, 13, 16, 17, 31};
+	static int at[32 * 32], after[32 * 32];
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		const int n = sizes[k], epochs = 20000;
+		memset(at, 0, sizeof at);
+		memset(after, 0, sizeof after);
+		for (int e = 0; e < epochs; e++) {
+			int last = -1;
+			for (int i = 0; i < n; i++) {
+				int s = (int)stk__order_shuffle(99, e, n, i);
+				at[i * n + s]++;
+				if (last >= 0)
+					after[last * (n - 1) + (s > last ? s - 1 : s)]++;
+				last = s;
+			}
+		}
+		assert_even(at, n * n, (double)n * epochs, (n - 1) * (n - 1), "positions", n);
+		assert_even(after, n * (n - 1), (double)(n - 1) * epochs, n * (n - 1) - 1, "neighbours", n);
+	}
+}
+
+/* All 24 orders of four samples are equally likely, over epochs and over seeds. */
+static void test_all_permutations_of_four(void **state)
+{
+	(void)state;
+	for (int over_seeds = 0; over_seeds < 2; over_seeds++) {
+		static int counts[256], dense[24];
+		int cells = 0;
+		memset(counts, 0, sizeof counts);
+		for (int e = 0; e < 48000; e++) {
+			int code = 0;
+			for (int i = 0; i < 4; i++)
+				code = code * 4 + (int)stk__order_shuffle(over_seeds ? (uint64_t)e : 1, over_seeds ? 0 : e, 4, i);
+			counts[code]++;
+		}
+		for (int i = 0; i < 256; i++)
+			if (counts[i])
+				dense[cells++] = counts[i];
+		assert_int_equal(cells, 24);
+		assert_even(dense, 24, 48000, 23, "permutations", 4);
+	}
+}
+
+/* Within one epoch of a real size: differences of neighbours, fixed points, and agreement with the next epoch are as in a random permutation. */
+static void test_large_shuffle_has_no_pattern(void **state)
+{
+	(void)state;
+	const int64_t sizes[] = {50000, 65536, 104729, 1281167};
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		enum { CELLS = 64 };
+		int64_t n = sizes[k], same = 0, fixed = 0, next = 0;
+		static int pairs[CELLS * CELLS], steps[CELLS];
+		memset(pairs, 0, sizeof pairs);
+		memset(steps, 0, sizeof steps);
+		int64_t last = stk__order_shuffle(1, 0, n, n - 1);
+		for (int64_t i = 0; i < n; i++) {
+			int64_t s = stk__order_shuffle(1, 0, n, i), d = (s - last + n) % n;
+			pairs[last * CELLS / n * CELLS + s * CELLS / n]++;
+			steps[d * CELLS / n]++;
+			same += s == stk__order_shuffle(1, 1, n, i);
+			fixed += s == i;
+			next += d == 1;
+			last = s;
+		}
+		assert_even(pairs, CELLS * CELLS, (double)n, (CELLS - 1) * (CELLS - 1), "pairs", n);
+		assert_even(steps, CELLS, (double)n, CELLS - 1, "differences", n);
+		assert_true(same < 10 && fixed < 10 && next < 10); /* Poisson with mean 1: 10 or more in 1e-7 of all cases */
+	}
+}
+
+/* The layout is frozen: a changed value breaks every checkpoint. The answers come from another implementation. */
+static void test_shuffle_known_answers(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t seed;
+		int64_t epoch, n, i, want;
+	} known[] = {
+		{0u, 0, 1, 0, 0},
+		{0u, 0, 2, 0, 0},
+		{1u, 0, 10, 3, 0},
+		{1u, 1, 10, 3, 6},
+		{42u, 7, 50000, 49999, 12713},
+		{42u, 89, 1281167, 0, 1182521},
+		{18446744073709551615u, 3, 1281167, 640000, 794601},
+		{12345u, 1000000, 1000000000, 123456789, 354079463},
+		{7u, 8589934592, 1099511627776, 549755813889, 1071255245318},
+	};
+	for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+		assert_int_equal(stk__order_shuffle(known[k].seed, known[k].epoch, known[k].n, known[k].i), known[k].want);
+}
+
+/* ---- dealing to ranks ---- */
+
+static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
+
+/* Each epoch's union over ranks holds every sample once (less the dropped tail), with equal steps on all ranks. */
+static void check_union(struct stk_order o)
+{
+	enum { EPOCHS = 4 };
+	static int seen[EPOCHS + 64][64];
+	memset(seen, 0, sizeof seen);
+	int64_t steps = 0;
+	for (int e = 0; e < EPOCHS; e++)
+		steps += stk__order_steps(&o, e);
+	for (o.rank = 0; o.rank < o.ranks; o.rank++) {
+		int64_t own = 0;
+		for (int e = 0; e < EPOCHS; e++)
+			own += stk__order_steps(&o, e);
+		assert_int_equal(own, steps);
+		for (int64_t k = 0; k < steps; k++) {
+			struct stk_batch_place b = stk__order_batch(&o, k);
+			assert_true(b.step >= 0 && b.step < stk__order_steps(&o, b.epoch));
+			assert_int_equal(b.last, b.step + 1 == stk__order_steps(&o, b.epoch));
+			for (int i = 0; i < b.count; i++) {
+				struct stk_place p = stk__order_place(&o, k, i);
+				if (p.sample < 0 || p.sample >= o.size || p.epoch >= EPOCHS + 64 || p.padded != (p.position >= o.size))
+					fail_msg("n %lld tail %d: step %lld gives sample %lld", (long long)o.size, o.tail, (long long)k,
+						(long long)p.sample);
+				if (!p.padded)
+					seen[p.epoch][p.sample]++;
+			}
+		}
+	}
+	int64_t round = (int64_t)o.batch * o.ranks;
+	for (int e = 0; e < EPOCHS; e++) {
+		int64_t total = 0;
+		for (int i = 0; i < o.size; i++) {
+			if (seen[e][i] > 1)
+				fail_msg("n %lld tail %d: sample %d comes twice", (long long)o.size, o.tail, i);
+			total += seen[e][i];
+		}
+		assert_int_equal(total, o.tail == STK_TAIL_DROP ? o.size / round * round : o.size);
+	}
+}
+
+static void test_union_over_ranks_is_the_epoch(void **state)
+{
+	(void)state;
+	const int ranks[] = {1, 2, 3, 8};
+	for (size_t t = 0; t < 4; t++)
+		for (int64_t n = 1; n <= 60; n++)
+			for (size_t r = 0; r < 4; r++)
+				for (int batch = 1; batch <= 5; batch++) {
+					struct stk_order o = {.size = n,
+						.seed = 5,
+						.shuffle = n % 2,
+						.batch = batch,
+						.ranks = ranks[r],
+						.tail = tails[t]};
+					if (stk__order_check(&o, NULL) == STK_OK)
+						check_union(o);
+				}
+}
+
+/* The positions of all ranks in the order of the global sequence, from the run's start; padding left out. */
+static int64_t trace(struct stk_order o, int64_t steps, struct stk_place *out, int64_t capacity)
+{
+	int64_t n = 0;
+	for (int64_t k = 0; k < steps; k++)
+		for (o.rank = 0; o.rank < o.ranks; o.rank++) {
+			int32_t count = stk__order_batch(&o, k).count;
+			for (int i = 0; i < count && n < capacity; i++) {
+				struct stk_place p = stk__order_place(&o, k, i);
+				if (!p.padded)
+					out[n++] = p;
+			}
+		}
+	return n;
+}
+
+static void assert_continues(const struct stk_order *old, int64_t done, int64_t epoch, int64_t step, int32_t ranks, int32_t batch)
+{
+	enum { LOOK = 100 };
+	static struct stk_place want[4000], got[LOOK];
+	struct stk_order fresh = *old;
+	fresh.start_epoch = epoch;
+	fresh.start_position = stk__order_consumed(old, epoch, step);
+	fresh.ranks = ranks;
+	fresh.batch = batch;
+	int64_t skip = trace(*old, done, want, 4000), n = trace(*old, done + 30, want, 4000);
+	int64_t m = trace(fresh, 30, got, LOOK);
+	assert_true(m > 0 && skip < n);
+	for (int64_t i = 0; i < m && skip + i < n; i++) {
+		const struct stk_place *w = &want[skip + i];
+		if (w->epoch != got[i].epoch || w->position != got[i].position || w->sample != got[i].sample)
+			fail_msg("n %lld tail %d: after step %lld of epoch %lld with %d ranks, sample %lld is %lld/%lld, not %lld/%lld",
+				(long long)old->size, old->tail, (long long)step, (long long)epoch, ranks, (long long)i,
+				(long long)got[i].epoch, (long long)got[i].position, (long long)w->epoch, (long long)w->position);
+	}
+}
+
+/* Stop after each step of the first epochs and go on with another layout: the global sequence is the same. Dropped tails depend on the layout:
+ * there the old layout goes on. */
+static void test_restored_run_continues(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < 4; t++)
+		for (int64_t n = 23; n <= 26; n++)
+			for (int32_t ranks = 1; ranks <= 4; ranks++) {
+				struct stk_order o = {.size = n, .seed = 5, .shuffle = true, .batch = 2, .ranks = ranks, .tail = tails[t]};
+				int64_t done = 0;
+				for (int64_t e = 0; e < 3; done += stk__order_steps(&o, e++))
+					for (int64_t step = 0; step <= stk__order_steps(&o, e); step++)
+						for (int32_t other = 1; other <= 4; other++) {
+							if (tails[t] == STK_TAIL_DROP && other != ranks)
+								continue;
+							assert_continues(
+								&o, done + step, e, step, other, tails[t] == STK_TAIL_DROP ? 2 : other);
+						}
+			}
+}
+
+/* ---- DALI's shards ---- */
+
+static void test_contiguous_shards_are_dalis(void **state)
+{
+	(void)state;
+	static const struct {
+		int size, batch, ranks, rank, pad, stick;
+		const char *samples; /* a letter each */
+	} known[] = {
+#include "order_dali.inc"
+	};
+	for (size_t t = 0; t < sizeof known / sizeof *known; t++) {
+		struct stk_order o = {.size = known[t].size,
+			.batch = known[t].batch,
+			.ranks = known[t].ranks,
+			.rank = known[t].rank,
+			.contiguous = true,
+			.stick_to_shard = known[t].stick,
+			.tail = known[t].pad ? STK_TAIL_FILL : STK_TAIL_WRAP};
+		assert_int_equal(stk__order_check(&o, NULL), STK_OK);
+		for (int i = 0; known[t].samples[i]; i++) {
+			struct stk_place p = stk__order_place(&o, i / o.batch, i % o.batch);
+			if (p.sample != known[t].samples[i] - 'a')
+				fail_msg("row %zu, sample %d: %lld", t, i, (long long)p.sample);
+		}
+	}
+}
+
+/* Epochs of the restored rank: the batches that an uninterrupted run would have made next. */
+static void test_contiguous_shards_restore(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < 4; t++)
+		for (int stick = 0; stick < 2; stick++)
+			for (int64_t n = 11; n < 17; n++)
+				for (int32_t rank = 0; rank < 4; rank++) {
+					struct stk_order o = {.size = n,
+						.batch = 2,
+						.ranks = 4,
+						.rank = rank,
+						.contiguous = true,
+						.stick_to_shard = stick,
+						.tail = tails[t]};
+					int64_t done = 0;
+					for (int64_t e = 0; e < 6; done += stk__order_steps(&o, e++))
+						for (int64_t step = 0; step <= stk__order_steps(&o, e); step++) {
+							struct stk_order r = o;
+							r.start_epoch = e;
+							r.start_position = stk__order_consumed(&o, e, step);
+							for (int64_t k = 0; k < 12; k++) {
+								struct stk_batch_place a = stk__order_batch(&o, done + step + k),
+										       b = stk__order_batch(&r, k);
+								assert_int_equal(a.epoch, b.epoch);
+								assert_int_equal(a.count, b.count);
+								assert_int_equal(a.last, b.last);
+								assert_int_equal(b.step, a.step - (a.epoch == e ? step : 0));
+								for (int i = 0; i < a.count; i++) {
+									struct stk_place x = stk__order_place(&o, done + step + k, i),
+											 y = stk__order_place(&r, k, i);
+									assert_int_equal(x.sample, y.sample);
+									assert_int_equal(x.position, y.position);
+									assert_int_equal(x.epoch, y.epoch);
+								}
+							}
+						}
+				}
+}
+
+/* The table of spec and DALI's manual: samples 1..7 in batches of 2. */
+static void test_seven_samples_in_twos(void **state)
+{
+	(void)state;
+	static const struct {
+		enum stk_tail tail;
+		int64_t steps;
+		int last_count, last[2], next[2];
+	} rows[] = {
+		{STK_TAIL_FILL, 4, 2, {6, 6}, {0, 1}},
+		{STK_TAIL_WRAP, 4, 2, {6, 0}, {1, 2}},
+		{STK_TAIL_KEEP, 4, 1, {6}, {0, 1}},
+		{STK_TAIL_DROP, 3, 2, {4, 5}, {0, 1}},
+	};
+	for (size_t t = 0; t < sizeof rows / sizeof *rows; t++)
+		for (int contiguous = 0; contiguous < 2; contiguous++) {
+			struct stk_order o = {.size = 7, .batch = 2, .ranks = 1, .contiguous = contiguous, .tail = rows[t].tail};
+			assert_int_equal(stk__order_steps(&o, 0), rows[t].steps);
+			struct stk_batch_place b = stk__order_batch(&o, rows[t].steps - 1);
+			assert_true(b.last && b.epoch == 0 && b.count == rows[t].last_count);
+			for (int i = 0; i < b.count; i++)
+				assert_int_equal(stk__order_place(&o, rows[t].steps - 1, i).sample, rows[t].last[i]);
+			for (int i = 0; i < 2; i++)
+				assert_int_equal(stk__order_place(&o, rows[t].steps, i).sample, rows[t].next[i]);
+			assert_int_equal(stk__order_batch(&o, rows[t].steps).epoch, 1);
+		}
+}
+
+static void test_padding_has_positions_of_its_own(void **state)
+{
+	(void)state;
+	for (int contiguous = 0; contiguous < 2; contiguous++) {
+		static uint8_t seen[256];
+		memset(seen, 0, sizeof seen);
+		struct stk_order o = {.size = 11, .batch = 4, .ranks = 3, .contiguous = contiguous, .tail = STK_TAIL_FILL};
+		for (; o.rank < o.ranks; o.rank++)
+			for (int64_t k = 0; k < stk__order_steps(&o, 0); k++)
+				for (int i = 0; i < 4; i++)
+					assert_int_equal(seen[stk__order_place(&o, k, i).position]++, 0);
+	}
+}
+
+static void test_replacement_is_another_sample(void **state)
+{
+	(void)state;
+	const int64_t indices[] = {50, 60, 70};
+	int counts[100] = {0};
+	struct stk_order o = {.size = 3, .seed = 1, .batch = 1, .ranks = 1, .indices = indices};
+	for (int64_t e = 0; e < 1000; e++) {
+		struct stk_place p = {.epoch = e, .position = 1, .sample = 60};
+		for (int attempt = 1; attempt < 4; attempt++) {
+			int64_t s = stk__order_replacement(&o, &p, attempt);
+			assert_int_equal(s, stk__order_replacement(&o, &p, attempt));
+			counts[s]++;
+		}
+	}
+	assert_int_equal(counts[60], 0);
+	assert_true(counts[50] > 300 && counts[70] > 300 && counts[50] + counts[70] == 3000);
+	o.size = 1;
+	struct stk_place only = {.sample = 50};
+	assert_int_equal(stk__order_replacement(&o, &only, 1), 50);
+}
+
+static void test_check_refuses(void **state)
+{
+	(void)state;
+	const struct stk_order good = {.size = 10, .batch = 2, .ranks = 2};
+	struct stk_order bad[9];
+	for (int i = 0; i < 9; i++)
+		bad[i] = good;
+	bad[0].size = 0;
+	bad[1].batch = 0;
+	bad[2].rank = 2;
+	bad[3].rank = -1;
+	bad[4].ranks = 0;
+	bad[5].shuffle = bad[5].contiguous = true;
+	bad[6].contiguous = true, bad[6].ranks = 11;
+	bad[7].tail = STK_TAIL_DROP, bad[7].batch = 6;
+	bad[8].start_position = -1;
+	assert_int_equal(stk__order_check(&good, NULL), STK_OK);
+	for (int i = 0; i < 9; i++) {
+		struct stk_error err = {0};
+		assert_int_equal(stk__order_check(&bad[i], &err), STK_INVALID);
+		assert_true(strlen(err.message) > 10);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shuffle_is_a_bijection),
+		cmocka_unit_test(test_shuffle_of_a_billion),
+		cmocka_unit_test(test_small_shuffles_are_even),
+		cmocka_unit_test(test_all_permutations_of_four),
+		cmocka_unit_test(test_large_shuffle_has_no_pattern),
+		cmocka_unit_test(test_shuffle_known_answers),
+		cmocka_unit_test(test_union_over_ranks_is_the_epoch),
+		cmocka_unit_test(test_restored_run_continues),
+		cmocka_unit_test(test_contiguous_shards_are_dalis),
+		cmocka_unit_test(test_contiguous_shards_restore),
+		cmocka_unit_test(test_seven_samples_in_twos),
+		cmocka_unit_test(test_padding_has_positions_of_its_own),
+		cmocka_unit_test(test_replacement_is_another_sample),
+		cmocka_unit_test(test_check_refuses),
+	};
+	return cmocka_run_group_tests_name("order", tests, NULL, NULL);
+}

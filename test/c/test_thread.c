@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * thread: signals blocked, names, refused starts; limits read from a tree of files like those of containers. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "thread/thread.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct seen {
+	sigset_t mask;
+	pthread_barrier_t named;
+	char name[16];
+};
+
+static void *look(void *arg)
+{
+	struct seen *s = arg;
+	pthread_barrier_wait(&s->named);
+	pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+	pthread_getname_np(pthread_self(), s->name, sizeof s->name);
+	return NULL;
+}
+
+static void test_threads_block_signals_and_have_names(void **state)
+{
+	(void)state;
+	struct seen s;
+	sigset_t before, after;
+	pthread_t thread;
+	pthread_barrier_init(&s.named, NULL, 2);
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	assert_int_equal(stk__thread_start(&thread, "stoker-a-long-name-is-cut", look, &s, NULL), STK_OK);
+	pthread_barrier_wait(&s.named);
+	stk__thread_join(thread);
+	pthread_barrier_destroy(&s.named);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	const int signals[] = {SIGINT, SIGTERM, SIGCHLD, SIGPIPE, SIGALRM, SIGUSR1, SIGPROF};
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		assert_true(sigismember(&s.mask, signals[i]));
+		assert_int_equal(sigismember(&before, signals[i]), sigismember(&after, signals[i]));
+	}
+	assert_string_equal(s.name, "stoker-a-long-n");
+}
+
+#ifdef STK_FAULTS
+static void test_a_refused_start_is_an_error(void **state)
+{
+	(void)state;
+	struct stk_error err = {0};
+	pthread_t thread;
+	stk__fault_set(STK_FAULT_THREAD, 0);
+	assert_int_equal(stk__thread_start(&thread, "worker", look, NULL, &err), STK_SYSTEM);
+	stk__fault_set(STK_FAULT_THREAD, -1);
+	assert_int_equal(err.code, STK_SYSTEM);
+	assert_non_null(strstr(err.message, "worker"));
+}
+#endif
+
+/* ---- control groups ---- */
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	snprintf(full, sizeof full, "%s%s", root, path);
+	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+		*p = 0;
+		mkdir(full, 0777);
+		*p = '/';
+	}
+	FILE *f = fopen(full, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static int make_root(void **state)
+{
+	(void)state;
+	strcpy(root, "/tmp/stk-cgroup-XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	char command[128];
+	snprintf(command, sizeof command, "rm -r '%s'", root);
+	return system(command);
+}
+
+static void assert_quota(double want)
+{
+	assert_true(stk__cgroup_quota(root) == want);
+}
+
+static const char v2_mount[] = "24 23 0:21 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+static void test_v2_takes_the_least_of_all_levels(void **state)
+{
+	(void)state;
+	assert_quota(0);
+	put("/proc/self/cgroup", "0::/user.slice/job.scope\n");
+	put("/proc/self/mountinfo", v2_mount);
+	put("/sys/fs/cgroup/user.slice/job.scope/cpu.max", "max 100000\n");
+	assert_quota(0);
+	put("/sys/fs/cgroup/user.slice/cpu.max", "250000 100000\n");
+	assert_quota(2.5);
+	put("/sys/fs/cgroup/user.slice/job.scope/cpu.max", "150000 100000\n");
+	assert_quota(1.5);
+	put("/sys/fs/cgroup/user.slice/job.scope/cpu.max", "nonsense\n");
+	assert_quota(2.5);
+}
+
+/* Docker with a namespace of its own: the group is "/", the limit in the mount itself. */
+static void test_v2_inside_a_container(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "0::/\n");
+	put("/proc/self/mountinfo", v2_mount);
+	put("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+	assert_quota(0.5);
+}
+
+/* Docker with v1: the group's path is the host's, and the mount's root is that path. */
+static void test_v1_with_the_hosts_path(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n3:cpuset:/docker/abc\n0::/system.slice\n");
+	put("/proc/self/mountinfo", "30 29 0:26 /docker/abc /sys/fs/cgroup/cpuset ro - cgroup cgroup rw,cpuset\n"
+				    "31 29 0:27 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro,nosuid - cgroup cgroup rw,cpu,cpuacct\n");
+	put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+	put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+	assert_quota(0);
+	put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+	assert_quota(3);
+}
+
+static void test_v1_below_the_mount(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "4:cpu,cpuacct:/slurm/job\n");
+	put("/proc/self/mountinfo", "31 29 0:27 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+	put("/cg/cpu/slurm/job/cpu.cfs_quota_us", "800000\n");
+	put("/cg/cpu/slurm/job/cpu.cfs_period_us", "100000\n");
+	put("/cg/cpu/slurm/cpu.cfs_quota_us", "1600000\n");
+	put("/cg/cpu/slurm/cpu.cfs_period_us", "100000\n");
+	assert_quota(8);
+}
+
+static void test_budget_of_this_process(void **state)
+{
+	(void)state;
+	struct stk_cpu_budget b;
+	cpu_set_t set, one;
+	unsetenv("LOCAL_WORLD_SIZE");
+	assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+	stk__cpu_budget(&b);
+	assert_int_equal(b.affinity, CPU_COUNT(&set));
+	assert_int_equal(b.online, sysconf(_SC_NPROCESSORS_ONLN));
+	assert_true(b.cpus >= 1 && b.cpus <= b.affinity && b.threads == b.cpus && b.local_world_size == 1);
+	assert_true(b.nofile == -1 || b.nofile > 3);
+	CPU_ZERO(&one);
+	for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+		if (CPU_ISSET(i, &set))
+			CPU_SET(i, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	stk__cpu_budget(&b);
+	assert_int_equal(sched_setaffinity(0, sizeof set, &set), 0);
+	assert_true(b.affinity == 1 && b.cpus == 1);
+	setenv("LOCAL_WORLD_SIZE", "1000", 1);
+	stk__cpu_budget(&b);
+	assert_true(b.local_world_size == 1000 && b.threads == 1);
+	setenv("LOCAL_WORLD_SIZE", "8x", 1);
+	stk__cpu_budget(&b);
+	assert_int_equal(b.local_world_size, 1);
+	unsetenv("LOCAL_WORLD_SIZE");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads_block_signals_and_have_names),
+#ifdef STK_FAULTS
+		cmocka_unit_test(test_a_refused_start_is_an_error),
+#endif
+		cmocka_unit_test_setup_teardown(test_v2_takes_the_least_of_all_levels, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_v2_inside_a_container, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_v1_with_the_hosts_path, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_v1_below_the_mount, make_root, remove_root),
+		cmocka_unit_test(test_budget_of_this_process),
+	};
+	return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+}

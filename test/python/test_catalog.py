@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of operators: signatures, documentation, stubs, and what happens to wrong names and types."""
+
+import ast
+import inspect
+
+import pytest
+
+import stoker
+from stoker import fn, pipeline_def, types
+from stoker._catalog import operators
+from stoker.errors import InvalidArgumentError
+from stoker.tools.stubs import stubs
+
+VISIBLE = sorted(name for name, op in operators().items() if not op.hidden and name != "external_source")
+
+
+def lookup(name):
+    found = fn
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("name", VISIBLE)
+def test_every_operator_has_a_signature_and_a_docstring(name):
+    function, op = lookup(name), operators()[name]
+    signature = inspect.signature(function)
+    for arg in op.args:
+        assert signature.parameters[arg.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert arg.doc, f"{name}: argument {arg.name} has no documentation"
+        assert arg.name in function.__doc__
+    assert {"device", "name"} <= set(signature.parameters)
+    assert function.__doc__.splitlines()[0].endswith("."), function.__doc__.splitlines()[0]
+    assert function.__name__ == name.rpartition(".")[2]
+
+
+def test_stubs_are_python_and_complete():
+    text = stubs()
+    trees = {name: ast.parse(body) for name, body in text.items()}
+    defined = {}
+    for name, tree in trees.items():
+        group = "" if name == "__init__.pyi" else name.removesuffix(".pyi").replace("/", ".") + "."
+        defined.update({group + node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)})
+    for name in VISIBLE:
+        given = {a.arg for a in defined[name].args.kwonlyargs}
+        assert {a.name for a in operators()[name].args} <= given
+
+
+def test_legacy_names():
+    for op in operators().values():
+        if op.alias:
+            assert lookup(op.alias).__doc__ == lookup(op.name).__doc__
+
+
+def test_import_of_groups():
+    import stoker.fn.readers as readers
+    from stoker.fn import decoders
+
+    assert readers.file is fn.readers.file
+    assert decoders.image is fn.decoders.image
+
+
+def build(define, **kwargs):
+    return pipeline_def(batch_size=2, num_threads=1, device_id=None, **kwargs)(define)()
+
+
+def test_unknown_operator_tells_the_nearest():
+    with pytest.raises(AttributeError, match="resize"):
+        fn.resise  # noqa: B018
+    with pytest.raises(AttributeError, match="exists in DALI, not in Stoker yet"):
+        fn.optical_flow  # noqa: B018
+    with pytest.raises(AttributeError):
+        fn.readers.flie  # noqa: B018
+
+
+@pytest.mark.essential
+def test_unknown_argument_tells_the_nearest_and_the_line(tree):
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        return fn.resize(fn.decoders.image(data), siez=20)
+
+    with pytest.raises(TypeError, match=r"resize at test_catalog.py:\d+: there is no argument 'siez'; did you mean 'size'\?") as caught:
+        build(define)
+    assert isinstance(caught.value, stoker.StokerError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"resize_x": "wide"}, "argument 'resize_x' takes a number, not 'wide'"),
+        ({"interp_type": 17}, "argument 'interp_type' takes one of"),
+        ({"antialias": "yes"}, "argument 'antialias' takes True or False"),
+        ({"dtype": "complex"}, "'complex' is not a type"),
+        ({"mode": "sideways", "size": 10}, "sideways"),
+        ({"size": "ten"}, "argument 'size' takes a list of numbers"),
+    ],
+)
+def test_wrong_values_name_operator_argument_and_line(tree, arguments, match):
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        return fn.resize(fn.decoders.image(data), **arguments)
+
+    with pytest.raises((TypeError, ValueError), match=match) as caught:
+        build(define)
+    text = str(caught.value) + getattr(caught.value, "op", "")
+    assert "resize" in text and "test_catalog.py:" in text
+
+
+def test_a_node_where_one_value_is_for_all(tree):
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        return fn.resize(fn.decoders.image(data), size=20, antialias=fn.random.coin_flip())
+
+    with pytest.raises(TypeError, match="'antialias' is the same for all samples"):
+        build(define)
+
+
+def test_positional_arguments_are_inputs(tree):
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        return fn.flip(fn.decoders.image(data), 1, 0)
+
+    with pytest.raises(TypeError, match="takes 1 inputs, 3 were given"):
+        build(define)
+
+
+def test_two_operators_of_one_name(tree):
+    def define():
+        a = fn.random.coin_flip(name="flip")
+        return a, fn.random.coin_flip(name="flip")
+
+    with pytest.raises(InvalidArgumentError, match="already an operator named 'flip'"):
+        build(define)
+
+
+def test_operators_outside_of_a_definition():
+    with pytest.raises(stoker.StokerError, match="inside a function marked @pipeline_def"):
+        fn.random.coin_flip()
+
+
+def test_numpy_values_are_taken(tree):
+    import numpy as np
+
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        image = fn.resize(fn.decoders.image(data), size=np.array([20, 30]), interp_type=types.INTERP_CUBIC)
+        return fn.crop_mirror_normalize(image, mean=np.float32([1, 2, 3]), std=np.ones(3), mirror=np.int64(1))
+
+    pipe = build(define)
+    assert pipe.run()[0].as_array().shape == (2, 3, 20, 30)

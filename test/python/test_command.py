@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `stoker` command: exit codes, JSON, what it finds and says."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+pytestmark = pytest.mark.essential
+
+
+def stoker(*arguments, code=0, **environment):
+    env = {**os.environ, **environment}
+    env.pop("LD_PRELOAD", None)  # the command has its own sanitizer inside
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def picture(seed, width, height):
+    """Smooth colours, different for each seed."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width] / max(width, height)
+    waves = [np.sin(x * rng.uniform(2, 9) + y * rng.uniform(2, 9) + rng.uniform(0, 6)) for _ in range(3)]
+    return Image.fromarray((np.stack(waves, -1) * 100 + 128).astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("photos")
+    for i in range(20):
+        path = root / f"class{i % 2}" / f"{i:02d}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        picture(i, 60 + i, 50).save(path, quality=90, progressive=i == 3)
+    picture(20, 40, 30).convert("L").save(root / "class0" / "gray.png")
+    return root
+
+
+@pytest.fixture
+def bad_folder(folder, tmp_path):
+    (tmp_path / "a").mkdir()
+    good = (folder / "class0" / "00.jpg").read_bytes()
+    (tmp_path / "a" / "good.jpg").write_bytes(good)
+    (tmp_path / "a" / "cut.jpg").write_bytes(good[: len(good) // 2])
+    (tmp_path / "a" / "empty.jpg").write_bytes(b"")
+    (tmp_path / "a" / "text.jpg").write_text("hello")
+    return tmp_path
+
+
+def test_usage():
+    assert "usage" in stoker(code=2).stderr
+    assert "no command" in stoker("frobnicate", code=2).stderr
+    assert stoker("--version").stdout.startswith("stoker ")
+    for command in ("bench", "inspect", "view", "explain", "ops", "run", "doctor"):
+        text = stoker(command, "--help").stdout
+        assert "example:" in text and "--json" in text, command
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect"],
+        ["inspect", "a", "b"],
+        ["view", "x", "--batch", "0"],
+        ["view", "x", "--batch", "1.5"],
+        ["view", "x", "--batch"],
+        ["view", "x", "--nonsense"],
+        ["doctor", "--json=1"],
+        ["run", "x", "--threads=-1"],
+    ],
+)
+def test_wrong_usage(arguments):
+    done = stoker(*arguments, code=2)
+    assert not done.stdout
+    assert f"usage: stoker {arguments[0]}" in done.stderr
+
+
+def test_options_and_arguments_mix(folder):
+    one = json.loads(stoker("run", folder, "--json", "--batch=4", "-t", "2", "--steps", "3").stdout)
+    two = json.loads(stoker("run", "--steps=3", "--batch", "4", "-j", "--threads=1", "--", folder).stdout)
+    assert (one["batches"], one["samples"]) == (two["batches"], two["samples"]) == (3, 12)
+
+
+def test_inspect_good(folder):
+    facts = json.loads(stoker("inspect", folder, "--json").stdout)
+    assert (facts["files"], facts["good"], facts["classes"]) == (21, 21, 2)
+    assert (facts["jpeg"], facts["png"], facts["progressive"], facts["gray"]) == (20, 1, 1, 1)
+    assert (facts["min_width"], facts["max_width"], facts["min_height"]) == (40, 79, 30)
+    assert facts["bad"] == []
+
+
+def test_inspect_bad(bad_folder):
+    facts = json.loads(stoker("inspect", bad_folder, "--json", code=1).stdout)
+    assert (facts["files"], facts["good"]) == (4, 1)
+    found = {Path(b["uri"]).name: b["message"] for b in facts["bad"]}
+    assert sorted(found) == ["cut.jpg", "empty.jpg", "text.jpg"]
+    assert "hello" in found["text.jpg"] and "empty" in found["empty.jpg"]
+    text = stoker("inspect", bad_folder, code=1).stdout
+    assert "1 good, 3 would fail" in text
+
+
+def test_inspect_nothing(tmp_path):
+    assert "missing" in stoker("inspect", tmp_path / "missing", code=1).stderr
+    stoker("inspect", tmp_path, code=1)
+
+
+def test_inspect_file(folder, bad_folder):
+    assert "60 x 50" in stoker("inspect", folder / "class0" / "00.jpg").stdout
+    assert "hello" in stoker("inspect", bad_folder / "a" / "text.jpg", code=1).stderr
+    assert "cut.jpg" in stoker("inspect", bad_folder / "a" / "cut.jpg", code=1).stdout
+
+
+def test_view_shows_the_pictures(folder, tmp_path):
+    out = tmp_path / "sheet.png"
+    facts = json.loads(stoker("view", folder, "-o", out, "--batch", "6", "--columns", "3", "--size", "64", "--json").stdout)
+    assert (facts["rows"], facts["columns"], len(facts["samples"])) == (2, 3, 6)
+    sheet = np.asarray(Image.open(out))
+    assert sheet.shape == (2 * 68 + 4, 3 * 68 + 4, 3)
+    assert (sheet[:4] == 32).all() and (sheet[:, 68:72] == 32).all()
+    for i, sample in enumerate(facts["samples"]):
+        y, x = 4 + i // 3 * 68, 4 + i % 3 * 68
+        cell = sheet[y : y + 64, x : x + 64].astype(float)
+        source = np.asarray(Image.open(sample["uri"]).convert("RGB"), dtype=float)
+        # A crop's colours lie within its source's range, whatever the crop: the normalisation was undone.
+        assert (cell.min((0, 1)) >= source.min((0, 1)) - 12).all() and (cell.max((0, 1)) <= source.max((0, 1)) + 12).all()
+        assert np.abs(cell - 32).mean() > 5
+
+
+def test_view_cannot_write(folder):
+    assert "No such file" in stoker("view", folder, "-o", "/nonexistent/x.png", code=1).stderr
+
+
+def test_checksum_is_the_same_for_all_threads(folder):
+    def checksum(*arguments, **environment):
+        return json.loads(stoker("run", folder, "--steps", "6", "-b", "8", "--checksum", "--json", *arguments, **environment).stdout)["checksum"]
+
+    reference = checksum("-t", "1")
+    assert checksum("-t", "3") == reference
+    assert checksum("-t", "2", STOKER_FUSE="0") == reference
+    assert checksum("-t", "2", STOKER_CPU="c") == reference
+    assert checksum("-t", "2", "--seed", "5") != reference
+
+
+def test_run_without_fusion_explains_more_steps(folder):
+    fused, plain = stoker("explain", folder).stdout, stoker("explain", folder, STOKER_FUSE="0").stdout
+    for op in ("decoders.image_random_crop", "resize", "crop_mirror_normalize"):
+        assert op in fused and op in plain
+    assert fused != plain
+    assert json.loads(stoker("explain", folder, "--json").stdout)
+
+
+def test_ops():
+    names = {op["name"] for op in json.loads(stoker("ops", "--json").stdout)}
+    assert {"readers.file", "decoders.image", "resize", "crop_mirror_normalize"} <= names
+    one = json.loads(stoker("ops", "resize", "--json").stdout)
+    assert one["name"] == "resize" and any(a["name"] == "size" for a in one["args"])
+    assert "did you mean" in stoker("ops", "resise", code=1).stderr
+    assert "DALI" in stoker("ops", "gaussian_blur", code=1).stderr or "gaussian_blur" in names
+
+
+def test_doctor():
+    facts = json.loads(stoker("doctor", "--json", STOKER_CPU="c").stdout)
+    assert facts["kernels"] == "c" and facts["threads"] >= 1
+    assert any("plain C" in a["text"] for a in facts["advice"])
+    assert {"libjpeg-turbo", "libspng", "jansson"} <= set(facts["libraries"])
+    shared = json.loads(stoker("doctor", "--json", LOCAL_WORLD_SIZE="2").stdout)
+    assert shared["local_ranks"] == 2 and shared["threads"] <= max(1, facts["threads"] / 2)
+
+
+def test_full_disk_is_a_failure(folder):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "ops", "--json"], stdout=full, stderr=subprocess.DEVNULL)
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"ops": 3}', "\x00\x01", "[" * 10000])
+def test_damaged_pipelines(tmp_path, text):
+    path = tmp_path / "pipeline.json"
+    path.write_text(text)
+    for command in ("run", "explain", "view"):
+        assert stoker(command, path, code=1).stderr
+
+
+def test_bench(folder):
+    facts = json.loads(stoker("bench", folder, "--json", "--seconds", "0.5", "-t", "1", "-b", "8", "--size", "32").stdout)
+    assert facts["files"] == 21 and facts["rounds"] == 5
+    assert facts["stoker"]["images_per_s"] > 0 and facts["libjpeg_turbo"]["images_per_s"] > 0

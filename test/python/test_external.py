@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fn.external_source: all forms of sources, the end of epochs, exceptions, wrong data."""
+
+import gc
+import traceback
+import weakref
+
+import numpy as np
+import pytest
+
+from stoker import fn, pipeline_def, types
+from stoker.errors import InvalidArgumentError, StateError, StokerError
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def pipeline(*args, batch_size=3, outputs=None, settings=None, **kwargs):
+    @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, **(settings or {}))
+    def define():
+        nodes = fn.external_source(*args, **kwargs)
+        return tuple(nodes) if isinstance(nodes, list) else nodes
+
+    return define()
+
+
+def values(outputs):
+    return [np.array(t).tolist() for t in outputs[0]]
+
+
+def until_end(pipe):
+    batches = []
+    try:
+        while True:
+            batches.append(values(pipe.run()))
+    except StopIteration:
+        return batches
+
+
+def test_sample_mode_with_sample_info():
+    seen = []
+
+    def source(info):
+        assert isinstance(info, types.SampleInfo)
+        seen.append((info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx))
+        if info.idx_in_epoch >= 9:
+            raise StopIteration
+        return np.int32([info.idx_in_epoch, info.epoch_idx])
+
+    pipe = pipeline(source, batch=False)
+    assert until_end(pipe) == [[[3 * b + i, 0] for i in range(3)] for b in range(3)]
+    with pytest.raises(StopIteration):
+        pipe.run()
+    pipe.reset()
+    assert until_end(pipe) == [[[3 * b + i, 1] for i in range(3)] for b in range(3)]
+    assert seen[:9] == [(k, k % 3, k // 3, 0) for k in range(9)]
+
+
+@pytest.mark.parametrize("form", ["none", "iteration", "info"])
+def test_batch_mode_callables(form):
+    count = iter(range(1000))
+
+    def none():
+        return [np.float32([next(count)])] * 3
+
+    def iteration(i):
+        return np.full((3, 1), i, np.float32)
+
+    def info(b):
+        assert isinstance(b, types.BatchInfo)
+        return [np.float32([b.iteration])] * 3
+
+    pipe = pipeline({"none": none, "iteration": iteration, "info": info}[form], batch_info=form == "info")
+    assert [values(pipe.run()) for _ in range(3)] == [[[k]] * 3 for k in range(3)]
+
+
+def batches(n, size=3):
+    for k in range(n):
+        yield [np.int64([k, i]) for i in range(size)]
+
+
+@pytest.mark.parametrize("cycle", [None, "quiet", "raise"])
+def test_iterables(cycle):
+    once = [[[k, i] for i in range(3)] for k in range(2)]
+    pipe = pipeline(list(batches(2)), cycle=cycle)
+    if cycle == "quiet":
+        assert [values(pipe.run()) for _ in range(5)] == [once[k % 2] for k in range(5)]
+        return
+    assert until_end(pipe) == once
+    pipe.reset()
+    assert until_end(pipe) == (once if cycle == "raise" else [])
+
+
+def test_generators():
+    assert len(until_end(pipeline(batches(4)))) == 4
+    pipe = pipeline(lambda: next(running))
+    running = batches(2)
+    assert len(until_end(pipe)) == 2
+
+    def function():
+        yield from batches(2)
+
+    pipe = pipeline(function, cycle="raise")
+    assert len(until_end(pipe)) == 2
+    pipe.reset()
+    assert len(until_end(pipe)) == 2
+    with pytest.raises(InvalidArgumentError, match="generator cannot start over"):
+        pipeline(batches(2), cycle="quiet")
+
+
+def test_several_outputs():
+    def source(info):
+        return np.full((2, 2), info.idx_in_epoch, np.uint8), np.int64(info.idx_in_epoch), b"abc"
+
+    pipe = pipeline(source, num_outputs=3, batch=False, layout=["HW", None, None])
+    a, b, c = pipe.run()
+    assert a.layout() == "HW" and a.as_array().shape == (3, 2, 2) and a.dtype is types.UINT8
+    assert b.as_array().tolist() == [0, 1, 2] and b.shape() == [(), (), ()]
+    assert c.as_array().tolist() == [[97, 98, 99]] * 3
+    (single,) = pipeline(lambda i: (np.int32([1]),), num_outputs=1, batch=False).run()
+    assert values((single,)) == [[1]] * 3
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bool"])
+def test_types_pass(dtype, rng):
+    given = (rng.random((3, 4, 5)) * 100).astype(dtype)
+    (out,) = pipeline(lambda: given, dtype=dtype, ndim=2).run()
+    assert out.dtype is types.to_dtype(dtype)
+    np.testing.assert_array_equal(out.as_array(), given)
+
+
+def test_what_is_no_plain_array(rng):
+    import torch
+
+    base = rng.integers(0, 255, (6, 8), dtype=np.uint8)
+    frozen = base.copy()
+    frozen.flags.writeable = False
+    for given, want in [
+        (base[::2, ::-1], base[::2, ::-1]),
+        (base.T, base.T),
+        (np.asfortranarray(base), base),
+        (base.astype(">i4"), base),
+        (frozen, base),
+        (torch.from_numpy(base), base),
+        (torch.from_numpy(base)[:, ::2], base[:, ::2]),
+        ([1, 2, 3], np.array([1, 2, 3])),
+        (bytearray(b"xyz"), np.frombuffer(b"xyz", np.uint8)),
+        (7, np.array(7)),
+    ]:
+        (out,) = pipeline(lambda info, given=given: given, batch=False, batch_size=1).run()
+        np.testing.assert_array_equal(out.at(0), want)
+
+
+def test_jpegs_from_python(files):
+    from PIL import Image
+
+    def source(info):
+        return files[info.idx_in_epoch % len(files)].read_bytes()
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def define():
+        return fn.decoders.image(fn.external_source(source, batch=False, dtype=types.UINT8))
+
+    (images,) = define().run()
+    for image, path in zip(images, files, strict=False):
+        np.testing.assert_array_equal(np.asarray(image), np.asarray(Image.open(path).convert("RGB")))
+
+
+class Boom(Exception):
+    pass
+
+
+@pytest.mark.essential
+def test_exceptions_arrive_with_their_traceback_and_place():
+    def helper(info):
+        raise Boom("broken sample")
+
+    def source(info):
+        if info.idx_in_epoch == 4:
+            helper(info)
+        return np.int32([info.idx_in_epoch])
+
+    pipe = pipeline(source, batch=False)
+    assert values(pipe.run()) == [[0], [1], [2]]
+    with pytest.raises(Boom, match="broken sample") as caught:
+        pipe.run()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert "helper" in names and "source" in names, names
+    assert any("sample 4 of epoch 0" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (lambda: [np.zeros(2)] * 4, "gave 4 samples, the batch size is 3"),
+        (lambda: None, "not NoneType"),
+        (lambda: ["text"] * 3, "not str"),
+        (lambda: [{}] * 3, "not dict"),
+        (lambda: [], "empty batch"),
+        (lambda: [np.zeros(2, complex)] * 3, "cannot be used"),
+        (lambda: [np.array([object()])] * 3, "object|cannot"),
+    ],
+)
+def test_wrong_data(given, match):
+    pipe = pipeline(given)
+    with pytest.raises((TypeError, ValueError), match=match):
+        pipe.run()
+
+
+def test_promises_are_checked():
+    with pytest.raises((TypeError, ValueError, StokerError), match="float64"):
+        pipeline(lambda: [np.zeros(2)] * 3, dtype=types.FLOAT).run()
+    with pytest.raises((TypeError, ValueError, StokerError), match="dim"):
+        pipeline(lambda: [np.zeros((2, 2))] * 3, ndim=1).run()
+    with pytest.raises((TypeError, ValueError, StokerError), match="HWC"):
+        pipeline(lambda: [np.zeros((2, 2))] * 3, layout="HWC").run()
+    with pytest.raises((TypeError, ValueError), match="num_outputs=2"):
+        pipeline(lambda: [np.zeros(2)] * 3, num_outputs=2).run()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"source": 17}, "not int"),
+        ({"source": [], "batch": False}, "batch=False needs a callable"),
+        ({"source": lambda: 0, "cycle": "raise"}, "cycle is for iterables"),
+        ({"source": lambda: 0, "shape": 3}, "no argument 'shape'"),
+        ({"source": lambda: 0, "num_outputs": 2, "layout": ["HW"]}, "1 values of layout for 2 outputs"),
+    ],
+)
+def test_wrong_arguments(arguments, match):
+    with pytest.raises(InvalidArgumentError, match=match):
+        pipeline(**arguments)
+
+
+@pytest.mark.essential
+def test_feed_input():
+    pipe = pipeline(name="in")
+    with pytest.raises(StateError, match="feed_input"):
+        pipe.run()
+    for k in range(4):
+        pipe.feed_input("in", np.full((3, 2), k, np.float32))
+        assert values(pipe.run()) == [[k, k]] * 3
+    pipe.feed_input("in", [np.zeros(1)] * 3)
+    pipe.feed_input("in", [np.ones(1)] * 3)
+    assert [values(pipe.run()), values(pipe.run())] == [[[0]] * 3, [[1]] * 3]
+    assert np.array(pipe.run(**{"in": np.arange(3)})[0]).tolist() == [0, 1, 2]
+    with pytest.raises(InvalidArgumentError, match="no external_source 'out'"):
+        pipe.feed_input("out", [])
+
+
+def test_short_last_batch_of_an_iterable():
+    pipe = pipeline([[np.int32([0])] * 3, [np.int32([1])] * 2])
+    assert [len(b) for b in until_end(pipe)] == [3, 2]
+
+
+def test_no_callable_runs_ahead_without_bounds():
+    calls = []
+    pipe = pipeline(lambda info: calls.append(1) or np.zeros(1), batch=False)
+    pipe.run()
+    import time
+
+    time.sleep(0.3)
+    assert len(calls) <= 3 * (1 + pipe.prefetch_queue_depth + 2)
+
+
+def test_buffers_are_given_back():
+    refs = []
+
+    class Array(np.ndarray):
+        pass
+
+    def source(info):
+        a = np.zeros(100, np.uint8).view(Array)
+        refs.append(weakref.ref(a))
+        return a
+
+    pipe = pipeline(source, batch=False)
+    for _ in range(30):
+        pipe.run()
+    alive = sum(r() is not None for r in refs)
+    assert alive <= 3 * (pipe.prefetch_queue_depth + 4), f"{alive} of {len(refs)}"
+    pipe.close()
+    del pipe
+    gc.collect()
+    assert sum(r() is not None for r in refs) <= 3
+
+
+def test_a_source_that_holds_its_pipeline_is_collected():
+    class Owner:
+        def __init__(self):
+            self.pipe = pipeline(self.source, batch=False)
+
+        def source(self, info):
+            return np.zeros(1)
+
+    owner = Owner()
+    owner.pipe.run()
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None

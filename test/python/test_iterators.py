@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PyTorch iterators: where epochs end, what their last batch holds."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from stoker import fn, pipeline_def
+from stoker.errors import InvalidArgumentError, StokerError
+from stoker.plugin.pytorch import (
+    DALIClassificationIterator,
+    DALIGenericIterator,
+    DALIRaggedIterator,
+    LastBatchPolicy,
+    feed_ndarray,
+)
+
+FILL, PARTIAL, DROP = LastBatchPolicy.FILL, LastBatchPolicy.PARTIAL, LastBatchPolicy.DROP
+
+
+@pipeline_def(batch_size=2, num_threads=2, device_id=None)
+def numbered(files, labels, **reader):
+    return fn.readers.file(files=files, labels=labels, name="Reader", **reader)[1]
+
+
+def seven(files, **reader):
+    return numbered([str(f) for f in files[:7]], list(range(1, 8)), **reader)
+
+
+def epochs(iterator, n):
+    result = []
+    for _ in range(n):
+        result.append([step[0]["label"].flatten().tolist() for step in iterator])
+        iterator.reset()
+    return result
+
+
+# The table of the documentation: last batch of an epoch, first of the next.
+TABLE = [
+    (FILL, True, [7, 7], [1, 2]),
+    (FILL, False, [7, 1], [2, 3]),
+    (PARTIAL, True, [7], [1, 2]),
+    (PARTIAL, False, [7], [2, 3]),
+    (DROP, True, [5, 6], [1, 2]),
+    (DROP, False, [5, 6], [2, 3]),
+]
+
+
+@pytest.mark.parametrize(("policy", "padded", "last", "first"), TABLE)
+@pytest.mark.parametrize("by", ["reader", "size"])
+def test_policy_table(files, policy, padded, last, first, by):
+    pipe = seven(files, pad_last_batch=padded)
+    end = {"reader_name": "Reader"} if by == "reader" else {"size": 7, "last_batch_padded": padded}
+    a, b, c = epochs(DALIGenericIterator(pipe, ["label"], last_batch_policy=policy, **end), 3)
+    assert a[0] == [1, 2] and a[-1] == last and b[0] == first
+    # Without padding, samples go on around: nothing is lost but what DROP drops.
+    if not padded and policy is FILL:
+        flat = [x for e in (a, b, c) for s in e for x in s]
+        assert flat == [(i % 7) + 1 for i in range(len(flat))]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_partial_with_padding_is_exactly_once(files, shuffle):
+    pipe = seven(files, pad_last_batch=True, random_shuffle=shuffle)
+    for epoch in epochs(DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=PARTIAL), 4):
+        assert sorted(x for step in epoch for x in step) == list(range(1, 8))
+        assert len(epoch) == 4
+
+
+def test_length(files):
+    for policy, length in ((FILL, 4), (PARTIAL, 4), (DROP, 3)):
+        assert len(DALIGenericIterator(seven(files), ["label"], reader_name="Reader", last_batch_policy=policy)) == length
+        assert len(DALIGenericIterator(seven(files), ["label"], size=7, last_batch_policy=policy)) == length
+    assert len(DALIGenericIterator(seven(files), ["label"])) == 0
+
+
+def test_end_and_reset(files):
+    iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
+    assert len(list(iterator)) == 4
+    assert list(iterator) == []  # until reset
+    iterator.reset()
+    assert len(list(iterator)) == 4
+    again = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader", auto_reset=True)
+    assert [len(list(again)) for _ in range(3)] == [4, 4, 4]
+    assert len(list(DALIGenericIterator(seven(files), ["label"], size=7, auto_reset="yes"))) == 4
+
+
+def test_break_goes_on_with_a_warning(files):
+    iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
+    for step in iterator:
+        assert step[0]["label"].flatten().tolist() == [1, 2]
+        break
+    with pytest.warns(UserWarning, match="goes on where it was"):
+        rest = [s[0]["label"].flatten().tolist() for s in iterator]
+    assert rest == [[3, 4], [5, 6], [7, 7]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        iterator.reset()
+    next(iterator)
+    with pytest.warns(UserWarning, match="reset"):
+        iterator.reset()
+
+
+def test_several_pipelines(files):
+    pipes = [seven(files, num_shards=2, shard_id=i, pad_last_batch=True, random_shuffle=True) for i in range(2)]
+    iterator = DALIGenericIterator(pipes, ["label"], reader_name="Reader", last_batch_policy=PARTIAL)
+    for _ in range(2):
+        steps = list(iterator)
+        assert all(len(s) == 2 for s in steps)
+        seen = sorted(x for s in steps for d in s for x in d["label"].flatten().tolist())
+        assert seen == list(range(1, 8))
+        iterator.reset()
+
+
+def test_classification_and_sharing(tree):
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def images(layout):
+        data, label = fn.readers.file(file_root=str(tree), name="Reader")
+        image = fn.resize(fn.decoders.image(data), size=[20, 30])
+        return fn.crop_mirror_normalize(image, output_layout=layout), label
+
+    (step,) = next(DALIClassificationIterator(images("CHW"), reader_name="Reader"))
+    assert step["data"].shape == (4, 3, 20, 30) and step["data"].dtype is torch.float32
+    assert step["label"].shape == (4, 1) and step["label"].dtype is torch.int32
+    (last,) = next(DALIClassificationIterator(images("HWC"), reader_name="Reader", channels_last=True))
+    assert last["data"].shape == (4, 3, 20, 30)
+    assert last["data"].is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(last["data"], step["data"])
+    step["data"].zero_()  # it is ours
+
+
+def test_ragged(tree):
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def images():
+        data, label = fn.readers.file(file_root=str(tree), name="Reader")
+        return fn.decoders.image(data), fn.decoders.image(data, output_type="GRAY"), label
+
+    tags = [DALIRaggedIterator.SPARSE_LIST_TAG, DALIRaggedIterator.SPARSE_COO_TAG, DALIRaggedIterator.DENSE_TAG]
+    iterator = DALIRaggedIterator(images(), ["list", "coo", "label"], reader_name="Reader", output_types=tags)
+    (step,) = next(iterator)
+    assert len(step["list"]) == 3 and len({t.shape for t in step["list"]}) > 1
+    dense = step["coo"].to_dense()
+    for i, image in enumerate(step["list"]):
+        assert dense[i, : image.shape[0], : image.shape[1]].shape[:2] == image.shape[:2]
+    assert step["label"].shape == (3, 1)
+    with pytest.raises(InvalidArgumentError):
+        DALIRaggedIterator(images(), ["a", "b", "c"], output_types=["dense"])
+    unequal = DALIGenericIterator(images(), ["a", "b", "label"], reader_name="Reader")
+    with pytest.raises(StokerError):
+        next(unequal)
+
+
+def test_feed_ndarray(files):
+    (label,) = seven(files).run()
+    target = torch.zeros((2, 1), dtype=torch.int32)
+    assert feed_ndarray(label, target) is target
+    assert target.flatten().tolist() == [1, 2]
+    assert feed_ndarray(label[1], torch.zeros(1, dtype=torch.int32)).item() == 2
+    with pytest.raises(InvalidArgumentError, match="types"):
+        feed_ndarray(label, torch.zeros((2, 1)))
+    with pytest.raises(InvalidArgumentError, match="shapes"):
+        feed_ndarray(label, torch.zeros((3, 1), dtype=torch.int32))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"reader_name": "Reader", "size": 7},
+        {"reader_name": "Reader", "last_batch_padded": True},
+        {"size": 0},
+        {"size": -3},
+        {"auto_reset": "perhaps"},
+        {"last_batch_policy": "drop"},
+    ],
+)
+def test_wrong_arguments(files, arguments):
+    with pytest.raises((ValueError, TypeError)):
+        DALIGenericIterator(seven(files), ["label"], **arguments)
+
+
+def test_wrong_output_map(files):
+    with pytest.raises(InvalidArgumentError, match="1 outputs"):
+        DALIGenericIterator(seven(files), ["a", "b"])
+    with pytest.raises(InvalidArgumentError, match="differ"):
+        DALIGenericIterator(seven(files), ["a", "a"])
+    with pytest.raises(LookupError, match="Raeder"):
+        DALIGenericIterator(seven(files), ["label"], reader_name="Raeder")
+
+
+@pytest.mark.essential
+def test_breaking_a_thousand_times_leaks_nothing(files):
+    import gc
+    import os
+
+    def memory():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    for k in range(1000):
+        iterator = DALIGenericIterator(seven(files), ["label"], reader_name="Reader")
+        for _ in iterator:
+            break
+        del iterator
+        if k == 200:
+            gc.collect()
+            before, started = memory(), threads()
+    gc.collect()
+    assert threads() <= started + 2
+    assert memory() - before < 16e6, f"{(memory() - before) / 800:.0f} bytes a pipeline"
+
+
+def test_numpy_sees_the_same(files):
+    iterator = DALIGenericIterator(seven(files), ["label"], size=7)
+    tensor = next(iterator)[0]["label"]
+    np.testing.assert_array_equal(tensor.numpy().flatten(), [1, 2])

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running pipelines: batches, metadata, state, errors, what outlives what."""
+
+import gc
+import json
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker import fn, pipeline_def, types
+from stoker.errors import InvalidArgumentError, StateError, StokerError
+from stoker.tensors import TensorCPU, TensorListCPU
+
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11)
+def labels_of(root, **reader):
+    data, label = fn.readers.file(file_root=str(root), name="Reader", **reader)
+    return data, label
+
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11)
+def training(root, **reader):
+    data, label = fn.readers.file(file_root=str(root), name="Reader", random_shuffle=True, **reader)
+    image = fn.resize(fn.decoders.image_random_crop(data), size=[24, 24])
+    return fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip()), label
+
+
+def arrays(outputs):
+    return [np.array(o.as_tensor()) for o in outputs]
+
+
+def test_order_and_labels_without_shuffling(tree, files):
+    pipe = labels_of(tree)
+    seen = [(bytes(d.at(i)), int(y.at(i)[0]), d[i].source_info()) for _ in range(5) for d, y in [pipe.run()] for i in range(4)]
+    for k, (data, label, info) in enumerate(seen):
+        assert data == files[k].read_bytes()
+        assert label == k // 7
+        assert info.endswith(f"{files[k].parent.name}/{files[k].name}")
+
+
+def test_decoded_pixels_are_pillows(tree, files):
+    @pipeline_def(batch_size=21, num_threads=2, device_id=None)
+    def decode():
+        return fn.decoders.image(fn.readers.file(file_root=str(tree))[0])
+
+    (images,) = decode().run()
+    assert not images.is_dense_tensor()
+    assert images.layout() == "HWC"
+    for image, path in zip(images, files, strict=True):
+        np.testing.assert_array_equal(np.asarray(image), np.asarray(Image.open(path).convert("RGB")))
+
+
+def test_reader_meta(tree):
+    pipe = labels_of(tree, num_shards=2, shard_id=1, pad_last_batch=True)
+    assert pipe.epoch_size("Reader") == 21
+    assert pipe.epoch_size() == {"Reader": 21}
+    meta = pipe.reader_meta("Reader")
+    assert meta == pipe.reader_meta()["Reader"]
+    assert meta["epoch_size"] == 21 and meta["number_of_shards"] == 2 and meta["shard_id"] == 1
+    assert meta["pad_last_batch"] is True and meta["stick_to_shard"] is False
+    assert meta["epoch_size_padded"] >= 21
+    with pytest.raises(LookupError, match="Raeder"):
+        pipe.reader_meta("Raeder")
+
+
+def test_schedule_share_release(tree):
+    pipe = labels_of(tree)
+    reference = labels_of(tree)
+    pipe.schedule_run()
+    assert not pipe.empty()
+    outputs = pipe.share_outputs()
+    assert pipe.empty()
+    np.testing.assert_array_equal(outputs[1].as_array(), reference.run()[1].as_array())
+    pipe.release_outputs()
+    np.testing.assert_array_equal(pipe.outputs()[1].as_array(), reference.run()[1].as_array())
+
+
+def test_a_reader_never_ends_for_dalis_surface(tree):
+    for pad in (False, True):
+        pipe = labels_of(tree, pad_last_batch=pad)
+        for _ in range(20):
+            assert len(pipe.run()[0]) == 4
+
+
+@pytest.mark.essential
+def test_state_at_every_batch(tree):
+    pipe = training(tree)
+    states, batches = [pipe.checkpoint()], []
+    for _ in range(9):
+        batches.append(arrays(pipe.run()))
+        states.append(pipe.checkpoint())
+    for k, state in enumerate(states[:-1]):
+        assert len(state) < 1024
+        resumed = training(tree, checkpoint=state)
+        for a, b in zip(batches[k], arrays(resumed.run()), strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=f"after batch {k}")
+        counters = resumed.counters()
+        assert counters["reads_started"] <= (resumed.prefetch_queue_depth + 2) * 4 + 8, "earlier samples were read"
+
+
+def test_states_in_files_and_damaged_ones(tree, tmp_path):
+    pipe = training(tree)
+    pipe.run()
+    state = pipe.checkpoint(tmp_path / "state.json")
+    again = training(tree, checkpoint=str(tmp_path / "state.json"))
+    np.testing.assert_array_equal(arrays(again.run())[0], arrays(pipe.run())[0])
+    for damaged in (state[:-5], "{}", "{" + state, json.dumps({**json.loads(state), "epoch": -1})):
+        with pytest.raises(StokerError):
+            training(tree, checkpoint=damaged).build()
+    with pytest.raises(StateError):
+        again._core.restore(state)  # after the first batch
+
+
+def test_a_changed_data_set_is_refused(tree, files):
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def listed(paths):
+        return fn.readers.file(files=[str(p) for p in paths])[1]
+
+    pipe = listed(files)
+    pipe.run()
+    with pytest.raises(StokerError, match="9|21"):
+        listed(files[:9], checkpoint=pipe.checkpoint()).build()
+
+
+def test_serialize(tree, tmp_path):
+    pipe = training(tree)
+    data = pipe.serialize(filename=tmp_path / "p.json")
+    assert isinstance(data, bytes)
+    from stoker import Pipeline
+
+    copies = [Pipeline.deserialize(data), Pipeline.deserialize(filename=tmp_path / "p.json"), Pipeline.deserialize(data, num_threads=1)]
+    want = arrays(pipe.run())
+    for copy in copies:
+        for a, b in zip(want, arrays(copy.run()), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert len(Pipeline.deserialize(data, batch_size=2).run()[0]) == 2
+    with pytest.raises(InvalidArgumentError):
+        Pipeline.deserialize(data[:40])
+    with pytest.raises(InvalidArgumentError):
+        Pipeline.deserialize()
+
+
+@pytest.mark.essential
+def test_batches_outlive_their_pipeline(tree):
+    import torch
+
+    pipe = training(tree)
+    kept = [torch.from_dlpack(pipe.run()[0].as_tensor()) for _ in range(4)]
+    copies = [k.clone() for k in kept]
+    view = memoryview(pipe.run()[0].as_tensor())
+    before = bytes(view.cast("B"))
+    for _ in range(6):
+        pipe.run()
+    pipe.close()
+    del pipe
+    gc.collect()
+    for k, c in zip(kept, copies, strict=True):
+        assert torch.equal(k, c)
+    assert bytes(view.cast("B")) == before
+
+
+def test_a_slot_is_not_reused_while_anything_over_it_lives(tree):
+    import torch
+
+    pipe = training(tree)
+    held = torch.from_dlpack(pipe.run()[0].as_tensor())[0]
+    want = held.clone()
+    for _ in range(12):
+        pipe.run()
+    assert torch.equal(held, want)
+
+
+def test_keeping_every_batch_is_an_error_that_says_so(tree):
+    pipe = training(tree, max_batches=5)
+    kept = []
+    with pytest.raises(StokerError, match="5|hold"):
+        for _ in range(50):
+            kept.append(pipe.run())
+    kept.clear()
+    pipe.run()
+
+
+def test_tensors(tree):
+    import torch
+
+    pipe = training(tree)
+    data, label = pipe.run()
+    assert isinstance(data, TensorListCPU) and isinstance(data, types.TensorListCPU) and isinstance(data[0], TensorCPU)
+    assert len(data) == 4 and data.shape() == [(3, 24, 24)] * 4 and data.ndim() == 3
+    assert data.dtype is types.FLOAT and data.layout() == "CHW" and data[1].layout() == "CHW"
+    assert data.is_dense_tensor() and data.as_cpu() is data
+    whole = data.as_tensor()
+    assert whole.shape() == [4, 3, 24, 24] and whole.layout() == "NCHW" and whole.dtype is types.FLOAT
+    array = np.asarray(whole)
+    assert array.flags.writeable and array.ctypes.data == whole.data_ptr()
+    np.testing.assert_array_equal(array[2], data.at(2))
+    np.testing.assert_array_equal(np.array(data), array)
+    np.testing.assert_array_equal(np.frombuffer(whole, np.float32).reshape(array.shape), array)
+    assert torch.from_dlpack(whole).data_ptr() == whole.data_ptr()
+    assert torch.from_dlpack(data).shape == (4, 3, 24, 24)
+    assert torch.utils.dlpack.from_dlpack(data[3].__dlpack__()).data_ptr() == data[3].data_ptr()
+    assert np.from_dlpack(data[1]).shape == (3, 24, 24)
+    assert data[-1].data_ptr() == data[3].data_ptr()
+    target = np.empty((4, 3, 24, 24), np.float32)
+    data.copy_to_external(target.ctypes.data)
+    np.testing.assert_array_equal(target, array)
+    assert data[0].get_property("source_info") == data[0].source_info() == data.source_info()[0]
+    assert data[0].get_property("index") >= 0 and data[0].get_property("nothing") is None
+    assert "num_samples=4" in repr(data) and "HW" in repr(data[0])
+    with pytest.raises(IndexError):
+        data[4]
+    with pytest.raises(BufferError):
+        whole.__dlpack__(copy=True)
+    with pytest.raises(BufferError):
+        whole.__dlpack__(dl_device=(2, 0))
+    assert not hasattr(whole, "__cuda_array_interface__")
+    assert label.as_array().dtype == np.int32
+
+
+def test_unused_capsules_are_freed(tree):
+    pipe = training(tree, max_batches=4)
+    for _ in range(30):
+        whole = pipe.run()[0].as_tensor()
+        whole.__dlpack__()
+        whole.__dlpack__(max_version=(1, 0))
+
+
+def test_unequal_shapes_name_both(tree):
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def decode():
+        return fn.decoders.image(fn.readers.file(file_root=str(tree))[0])
+
+    (images,) = decode().run()
+    with pytest.raises(ValueError, match=r"000.jpg.*00\d.jpg|shape"):
+        images.as_tensor()
+    with pytest.raises(ValueError):
+        np.array(images)
+
+
+def test_bfloat16(tree):
+    import torch
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def half():
+        image = fn.resize(fn.decoders.image(fn.readers.file(file_root=str(tree))[0]), size=[8, 8])
+        return fn.crop_mirror_normalize(image, dtype=torch.bfloat16), fn.crop_mirror_normalize(image)
+
+    low, full = half().run()
+    assert low.dtype is types.BFLOAT16
+    tensor = torch.from_dlpack(low.as_tensor())
+    assert tensor.dtype is torch.bfloat16
+    torch.testing.assert_close(tensor.float(), torch.from_dlpack(full.as_tensor()), rtol=2**-8, atol=0)
+    with pytest.raises(BufferError, match="bfloat16"):
+        memoryview(low.as_tensor())
+
+
+@pytest.mark.essential
+def test_bad_files_by_policy(tree, tmp_path, files):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"hello, I am no image")
+    paths = [str(p) for p in files[:3]] + [str(bad)] + [str(p) for p in files[3:7]]
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def listed():
+        data, label = fn.readers.file(files=paths)
+        return fn.resize(fn.decoders.image(data), size=[8, 8]), label
+
+    pipe = listed()
+    with pytest.raises(StokerError, match=r"bad.jpg") as caught:
+        pipe.run()
+    error = caught.value
+    assert error.uri.endswith("bad.jpg") and "decoders.image" in error.op and "test_pipeline.py:" in error.op
+    assert error.sample == 3 and error.epoch == 0
+    assert len(pipe.run()[0]) == 4  # the next batch comes
+
+    skipping = listed(on_error="skip", max_errors=10)
+    assert [int(y[0]) for y in map(np.asarray, skipping.run()[1])] == [0, 1, 2]
+    kept = skipping.bad_samples()[0]
+    assert kept.uri.endswith("bad.jpg") and isinstance(kept, StokerError)
+
+    replacing = listed(on_error="replace", max_errors=10)
+    data, label = replacing.run()
+    assert len(data) == 4 and int(np.asarray(label[3])[0]) != 3
+    assert data[3].get_property("replaced") >= 1
+
+
+def test_missing_and_empty_folders(tmp_path):
+    with pytest.raises(StokerError, match="nowhere"):
+        labels_of(tmp_path / "nowhere").build()
+    (tmp_path / "class").mkdir()
+    with pytest.raises(StokerError):
+        labels_of(tmp_path).build()
+
+
+def test_one_thread_at_a_time(tree):
+    pipe = training(tree)
+    pipe.build()
+    errors, stop = [], threading.Event()
+
+    def use():
+        while not stop.is_set():
+            try:
+                pipe.run()
+            except RuntimeError as e:
+                errors.append(str(e))
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for t in threads:
+        t.start()
+    stop.wait(0.5)
+    stop.set()
+    for t in threads:
+        t.join(20)
+    assert all("another thread" in e for e in errors), errors[:3]
+    pipe.run()
+
+
+def test_closing(tree):
+    pipe = training(tree)
+    pipe.run()
+    pipe.close()
+    pipe.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pipe.run()
+
+
+def test_insight(tree, tmp_path):
+    pipe = training(tree, trace=str(tmp_path / "trace.json"))
+    pipe.run()
+    assert "decoders.image_random_crop" in pipe.explain()
+    assert isinstance(pipe.explain(as_json=True), (dict, list))
+    assert pipe.counters()["batches_delivered"] == 1
+    assert pipe._core.spans()
+    pipe.close()
+    json.loads((tmp_path / "trace.json").read_text())

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals, forks and the end of the interpreter: clean, and soon."""
+
+import pytest
+
+_PIPELINE = """
+import os, signal, sys, threading, time
+from stoker import fn, pipeline_def
+ROOT = sys.argv[1]
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def images():
+    data, label = fn.readers.file(file_root=ROOT, random_shuffle=True)
+    return fn.resize(fn.decoders.image(data), size=[16, 16]), label
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def slow(seconds):
+    import numpy as np
+    def source(info):
+        time.sleep(seconds)
+        return np.zeros(3, np.uint8)
+    return fn.external_source(source, batch=False)
+"""
+
+
+def check(script, body, root, timeout=60):
+    done = script(_PIPELINE + "\n" + body, str(root), timeout=timeout)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.mark.essential
+def test_ctrl_c_ends_a_wait_soon(tree, script):
+    done = check(
+        script,
+        """
+pipe = slow(3.0)
+pipe.build()
+def interrupt():
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGINT)
+    global sent
+    sent = time.perf_counter()
+threading.Thread(target=interrupt).start()
+try:
+    pipe.run()
+except KeyboardInterrupt:
+    print("took", time.perf_counter() - sent)
+    sys.stdout.flush()
+    os._exit(0)
+os._exit(3)
+""",
+        tree,
+    )
+    assert float(done.stdout.split()[1]) < 0.2, done.stdout
+
+
+def test_ctrl_c_leaves_the_pipeline_usable(tree, script):
+    check(
+        script,
+        """
+pipe = slow(0.1)
+pipe.build()
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    pipe.run()
+    sys.exit("no interrupt")
+except KeyboardInterrupt:
+    pass
+assert len(pipe.run()[0]) == 4
+""",
+        tree,
+    )
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("kept", ["pipe", "kept = pipe.run()", "import torch; kept = torch.from_dlpack(pipe.run()[0].as_tensor())", "pipe.start()"])
+def test_the_interpreter_ends_with_a_running_pipeline(tree, script, kept):
+    done = check(script, f"pipe = images()\npipe.run()\n{kept}\n", tree)
+    assert done.stderr == ""
+
+
+def test_the_interpreter_ends_with_a_running_callable(tree, script):
+    done = check(script, "pipe = slow(0.01)\npipe.run()\n", tree)
+    assert done.stderr == ""
+
+
+def test_the_interpreter_ends_in_another_threads_wait(tree, script):
+    check(script, "pipe = slow(0.2)\npipe.build()\nthreading.Thread(target=pipe.run, daemon=True).start()\ntime.sleep(0.1)\n", tree)
+
+
+@pytest.mark.essential
+def test_fork(tree, script):
+    done = check(
+        script,
+        """
+pipe = images()
+mine = pipe.run()
+child = os.fork()
+if child == 0:
+    try:
+        pipe.run()
+        os._exit(1)
+    except RuntimeError as e:
+        if "after a fork" not in str(e):
+            os._exit(2)
+    new = images()
+    if len(new.run()[0]) != 4:
+        os._exit(3)
+    del pipe, mine
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+assert len(pipe.run()[0]) == 4
+""",
+        tree,
+    )
+    assert done.stderr == ""
+
+
+def test_multiprocessing_by_fork_beside_a_pipeline(tree, script):
+    check(
+        script,
+        """
+import multiprocessing
+def work(n):
+    pipe = images()
+    return sum(len(pipe.run()[0]) for _ in range(n))
+if __name__ == "__main__":
+    pipe = images()
+    pipe.run()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(work, [1, 2, 3]) == [4, 8, 12]
+    pipe.run()
+""",
+        tree,
+    )
+
+
+def test_the_gil_is_free_while_waiting(tree, script):
+    done = check(
+        script,
+        """
+pipe = slow(0.1)
+pipe.build()
+count = 0
+def spin():
+    global count
+    while not stop:
+        count += 1
+        time.sleep(0.001)
+stop = False
+thread = threading.Thread(target=spin)
+thread.start()
+pipe.run()
+stop = True
+thread.join()
+print(count)
+""",
+        tree,
+    )
+    assert int(done.stdout) > 50
+
+
+def test_timeout_loses_nothing(tree, script):
+    check(
+        script,
+        """
+import numpy as np
+from stoker.errors import StalledError
+released = threading.Event()
+@pipeline_def(batch_size=2, num_threads=1, device_id=None, timeout=0.2)
+def waiting():
+    def source(info):
+        released.wait()
+        return np.int32([info.idx_in_epoch])
+    return fn.external_source(source, batch=False)
+pipe = waiting()
+try:
+    pipe.run()
+    sys.exit("no timeout")
+except StalledError as e:
+    assert isinstance(e, TimeoutError)
+released.set()
+assert pipe.run()[0].as_array().flatten().tolist() == [0, 1]
+""",
+        tree,
+    )
+
+
+def test_import_order_with_other_libraries_of_images(tree, script):
+    for before, after in (("import torch, PIL.Image, numpy", ""), ("", "import torch, PIL.Image, numpy"), ("import PIL.Image", "import torch")):
+        check(script, f"{before}\nimages().run()\n{after}\nimages().run()\n", tree)

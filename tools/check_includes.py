@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the direction of includes.
+
+A layer of src/ includes only itself and the layers before it in meson.build's list; what lies outside the library (cli, python, examples) includes
+only <stoker/...>; public headers include only public headers. Tests may reach everything.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc"}
+RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}  # batched losses live beside the pipeline
+
+
+def layers(meson: str) -> list[str]:
+    found = re.search(r"^layers = \[(.*?)\]", meson, re.M | re.S)
+    if not found:
+        raise SystemExit("check_includes: meson.build has no 'layers = [...]'")
+    return re.findall(r"'(\w+)'", found.group(1))
+
+
+def includes(path: Path) -> list[tuple[int, bool, str]]:
+    """(line, quoted, name) of each include."""
+    text = path.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, m.start(2)) + 1, m.group(1) == '"', m.group(2)) for m in INCLUDE.finditer(text)]
+
+
+def allowed_in_layer(layer: str, order: list[str], name: str, local: bool) -> bool:
+    head = name.split("/")[0]
+    if head == "stoker" or local:
+        return True
+    if head not in order:
+        return False
+    if layer == "ragged":
+        return head in RAGGED_SEES
+    if head == "ragged":
+        return layer in ("ragged", "api")
+    return order.index(head) <= order.index(layer)
+
+
+def check(root: Path) -> list[str]:
+    order = layers((root / "meson.build").read_text())
+    faults = []
+
+    def files(folder: str) -> list[Path]:
+        return sorted(p for p in (root / folder).rglob("*") if p.suffix in SUFFIXES)
+
+    for path in files("src"):
+        layer = path.relative_to(root / "src").parts[0]
+        if layer not in order:
+            faults.append(f"{path.relative_to(root)}: folder {layer} is no layer of meson.build")
+            continue
+        for line, quoted, name in includes(path):
+            local = (path.parent / name).is_file()
+            if quoted and not allowed_in_layer(layer, order, name, local):
+                faults.append(f'{path.relative_to(root)}:{line}: layer {layer} must not include "{name}"')
+    for folder in ("cli", "python", "examples"):
+        for path in files(folder):
+            for line, quoted, name in includes(path):
+                if quoted and not name.startswith("stoker/") and not (path.parent / name).is_file():
+                    faults.append(f'{path.relative_to(root)}:{line}: only the public API may be used here, not "{name}"')
+                if "../" in name:
+                    faults.append(f'{path.relative_to(root)}:{line}: include without "..": {name}')
+    for path in files("include"):
+        for line, quoted, name in includes(path):
+            if quoted and not name.startswith("stoker/"):
+                faults.append(f'{path.relative_to(root)}:{line}: a public header includes "{name}"')
+    return faults
+
+
+def main() -> int:
+    faults = check(ROOT)
+    print("\n".join(faults) if faults else "includes: every layer sees only those before it")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the built library shows and needs.
+
+- libstoker.so exports exactly tools/symbols.txt, which is exactly what include/stoker declares with STK_API;
+- symbols shared between files are called stk_...;
+- nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
+- it needs no library that is not in NEEDED (no CUDA runtime, no driver).
+
+usage: check_symbols.py BUILD_DIR [--update]
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SYMBOLS = ROOT / "tools" / "symbols.txt"
+NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "ld-linux-x86-64.so"}
+# Globals that may be: (object, name), each with its reason.
+GLOBALS = {
+    ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
+    ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
+}
+DECLARATION = re.compile(r"^STK_API\b[^;{]*?\b(stk_\w+)\s*\(", re.M)
+WRITABLE = re.compile(r"^\.(t?data|t?bss)(?!\.rel\.ro)")  # constant tables of pointers go to .data.rel.ro
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def exported(library: Path) -> set[str]:
+    lines = output("nm", "-D", "--defined-only", str(library)).splitlines()
+    return {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] != "A"}
+
+
+def declared() -> set[str]:
+    found = set()
+    for header in (ROOT / "include" / "stoker").glob("*.h"):
+        found |= set(DECLARATION.findall(header.read_text()))
+    return found
+
+
+def check_exports(library: Path, listed: set[str]) -> list[str]:
+    have, wanted = exported(library), declared()
+    faults = [f"exported but not in tools/symbols.txt: {s}" for s in sorted(have - listed)]
+    faults += [f"in tools/symbols.txt but not exported: {s}" for s in sorted(listed - have)]
+    faults += [f"declared with STK_API but not exported: {s}" for s in sorted(wanted - have)]
+    faults += [f"exported but in no public header: {s}" for s in sorted(have - wanted)]
+    return faults
+
+
+def check_needed(library: Path) -> list[str]:
+    names = re.findall(r"\(NEEDED\).*\[(.*?)\]", output("readelf", "-d", str(library)))
+    return [f"libstoker needs {n}" for n in names if n.split(".so")[0] + ".so" not in NEEDED]
+
+
+def check_objects(archive: Path) -> list[str]:
+    """Names between files, writable data and constructors, object by object."""
+    faults, member = [], "?"
+    for line in output("objdump", "-t", str(archive)).splitlines():
+        head = re.match(r"^(\S+):\s+file format", line)
+        if head:
+            member = Path(head.group(1)).name
+            continue
+        parts = re.match(r"^[0-9a-f]+ (.{7}) (\S+)\s+([0-9a-f]+)(?: \.hidden)? (\S+)$", line)
+        if not parts:
+            continue
+        flags, section, size, name = parts.groups()
+        if "d" in flags or section in ("*UND*", "*ABS*"):
+            continue
+        if "g" in flags and not name.startswith("stk_"):
+            faults.append(f"{member}: {name} is shared between files but not called stk_...")
+        writable = int(size, 16) and (WRITABLE.match(section) or section == "*COM*")
+        if writable and (member, name) not in GLOBALS:
+            faults.append(f"{member}: {name} is writable global storage ({section})")
+    for line in output("objdump", "-h", str(archive)).splitlines():
+        if re.search(r"\s\.(init_array|ctors|fini_array|dtors)\b", line):
+            faults.append(f"something runs at load time: {line.split()[1]}")
+    return faults
+
+
+def main() -> int:
+    build = Path(sys.argv[1])
+    library = build / "libstoker.so"
+    if "--update" in sys.argv:
+        SYMBOLS.write_text("\n".join(sorted(exported(library))) + "\n")
+        print(f"wrote {SYMBOLS.relative_to(ROOT)}")
+        return 0
+    listed = set(SYMBOLS.read_text().split())
+    faults = check_exports(library, listed) + check_needed(library)
+    for archive in sorted(build.glob("libstoker-*.a")):
+        faults += check_objects(archive)
+    print("\n".join(faults) if faults else f"symbols: {len(listed)} exported, as listed and declared; nothing global")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

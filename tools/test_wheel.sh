@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the wheel in an empty environment where no compiler can be found, and uses it there: the package, a small pipeline, the command, and
+# its libraries beside other packages' copies of the same (where VENV has those).
+#
+# usage: tools/test_wheel.sh DIST
+set -eu
+cd "$(dirname "$0")/.."
+wheel=$(ls -t "$1"/stoker-*.whl | head -n 1)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+venv=${VENV:-.venv}
+case $venv in /*) ;; *) venv=$PWD/$venv ;; esac
+
+say() { printf 'wheel: %s\n' "$*"; }
+
+python3 -m venv "$scratch/venv"
+# Nothing of this build is in reach: another folder, an empty PATH, no library path.
+cp tools/wheel_probe.py "$scratch/"
+cd "$scratch"
+clean() { env -i HOME="$scratch" PATH="$scratch/venv/bin:/usr/bin/false" "$@"; }
+clean "$scratch/venv/bin/python" -m pip install -q --no-index --no-deps "$OLDPWD/$wheel"
+clean stoker --version
+clean stoker ops > ops.txt
+clean "$scratch/venv/bin/python" wheel_probe.py
+clean stoker doctor || [ $? -eq 1 ]
+if [ -x "$venv/bin/python" ]; then
+	# Loaded before and after others that bring a libjpeg of their own.
+	site=$("$scratch/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	for order in "stoker torch PIL.Image cv2" "torch PIL.Image cv2 stoker"; do
+		env -i HOME="$scratch" PATH=/usr/bin PYTHONPATH="$site" "$venv/bin/python" wheel_probe.py $order
+	done
+fi
+say "$(basename "$wheel") works in an empty environment ($(wc -c < "$OLDPWD/$wheel") bytes)"

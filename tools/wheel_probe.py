@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses an installed stoker with nothing else installed: a pipeline over a few files, epochs and labels counted, pixels compared.
+
+usage: wheel_probe.py [MODULE...]     imports these in this order first (to meet other packages' copies of the same libraries)
+"""
+
+import base64
+import importlib
+import sys
+import tempfile
+from pathlib import Path
+
+for module in sys.argv[1:]:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        print(f"wheel_probe: no {module} here")
+
+from stoker import fn, pipeline_def  # noqa: E402
+
+# A gray JPEG of 8x8 pixels, all of them 128, as the baseline standard has it.
+JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAxNDQ0Hyc5PTgyPC4zNDL/wAALCAAIAA"
+    "gBAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQRBRIhMUEGE1FhByJxFDKBkaEII0KxwRVS0fAkM2JyggkK"
+    "FhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqDhIWGh4iJipKTlJWWl5iZmqKjpKWmp6ipqrKztLW2t7i5usLDxMXGx8jJytLT1N"
+    "XW19jZ2uHi4+Tl5ufo6erx8vP09fb3+Pn6/9oACAEBAAA/ACv/2Q=="
+)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(6):
+            path = Path(folder) / f"class{i % 2}" / f"{i}.jpg"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(JPEG)
+
+        @pipeline_def(batch_size=3, num_threads=2, device_id=None, seed=1)
+        def program():
+            data, labels = fn.readers.file(file_root=folder, name="Reader")
+            images = fn.decoders.image(data)
+            return fn.resize(images, size=(5, 4)), labels
+
+        pipeline = program()
+        pipeline.build()
+        assert pipeline.epoch_size("Reader") == 6, pipeline.epoch_size("Reader")
+        for _ in range(4):
+            images, labels = pipeline.run()
+            assert len(images) == len(labels) == 3
+            assert tuple(images.shape()[0]) == (5, 4, 3), images.shape()
+    print("wheel_probe: a pipeline runs", *sys.argv[1:])
+
+
+main()
