@@ -13,14 +13,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import backend, errors, fn, math, plugin, tensors, transforms, types
+    from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
     from stoker._definition import do_not_convert, pipeline_def
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import StokerError
     from stoker.loader import Loader
     from stoker.pipeline import Pipeline
 
-_MODULES = ("backend", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
+_MODULES = ("backend", "batching", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -37,6 +37,7 @@ __all__ = [
     "Pipeline",
     "StokerError",
     "backend",
+    "batching",
     "do_not_convert",
     "errors",
     "fn",

@@ -26,8 +26,8 @@ class InvalidArgumentError(StokerError, ValueError):
     """An argument, a graph or a file of settings that cannot be meant."""
 
 
-class ShapeError(StokerError, ValueError):
-    """Shapes that do not fit together."""
+class ShapeError(StokerError, ValueError, AssertionError):
+    """Shapes that do not fit together. An AssertionError too, since code written for ACCV-Lab's batching helpers expects one."""
 
 
 class NotFoundError(StokerError, LookupError):

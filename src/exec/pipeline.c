@@ -20,7 +20,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
-	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)64 << 20;
+	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
 	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
@@ -126,17 +126,18 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-static void make_order(struct stk_pipeline *p)
+static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	p->delivered_step = -1;
 	if (g->reader < 0)
-		return;
+		return STK_OK;
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	n->def->reader->order(n->node->args, n->shared, &p->order);
 	p->order.size = n->def->reader->size(n->shared);
 	p->order.batch = p->config.batch_size;
 	p->wraps = p->order.tail == STK_TAIL_WRAP;
+	return stk__order_check(&p->order, err);
 }
 
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
@@ -163,8 +164,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 	    (s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
 		goto out;
-	make_order(p);
-	if ((s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
+	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace) {
 		p->trace = stk__trace_create(p->n_workers + 2, 1 << 14);
@@ -194,7 +194,6 @@ void stk__drain(struct stk_pipeline *p)
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
-	p->finished = 0;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);

@@ -89,7 +89,7 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 		s = stk__fail(err, STK_STATE, "the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld)",
 			(long long)format, (long long)order, (long long)random);
 	else if (!get_int(j, "epoch", &epoch) || !get_int(j, "consumed", &consumed) || !get_int(j, "size", &samples) || epoch < 0 || consumed < 0 ||
-		 (samples > 0 && consumed > samples))
+		 consumed > (int64_t)1 << 62) /* over the size: a step that ran into the next epoch, where epochs wrap */
 		s = stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)epoch, (long long)consumed,
 			(long long)samples);
 	else

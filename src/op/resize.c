@@ -27,7 +27,7 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s || (s = stk__filter_of_args(&a->filter, in->dtype, r, err)))
 		return s;
-	s = stk__extent_of_args(&a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, r, err);
+	s = stk__extent_of_args(call, &a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, r, err);
 	if (s)
 		return s;
 	call->out[0].desc = *in;

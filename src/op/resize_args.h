@@ -9,6 +9,7 @@
 struct stk_filter_args {
 	int32_t interp_type, mag_filter, min_filter;
 	bool antialias;
+	const char *border;
 	int32_t dtype;
 };
 extern const struct stk_arg_def stk__filter_group[];
@@ -21,12 +22,13 @@ struct stk_extent_args {
 	float resize_x, resize_y, resize_z, resize_shorter, resize_longer;
 	struct stk_floats size, max_size, roi_start, roi_end;
 	bool roi_relative, subpixel_scale;
-	const char *mode;
+	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
 
-/* out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
+/* a: part of call->args. out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
  * others are -1. */
-enum stk_status stk__extent_of_args(const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err);
+enum stk_status stk__extent_of_args(const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out,
+	struct stk_error *err);
 
 #endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batched work over samples of unequal size, for losses: indexing, padding, exact linear assignment, matching costs and heatmaps, on CPU and CUDA.
+ *
+ * Everything is dense row-major memory of the caller. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on the right to
+ * its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
+ *
+ * A struct stk_ragged is one device's: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream of the
+ * context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
+ * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
+ *
+ * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not counted). */
+#ifndef STOKER_BATCHING_H
+#define STOKER_BATCHING_H
+
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STK_RAGGED_CPU (-1)
+
+struct stk_ragged;
+
+/* threads: for the CPU, at most so many at a time (0: as many as the affinity mask has); ignored on CUDA. CUDA needs a current context of
+ * that device. STK_UNSUPPORTED where the library was built without CUDA or there is no driver. Destroy takes NULL. */
+STK_API STK_MUST_USE enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ragged **out, struct stk_error *err);
+STK_API void stk_ragged_destroy(struct stk_ragged *r);
+
+/* Indices (batch, count) of 4 or 8 bytes each, signed. An index is relative to the sample that it points into: -size .. size-1. */
+struct stk_indices {
+	const void *data;
+	const int64_t *sizes; /* (batch) used entries, or NULL */
+	int64_t count;
+	int32_t bytes;
+};
+
+/* out[b, p, j, :] = source[b, p, index[b, j], :]; elsewhere (padding of the index, bad index) base[b, p, j, :], or the filler when base is NULL. */
+struct stk_gather {
+	int64_t batch, outer, inner; /* inner: elements */
+	int32_t element;             /* bytes of one: 1, 2, 4, 8 or 16 */
+	int32_t exact;               /* 1: negative indices mean "none" and nothing is refused */
+	const void *source;
+	int64_t source_items;
+	const int64_t *source_sizes; /* (batch) or NULL */
+	struct stk_indices index;
+	const int32_t
+		*winner; /* NULL, or (batch, source_items) as stk_ragged_scatter's origin: only reads with winner[b, index] == j count */
+	const void *base;
+	uint8_t filler[16]; /* one element */
+	void *out;          /* (batch, outer, index.count, inner) */
+	uint64_t *refused;
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_gather(
+	struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err);
+
+/* out = base (or the filler), then out[b, p, target[b, j], :] = source[b, p, j or from[b, j], :]; of several j with one target the last wins.
+ * origin[b, t], if wanted: the source's item that went to t, or -1. */
+struct stk_scatter {
+	int64_t batch, outer, inner;
+	int32_t element;
+	const void *source;
+	int64_t source_items;
+	const int64_t *source_sizes; /* (batch) or NULL */
+	struct stk_indices target;
+	struct stk_indices from; /* data NULL: item j itself; else same count and sizes as target */
+	const void *base;        /* (batch, outer, items, inner) or NULL */
+	uint8_t filler[16];
+	int64_t items;
+	const int64_t *sizes; /* (batch) or NULL: real items of the target */
+	void *out;            /* may be NULL: only origin is wanted */
+	int32_t *origin;      /* (batch, items); may be NULL on the CPU and for target.count <= STK_SCATTER_SMALL on CUDA */
+	uint64_t *refused;
+};
+#define STK_SCATTER_SMALL 8192
+STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
+	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
+
+/* out[b, p, t, :] = sum over j with index[b, j] == t of source[b, p, j, :], in order of j: the same bits in every run. 16-bit floats are summed in
+ * float32. Bad indices are dropped and not counted: this is the gradient of a gather, which has counted them. */
+struct stk_scatter_add {
+	int64_t batch, outer, inner;
+	enum stk_dtype dtype; /* floats, INT32, INT64 */
+	int32_t exact;        /* as in stk_gather */
+	const void *source;   /* (batch, outer, index.count, inner) */
+	struct stk_indices index;
+	int64_t items;
+	const int64_t *sizes;
+	void *out; /* (batch, outer, items, inner) */
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_scatter_add(
+	struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
+
+/* out[b, p, n, :] = source[b, p, n, :] where n < sizes[b] (sizes may be NULL) and origin[b, n] < 0 (origin may be NULL), else the filler.
+ * out may be source. */
+struct stk_keep {
+	int64_t batch, outer, items, inner;
+	int32_t element;
+	const void *source;
+	const int64_t *sizes;
+	const int32_t *origin;
+	uint8_t filler[16];
+	void *out;
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_keep(struct stk_ragged *r, const struct stk_keep *k, void *stream, struct stk_error *err);
+
+/* Where a mask (batch, items) of bytes is not 0: index (batch, items) lists the places in order, filled up with 0; count (batch) says how many;
+ * rank (batch, items) is the number of set places before an item, or -1 where the mask is 0. Each output may be NULL. */
+struct stk_mask {
+	int64_t batch, items;
+	const uint8_t *mask;
+	const int64_t *sizes;
+	int64_t *index, *count;
+	int32_t *rank;
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(
+	struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err);
+
+/* mask (batch, items) of bytes: 1 where an index points to, else 0. */
+STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items,
+	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
+
+/* Samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], zero behind. inner: bytes of one item. */
+STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
+	int64_t items, int64_t inner, void *out, struct stk_error *err);
+
+/* Linear assignment: of each problem's rows x cols matrix min(rows, cols) pairs of least total cost, one of a row and of a column.
+ *
+ * Shortest augmenting paths (Crouse, "On implementing 2D rectangular assignment algorithms", IEEE TAES 2016) with duals in float64 and the
+ * order of visits and ties of SciPy 1.4 to 1.17, so that indices equal scipy.optimize.linear_sum_assignment. Time O(min^2 max) at worst. */
+enum stk_assign_status { STK_ASSIGN_SOLVED, STK_ASSIGN_INFEASIBLE, STK_ASSIGN_INVALID };
+
+struct stk_assign {
+	enum stk_dtype dtype; /* FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
+	int32_t maximize;
+	const void *cost;
+	int64_t problems, rows, cols;                   /* extents of memory */
+	int64_t problem_stride, row_stride, col_stride; /* in elements */
+	const int64_t *num_rows, *num_cols;             /* (problems): what each really has; NULL: rows, cols */
+	/* (problems, min(rows, cols)): matched pairs by ascending row, 0 behind them */
+	int64_t *row, *col;
+	int64_t *sizes; /* (problems): pairs; 0 where not solved */
+	int8_t *status; /* (problems): enum stk_assign_status. INVALID: a NaN, or -inf (when maximising +inf). +inf (-inf) forbids a pair. */
+	uint64_t *refused;
+	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU takes its own */
+};
+/* The strides decide: memory that is dense along the longer dim needs none for usual sizes. */
+STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
+STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
+	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
+
+/* Matching costs of every prediction with every target of its sample, in one pass:
+ *     out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
+ * The queries are the dense dim of out, which is what the assignment reads fastest. Behind sizes[b] targets out is 0. */
+enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
+enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
+#define STK_COST_MAX_BOX 32
+
+struct stk_cost {
+	int64_t outer, batch, queries, targets;
+	int64_t classes, box_values;
+	const void *logits;                                    /* (outer, batch, queries, classes) or NULL */
+	const void *boxes;                                     /* (outer, batch, queries, box_values) or NULL */
+	const void *labels;                                    /* (batch, targets), signed, of label_bytes each */
+	const void *target_boxes;                              /* (batch, targets, box_values) */
+	const int64_t *sizes;                                  /* (batch) or NULL */
+	int32_t logits_dtype, boxes_dtype, target_boxes_dtype; /* enum stk_dtype: floats */
+	int32_t label_bytes;
+	int32_t class_kind, box_format;
+	float alpha, gamma, class_weight, giou_weight;
+	float l1_weight[STK_COST_MAX_BOX]; /* all 0: no L1 */
+	float nan, posinf, neginf;
+	float *out;        /* (outer, batch, targets, queries) */
+	uint64_t *refused; /* labels out of range; their class cost is NaN */
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
+
+/* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))) over the square of half-width radius around each centre,
+ * sigma = (2 radius + 1) / sigma_factor. What lies outside the map is cut off; a negative radius draws nothing.
+ *
+ * Lists: (lists, targets) centres. With map_index NULL list i belongs to map group i and label (if any) picks the map in it; else there is one
+ * list, and map_index picks the map. */
+struct stk_heatmap {
+	float *map; /* (groups, classes, height, width) */
+	int64_t groups, classes, height, width;
+	int64_t targets;
+	const int64_t *sizes;  /* (groups) or NULL */
+	const void *centers;   /* (lists, targets, 2) as x, y */
+	const void *radii;     /* (lists, targets) */
+	const void *labels;    /* (lists, targets) or NULL */
+	const void *map_index; /* (targets) or NULL */
+	int32_t bytes[4];      /* 4 or 8: an integer of centers, radii, labels, map_index */
+	float sigma_factor, k;
+	int32_t accumulate; /* 0: maps are written whole, 0 where nothing is drawn */
+	uint64_t *refused;  /* labels and map indices out of range */
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
+	struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

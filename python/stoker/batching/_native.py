@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bridge to libstoker: a handle per device, counters of refused indices, pointers and type codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from importlib.machinery import ExtensionFileLoader
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from stoker import _core
+
+from ..errors import ShapeError
+
+
+def _load() -> ModuleType:
+    """stoker._batching, the second module in _core's file: so the library is in the package once."""
+    loader = ExtensionFileLoader("stoker._batching", str(_core.__file__))
+    spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+lib: Any = _load()
+
+# enum stk_dtype, and two types of our own that are moved but not computed with.
+CODES: dict[torch.dtype, int] = {
+    torch.uint8: 0, torch.int8: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.float16: 8, torch.float32: 9,
+    torch.float64: 10, torch.bool: 11, torch.bfloat16: 12, torch.complex64: 100, torch.complex128: 101,
+}  # fmt: skip
+INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
+
+# What is counted when an index is refused, in the order of the device's counters.
+KINDS = (
+    "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
+    "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",
+)  # fmt: skip
+ACCESS, INVERSE, WRITE, MAPPING, MASK, HEATMAP, ASSIGNMENT, COST = range(len(KINDS))
+UNCOUNTED = -1
+
+
+class Device:
+    """What calls on one device need: libstoker's handle, and counters of refused indices that live there."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.cuda = device.type == "cuda"
+        if self.cuda:
+            torch.cuda.init()
+            self.index = torch.cuda.current_device() if device.index is None else device.index
+            torch.zeros(1, device=device)  # makes the primary context current
+        else:
+            self.index = -1
+        self.handle = lib.open(self.index, torch.get_num_threads() if not self.cuda else 0)
+        self.refused = torch.zeros(len(KINDS), dtype=torch.int64, device=device)
+        self.counters = self.refused.data_ptr()
+
+    def stream(self) -> int:
+        return torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
+
+    def counter(self, kind: int) -> int:
+        return 0 if kind < 0 else self.counters + 8 * kind
+
+    def after(self, kind: int) -> None:
+        """On the CPU the work is done, so that what it refused can be raised at once."""
+        if not self.cuda and kind >= 0 and kind != ASSIGNMENT and int(self.refused[kind]):
+            count = int(self.refused[kind])
+            self.refused[kind] = 0
+            raise IndexError(f"{KINDS[kind]}: {count} of the indices are out of range")
+
+
+_devices: dict[torch.device, Device] = {}
+_lock = threading.Lock()
+
+
+def device_of(tensor: torch.Tensor) -> Device:
+    found = _devices.get(tensor.device)
+    return found if found is not None else _open(tensor.device)
+
+
+def _open(device: torch.device) -> Device:
+    if device.type not in ("cpu", "cuda"):
+        raise ShapeError(f"stoker.batching works on CPU and CUDA tensors, not on {device}")
+    with _lock:
+        if device not in _devices:
+            _devices[device] = Device(device)
+        return _devices[device]
+
+
+def check() -> None:
+    """Raises IndexError if anything was refused since the last call: indices out of range on CUDA devices (where reads gave the filler and
+    writes were dropped), and assignment problems that have no solution. The counters start again from zero. Waits for each device used."""
+    lines = []
+    for device in list(_devices.values()):
+        counts = device.refused.tolist()
+        if any(counts):
+            device.refused.zero_()
+            what = ", ".join(f"{KINDS[i]}: {n}" for i, n in enumerate(counts) if n)
+            lines.append(f"{device.device}: {what}")
+    if lines:
+        raise IndexError(
+            "refused since the last check (indices out of range, or assignment problems without a solution): " + "; ".join(lines)
+        )
+
+
+def code(tensor: torch.Tensor, name: str) -> int:
+    found = CODES.get(tensor.dtype)
+    if found is None:
+        raise ShapeError(f"{name} has dtype {tensor.dtype}, which is not supported; supported are {', '.join(map(str, CODES))}")
+    return found
+
+
+def pointer(tensor: torch.Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+_PLAIN: tuple[Any, ...] = (torch.Tensor, torch.nn.Parameter)
+_modes = torch._C._len_torch_dispatch_stack
+_transform = torch._C._functorch.maybe_current_level if hasattr(torch._C._functorch, "maybe_current_level") else (lambda: None)
+_functions = torch._C._len_torch_function_stack if hasattr(torch._C, "_len_torch_function_stack") else (lambda: 0)
+
+
+def direct(tensor: torch.Tensor) -> bool:
+    """Whether a call may go straight to libstoker. Under torch.compile, export, fake tensors and functorch it goes through the dispatcher instead."""
+    if torch.compiler.is_compiling():
+        return False
+    return type(tensor) in _PLAIN and not _modes() and _transform() is None

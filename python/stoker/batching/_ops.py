@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitives with autograd: moving rows of data along one dim of a padded batch.
+
+Each is three things: `_name_run`, which calls libstoker; a torch.autograd.Function for eager code (cheaper than a custom operator with autograd);
+and the operator torch.ops.stoker.name with fake implementation and autograd, for torch.compile and everything else that needs the dispatcher.
+Both share one derivative, written with these primitives: so derivatives have derivatives.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Callable, Optional
+
+import torch
+from torch import Tensor
+
+from ._native import CODES, INDEX_BYTES, UNCOUNTED, device_of, direct, lib, pointer
+
+_library = torch.library.Library("stoker", "FRAGMENT")
+
+
+def _register(schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    name = schema.split("(", 1)[0]
+    _library.define(schema, tags=(torch.Tag.needs_fixed_stride_order,) if hasattr(torch.Tag, "needs_fixed_stride_order") else ())
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, run, key)
+    torch.library.register_fake(f"stoker::{name}", fake, lib=_library)
+
+
+def _derive(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> None:
+    torch.library.register_autograd(f"stoker::{name}", backward, setup_context=setup, lib=_library)
+
+
+def _dense(tensor: Optional[Tensor]) -> Optional[Tensor]:
+    return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
+
+
+def _replaced(shape: torch.Size, dim: int, extent: int) -> tuple[int, ...]:
+    return (*shape[:dim], extent, *shape[dim + 1 :])
+
+
+def _index_args(index: Optional[Tensor], sizes: Optional[Tensor]) -> tuple[int, int, int, int]:
+    if index is None:
+        return (0, 0, 0, 4)
+    return (index.data_ptr(), pointer(sizes), index.shape[-1], INDEX_BYTES[index.dtype])
+
+
+# ---- gather: out[b, j] = data[b, index[b, j]] ----
+
+
+def _gather_run(
+    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], data_sizes: Optional[Tensor], winner: Optional[Tensor],
+    base: Optional[Tensor], filler: float, dim: int, exact: bool, kind: int,
+) -> Tensor:  # fmt: skip
+    device = device_of(data)
+    data, index = data.contiguous(), index.contiguous()
+    index_sizes, data_sizes, winner, base = _dense(index_sizes), _dense(data_sizes), _dense(winner), _dense(base)
+    shape, batch_dims = data.shape, index.dim() - 1
+    out = data.new_empty(_replaced(shape, dim, index.shape[-1]))
+    lib.gather(
+        device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), prod(shape[dim + 1 :]), CODES[data.dtype],
+        exact, data.data_ptr(), shape[dim], pointer(data_sizes), *_index_args(index, index_sizes), pointer(winner), pointer(base), filler,
+        out.data_ptr(), device.counter(kind),
+    )  # fmt: skip
+    device.after(kind)
+    return out
+
+
+def _gather_fake(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind):
+    return data.new_empty(_replaced(data.shape, dim, index.shape[-1]))
+
+
+def _gather_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    data, index, index_sizes, data_sizes, winner, base, _, dim, exact, _ = inputs
+    ctx.save_for_backward(index, index_sizes, data_sizes, winner)
+    ctx.items, ctx.dim, ctx.exact, ctx.has_base = data.shape[dim], dim, exact, base is not None
+
+
+def _gather_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+    index, index_sizes, data_sizes, winner = ctx.saved_tensors
+    data_grad = base_grad = None
+    if ctx.needs_input_grad[0]:
+        if winner is not None:  # each item of the data was read at most once
+            data_grad = gather(grad, winner, None, None, None, None, 0.0, ctx.dim, True, UNCOUNTED)
+        else:
+            data_grad = scatter_add(grad, index, index_sizes, data_sizes, ctx.items, ctx.dim, ctx.exact)
+    if ctx.has_base and ctx.needs_input_grad[5]:
+        base_grad = keep(grad, None, index, 0.0, ctx.dim)
+    return data_grad, None, None, None, None, base_grad, None, None, None, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _gather_setup(ctx, inputs, inputs[0])
+        return _gather_run(*inputs)
+
+    backward = staticmethod(_gather_backward)
+
+
+_register(
+    "gather(Tensor data, Tensor index, Tensor? index_sizes, Tensor? data_sizes, Tensor? winner, Tensor? base, float filler, int dim, bool exact, "
+    "int kind) -> Tensor",
+    _gather_run,
+    _gather_fake,
+)
+_derive("gather", _gather_setup, _gather_backward)
+
+
+def gather(
+    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], data_sizes: Optional[Tensor], winner: Optional[Tensor],
+    base: Optional[Tensor], filler: float, dim: int, exact: bool, kind: int,
+) -> Tensor:  # fmt: skip
+    """out[b, .., j, ..] = data[b, .., index[b, j], ..]; elsewhere base or the filler. exact: a negative index means "none"."""
+    if not direct(data):
+        return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
+    if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):
+        return _Gather.apply(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
+    return _gather_run(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
+
+
+# ---- scatter_add: out[b, index[b, j]] += data[b, j]: the adjoint of gather ----
+
+
+def _scatter_add_run(
+    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], out_sizes: Optional[Tensor], items: int, dim: int, exact: bool
+) -> Tensor:
+    device = device_of(data)
+    data, index, index_sizes, out_sizes = data.contiguous(), index.contiguous(), _dense(index_sizes), _dense(out_sizes)
+    shape, batch_dims = data.shape, index.dim() - 1
+    out = data.new_empty(_replaced(shape, dim, items))
+    lib.scatter_add(
+        device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), prod(shape[dim + 1 :]), CODES[data.dtype],
+        exact, data.data_ptr(), *_index_args(index, index_sizes), items, pointer(out_sizes), out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def _scatter_add_fake(data, index, index_sizes, out_sizes, items, dim, exact):
+    return data.new_empty(_replaced(data.shape, dim, items))
+
+
+def _scatter_add_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, index, index_sizes, out_sizes, _, dim, exact = inputs
+    ctx.save_for_backward(index, index_sizes, out_sizes)
+    ctx.dim, ctx.exact = dim, exact
+
+
+def _scatter_add_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+    index, index_sizes, out_sizes = ctx.saved_tensors
+    data_grad = None
+    if ctx.needs_input_grad[0]:
+        data_grad = gather(grad, index, index_sizes, out_sizes, None, None, 0.0, ctx.dim, ctx.exact, UNCOUNTED)
+    return data_grad, None, None, None, None, None, None
+
+
+class _ScatterAdd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _scatter_add_setup(ctx, inputs, inputs[0])
+        return _scatter_add_run(*inputs)
+
+    backward = staticmethod(_scatter_add_backward)
+
+
+_register(
+    "scatter_add(Tensor data, Tensor index, Tensor? index_sizes, Tensor? out_sizes, SymInt items, int dim, bool exact) -> Tensor",
+    _scatter_add_run,
+    _scatter_add_fake,
+)
+_derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
+
+
+def scatter_add(
+    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], out_sizes: Optional[Tensor], items: int, dim: int, exact: bool
+) -> Tensor:
+    """out[b, .., index[b, j], ..] += data[b, .., j, ..], summed in order of j."""
+    if not direct(data):
+        return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
+    if torch.is_grad_enabled() and data.requires_grad:
+        return _ScatterAdd.apply(data, index, index_sizes, out_sizes, items, dim, exact)
+    return _scatter_add_run(data, index, index_sizes, out_sizes, items, dim, exact)
+
+
+# ---- scatter: a copy of base (or filler) with rows replaced; the last write to an item wins ----
+
+
+def _scatter_run(
+    source: Tensor, target: Tensor, sizes: Optional[Tensor], source_sizes: Optional[Tensor], origin_index: Optional[Tensor],
+    base: Optional[Tensor], filler: float, items: int, item_sizes: Optional[Tensor], dim: int, kind: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    device = device_of(source)
+    source, target = source.contiguous(), target.contiguous()
+    sizes, source_sizes, origin_index, base, item_sizes = map(_dense, (sizes, source_sizes, origin_index, base, item_sizes))
+    shape, batch_dims = source.shape, target.dim() - 1
+    out = source.new_empty(_replaced(shape, dim, items))
+    origin = torch.empty((*shape[:batch_dims], items), dtype=torch.int32, device=source.device)
+    lib.scatter(
+        device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), prod(shape[dim + 1 :]), CODES[source.dtype],
+        source.data_ptr(), shape[dim], pointer(source_sizes), *_index_args(target, sizes), *_index_args(origin_index, sizes), pointer(base),
+        filler, items, pointer(item_sizes), out.data_ptr(), origin.data_ptr(), device.counter(kind),
+    )  # fmt: skip
+    device.after(kind)
+    return out, origin
+
+
+def _scatter_fake(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind):
+    batch_dims = target.dim() - 1
+    out = source.new_empty(_replaced(source.shape, dim, items))
+    return out, source.new_empty((*source.shape[:batch_dims], items), dtype=torch.int32)
+
+
+def _scatter_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    source, target, sizes, _, origin_index, base, _, _, item_sizes, dim, _ = inputs
+    ctx.save_for_backward(target, sizes, item_sizes, output[1])
+    ctx.items, ctx.dim, ctx.mapped, ctx.has_base = source.shape[dim], dim, origin_index is not None, base is not None
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _scatter_backward(ctx: Any, grad: Optional[Tensor], _: Any = None) -> tuple[Optional[Tensor], ...]:
+    target, sizes, item_sizes, origin = ctx.saved_tensors
+    source_grad = base_grad = None
+    if grad is not None and ctx.needs_input_grad[0]:
+        if ctx.mapped:
+            source_grad = scatter_add(grad, origin, None, None, ctx.items, ctx.dim, True)
+        else:
+            source_grad = gather(grad, target, sizes, item_sizes, origin, None, 0.0, ctx.dim, False, UNCOUNTED)
+    if grad is not None and ctx.has_base and ctx.needs_input_grad[5]:
+        base_grad = keep(grad, None, origin, 0.0, ctx.dim)
+    return source_grad, None, None, None, None, base_grad, None, None, None, None, None
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _scatter_run(*inputs)
+        _scatter_setup(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_scatter_backward)
+
+
+_register(
+    "scatter(Tensor source, Tensor target, Tensor? sizes, Tensor? source_sizes, Tensor? origin_index, Tensor? base, float filler, SymInt items, "
+    "Tensor? item_sizes, int dim, int kind) -> (Tensor, Tensor)",
+    _scatter_run,
+    _scatter_fake,
+)
+_derive("scatter", _scatter_setup, _scatter_backward)
+
+
+def scatter(
+    source: Tensor, target: Tensor, sizes: Optional[Tensor], source_sizes: Optional[Tensor], origin_index: Optional[Tensor],
+    base: Optional[Tensor], filler: float, items: int, item_sizes: Optional[Tensor], dim: int, kind: int,
+) -> Tensor:  # fmt: skip
+    """A copy of base (or the filler) with out[b, .., target[b, j], ..] = source[b, .., j or origin_index[b, j], ..]."""
+    if not direct(source):
+        return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
+    if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):
+        return _Scatter.apply(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
+    return _scatter_run(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
+
+
+# ---- keep: padding (or written items) replaced by a value ----
+
+
+def _keep_run(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler: float, dim: int) -> Tensor:
+    device = device_of(data)
+    data, sizes, origin = data.contiguous(), _dense(sizes), _dense(origin)
+    batch_dims = sizes.dim() if sizes is not None else origin.dim() - 1
+    shape = data.shape
+    out = torch.empty_like(data)
+    lib.keep(
+        device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), shape[dim], prod(shape[dim + 1 :]),
+        CODES[data.dtype], data.data_ptr(), pointer(sizes), pointer(origin), filler, out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def keep_inplace(data: Tensor, sizes: Tensor, filler: float, dim: int) -> None:
+    """Fills the padding of dense memory in place; for tensors that autograd does not follow."""
+    device, shape, batch_dims, sizes = device_of(data), data.shape, sizes.dim(), sizes.contiguous()
+    lib.keep(
+        device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), shape[dim], prod(shape[dim + 1 :]),
+        CODES[data.dtype], data.data_ptr(), sizes.data_ptr(), 0, filler, data.data_ptr(),
+    )  # fmt: skip
+    torch.autograd.graph.increment_version(data)
+
+
+def _keep_fake(data, sizes, origin, filler, dim):
+    return data.new_empty(data.shape)
+
+
+def _keep_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1], inputs[2])
+    ctx.dim = inputs[4]
+
+
+def _keep_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+    sizes, origin = ctx.saved_tensors
+    return keep(grad, sizes, origin, 0.0, ctx.dim) if ctx.needs_input_grad[0] else None, None, None, None, None
+
+
+class _Keep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _keep_setup(ctx, inputs, inputs[0])
+        return _keep_run(*inputs)
+
+    backward = staticmethod(_keep_backward)
+
+
+_register("keep(Tensor data, Tensor? sizes, Tensor? origin, float filler, int dim) -> Tensor", _keep_run, _keep_fake)
+_derive("keep", _keep_setup, _keep_backward)
+
+
+def keep(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler: float, dim: int) -> Tensor:
+    """data where item n < sizes[b] and origin[b, n] < 0, else the filler."""
+    if not direct(data):
+        return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
+    if torch.is_grad_enabled() and data.requires_grad:
+        return _Keep.apply(data, sizes, origin, filler, dim)
+    return _keep_run(data, sizes, origin, filler, dim)
+
+
+# ---- masks ----
+
+
+def _mask_to_index_run(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
+    index = torch.empty(mask.shape, dtype=torch.int64, device=mask.device)
+    count = torch.empty(mask.shape[:-1], dtype=torch.int64, device=mask.device)
+    lib.mask_to_index(
+        device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), index.data_ptr(),
+        count.data_ptr(), 0,
+    )  # fmt: skip
+    return index, count
+
+
+def _mask_to_index_fake(mask, sizes):
+    return mask.new_empty(mask.shape, dtype=torch.int64), mask.new_empty(mask.shape[:-1], dtype=torch.int64)
+
+
+_register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask_to_index_run, _mask_to_index_fake)
+
+
+def mask_to_index(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    """(index, count) of a bool mask: where it is true, filled up with 0, and how many places that are."""
+    return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
+
+
+def _mask_to_rank_run(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+    device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
+    rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
+    lib.mask_to_index(
+        device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), 0, 0, rank.data_ptr()
+    )
+    return rank
+
+
+def _mask_to_rank_fake(mask, sizes):
+    return mask.new_empty(mask.shape, dtype=torch.int32)
+
+
+_register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_run, _mask_to_rank_fake)
+
+
+def mask_to_rank(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+    """How many places before it are true, for each true place of a mask; -1 elsewhere."""
+    return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
+
+
+def _index_to_mask_run(index: Tensor, sizes: Optional[Tensor], items: int, kind: int) -> Tensor:
+    device, index, sizes = device_of(index), index.contiguous(), _dense(sizes)
+    mask = torch.empty((*index.shape[:-1], items), dtype=torch.bool, device=index.device)
+    lib.index_to_mask(
+        device.handle, device.stream(), prod(index.shape[:-1]), items, *_index_args(index, sizes), mask.data_ptr(), device.counter(kind)
+    )
+    device.after(kind)
+    return mask
+
+
+def _index_to_mask_fake(index, sizes, items, kind):
+    return index.new_empty((*index.shape[:-1], items), dtype=torch.bool)
+
+
+_register("index_to_mask(Tensor index, Tensor? sizes, SymInt items, int kind) -> Tensor", _index_to_mask_run, _index_to_mask_fake)
+
+
+def index_to_mask(index: Tensor, sizes: Optional[Tensor], items: int, kind: int) -> Tensor:
+    """A bool mask of `items` places a sample, true where an index points to."""
+    if direct(index):
+        return _index_to_mask_run(index, sizes, items, kind)
+    return torch.ops.stoker.index_to_mask(index, sizes, items, kind)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which entries of a ragged batch are real, and the checks of arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+
+
+def require(condition: bool, text: Union[str, Callable[[], str]]) -> None:
+    """Raises ShapeError unless the condition holds; the text is made only then."""
+    if not condition:
+        raise ShapeError(text if isinstance(text, str) else text())
+
+
+def check_dim(name: str, dim: int, low: int, dims: int) -> int:
+    """A dim in low..dims-1, or counted from the end."""
+    found = dim + dims if dim < 0 else dim
+    if not low <= found < dims:
+        raise ShapeError(f"{name} is {dim}, but must be in {low}..{dims - 1}")
+    return found
+
+
+def inspect_arity(function: Callable[..., Any]) -> int:
+    """How many of (tensor, mask, sample_sizes) a callable takes."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins tell nothing: torch.relu, say
+        return 1
+    kinds = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in kinds)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return max(1, required)
+    if not kinds or required > 3:
+        raise ValueError(
+            f"proc_step {function!r} takes {len(kinds)} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes"
+        )
+    return max(1, required)
+
+
+class Layout:
+    """Mask and sizes of a batch, of which at least one is known. Shared by all batches of the same sizes, so that each is derived once."""
+
+    __slots__ = ("mask", "sizes", "batch_dims", "_total")
+
+    def __init__(self, mask: Optional[Tensor], sizes: Optional[Tensor]) -> None:
+        require(mask is not None or sizes is not None, "mask or sample_sizes must be given")
+        require(mask is None or mask.dtype == torch.bool, lambda: f"mask must be bool, not {getattr(mask, 'dtype', None)}")
+        if sizes is not None and sizes.dtype != torch.int64:
+            require(
+                not sizes.dtype.is_floating_point and sizes.dtype != torch.bool, lambda: f"sample_sizes must be int64, not {sizes.dtype}"
+            )
+            sizes = sizes.long()
+        self.mask, self.sizes, self._total = mask, sizes, None
+        self.batch_dims: int = sizes.dim() if sizes is not None else mask.dim() - 1  # type: ignore[union-attr]
+
+    def describe(self) -> str:
+        known = [f"mask {tuple(self.mask.shape)}"] if self.mask is not None else []
+        return " and ".join(known + ([f"sample_sizes {tuple(self.sizes.shape)}"] if self.sizes is not None else []))
+
+    def check(self, tensor: Tensor, dim: int) -> None:
+        batch = tensor.shape[: self.batch_dims]
+        if self.sizes is not None:
+            require(
+                self.sizes.shape == batch,
+                lambda: f"sample_sizes has shape {tuple(self.sizes.shape)}, tensor {tuple(tensor.shape)} has batch shape {tuple(batch)}",
+            )
+            require(self.sizes.device == tensor.device, lambda: f"sample_sizes is on {self.sizes.device}, tensor on {tensor.device}")
+        if self.mask is not None:
+            want = (*batch, tensor.shape[dim])
+            require(
+                tuple(self.mask.shape) == want,
+                lambda: f"mask has shape {tuple(self.mask.shape)}, tensor {tuple(tensor.shape)} with non_uniform_dim {dim} needs {want}",
+            )
+            require(self.mask.device == tensor.device, lambda: f"mask is on {self.mask.device}, tensor on {tensor.device}")
+
+    def mask_of(self, extent: int) -> Tensor:
+        if self.mask is None:
+            places = torch.arange(extent, device=self.sizes.device)  # type: ignore[union-attr]
+            self.mask = places < self.sizes.unsqueeze(-1)  # type: ignore[union-attr]
+        return self.mask
+
+    def sizes_of(self) -> Tensor:
+        if self.sizes is None:
+            self.sizes = self.mask.sum(-1)  # type: ignore[union-attr]
+        return self.sizes
+
+    def total(self) -> int:
+        if self._total is None:
+            self._total = int(self.sizes_of().sum())
+        return self._total
+
+    def to(self, device: torch.device) -> Layout:
+        known = self.sizes if self.sizes is not None else self.mask
+        if known.device == device:  # type: ignore[union-attr]
+            return self
+        return self.changed(lambda t, _: t.to(device))
+
+    def changed(self, change: Callable[[Tensor, int], Tensor]) -> Layout:
+        return Layout(None if self.mask is None else change(self.mask, 1), None if self.sizes is None else change(self.sizes, 0))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The usual costs of matching predictions with targets, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from ._native import CODES, COST, INDEX_BYTES, device_of, direct, lib, pointer
+from ._ops import _dense, _register
+from ._shapes import Layout, require
+from .ragged_batch import RaggedBatch
+
+CLASSIFICATION = {"focal": 0, "softmax": 1, "probability": 2}
+BOX_FORMAT = {"xyxy": 0, "cxcywh": 1, "xyzwlh": 2}
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+Ragged = Union[RaggedBatch, Tensor]
+
+
+def _cost_run(
+    logits: Optional[Tensor], boxes: Optional[Tensor], labels: Optional[Tensor], target_boxes: Optional[Tensor], sizes: Optional[Tensor],
+    batch_dims: int, kind: int, box_format: int, weights: list[float],
+) -> Tensor:  # fmt: skip
+    given = logits if logits is not None else boxes
+    target = labels if labels is not None else target_boxes
+    device = device_of(given)
+    logits, boxes, labels, target_boxes, sizes = map(_dense, (logits, boxes, labels, target_boxes, sizes))
+    lead, queries, targets = given.shape[:-2], given.shape[-2], target.shape[batch_dims]
+    batch = prod(lead[len(lead) - batch_dims :])
+    outer = prod(lead[: len(lead) - batch_dims])
+    out = torch.empty((*lead, targets, queries), dtype=torch.float32, device=given.device)
+    code = CODES[torch.float32]
+    lib.cost(
+        device.handle, device.stream(), outer, batch, queries, targets, 0 if logits is None else logits.shape[-1],
+        0 if boxes is None else boxes.shape[-1], pointer(logits), pointer(boxes), pointer(labels), pointer(target_boxes), pointer(sizes),
+        code if logits is None else CODES[logits.dtype], code if boxes is None else CODES[boxes.dtype],
+        code if target_boxes is None else CODES[target_boxes.dtype], 8 if labels is None else INDEX_BYTES[labels.dtype], kind, box_format,
+        *weights[:7], out.data_ptr(), device.counter(COST), *weights[7:],
+    )  # fmt: skip
+    device.after(COST)
+    return out
+
+
+def _cost_fake(logits, boxes, labels, target_boxes, sizes, batch_dims, kind, box_format, weights):
+    given = logits if logits is not None else boxes
+    target = labels if labels is not None else target_boxes
+    return given.new_empty((*given.shape[:-2], target.shape[batch_dims], given.shape[-2]), dtype=torch.float32)
+
+
+_register(
+    "detection_cost(Tensor? logits, Tensor? boxes, Tensor? labels, Tensor? target_boxes, Tensor? sizes, int batch_dims, int kind, int box_format, "
+    "float[] weights) -> Tensor",
+    _cost_run,
+    _cost_fake,
+)
+
+
+def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batch: torch.Size) -> None:
+    """Predictions (.., *batch, Q, D) against targets (*batch, G, ..)."""
+    if given.dim() < len(batch) + 2 or given.shape[given.dim() - 2 - len(batch) : -2] != batch:
+        raise ShapeError(
+            f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected"
+        )
+    require(given.dtype in _FLOATS, lambda: f"{name} must be a float tensor, not {given.dtype}")
+    require(given.device == target.device, lambda: f"{name} is on {given.device}, {target_name} on {target.device}")
+
+
+def detection_cost(
+    *,
+    logits: Optional[Tensor] = None,
+    boxes: Optional[Tensor] = None,
+    target_labels: Optional[Ragged] = None,
+    target_boxes: Optional[Ragged] = None,
+    classification: str = "focal",
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    class_weight: float = 2.0,
+    l1_weight: Union[float, Sequence[float]] = 0.25,
+    giou_weight: float = 0.0,
+    box_format: str = "xyxy",
+    nan: float = 100.0,
+    posinf: float = 100.0,
+    neginf: float = -100.0,
+) -> RaggedBatch:
+    """Costs (.., B, Q, G) of every prediction with every target of its sample, as a RaggedBatch over G, in float32 and without gradient:
+
+        class_weight * class + sum(l1_weight * |box - target|) - giou_weight * GIoU, with NaN and infinities replaced.
+
+    logits: (.., B, Q, C); dims before B (decoder layers) share the targets. classification: "focal" (sigmoid), "softmax" (minus the class's
+        probability), or "probability" (logits are probabilities already).
+    boxes: (.., B, Q, D). l1_weight: one number or D of them. GIoU reads the first 4 values, or for "xyzwlh" the box in the ground plane.
+    target_labels (B, G) int32 or int64, target_boxes (B, G, D): RaggedBatches, or tensors in which all entries are real.
+
+    In memory the queries are the dense dim, which is how linear_sum_assignment reads fastest.
+    """
+    require((logits is None) == (target_labels is None), "logits and target_labels go together: give both or neither")
+    require((boxes is None) == (target_boxes is None), "boxes and target_boxes go together: give both or neither")
+    require(logits is not None or boxes is not None, "logits or boxes must be given")
+    require(classification in CLASSIFICATION, lambda: f"classification is {classification!r}, not one of {', '.join(CLASSIFICATION)}")
+    require(box_format in BOX_FORMAT, lambda: f"box_format is {box_format!r}, not one of {', '.join(BOX_FORMAT)}")
+    ragged = target_labels if target_labels is not None else target_boxes
+    batch_dims = ragged.num_batch_dims if isinstance(ragged, RaggedBatch) else 1
+    layout = ragged._layout if isinstance(ragged, RaggedBatch) else None
+    labels = target_labels.tensor if isinstance(target_labels, RaggedBatch) else target_labels
+    target = target_boxes.tensor if isinstance(target_boxes, RaggedBatch) else target_boxes
+    batch = ragged.shape[:batch_dims]
+    weights = [alpha, gamma, class_weight, giou_weight, nan, posinf, neginf]
+    if logits is not None:
+        require(labels.dtype in INDEX_BYTES, lambda: f"target_labels must be int32 or int64, not {labels.dtype}")
+        require(labels.dim() == batch_dims + 1, lambda: f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
+        _check_pair("logits", logits, "target_labels", labels, batch)
+        logits = logits.detach()
+    if boxes is not None:
+        _check_pair("boxes", boxes, "target_boxes", target, batch)
+        require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
+        require(
+            target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1],
+            lambda: f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box",
+        )
+        require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")
+        values = boxes.shape[-1]
+        per_value = [float(l1_weight)] * values if isinstance(l1_weight, (int, float)) else [float(w) for w in l1_weight]
+        require(
+            len(per_value) == values, lambda: f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values"
+        )
+        require(
+            giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4),
+            lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}",
+        )
+        weights += per_value
+        boxes, target = boxes.detach(), target.detach()
+    if logits is not None and boxes is not None:
+        require(
+            logits.shape[:-1] == boxes.shape[:-1],
+            lambda: f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim",
+        )
+        require(
+            labels.shape == target.shape[:-1],
+            lambda: f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size",
+        )
+    given = logits if logits is not None else boxes
+    sizes = layout.sizes_of() if layout is not None else None
+    run = _cost_run if direct(given) else torch.ops.stoker.detection_cost
+    out = run(
+        logits,
+        boxes,
+        labels,
+        target,
+        sizes,
+        batch_dims,
+        CLASSIFICATION[classification],
+        BOX_FORMAT[box_format],
+        [float(w) for w in weights],
+    )
+    lead = given.shape[:-2]
+    if sizes is None:
+        sizes = torch.full(lead, out.shape[-2], dtype=torch.int64, device=out.device)
+    elif len(lead) > batch_dims:
+        sizes = sizes.expand(lead).contiguous()
+    return RaggedBatch._of(out.transpose(-1, -2), Layout(None, sizes), out.dim() - 1)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gaussian heatmaps, drawn for a whole batch at once."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from ._native import HEATMAP, INDEX_BYTES, device_of, direct, lib, pointer
+from ._ops import _dense, _library
+from ._shapes import require
+from .ragged_batch import RaggedBatch
+
+Ragged = Union[Tensor, RaggedBatch]
+
+
+def _draw_run(
+    heatmap: Tensor, centers: Tensor, radii: Tensor, sizes: Optional[Tensor], labels: Optional[Tensor], map_index: Optional[Tensor],
+    sigma_factor: float, k: float, accumulate: bool,
+) -> None:  # fmt: skip
+    device = device_of(heatmap)
+    centers, radii, sizes, labels, map_index = centers.contiguous(), radii.contiguous(), _dense(sizes), _dense(labels), _dense(map_index)
+    shape = heatmap.shape
+    classes = shape[1] if heatmap.dim() == 4 else 1
+
+    def width(t: Optional[Tensor]) -> int:
+        return 4 if t is None else INDEX_BYTES[t.dtype]
+
+    lib.heatmap(
+        device.handle, device.stream(), heatmap.data_ptr(), shape[0], classes, shape[-2], shape[-1], radii.shape[-1], pointer(sizes), centers.data_ptr(), radii.data_ptr(),
+        pointer(labels), pointer(map_index), width(centers), width(radii), width(labels), width(map_index), sigma_factor, k, accumulate,
+        device.counter(HEATMAP),
+    )  # fmt: skip
+    device.after(HEATMAP)
+
+
+_library.define(
+    "draw_heatmap(Tensor(a!) heatmap, Tensor centers, Tensor radii, Tensor? sizes, Tensor? labels, Tensor? map_index, float sigma_factor, "
+    "float k, bool accumulate) -> ()"
+)
+for _key in ("CPU", "CUDA"):
+    _library.impl("draw_heatmap", _draw_run, _key)
+torch.library.register_fake("stoker::draw_heatmap", lambda *args: None, lib=_library)
+
+
+def _draw(heatmap: Tensor, *args: Any) -> Tensor:
+    if direct(heatmap):
+        _draw_run(heatmap, *args)
+        torch.autograd.graph.increment_version(heatmap)
+    else:
+        torch.ops.stoker.draw_heatmap(heatmap, *args)
+    return heatmap
+
+
+def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Optional[Tensor]) -> None:
+    require(heatmap.dtype == torch.float32, lambda: f"{name} must be float32, not {heatmap.dtype}")
+    require(heatmap.dim() in dims, lambda: f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
+    require(
+        heatmap.is_contiguous(),
+        lambda: f"{name} of shape {tuple(heatmap.shape)} and strides {heatmap.stride()} must be contiguous: it is drawn into",
+    )
+    require(not (heatmap.requires_grad and torch.is_grad_enabled()), lambda: f"{name} requires grad; drawing is not differentiable")
+    for other, t in integers.items():
+        if t is not None:
+            require(t.dtype in INDEX_BYTES, lambda: f"{other} must be int32 or int64, not {t.dtype}")
+            require(t.device == heatmap.device, lambda: f"{other} is on {t.device}, {name} on {heatmap.device}")
+
+
+def draw_heatmap(
+    heatmaps: Tensor,
+    centers: Tensor,
+    radii: Tensor,
+    heatmap_idxes: Tensor,
+    diameter_to_sigma_factor: float = 6,
+    k_scale: float = 1,
+    accumulate: bool = True,
+) -> Tensor:
+    """Draws T Gaussians into N maps, in place, and returns them.
+
+    heatmaps (N, H, W) float32; centers (T, 2) as x, y; radii (T); heatmap_idxes (T): the map each goes to. Integers are int32 or int64.
+    Each is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor over the square of half-width
+    radius, combined by maximum. accumulate=False: what the maps held is forgotten (torch.empty will do) and they are written whole.
+    """
+    _check("heatmaps", heatmaps, (3,), centers=centers, radii=radii, heatmap_idxes=heatmap_idxes)
+    count = (radii.shape[0] if radii.dim() == 1 else -1,)
+    if tuple(centers.shape) != (*count, 2) or tuple(heatmap_idxes.shape) != count:
+        raise ShapeError(
+            f"centers {tuple(centers.shape)}, radii {tuple(radii.shape)} and heatmap_idxes {tuple(heatmap_idxes.shape)} must be (T, 2), (T) and (T)"
+        )
+    return _draw(heatmaps, centers, radii, None, None, heatmap_idxes, float(diameter_to_sigma_factor), float(k_scale), accumulate)
+
+
+def draw_heatmap_batched(
+    heatmap: Tensor,
+    centers: Ragged,
+    radii: Ragged,
+    diameter_to_sigma_factor: float = 6.0,
+    k_scale: float = 1.0,
+    labels: Optional[Ragged] = None,
+    accumulate: bool = True,
+) -> Tensor:
+    """As draw_heatmap with the targets of sample b in map b: heatmap (B, H, W), centers (B, T, 2), radii (B, T), ragged over T.
+
+    With labels (B, T) and heatmap (B, C, H, W) a target goes to its class's map; a label outside 0..C-1 draws nothing and is reported.
+    """
+    points, extents = (t.tensor if isinstance(t, RaggedBatch) else t for t in (centers, radii))
+    classes = labels.tensor if isinstance(labels, RaggedBatch) else labels
+    _check("heatmap", heatmap, (3,) if labels is None else (4,), centers=points, radii=extents, labels=classes)
+    want = (heatmap.shape[0], extents.shape[1] if extents.dim() == 2 else -1)
+    if tuple(extents.shape) != want or tuple(points.shape) != (*want, 2) or (classes is not None and tuple(classes.shape) != want):
+        what = f"centers {tuple(points.shape)}, radii {tuple(extents.shape)}" + (
+            "" if classes is None else f", labels {tuple(classes.shape)}"
+        )
+        raise ShapeError(f"{what} do not fit heatmap {tuple(heatmap.shape)}: (B, T, 2), (B, T) and (B, T) are expected")
+    sizes = next((t.sample_sizes for t in (radii, centers, labels) if isinstance(t, RaggedBatch)), None)
+    return _draw(heatmap, points, extents, sizes, classes, None, float(diameter_to_sigma_factor), float(k_scale), accumulate)
+
+
+def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "cornernet") -> Any:
+    """The radius within which a corner may move so that the box still overlaps by min_overlap (CornerNet, Law and Deng, ECCV 2018).
+
+    h, w: numbers give a number, tensors a float tensor. variant "centernet" is the formula that CenterNet and mmdet3d use, without the
+    division by the quadratic's leading coefficient and with its larger roots.
+    """
+    require(variant in ("cornernet", "centernet"), lambda: f"variant is {variant!r}, not one of cornernet, centernet")
+    tensors = [v for v in (h, w) if isinstance(v, Tensor)]
+    if not tensors:
+        return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64), float(w), min_overlap, variant))
+    if not any(t.dtype.is_floating_point for t in tensors):
+        h, w = (v.float() if isinstance(v, Tensor) else v for v in (h, w))
+    total, area = h + w, h * w
+    cases = (
+        (1.0, total, area * ((1 - min_overlap) / (1 + min_overlap)), -1),
+        (4.0, 2 * total, (1 - min_overlap) * area, -1),
+        (4 * min_overlap, -2 * min_overlap * total, (min_overlap - 1) * area, 1),
+    )
+    radii = []
+    for a, b, c, sign in cases:
+        root = (b * b - 4 * a * c).clamp(min=0).sqrt()
+        radii.append((b + root) / 2 if variant == "centernet" else (b + sign * root) / (2 * a))
+    return torch.minimum(torch.minimum(radii[0], radii[1]), radii[2])

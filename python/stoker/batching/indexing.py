@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexing with a different number of indices in each sample."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from . import _ops
+from ._native import ACCESS, INDEX_BYTES, INVERSE, MAPPING, MASK, WRITE, code
+from ._shapes import check_dim, require
+from .ragged_batch import RaggedBatch
+
+Data = Union[Tensor, RaggedBatch]
+
+
+def _check_indices(name: str, indices: RaggedBatch) -> None:
+    if not isinstance(indices, RaggedBatch):
+        raise ShapeError(f"{name} must be a RaggedBatch, not {type(indices).__name__}")
+    if indices.dtype not in INDEX_BYTES:
+        raise ShapeError(f"{name} must be int32 or int64, not {indices.dtype}")
+    if indices.dim() != indices.num_batch_dims + 1:
+        raise ShapeError(f"{name} has shape {tuple(indices.shape)}: one dim behind the batch dims {tuple(indices.batch_shape)} is expected")
+
+
+def _check_data(name: str, data: Tensor, indices_name: str, indices: RaggedBatch) -> None:
+    batch_dims = indices.num_batch_dims
+    if data.shape[:batch_dims] != indices.batch_shape or data.dim() <= batch_dims:
+        raise ShapeError(f"{name} has shape {tuple(data.shape)}, {indices_name} {tuple(indices.shape)}: the batch dims must be equal")
+    if data.device != indices.device:
+        raise ShapeError(f"{name} is on {data.device}, {indices_name} on {indices.device}")
+    code(data, name)
+
+
+def _tensor(data: Data) -> Tensor:
+    return data.tensor if isinstance(data, RaggedBatch) else data
+
+
+def _sizes_in(data: Data, dim: int) -> Optional[Tensor]:
+    """Sizes of the samples along dim, where the data is ragged in it."""
+    return data.sample_sizes if isinstance(data, RaggedBatch) and data.non_uniform_dim == dim else None
+
+
+def _check_like(name: str, data: Tensor, other_name: str, other: Tensor, dim: int) -> None:
+    """Equal but for the extent of dim."""
+    a, b = data.shape, other.shape
+    if len(a) != len(b):
+        raise ShapeError(f"{name} {tuple(a)} and {other_name} {tuple(b)} must have the same number of dimensions")
+    if a[:dim] != b[:dim] or a[dim + 1 :] != b[dim + 1 :]:
+        raise ShapeError(f"{name} {tuple(a)} and {other_name} {tuple(b)} must have the same shape but for dim {dim}")
+    if data.dtype != other.dtype:
+        raise ShapeError(f"{name} is {data.dtype}, {other_name} is {other.dtype}")
+
+
+def batched_indexing_access(
+    input_data: Data, input_indices: RaggedBatch, filler_value: float = 0.0, dim_to_index_in: Optional[int] = None
+) -> RaggedBatch:
+    """result[i, j] = input_data[i, input_indices[i, j]], for each sample's own number of indices.
+
+    input_data: (*batch, ..). Where it is ragged in the indexed dim, an index is relative to the sample's own size.
+    input_indices: (*batch, max_indices), int32 or int64; negative ones count from the sample's end.
+    filler_value: what the padding of the result holds, and what a bad index reads on CUDA.
+    dim_to_index_in: by default the first dim behind the batch dims.
+
+    The gradient of an entry read several times is the sum, in a fixed order.
+    """
+    _check_indices("input_indices", input_indices)
+    data = _tensor(input_data)
+    _check_data("input_data", data, "input_indices", input_indices)
+    batch_dims = input_indices.num_batch_dims
+    dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
+    out = _ops.gather(
+        data,
+        input_indices.tensor,
+        input_indices.sample_sizes,
+        _sizes_in(input_data, dim),
+        None,
+        None,
+        float(filler_value),
+        dim,
+        False,
+        ACCESS,
+    )
+    return RaggedBatch._of(out, input_indices._layout, dim)
+
+
+def batched_inverse_indexing_access(
+    input_data: Data,
+    output_indices: RaggedBatch,
+    output_num_targets: int,
+    filler_value: float = 0.0,
+    dim_to_index_in: Optional[int] = None,
+) -> Tensor:
+    """A tensor full of filler_value with result[i, output_indices[i, j]] = input_data[i, j]. Of equal indices the last wins."""
+    _check_indices("output_indices", output_indices)
+    data = _tensor(input_data)
+    _check_data("input_data", data, "output_indices", output_indices)
+    batch_dims = output_indices.num_batch_dims
+    dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
+    _check_rows("input_data", data, "output_indices", output_indices, dim)
+    require(output_num_targets >= 0, lambda: f"output_num_targets is {output_num_targets}")
+    return _ops.scatter(
+        data,
+        output_indices.tensor,
+        output_indices.sample_sizes,
+        None,
+        None,
+        None,
+        float(filler_value),
+        output_num_targets,
+        None,
+        dim,
+        INVERSE,
+    )
+
+
+def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch, dim: int) -> None:
+    if data.shape[dim] < indices.max_sample_size:
+        raise ShapeError(
+            f"{name} {tuple(data.shape)} has {data.shape[dim]} entries in dim {dim}, {indices_name} {tuple(indices.shape)} writes up to "
+            f"{indices.max_sample_size}"
+        )
+
+
+def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: Optional[int] = None) -> Data:
+    """A copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
+
+    The gradient goes to what is left of to_write_into and to what was written of to_write.
+    """
+    _check_indices("output_indices", output_indices)
+    data, base = _tensor(to_write), _tensor(to_write_into)
+    _check_data("to_write", data, "output_indices", output_indices)
+    _check_data("to_write_into", base, "output_indices", output_indices)
+    batch_dims = output_indices.num_batch_dims
+    dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, base.dim())
+    _check_like("to_write", data, "to_write_into", base, dim)
+    _check_rows("to_write", data, "output_indices", output_indices, dim)
+    out = _ops.scatter(
+        data,
+        output_indices.tensor,
+        output_indices.sample_sizes,
+        None,
+        None,
+        base,
+        0.0,
+        base.shape[dim],
+        _sizes_in(to_write_into, dim),
+        dim,
+        WRITE,
+    )
+    if isinstance(to_write_into, RaggedBatch):
+        return RaggedBatch._of(out, to_write_into._layout, to_write_into.non_uniform_dim)
+    return out
+
+
+def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target_indices: RaggedBatch, target_data: Data) -> Data:
+    """A copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
+
+    Tensors are indexed in the first dim behind the batch dims, RaggedBatches in their ragged dim. A pair with a bad index is dropped.
+    """
+    _check_indices("source_indices", source_indices)
+    _check_indices("target_indices", target_indices)
+    if source_indices.shape != target_indices.shape:
+        raise ShapeError(
+            f"source_indices {tuple(source_indices.shape)} and target_indices {tuple(target_indices.shape)} must have the same shape"
+        )
+    if source_indices.dtype != target_indices.dtype:
+        raise ShapeError(f"source_indices is {source_indices.dtype}, target_indices is {target_indices.dtype}: they must be equal")
+    batch_dims = target_indices.num_batch_dims
+    source_dim = source_data.non_uniform_dim if isinstance(source_data, RaggedBatch) else batch_dims
+    dim = target_data.non_uniform_dim if isinstance(target_data, RaggedBatch) else batch_dims
+    data, base = _tensor(source_data), _tensor(target_data)
+    _check_data("source_data", data, "source_indices", source_indices)
+    _check_data("target_data", base, "target_indices", target_indices)
+    if source_dim != dim:
+        require(
+            max(source_dim, dim) < data.dim(),
+            lambda: f"source_data {tuple(data.shape)} and target_data {tuple(base.shape)} must have the same number of dimensions",
+        )
+        data = data.transpose(source_dim, dim)
+    _check_like("source_data", data, "target_data", base, dim)
+    out = _ops.scatter(
+        data, target_indices.tensor, target_indices.sample_sizes, _sizes_in(source_data, source_dim), source_indices.tensor, base, 0.0,
+        base.shape[dim], _sizes_in(target_data, dim), dim, MAPPING,
+    )  # fmt: skip
+    if isinstance(target_data, RaggedBatch):
+        return RaggedBatch._of(out, target_data._layout, dim)
+    return out
+
+
+def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor:
+    """A bool mask (*batch, mask_num_targets), true where an index of the sample points to."""
+    _check_indices("indices", indices)
+    return _ops.index_to_mask(indices.tensor, indices.sample_sizes, mask_num_targets, MASK)
+
+
+def get_indices_from_mask(mask: Data) -> RaggedBatch:
+    """The places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
+    tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
+    require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
+    require(tensor.dim() >= 2, lambda: f"mask of shape {tuple(tensor.shape)} has no batch dim")
+    index, count = _ops.mask_to_index(tensor, sizes)
+    return RaggedBatch(index, sample_sizes=count)

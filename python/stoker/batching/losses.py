@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses of matched predictions, for all samples, decoder layers and cameras at once.
+
+Predictions are (.., B, Q, D); dims before B share the targets, which are ragged over (B, G, ..). `matches` is what linear_sum_assignment gives for
+costs (.., B, Q, G). Each loss is one number a sample, (.., B): its sum over the sample's pairs (for sigmoid_focal and gaussian_focal over all
+predictions), divided by the number of pairs, at least 1 (`normalizer` replaces that; 1 leaves the sum).
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ._shapes import Layout, require
+from .assignment import Assignment
+from .indexing import batched_index_mapping, batched_indexing_access
+from .ragged_batch import RaggedBatch
+
+Normalizer = Union[Tensor, float, None]
+
+
+def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
+    """The targets with the leading dims of the predictions."""
+    extra = len(batch_shape) - targets.num_batch_dims
+    require(
+        extra >= 0 and tuple(batch_shape[extra:]) == tuple(targets.batch_shape),
+        lambda: f"targets of batch shape {tuple(targets.batch_shape)} do not fit matches of batch shape {tuple(batch_shape)}",
+    )
+    if extra == 0:
+        return targets
+    tensor = targets.tensor.expand(*batch_shape[:extra], *targets.shape)
+    return RaggedBatch._of(tensor, Layout(None, targets.sample_sizes.expand(batch_shape)), targets.non_uniform_dim + extra)
+
+
+def _normalized(total: Tensor, matches: Assignment, normalizer: Normalizer) -> Tensor:
+    if normalizer is None:
+        return total / matches.rows.sample_sizes.clamp(min=1)
+    return total / normalizer
+
+
+def matched(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> tuple[RaggedBatch, RaggedBatch]:
+    """The pairs: predictions and targets (.., B, pairs, ..), with zeros behind each sample's pairs."""
+    spread = _spread(targets, matches.rows.batch_shape)
+    return batched_indexing_access(predictions, matches.rows), batched_indexing_access(spread, matches.cols)
+
+
+def sigmoid_focal(
+    logits: Tensor,
+    target_labels: RaggedBatch,
+    matches: Assignment,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    normalizer: Normalizer = None,
+) -> Tensor:
+    """Focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C): a matched query's class is the target's, any other's none."""
+    classes = logits.shape[-1]
+    labels = _spread(target_labels, matches.rows.batch_shape)
+    none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
+    wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
+    hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
+    x = torch.where(hot, logits, -logits).float()  # the probability of what is wanted is sigmoid(x)
+    weight = torch.where(hot, alpha, 1 - alpha)
+    loss = torch.sigmoid(-x) ** gamma * functional.logsigmoid(x) * weight
+    return _normalized(-loss.sum((-1, -2)), matches, normalizer)
+
+
+def l1(
+    boxes: Tensor,
+    target_boxes: RaggedBatch,
+    matches: Assignment,
+    weight: Union[Tensor, float] = 1.0,
+    normalizer: Normalizer = None,
+) -> Tensor:
+    """Sum of absolute differences of matched boxes; weight: a number, or one for each box value."""
+    ours, theirs = matched(boxes, target_boxes, matches)
+    difference = (ours.tensor - theirs.tensor).abs()  # 0 in padding: both hold zeros there
+    return _normalized((difference * weight).sum((-1, -2)), matches, normalizer)
+
+
+def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
+    """(x0, y0, x1, y1) of boxes; of "xyzwlh" in the ground plane."""
+    require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
+    if box_format == "xyxy":
+        return boxes[..., :4]
+    size = boxes[..., 2:4] if box_format == "cxcywh" else boxes[..., 3:5]
+    return torch.cat((boxes[..., :2] - 0.5 * size, boxes[..., :2] + 0.5 * size), -1)
+
+
+def _area(size: Tensor) -> Tensor:
+    return size[..., 0] * size[..., 1]  # the derivative of prod() would wait for the device
+
+
+def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
+    """GIoU (Rezatofighi et al., CVPR 2019) of corner boxes, pair by pair."""
+    low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
+    inter = _area((torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0))
+    join = _area(a[..., 2:] - a[..., :2]) + _area(b[..., 2:] - b[..., :2]) - inter
+    hull = _area(high - low)
+    return inter / join - (hull - join) / hull
+
+
+def giou(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None) -> Tensor:
+    """1 - GIoU of matched boxes, summed."""
+    ours, theirs = matched(boxes, target_boxes, matches)
+    loss = 1 - generalized_iou(corners(ours.tensor.float(), box_format), corners(theirs.tensor.float(), box_format))
+    pairs = matches.rows.create_with_sample_sizes_like_self(loss)
+    return _normalized(pairs.with_padded_set_to(0.0).tensor.sum(-1), matches, normalizer)
+
+
+def gaussian_focal(
+    heatmap: Tensor,
+    target: Tensor,
+    alpha: float = 2.0,
+    beta: float = 4.0,
+    normalizer: Normalizer = None,
+    from_logits: bool = True,
+    eps: float = 1e-12,
+) -> Tensor:
+    """CornerNet's focal loss of heatmaps (B, .., H, W) against drawn ones: full weight where the target is 1, less around it.
+
+    One number a sample, divided by the number of ones in its target, at least 1. from_logits: heatmap holds logits, else probabilities.
+    """
+    require(
+        heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape"
+    )
+    heatmap, peak = heatmap.float(), target == 1
+    if from_logits:
+        p, log_p, log_q = heatmap.sigmoid(), functional.logsigmoid(heatmap), functional.logsigmoid(-heatmap)
+    else:
+        p, log_p, log_q = heatmap, (heatmap + eps).log(), (1 - heatmap + eps).log()
+    loss = torch.where(peak, (1 - p) ** alpha * log_p, (1 - target) ** beta * p**alpha * log_q)
+    dims = tuple(range(1, heatmap.dim()))
+    count = peak.sum(dims).clamp(min=1) if normalizer is None else normalizer
+    return -loss.sum(dims) / count

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions over the ragged dim, masks over tensors, and batches out of lists of samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from . import _ops
+from ._native import UNCOUNTED, device_of, lib
+from ._shapes import Layout, check_dim, require
+from .ragged_batch import RaggedBatch
+
+
+def sum_over_targets(data: RaggedBatch) -> Tensor:
+    """Sum over the ragged dim without padding; 0 for an empty sample."""
+    dtype = torch.int64 if data.dtype == torch.bool else data.dtype
+    return data.with_padded_set_to(0.0).tensor.sum(data.non_uniform_dim, dtype=dtype)
+
+
+def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor:
+    """Mean over the ragged dim without padding. NaN results, that of an empty sample among them, become 0 with nans_to_zero."""
+    if not (data.dtype.is_floating_point or data.dtype.is_complex):
+        data = data.to_dtype(torch.float32)
+    total = sum_over_targets(data)
+    sizes = (
+        data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes
+    )  # 0 / 1: an empty sample makes no NaN in derivatives either
+    mean = total / sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
+    if not nans_to_zero:
+        return mean
+    if mean.is_complex():
+        return torch.where(mean.isnan(), torch.zeros_like(mean), mean)
+    return mean.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
+
+
+def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
+    """A copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
+    require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
+    if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape)):
+        raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
+    return data.masked_fill(~mask.reshape(*mask.shape, *(1,) * (data.dim() - mask.dim())), value_to_set)
+
+
+def squeeze_except_batch_and_sample(data: Union[Tensor, RaggedBatch]) -> Union[Tensor, RaggedBatch]:
+    """Without the dims of size 1, but with all batch dims and the ragged dim (of a tensor: with its first two dims)."""
+    if not isinstance(data, RaggedBatch):
+        return data.squeeze(tuple(range(2, data.dim())))
+    ragged = data.non_uniform_dim
+    dims = tuple(d for d in range(data.num_batch_dims, data.dim()) if d != ragged and data.shape[d] == 1)
+    return RaggedBatch._of(data.tensor.squeeze(dims), data._layout, ragged - sum(d < ragged for d in dims))
+
+
+def stack(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
+    """A new batch dim at `dim` over batches of equal shape, as torch.stack; differing maximum sizes are padded to the largest."""
+    dim = check_dim("dim", dim, 0, batches[0].num_batch_dims + 1)
+    return cat([b.unsqueeze_batch_dim(dim) for b in batches], dim)
+
+
+def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
+    """The samples of all batches along the batch dim `dim`, as torch.cat; differing maximum sizes are padded to the largest."""
+    first = batches[0]
+    ragged, batch_dims = first.non_uniform_dim, first.num_batch_dims
+    dim = check_dim("dim", dim, 0, batch_dims)
+    largest = max(b.max_sample_size for b in batches)
+    tensors = []
+    for i, b in enumerate(batches):
+        fits = b.non_uniform_dim == ragged and b.num_batch_dims == batch_dims and b.dim() == first.dim()
+        if not fits or any(x != y for d, (x, y) in enumerate(zip(b.shape, first.shape)) if d not in (dim, ragged)):
+            raise ShapeError(
+                f"batches[{i}] has shape {tuple(b.shape)} and non_uniform_dim {b.non_uniform_dim}, batches[0] {tuple(first.shape)} and "
+                f"{ragged}: all but batch dim {dim} and the ragged dim must be equal"
+            )
+        missing = largest - b.max_sample_size
+        padding = (0, 0) * (b.dim() - 1 - ragged) + (0, missing)
+        tensors.append(torch.nn.functional.pad(b.tensor, padding) if missing else b.tensor)
+    return RaggedBatch._of(torch.cat(tensors, dim), Layout(None, torch.cat([b.sample_sizes for b in batches], dim)), ragged)
+
+
+def _walk(data: Any) -> Iterator[Tensor]:
+    """The tensors of a nested sequence, depth first."""
+    if isinstance(data, Tensor):
+        yield data
+    else:
+        for el in data:
+            yield from _walk(el)
+
+
+def _nested_shape(data: Any) -> tuple[int, ...]:
+    """The batch shape of a nested sequence whose lists of one depth have one length."""
+    if isinstance(data, Tensor):
+        return ()
+    inner = {_nested_shape(el) for el in data}
+    if len(inner) > 1:
+        raise ShapeError(f"data_list nests lists of unequal length ({sorted(map(str, inner))}); flatten_batch_dims=True takes that")
+    return (len(data), *(inner.pop() if inner else ()))
+
+
+def combine_data(
+    data_list: Sequence[Any],
+    other_with_same_sample_sizes: Optional[RaggedBatch] = None,
+    device: Optional[Union[torch.device, str]] = None,
+    flatten_batch_dims: bool = True,
+) -> RaggedBatch:
+    """A RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only.
+
+    other_with_same_sample_sizes: mask and sizes are taken from it. device: by default that of the first tensor.
+    flatten_batch_dims: one batch dim in depth-first order; else the nesting becomes batch dims.
+
+    Samples on the CPU go to a CUDA device in one copy from pinned memory, their sizes included; nothing waits for it.
+    """
+    samples = list(_walk(data_list))
+    batch_shape = (len(samples),) if flatten_batch_dims else _nested_shape(data_list)
+    if not samples:
+        empty = RaggedBatch.Empty(len(batch_shape) + 1, len(batch_shape), device or "cpu", batch_shape=batch_shape)
+        return (
+            empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
+        )
+    first = samples[0]
+    for i, s in enumerate(samples):
+        if s.dim() == 0 or s.shape[1:] != first.shape[1:] or s.dtype != first.dtype:
+            raise ShapeError(
+                f"data_list: sample {i} has shape {tuple(s.shape)} and {s.dtype}, sample 0 {tuple(first.shape)} and {first.dtype}: only dim 0 may differ"
+            )
+    target = first.device if device is None else torch.device(device)
+    where = {s.device for s in samples}
+    if len(where) > 1:
+        samples = [s.to(target, non_blocking=True) for s in samples]
+    if samples[0].device.type == "cpu" and not any(s.requires_grad for s in samples):
+        tensor, sizes = _pack(samples, target)
+    else:
+        tensor, sizes = _pad(samples, target)
+    batch = RaggedBatch._of(tensor, Layout(None, sizes), 1)
+    if other_with_same_sample_sizes is not None:
+        other = other_with_same_sample_sizes
+        flat = tensor.reshape(*other.batch_shape, *tensor.shape[1:]) if prod(other.batch_shape) == len(samples) else tensor
+        return other.create_with_sample_sizes_like_self(flat, other.num_batch_dims)
+    return batch if flatten_batch_dims else batch.reshape_batch_dims(batch_shape)
+
+
+def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
+    """Of CPU samples: one block with the padded data and, behind it, the sizes; one copy takes both to the device."""
+    dense = [s.contiguous() for s in samples]
+    counts = [s.shape[0] for s in dense]
+    shape = (len(dense), max(counts), *dense[0].shape[1:])
+    element = dense[0].element_size()
+    data_bytes = prod(shape) * element
+    sizes_at = (data_bytes + 7) // 8 * 8
+    cuda = target.type == "cuda"
+    block = torch.empty(sizes_at + 8 * len(dense), dtype=torch.uint8, pin_memory=cuda)
+    lib.pack(device_of(dense[0]).handle, [s.data_ptr() for s in dense], counts, shape[1], prod(shape[2:]) * element, block.data_ptr())
+    block[sizes_at:].view(torch.int64).copy_(torch.tensor(counts, dtype=torch.int64))
+    if cuda:
+        block = block.to(target, non_blocking=True)
+    data = block[:data_bytes].view(dense[0].dtype).view(shape)
+    sizes = block[sizes_at:].view(torch.int64)
+    return data.to(target), sizes.to(target)
+
+
+def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
+    """By one concatenation and one gather, so that gradients flow and a device copies once."""
+    counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
+    largest = int(counts.max())
+    places = torch.arange(largest)
+    index = torch.where(places < counts[:, None], (counts.cumsum(0) - counts)[:, None] + places, -1)
+    source = samples[0].device
+    block = torch.cat([index.reshape(-1), counts])
+    if source.type == "cuda":
+        block = block.pin_memory().to(source, non_blocking=True)
+    index, sizes = block[: index.numel()], block[index.numel() :]
+    flat = torch.cat(samples).unsqueeze(0)
+    out = _ops.gather(flat, index.reshape(1, -1), None, None, None, None, 0.0, 1, True, UNCOUNTED)
+    return out.reshape(len(samples), largest, *samples[0].shape[1:]).to(target), sizes.to(target)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The loops over a row of costs in the shortest augmenting path: plain C and AVX2, bit for bit equal. */
+#ifndef STK_RAGGED_ASSIGN_LOOPS_H
+#define STK_RAGGED_ASSIGN_LOOPS_H
+
+#include "base/cpu.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One row against n columns. path_cost[j]: length of the shortest path to column j so far; price[j]: its dual, -inf once it has left the search. */
+struct stk_assign_row {
+	const void *cost; /* float or double */
+	double so_far, row_dual;
+	const double *price;
+	double *path_cost;
+	int32_t *path;
+	int32_t row, n;
+};
+
+struct stk_assign_loops {
+	/* First row of a search: path_cost[j] = ((so_far + cost[j]) - row_dual) - price[j]; returns the least. *valid is cleared when a cost is NaN or -inf. */
+	double (*first)(const struct stk_assign_row *r, bool *valid);
+	/* A later row: where that value is below path_cost[j] it replaces it and path[j] = row; returns the least path_cost. */
+	double (*next)(const struct stk_assign_row *r);
+};
+
+struct stk_assign_kernels {
+	struct stk_assign_loops f32, f64;
+	/* Of the columns with path_cost[j] == least, the one SciPy takes: the free one (owner < 0) last in place[], else the owned one first in it. */
+	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
+	/* out[c * rows + r] = in[r * in_stride + c] */
+	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);
+};
+
+extern const struct stk_assign_kernels stk__assign_kernels_c;
+extern const struct stk_assign_kernels stk__assign_kernels_avx2;
+
+static inline const struct stk_assign_kernels *stk__assign_kernels(enum stk_cpu_level level)
+{
+#if defined(__x86_64__)
+	if (level == STK_CPU_AVX2)
+		return &stk__assign_kernels_avx2;
+#endif
+	(void)level;
+	return &stk__assign_kernels_c;
+}
+
+/* Is j better than the best pick so far among equals? */
+static inline bool stk__assign_prefers(int32_t j, int32_t best, const int32_t *owner, const int32_t *place)
+{
+	if (best < 0)
+		return true;
+	if (owner[j] < 0)
+		return owner[best] >= 0 || place[j] > place[best];
+	return owner[best] >= 0 && place[j] < place[best];
+}
+
+#endif

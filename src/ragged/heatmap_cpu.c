@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Heatmaps on the CPU: exp(-(dx^2 + dy^2) / s) = exp(-dx^2 / s) exp(-dy^2 / s), so a target of radius r takes 2r + 1 exponentials. */
+#include "ragged/items.h"
+#include "ragged/ragged.h"
+
+#include "base/error.h"
+
+#include <math.h>
+
+#define RADIUS_TABLE 128
+
+struct heatmap_job {
+	const struct stk_heatmap *h;
+};
+
+/* exp(-d^2 / (2 sigma^2)); past the table it is made on the spot. */
+static double falloff(const double *table, int64_t d, double scale)
+{
+	d = d < 0 ? -d : d;
+	return d < RADIUS_TABLE ? table[d] : exp(-(double)d * (double)d * scale);
+}
+
+static void draw_target(const struct stk_heatmap *h, float *map, int64_t x, int64_t y, int64_t radius)
+{
+	if (radius < 0 || x < -radius || y < -radius || x - radius >= h->width || y - radius >= h->height)
+		return;
+	double sigma = (2 * (double)radius + 1) / h->sigma_factor, scale = 1 / (2 * sigma * sigma), table[RADIUS_TABLE];
+	for (int64_t d = 0; d < RADIUS_TABLE && d <= radius; d++)
+		table[d] = exp(-(double)(d * d) * scale);
+	int64_t x0 = x > radius ? x - radius : 0, x1 = h->width - 1 - x < radius ? h->width - 1 : x + radius;
+	int64_t y0 = y > radius ? y - radius : 0, y1 = h->height - 1 - y < radius ? h->height - 1 : y + radius;
+	for (int64_t v = y0; v <= y1; v++) {
+		double row = h->k * falloff(table, v - y, scale);
+		for (int64_t u = x0; u <= x1; u++) {
+			float value = (float)(row * falloff(table, u - x, scale));
+			float *at = map + v * h->width + u;
+			*at = value > *at ? value : *at;
+		}
+	}
+}
+
+static void heatmap_group(void *ctx, int64_t group, int32_t worker)
+{
+	(void)worker;
+	const struct stk_heatmap *h = ((struct heatmap_job *)ctx)->h;
+	int64_t area = h->height * h->width, list = h->map_index ? 0 : group;
+	int64_t used = h->map_index ? h->targets : stk__size_of(h->sizes, group, h->targets);
+	float *maps = h->map + group * h->classes * area;
+	if (!h->accumulate)
+		memset(maps, 0, (size_t)(h->classes * area) * sizeof *maps);
+	for (int64_t t = 0; t < used; t++) {
+		int64_t at = list * h->targets + t, label = 0, index = group;
+		if (h->map_index)
+			index = stk__load_index(h->map_index, h->bytes[3], t);
+		if (h->labels)
+			label = stk__load_index(h->labels, h->bytes[2], at);
+		bool good = index >= 0 && index < h->groups && label >= 0 && label < h->classes;
+		if (!good && h->refused && (!h->map_index || group == 0))
+			__atomic_fetch_add(h->refused, 1, __ATOMIC_RELAXED);
+		if (good && index == group)
+			draw_target(h, maps + label * area, stk__load_index(h->centers, h->bytes[0], 2 * at),
+				stk__load_index(h->centers, h->bytes[0], 2 * at + 1), stk__load_index(h->radii, h->bytes[1], at));
+	}
+}
+
+enum stk_status stk__cpu_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, struct stk_error *err)
+{
+	(void)err;
+	struct heatmap_job job = {h};
+	int64_t bytes = h->groups * h->classes * h->height * h->width * 4 + h->groups * h->targets * 1024;
+	stk__fork(stk__fork_threads(r, h->groups, bytes), h->groups, heatmap_group, &job);
+	return STK_OK;
+}

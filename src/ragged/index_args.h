@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the host passes to the kernels of index.cu, heatmap.cu, cost.cu and assign.cu, by value. */
+#ifndef STK_RAGGED_INDEX_ARGS_H
+#define STK_RAGGED_INDEX_ARGS_H
+
+#include "stoker/batching.h"
+
+/* The units that rows are moved in. */
+struct stk_unit16 {
+	uint32_t v[4];
+}
+#if defined(__GNUC__)
+__attribute__((aligned(16)))
+#endif
+;
+#define STK_FOR_UNITS(X) X(stk_unit1) X(stk_unit2) X(stk_unit4) X(stk_unit8) X(stk_unit16)
+typedef uint8_t stk_unit1;
+typedef uint16_t stk_unit2;
+typedef uint32_t stk_unit4;
+typedef uint64_t stk_unit8;
+typedef struct stk_unit16 stk_unit16;
+
+/* One element's bytes, repeated to 16, as a value of any unit. */
+union stk_filler {
+	uint8_t bytes[16];
+	stk_unit1 as_stk_unit1;
+	stk_unit2 as_stk_unit2;
+	stk_unit4 as_stk_unit4;
+	stk_unit8 as_stk_unit8;
+	stk_unit16 as_stk_unit16;
+};
+
+#define STK_SCATTER_TILE 32
+
+struct stk_gather_launch {
+	struct stk_gather g;
+	int64_t rows, inner; /* inner in units */
+	int32_t lanes_log2;
+	union stk_filler filler;
+};
+
+struct stk_keep_launch {
+	struct stk_keep k;
+	int64_t rows, inner;
+	int32_t lanes_log2;
+	union stk_filler filler;
+};
+
+struct stk_scatter_launch {
+	struct stk_scatter s;
+	int64_t tiles, inner;
+	union stk_filler filler;
+};
+
+struct stk_sum_launch {
+	struct stk_scatter_add s;
+};
+
+struct stk_index_mask_launch {
+	int64_t batch, items, tiles;
+	struct stk_indices index;
+	uint8_t *mask;
+	uint64_t *refused;
+};
+
+/* Rows in the ring of costs: the one in use and those being fetched. */
+#define STK_ASSIGN_AHEAD 4
+
+struct stk_assign_launch {
+	struct stk_assign a;
+	const void *turned; /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
+	uint8_t *state;     /* of the kernel for large problems: state_bytes each */
+	int64_t state_bytes;
+	int32_t rows, cols; /* largest after the swap: rows <= cols */
+	int32_t ahead;      /* there is shared memory for the ring */
+};
+
+/* Queries of a block, and targets that a block goes through. */
+#define STK_COST_TILE 128
+#define STK_COST_STRETCH 16
+
+struct stk_cost_launch {
+	struct stk_cost c;
+	int32_t table; /* class costs of all classes fit into shared memory */
+};
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Inside the ragged layer: the handle, the CPU's loops and the CUDA launches behind the functions of stoker/batching.h. Arguments were checked. */
+#ifndef STK_RAGGED_RAGGED_H
+#define STK_RAGGED_RAGGED_H
+
+#include "base/cpu.h"
+#include "stoker/batching.h"
+
+struct stk_ragged_cuda; /* cuda.c */
+
+struct stk_ragged {
+	int32_t device, threads;
+	enum stk_cpu_level level;
+	struct stk_ragged_cuda *cuda; /* NULL on the CPU */
+};
+
+/* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, the caller's among them, and returns when all are done. Items are taken
+ * one at a time, so they may differ in cost; worker is 0 .. threads-1, one thread's own. Fewer threads run when the system gives no more. */
+void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, int32_t worker), void *ctx);
+
+/* Threads worth starting for so many bytes of work over so many items. */
+int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes);
+
+enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err);
+enum stk_status stk__cpu_scatter(struct stk_ragged *r, const struct stk_scatter *s, struct stk_error *err);
+enum stk_status stk__cpu_scatter_add(struct stk_ragged *r, const struct stk_scatter_add *s, struct stk_error *err);
+enum stk_status stk__cpu_keep(struct stk_ragged *r, const struct stk_keep *k, struct stk_error *err);
+enum stk_status stk__cpu_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, struct stk_error *err);
+enum stk_status stk__cpu_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index, uint8_t *mask,
+	uint64_t *refused, struct stk_error *err);
+enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a, struct stk_error *err);
+enum stk_status stk__cpu_cost(struct stk_ragged *r, const struct stk_cost *c, struct stk_error *err);
+enum stk_status stk__cpu_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, struct stk_error *err);
+
+enum stk_status stk__cuda_create(struct stk_ragged *r, struct stk_error *err);
+void stk__cuda_destroy(struct stk_ragged_cuda *c);
+enum stk_status stk__cuda_gather(struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_scatter_add(struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_keep(struct stk_ragged *r, const struct stk_keep *k, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index, uint8_t *mask,
+	uint64_t *refused, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
+size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes a block may take */
+size_t stk__cuda_shared(const struct stk_ragged *r);
+
+#endif

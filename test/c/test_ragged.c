@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ragged layer through its public functions: the CPU against plain loops, AVX2 against plain C, and the CUDA kernels (emulated) against the CPU. */
+#include "test.h"
+
+#include "base/philox.h"
+#include "ragged/ragged.h"
+#include "stoker/batching.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct stk_ragged *cpu, *plain, *cuda;
+static struct stk_random random_stream;
+
+static int64_t below(int64_t n)
+{
+	return (int64_t)stk__random_below(&random_stream, (uint32_t)n);
+}
+
+static void seed(uint64_t s)
+{
+	random_stream = stk__random(s, 0, 0, 0);
+}
+
+static int open_devices(void **state)
+{
+	(void)state;
+	struct stk_error err;
+	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
+		stk_ragged_create(0, 0, &cuda, &err))
+		return -1;
+	plain->level = STK_CPU_C;
+	return 0;
+}
+
+static int close_devices(void **state)
+{
+	(void)state;
+	stk_ragged_destroy(cpu);
+	stk_ragged_destroy(plain);
+	stk_ragged_destroy(cuda);
+	return 0;
+}
+
+static void *random_bytes(int64_t n)
+{
+	uint8_t *p = malloc((size_t)n + 1);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = (uint8_t)stk__random_u32(&random_stream);
+	return p;
+}
+
+static float *random_floats(int64_t n)
+{
+	float *p = malloc(((size_t)n + 1) * sizeof *p);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = stk__random_float(&random_stream) * 4 - 2;
+	return p;
+}
+
+static int64_t *random_sizes(int64_t n, int64_t most)
+{
+	int64_t *p = malloc(((size_t)n + 1) * sizeof *p);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = below(most + 1);
+	return p;
+}
+
+/* Indices of 8 bytes from -1 .. most, so that some are bad. */
+static int64_t *random_indices(int64_t n, int64_t most)
+{
+	int64_t *p = malloc(((size_t)n + 1) * sizeof *p);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = below(most + 2) - 1;
+	return p;
+}
+
+static void gather_and_back(int64_t elements)
+{
+	int64_t b = 1 + below(3), p = 1 + below(3), items = 1 + below(40), count = below(70), inner = 1 + below(elements);
+	int32_t element = (int32_t[]){1, 2, 4, 8, 16}[below(5)];
+	struct stk_gather g = {.batch = b,
+		.outer = p,
+		.inner = inner,
+		.element = element,
+		.source = random_bytes(b * p * items * inner * element),
+		.source_items = items,
+		.source_sizes = random_sizes(b, items),
+		.filler = {1, 2, 3, 4},
+		.index = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
+	size_t bytes = (size_t)(b * p * count * inner * element);
+	uint8_t *want = malloc(bytes + 1), *got = malloc(bytes + 1);
+	uint64_t refused[2] = {0};
+	g.out = want, g.refused = &refused[0];
+	assert_int_equal(stk_ragged_gather(cpu, &g, NULL, NULL), STK_OK);
+	g.out = got, g.refused = &refused[1];
+	assert_int_equal(stk_ragged_gather(cuda, &g, NULL, NULL), STK_OK);
+	assert_memory_equal(want, got, bytes);
+	assert_int_equal(refused[0], refused[1]);
+	for (int64_t i = 0; i < b * count; i++) { /* and against the definition, first outer, first element */
+		int64_t s = i / count, j = i % count, v = ((const int64_t *)g.index.data)[i], size = g.source_sizes[s];
+		v = v < 0 ? v + size : v;
+		bool good = j < g.index.sizes[s] && v >= 0 && v < size;
+		const uint8_t *from = (const uint8_t *)g.source + (s * p * items + v) * inner * element;
+		assert_memory_equal(want + (s * p * count + j) * inner * element, good ? from : g.filler, (size_t)element);
+	}
+	free((void *)g.source), free((void *)g.source_sizes), free((void *)g.index.data), free((void *)g.index.sizes), free(want),
+		free(got);
+}
+
+static void test_gather(void **state)
+{
+	(void)state;
+	for (uint64_t s = 0; s < 60; s++) {
+		seed(s);
+		gather_and_back(s % 2 ? 7 : 90);
+	}
+}
+
+static void scatter_case(int64_t count)
+{
+	int64_t b = 1 + below(3), p = 1 + below(2), items = 1 + below(90), source_items = 1 + below(60), inner = 1 + below(9);
+	bool mapped = below(2), based = below(2);
+	if (!mapped)
+		source_items = count;
+	int32_t element = (int32_t[]){1, 2, 4, 8, 16}[below(5)];
+	struct stk_scatter s = {.batch = b,
+		.outer = p,
+		.inner = inner,
+		.element = element,
+		.source_items = source_items,
+		.items = items,
+		.source = random_bytes(b * p * source_items * inner * element),
+		.source_sizes = random_sizes(b, source_items),
+		.sizes = random_sizes(b, items),
+		.base = based ? random_bytes(b * p * items * inner * element) : NULL,
+		.filler = {9, 8},
+		.target = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
+	if (mapped)
+		s.from = (struct stk_indices){.data = random_indices(b * count, source_items), .count = count, .bytes = 8};
+	size_t bytes = (size_t)(b * p * items * inner * element), origins = (size_t)(b * items) * 4;
+	uint8_t *out[2] = {malloc(bytes), malloc(bytes)};
+	int32_t *origin[2] = {malloc(origins), malloc(origins)};
+	uint64_t refused[2] = {0};
+	for (int i = 0; i < 2; i++) {
+		s.out = out[i], s.origin = origin[i], s.refused = &refused[i];
+		assert_int_equal(stk_ragged_scatter(i ? cuda : cpu, &s, NULL, NULL), STK_OK);
+	}
+	assert_memory_equal(origin[0], origin[1], origins);
+	assert_memory_equal(out[0], out[1], bytes);
+	assert_int_equal(refused[0], refused[1]);
+
+	struct stk_keep k = {.batch = b,
+		.outer = p,
+		.items = items,
+		.inner = inner,
+		.element = element,
+		.source = out[0],
+		.sizes = s.sizes,
+		.origin = origin[0],
+		.filler = {5}};
+	uint8_t *kept[2] = {malloc(bytes), malloc(bytes)};
+	for (int i = 0; i < 2; i++) {
+		k.out = kept[i];
+		assert_int_equal(stk_ragged_keep(i ? cuda : cpu, &k, NULL, NULL), STK_OK);
+	}
+	assert_memory_equal(kept[0], kept[1], bytes);
+	for (int i = 0; i < 2; i++)
+		free(out[i]), free(origin[i]), free(kept[i]);
+	free((void *)s.source), free((void *)s.source_sizes), free((void *)s.sizes), free((void *)s.base), free((void *)s.target.data);
+	free((void *)s.target.sizes), free((void *)s.from.data);
+}
+
+static void test_scatter(void **state)
+{
+	(void)state;
+	for (uint64_t s = 0; s < 80; s++) {
+		seed(s);
+		scatter_case(s % 20 == 19 ? STK_SCATTER_SMALL + 1 + below(500) : below(300));
+	}
+}
+
+static void test_scatter_add(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 48; n++) {
+		seed(n);
+		enum stk_dtype dtype = (enum stk_dtype[]){STK_FLOAT, STK_FLOAT64, STK_FLOAT16, STK_BFLOAT16, STK_INT32, STK_INT64}[n % 6];
+		int64_t b = 1 + below(3), p = 1 + below(2), items = 1 + below(9), count = below(80),
+			inner = 1 + below(n % 5 == 0 ? 600 : 9);
+		size_t element = stk_dtype_size(dtype), bytes = (size_t)(b * p * items * inner) * element;
+		int64_t values = b * p * count * inner;
+		uint8_t *source = random_bytes(values * (int64_t)element);
+		for (int64_t i = 0; i < values; i++) { /* small integers in each type, so that sums are exact */
+			int v = (int)below(9) - 4;
+			if (dtype == STK_FLOAT)
+				((float *)source)[i] = (float)v;
+			else if (dtype == STK_FLOAT64)
+				((double *)source)[i] = v;
+			else if (dtype == STK_FLOAT16)
+				((uint16_t *)source)[i] = (uint16_t)(v < 0 ? 0xbc00 : v > 0 ? 0x3c00 : 0);
+			else if (dtype == STK_BFLOAT16)
+				((uint16_t *)source)[i] = (uint16_t)(v < 0 ? 0xbf80 : v > 0 ? 0x3f80 : 0);
+		}
+		struct stk_scatter_add s = {.batch = b,
+			.outer = p,
+			.inner = inner,
+			.dtype = dtype,
+			.exact = (int32_t)below(2),
+			.source = source,
+			.items = items,
+			.sizes = random_sizes(b, items),
+			.index = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
+		uint8_t *out[2] = {malloc(bytes), malloc(bytes)};
+		for (int i = 0; i < 2; i++) {
+			s.out = out[i];
+			assert_int_equal(stk_ragged_scatter_add(i ? cuda : cpu, &s, NULL, NULL), STK_OK);
+		}
+		assert_memory_equal(out[0], out[1], bytes);
+		free(out[0]), free(out[1]), free(source), free((void *)s.sizes), free((void *)s.index.data), free((void *)s.index.sizes);
+	}
+}
+
+static void test_masks(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 30; n++) {
+		seed(n);
+		int64_t b = 1 + below(12), items = below(300);
+		uint8_t *flags = random_bytes(b * items);
+		for (int64_t i = 0; i < b * items; i++)
+			flags[i] &= 1;
+		struct stk_mask m = {.batch = b, .items = items, .mask = flags, .sizes = random_sizes(b, items)};
+		int64_t *index[2], *count[2];
+		int32_t *rank[2];
+		uint8_t *mask[2];
+		uint64_t refused[2] = {0};
+		for (int i = 0; i < 2; i++) {
+			struct stk_ragged *r = i ? cuda : cpu;
+			m.index = index[i] = malloc((size_t)(b * items + 1) * 8);
+			m.count = count[i] = malloc((size_t)b * 8);
+			m.rank = rank[i] = malloc((size_t)(b * items + 1) * 4);
+			mask[i] = malloc((size_t)(b * items + 1));
+			assert_int_equal(stk_ragged_mask_to_index(r, &m, NULL, NULL), STK_OK);
+			struct stk_indices found = {.data = index[0], .sizes = count[0], .count = items, .bytes = 8};
+			assert_int_equal(
+				stk_ragged_index_to_mask(r, b, items - (n % 2 && items), &found, mask[i], &refused[i], NULL, NULL), STK_OK);
+		}
+		assert_memory_equal(index[0], index[1], (size_t)(b * items) * 8);
+		assert_memory_equal(count[0], count[1], (size_t)b * 8);
+		assert_memory_equal(rank[0], rank[1], (size_t)(b * items) * 4);
+		assert_memory_equal(mask[0], mask[1], (size_t)(b * (items - (n % 2 && items))));
+		assert_int_equal(refused[0], refused[1]);
+		for (int64_t i = 0; n % 2 == 0 && i < b * items; i++)
+			assert_int_equal(mask[0][i], flags[i] && i % items < m.sizes[i / items]);
+		for (int i = 0; i < 2; i++)
+			free(index[i]), free(count[i]), free(rank[i]), free(mask[i]);
+		free(flags), free((void *)m.sizes);
+	}
+}
+
+/* Least cost over all ways of matching the rows (at most 6) to columns: the reference for optimality. */
+static double brute_force(const float *cost, int64_t rows, int64_t cols, int64_t row, unsigned taken)
+{
+	if (row == rows)
+		return 0;
+	double best = INFINITY;
+	for (int64_t c = 0; c < cols; c++) {
+		if (!(taken >> c & 1))
+			best = fmin(best, (double)cost[row * cols + c] + brute_force(cost, rows, cols, row + 1, taken | 1u << c));
+	}
+	return best;
+}
+
+static void test_assignment_is_optimal(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 300; n++) {
+		seed(n);
+		int64_t rows = below(6), cols = rows + below(3);
+		float *cost = random_floats(rows * cols);
+		for (int64_t i = 0; i < rows * cols && n % 2; i++)
+			cost[i] = n % 4 == 1 && below(4) == 0 ? INFINITY : (float)below(3);
+		int64_t row[8], col[8], size;
+		int8_t status;
+		struct stk_assign a = {.dtype = STK_FLOAT,
+			.cost = cost,
+			.problems = 1,
+			.rows = rows,
+			.cols = cols,
+			.row_stride = cols,
+			.col_stride = 1,
+			.row = row,
+			.col = col,
+			.sizes = &size,
+			.status = &status};
+		assert_int_equal(stk_ragged_assign(cpu, &a, NULL, NULL), STK_OK);
+		double least = brute_force(cost, rows, cols, 0, 0), total = 0;
+		assert_int_equal(status, least == INFINITY ? STK_ASSIGN_INFEASIBLE : STK_ASSIGN_SOLVED);
+		unsigned taken = 0;
+		for (int64_t i = 0; i < size; i++) {
+			total += (double)cost[row[i] * cols + col[i]];
+			assert_false(taken >> col[i] & 1);
+			taken |= 1u << col[i];
+		}
+		if (status == STK_ASSIGN_SOLVED) {
+			assert_int_equal(size, rows);
+			assert_true(fabs(total - least) < 1e-5);
+		}
+		free(cost);
+	}
+}
+
+struct assign_result {
+	int64_t *row, *col, *sizes;
+	int8_t *status;
+	uint64_t refused;
+};
+
+static struct assign_result assign_on(struct stk_ragged *r, struct stk_assign a)
+{
+	int64_t pairs = a.rows < a.cols ? a.rows : a.cols;
+	struct assign_result out = {.row = malloc((size_t)(a.problems * pairs + 1) * 8),
+		.col = malloc((size_t)(a.problems * pairs + 1) * 8),
+		.sizes = malloc((size_t)a.problems * 8),
+		.status = malloc((size_t)a.problems)};
+	a.row = out.row, a.col = out.col, a.sizes = out.sizes, a.status = out.status, a.refused = &out.refused;
+	a.workspace = aligned_alloc(256, (stk_ragged_assign_workspace(r, &a) + 511) / 256 * 256);
+	assert_int_equal(stk_ragged_assign(r, &a, NULL, NULL), STK_OK);
+	free(a.workspace);
+	return out;
+}
+
+static void free_result(struct assign_result r)
+{
+	free(r.row), free(r.col), free(r.sizes), free(r.status);
+}
+
+static void compare_assignment(struct stk_assign a)
+{
+	int64_t pairs = a.rows < a.cols ? a.rows : a.cols;
+	struct assign_result want = assign_on(cpu, a);
+	struct stk_ragged *others[] = {plain, cuda};
+	for (int i = 0; i < 2; i++) {
+		struct assign_result got = assign_on(others[i], a);
+		assert_memory_equal(want.status, got.status, (size_t)a.problems);
+		assert_memory_equal(want.sizes, got.sizes, (size_t)a.problems * 8);
+		assert_memory_equal(want.row, got.row, (size_t)(a.problems * pairs) * 8);
+		assert_memory_equal(want.col, got.col, (size_t)(a.problems * pairs) * 8);
+		assert_int_equal(want.refused, got.refused);
+		free_result(got);
+	}
+	free_result(want);
+}
+
+/* Costs of many kinds; every type; dense along either dim; ragged or not. */
+static void assignment_case(uint64_t n, int64_t most)
+{
+	seed(n);
+	int64_t problems = 1 + below(3), rows = below(most), cols = below(most), kind = below(6);
+	enum stk_dtype dtype = (enum stk_dtype[]){STK_FLOAT, STK_FLOAT64, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT}[below(5)];
+	int64_t count = problems * rows * cols;
+	float *values = random_floats(count);
+	for (int64_t i = 0; i < count; i++) {
+		if (kind == 1 || kind == 2)
+			values[i] = (float)below(3);
+		if ((kind == 2 || kind == 3) && below(5) == 0)
+			values[i] = INFINITY;
+		if (kind == 4)
+			values[i] = values[i % (cols ? cols : 1)];
+		if (kind == 5 && below(200) == 0)
+			values[i] = below(2) ? NAN : -INFINITY;
+	}
+	void *cost = malloc((size_t)count * 8 + 8);
+	for (int64_t i = 0; i < count; i++) {
+		if (dtype == STK_FLOAT)
+			((float *)cost)[i] = values[i];
+		else if (dtype == STK_FLOAT64)
+			((double *)cost)[i] = (double)values[i] * 1.000000001;
+		else
+			((uint16_t *)cost)[i] =
+				(uint16_t)(0x3c00 + (int)(values[i] == values[i] && fabsf(values[i]) < 9 ? values[i] * 40 : 0));
+	}
+	bool turned = below(2);
+	struct stk_assign a = {.dtype = dtype,
+		.maximize = below(4) == 0,
+		.cost = cost,
+		.problems = problems,
+		.rows = rows,
+		.cols = cols,
+		.problem_stride = rows * cols,
+		.row_stride = turned ? 1 : cols,
+		.col_stride = turned ? rows : 1,
+		.num_rows = below(3) ? NULL : random_sizes(problems, rows),
+		.num_cols = below(3) ? NULL : random_sizes(problems, cols)};
+	compare_assignment(a);
+	free((void *)a.num_rows), free((void *)a.num_cols), free(cost), free(values);
+}
+
+static void test_assignment_twins(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 150; n++)
+		assignment_case(n, 40);
+	for (uint64_t n = 1000; n < 1004; n++)
+		assignment_case(n, 400);
+}
+
+/* Each kernel by its number of columns, the one with its state in memory too (more columns than shared memory holds). */
+static void test_assignment_sizes(void **state)
+{
+	(void)state;
+	for (int tall = 0; tall < 2; tall++) {
+		int64_t cols[] = {32, 100, 200, 300, 4500, 9000};
+		for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+			seed(i);
+			int64_t rows = cols[i] > 2000 ? 2 : 8;
+			float *cost = random_floats(rows * cols[i]);
+			for (int64_t k = 0; k < rows * cols[i]; k++)
+				cost[k] = (float)(int)(cost[k] * 20);
+			struct stk_assign a = {.dtype = STK_FLOAT,
+				.cost = cost,
+				.problems = 1,
+				.rows = tall ? cols[i] : rows,
+				.cols = tall ? rows : cols[i],
+				.col_stride = 1};
+			a.row_stride = a.cols;
+			compare_assignment(a);
+			free(cost);
+		}
+	}
+}
+
+static void test_cost(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 40; n++) {
+		seed(n);
+		int64_t outer = 1 + below(2), b = 1 + below(3), q = 1 + below(200), g = below(40), k = n % 8 == 7 ? 150 : 1 + below(12),
+			d = n % 3 ? 10 : 4;
+		struct stk_cost c = {.outer = outer,
+			.batch = b,
+			.queries = q,
+			.targets = g,
+			.classes = k,
+			.box_values = d,
+			.sizes = random_sizes(b, g),
+			.logits_dtype = STK_FLOAT,
+			.boxes_dtype = STK_FLOAT,
+			.target_boxes_dtype = STK_FLOAT,
+			.label_bytes = 8,
+			.class_kind = (int32_t)below(3),
+			.box_format = (int32_t)below(d == 10 ? 3 : 2),
+			.alpha = 0.25f,
+			.gamma = n % 5 ? 2.0f : 1.5f,
+			.class_weight = 2,
+			.giou_weight = (float)below(2),
+			.nan = 100,
+			.posinf = 100,
+			.neginf = -100};
+		for (int i = 0; i < d; i++)
+			c.l1_weight[i] = (float)i * 0.1f;
+		float *logits = random_floats(outer * b * q * k), *boxes = random_floats(outer * b * q * d),
+		      *targets = random_floats(b * g * d);
+		if (n % 4 != 3)
+			c.logits = logits, c.labels = random_indices(b * g, k);
+		if (n % 4 != 2)
+			c.boxes = boxes, c.target_boxes = targets;
+		float *out[2];
+		uint64_t refused[2] = {0};
+		for (int i = 0; i < 2; i++) {
+			out[i] = c.out = malloc((size_t)(outer * b * q * g + 1) * sizeof *c.out);
+			c.refused = &refused[i];
+			assert_int_equal(stk_ragged_cost(i ? cuda : cpu, &c, NULL, NULL), STK_OK);
+		}
+		for (int64_t i = 0; i < outer * b * q * g; i++)
+			assert_true(fabsf(out[0][i] - out[1][i]) <= 1e-5f * fmaxf(1, fabsf(out[0][i])));
+		assert_int_equal(refused[0], refused[1]);
+		free(out[0]), free(out[1]), free(logits), free(boxes), free(targets), free((void *)c.labels), free((void *)c.sizes);
+	}
+}
+
+static void test_heatmap(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 30; n++) {
+		seed(n);
+		int64_t groups = 1 + below(3), classes = n % 2 ? 1 + below(4) : 1, h = 1 + below(30), w = 1 + below(50),
+			t = below(n % 7 == 6 ? 400 : 20);
+		bool flat = n % 3 == 0;
+		int64_t lists = flat ? 1 : groups, count = groups * classes * h * w;
+		struct stk_heatmap m = {.groups = groups,
+			.classes = classes,
+			.height = h,
+			.width = w,
+			.targets = t,
+			.bytes = {8, 8, 8, 8},
+			.sigma_factor = 6,
+			.k = 0.5f + (float)below(2),
+			.accumulate = (int32_t)below(2),
+			.centers = random_indices(lists * t * 2, 60),
+			.radii = random_indices(lists * t, 12),
+			.labels = n % 2 ? random_indices(lists * t, classes - 1) : NULL,
+			.sizes = flat ? NULL : random_sizes(groups, t),
+			.map_index = flat ? random_indices(t, groups - 1) : NULL};
+		float *map[2];
+		uint64_t refused[2] = {0};
+		for (int i = 0; i < 2; i++) {
+			seed(n + 100);
+			map[i] = m.map = random_floats(count);
+			m.refused = &refused[i];
+			assert_int_equal(stk_ragged_heatmap(i ? cuda : cpu, &m, NULL, NULL), STK_OK);
+		}
+		for (int64_t i = 0; i < count; i++)
+			assert_true(fabsf(map[0][i] - map[1][i]) <= 1e-6f);
+		assert_int_equal(refused[0], refused[1]);
+		free(map[0]), free(map[1]), free((void *)m.centers), free((void *)m.radii), free((void *)m.labels), free((void *)m.sizes),
+			free((void *)m.map_index);
+	}
+}
+
+static void test_bad_arguments(void **state)
+{
+	(void)state;
+	struct stk_error err = {0};
+	struct stk_ragged *r;
+	assert_int_equal(stk_ragged_create(-7, 0, &r, &err), STK_INVALID);
+	assert_non_null(strstr(err.message, "device -7"));
+	assert_int_equal(stk_ragged_gather(cpu, &(struct stk_gather){.element = 3, .index.bytes = 8}, NULL, &err), STK_INVALID);
+	assert_int_equal(
+		stk_ragged_scatter_add(cpu, &(struct stk_scatter_add){.dtype = STK_BOOL, .index.bytes = 8}, NULL, &err), STK_UNSUPPORTED);
+	assert_int_equal(stk_ragged_assign(cpu, &(struct stk_assign){.dtype = STK_INT32}, NULL, &err), STK_UNSUPPORTED);
+	assert_int_equal(stk_ragged_cost(cpu, &(struct stk_cost){.box_values = 33}, NULL, &err), STK_LIMIT);
+	int64_t sizes[] = {2, 5};
+	const void *samples[] = {sizes, sizes};
+	uint8_t out[8];
+	assert_int_equal(stk_ragged_pack(cpu, samples, sizes, 2, 4, 1, out, &err), STK_SHAPE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gather),
+		cmocka_unit_test(test_scatter),
+		cmocka_unit_test(test_scatter_add),
+		cmocka_unit_test(test_masks),
+		cmocka_unit_test(test_assignment_is_optimal),
+		cmocka_unit_test(test_assignment_twins),
+		cmocka_unit_test(test_assignment_sizes),
+		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_heatmap),
+		cmocka_unit_test(test_bad_arguments),
+	};
+	return cmocka_run_group_tests(tests, open_devices, close_devices);
+}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test runs on the CPU, and on CUDA where there is a GPU (marker gpu: skipped and counted elsewhere)."""
+
+import pytest
+import torch
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: needs a CUDA device")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return request.param
+
+
+@pytest.fixture
+def cuda():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return "cuda"
+
+
+@pytest.fixture(autouse=True)
+def counters_start_from_zero():
+    import stoker.batching
+
+    try:
+        stoker.batching.check()
+    except IndexError:
+        pass

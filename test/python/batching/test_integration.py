@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile, CUDA graphs, and what an import costs."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from test_losses import criterion, scene
+
+import stoker.batching as sb
+from stoker.batching import losses
+
+
+def whole(logits, boxes, label_tensor, box_tensor, sizes):
+    labels, targets = sb.RaggedBatch(label_tensor, sample_sizes=sizes), sb.RaggedBatch(box_tensor, sample_sizes=sizes)
+    return criterion(logits, boxes, labels, targets)[0]
+
+
+def tensors(device):
+    logits, boxes, labels, targets = scene(device)
+    return logits, boxes, labels.tensor, targets.tensor, labels.sample_sizes
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_compile_fullgraph(device, backend):
+    torch._dynamo.reset()
+    arguments = tensors(device)
+    want = whole(*arguments)
+    want_grads = torch.autograd.grad(want, arguments[:2])
+    got = torch.compile(whole, fullgraph=True, backend=backend)(*arguments)
+    got_grads = torch.autograd.grad(got, arguments[:2])
+    assert torch.allclose(got, want, rtol=1e-5)
+    for a, b in zip(got_grads, want_grads):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def index_functions(data, rows, index, sizes, base):
+    batch = sb.RaggedBatch(index, sample_sizes=sizes)
+    read = sb.batched_indexing_access(data, batch)
+    written = sb.batched_indexing_write(rows, batch, base)
+    mapped = sb.batched_index_mapping(data, batch, batch, base)
+    inverse = sb.batched_inverse_indexing_access(rows, batch, base.shape[1])
+    mask = sb.get_mask_from_indices(base.shape[1], batch)
+    places = sb.get_indices_from_mask(mask)
+    mean = sb.average_over_targets(read.with_padded_set_to(2.0))
+    return mean.sum() + (written + mapped * inverse).masked_fill(mask[..., None], 3.0).sum() + places.tensor.sum()
+
+
+def test_compile_index_functions(device):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    data, rows, base = (torch.randn(2, n, 3, device=device, requires_grad=True) for n in (6, 4, 6))
+    index = torch.stack([torch.randperm(6)[:4] for _ in range(2)]).to(device)
+    arguments = (data, rows, index, torch.tensor([4, 2], device=device), base)
+    want = index_functions(*arguments)
+    got = torch.compile(index_functions, fullgraph=True, backend="aot_eager", dynamic=True)(*arguments)
+    assert torch.allclose(got, want)
+    for a, b in zip(torch.autograd.grad(got, (data, rows, base)), torch.autograd.grad(want, (data, rows, base))):
+        assert torch.allclose(a, b)
+
+
+def test_operators_are_well_formed(device):
+    data = torch.randn(2, 5, 3, device=device, requires_grad=True)
+    index = torch.tensor([[0, 4, -1], [2, 2, 0]], device=device)
+    sizes = torch.tensor([3, 2], device=device)
+    rows = torch.randn(2, 3, 3, device=device, requires_grad=True)
+    ops = torch.ops.stoker
+    for op, arguments in [
+        (ops.gather.default, (data, index, sizes, None, None, None, 0.0, 1, False, -1)),
+        (ops.scatter_add.default, (rows, index, sizes, None, 5, 1, False)),
+        (ops.scatter.default, (rows, index, sizes, None, None, data, 0.0, 5, None, 1, -1)),
+        (ops.keep.default, (data, sizes, None, 1.0, 1)),
+        (ops.mask_to_index.default, (torch.rand(2, 5, device=device) < 0.5, None)),
+        (ops.mask_to_rank.default, (torch.rand(2, 5, device=device) < 0.5, sizes)),
+        (ops.index_to_mask.default, (index, sizes, 5, -1)),
+        (ops.assign.default, (torch.rand(2, 4, 3, device=device), None, None, False)),
+    ]:
+        torch.library.opcheck(op, arguments)
+
+
+def test_compiled_heatmap(device):
+    torch._dynamo.reset()
+    heatmap = torch.zeros(2, 8, 9, device=device)
+    centers, radii = torch.randint(0, 8, (2, 3, 2), device=device), torch.randint(1, 4, (2, 3), device=device)
+    want = sb.draw_heatmap_batched(heatmap.clone(), centers, radii) * 2
+    got = torch.compile(lambda h: sb.draw_heatmap_batched(h, centers, radii) * 2, fullgraph=True, backend="aot_eager")(heatmap)
+    assert torch.allclose(got, want)
+
+
+def test_import_needs_neither_torch_nor_numpy():
+    code = "import sys, conftest, stoker; assert not {'torch', 'numpy'} & set(sys.modules), 'imported'"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=__file__.rsplit("/", 2)[0])
+
+
+@pytest.mark.gpu
+def test_cuda_graph_of_a_criterion(cuda):
+    """Forward, matching and backward are captured, which proves that nothing waits for the device, and replayed with other data."""
+    logits, boxes, labels, targets, sizes = tensors(cuda)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            logits.grad = boxes.grad = None
+            whole(logits, boxes, labels, targets, sizes).backward()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    logits.grad = boxes.grad = None
+    with torch.cuda.graph(graph):
+        loss = whole(logits, boxes, labels, targets, sizes)
+        loss.backward()
+    for seed in range(3):
+        other = scene(cuda, seed=seed + 5, sizes=[(4, 0, 7), (1, 7, 2), (0, 0, 0)][seed])
+        with torch.no_grad():
+            logits.copy_(other[0]), boxes.copy_(other[1])
+            labels.zero_(), targets.zero_()
+            labels[:, : other[2].max_sample_size] = other[2].tensor
+            targets[:, : other[3].max_sample_size] = other[3].tensor
+            sizes.copy_(other[2].sample_sizes)
+        graph.replay()
+        want = criterion(other[0], other[1], sb.RaggedBatch(labels, sample_sizes=sizes), sb.RaggedBatch(targets, sample_sizes=sizes))[0]
+        want.backward()
+        assert torch.allclose(loss, want, rtol=1e-5)
+        assert torch.allclose(logits.grad, other[0].grad, rtol=1e-4, atol=1e-5) and torch.allclose(
+            boxes.grad, other[1].grad, rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.gpu
+def test_nothing_waits(cuda):
+    """Under torch's own sync debug mode the whole criterion raises if anything synchronises."""
+    arguments = tensors(cuda)
+    whole(*arguments).backward()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        whole(*arguments).backward()
+        sb.combine_data([torch.zeros(3, 2), torch.zeros(1, 2)], device=cuda)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+def test_cpu_and_cuda_agree(cuda):
+    loss, matches = criterion(*scene("cpu"))
+    arguments = scene("cpu")
+    moved = (arguments[0].detach().cuda(), arguments[1].detach().cuda(), arguments[2].to_device(cuda), arguments[3].to_device(cuda))
+    loss_cuda, matches_cuda = criterion(*moved)
+    assert torch.equal(matches.rows.tensor, matches_cuda.rows.tensor.cpu()) and torch.allclose(loss, loss_cuda.cpu(), rtol=1e-5)
+    assert losses.l1(moved[1], moved[3], matches_cuda).device.type == "cuda"
+
+
+@pytest.mark.gpu
+def test_more_than_two_billion_elements(cuda):
+    if torch.cuda.mem_get_info()[0] < 24 << 30:
+        pytest.skip("needs 24 GiB of free GPU memory")
+    items, inner = 3, (1 << 31) // 2 + 5
+    data = torch.zeros(2, items, inner // 2, dtype=torch.uint8, device=cuda)  # 3.2e9 bytes
+    data[1, 2, -1], data[0, 1, -1] = 9, 4
+    index = sb.RaggedBatch(torch.tensor([[1, 0, 2], [2, 1, 0]], device=cuda), sample_sizes=torch.tensor([3, 3], device=cuda))
+    out = sb.batched_indexing_access(data, index).tensor
+    assert int(out[1, 0, -1]) == 9 and int(out[0, 0, -1]) == 4 and out.numel() > 1 << 31
+    back = sb.batched_inverse_indexing_access(out, index, items)
+    assert torch.equal(back, data)
+    del out, back
+    narrow = torch.zeros(1, (1 << 31) // 1024 + 3, 1024, dtype=torch.uint8, device=cuda)
+    narrow[0, -1, 5] = 3
+    last = sb.RaggedBatch(torch.full((1, 1), -1, device=cuda), sample_sizes=torch.ones(1, dtype=torch.int64, device=cuda))
+    assert int(sb.batched_indexing_access(narrow, last).tensor[0, 0, 5]) == 3
+
+
+def test_the_example_agrees_with_its_loop(device, monkeypatch, capsys):
+    folder = __file__.rsplit("/", 4)[0] + "/examples/detr_loss"
+    monkeypatch.syspath_prepend(folder)
+    import run
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda")
+    run.main()
+    assert capsys.readouterr().out.count("gradients differ") == 2
