@@ -28,6 +28,7 @@ class Run:
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
         self.pending: dict[str, Any] | None = None  # the pipeline's state, to be restored
+        self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.last = False  # the epoch's last batch is out, its end was not seen
 
     # ---- making pipelines ----
@@ -40,6 +41,7 @@ class Run:
         if self.pipe is None:
             self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
             self._restore(self.pipe)
+            self.descs = self.pipe._describe()
         return self.pipe
 
     def _make(self, source: Source) -> Pipeline:

@@ -135,7 +135,7 @@ class Loader:
 
         if self._run.step == 1:
             check_fields(self._fields, batch.outputs)
-        return to_tuple(batch, self._fields, *self._dataset_facts())
+        return to_tuple(batch, self._fields, self._run.descs, *self._dataset_facts())
 
     def _dataset_facts(self) -> tuple[Any, Any]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
