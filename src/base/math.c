@@ -49,6 +49,9 @@ double stk__log(double x)
 	return k * ln2_hi - ((half - (s * (half + 2 * series) + k * ln2_lo)) - f);
 }
 
+/* Up to here the parts of pi/2 are enough to take whole turns away. */
+#define REDUCIBLE 1e5
+
 /* x = n * pi/2 + *r with |*r| <= pi/4; returns n mod 4. */
 static unsigned quadrant(double x, double *r)
 {
@@ -88,11 +91,15 @@ static double circular(double x, unsigned turn)
 
 double stk__sin(double x)
 {
+	if (fabs(x) >= REDUCIBLE)
+		return sin(x);
 	return circular(x, 0);
 }
 
 double stk__cos(double x)
 {
+	if (fabs(x) >= REDUCIBLE)
+		return cos(x);
 	return circular(x, 1);
 }
 
@@ -118,7 +125,7 @@ double stk__pow(double x, double y)
 	bool whole = y == floor(y);
 	if (whole && fabs(y) <= 64)
 		return whole_power(x, (int)y);
-	if (y == 0.5 && x >= 0)
+	if (y == 0.5 && x > 0)
 		return sqrt(x);
 	if (x < 0 && !whole && !isinf(x))
 		return NAN;

@@ -9,7 +9,7 @@
 double stk__exp(double x);
 double stk__log(double x); /* of 0: -inf; of negatives: NaN */
 
-/* Radians, for |x| < 1e5, which covers every angle that users give; beyond, precision is lost. */
+/* Radians. From 1e5 on, more than any angle that users give, the result is libm's. */
 double stk__sin(double x);
 double stk__cos(double x);
 

@@ -46,11 +46,16 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	enum stk_status s = node->n_inputs ? check_layout(node, &in[0].desc, err) : STK_OK;
 	if (s)
 		return s;
-	bool shapes = false;
-	for (int32_t i = 0; i < node->n_varying; i++)
-		shapes |= node->varying[i].def.shapes;
 	struct stk_call call = {.def = node->def, .args = node->args, .in = in, .out = out, .n_in = node->n_inputs, .n_out = node->n_outputs,
-		.shape_varies = shapes, .state = state};
+		.state = state};
+	size_t offsets[64]; /* an operator has no more arguments: stk_graph_node.given */
+	bool shapes = false;
+	for (int32_t i = 0; i < node->n_varying; i++) {
+		offsets[i] = node->varying[i].def.offset;
+		shapes |= node->varying[i].def.shapes;
+	}
+	call.varying = offsets;
+	call.n_varying = node->n_varying;
 	if ((s = node->def->infer(&call, err)))
 		return s;
 	for (int32_t k = 0; k < node->n_outputs; k++) {

@@ -41,7 +41,7 @@ static const struct stk_arg_def cmn_args[] = {
 		.choices = "CHW|HWC|FCHW|FHWC",
 		.doc = "Layout of the output; frames stay in front. HWC is what channels_last training takes, without a transposition."},
 	STK_ARG(struct cmn, pad_output, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Appends channels of fill_values up to the next power of two (3 become 4)."),
+		"Appends channels up to the next power of two (3 become 4), of 0 or of what fill_values says of them."),
 	STK_ARG_END,
 };
 
@@ -72,7 +72,7 @@ static enum stk_status prepare_values(const struct cmn *c, struct cmn_state *s, 
 		return stk__fail(
 			err, STK_INVALID, "fill_values has %d values for %d channels: give one, or one a channel", f->count, s->padded);
 	for (int32_t k = 0; k < s->padded; k++)
-		s->fill[k] = f->count == 1 ? f->v[0] : k < f->count ? f->v[k] : 0;
+		s->fill[k] = k >= s->channels && f->count != s->padded ? 0 : f->count == 1 ? f->v[0] : f->v[k];
 	return STK_OK;
 }
 

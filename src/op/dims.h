@@ -47,10 +47,11 @@ bool stk__dtype_in_float(enum stk_dtype dtype);
 /* True for types that hold whole numbers, bool among them. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
-/* Class of a desc for image operators that compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on. */
+/* For operators that have both lower and run_cpu, and compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on, or
+ * that are not known. */
 static inline unsigned stk__classes_for(const struct stk_desc *in, unsigned classes)
 {
-	return in && in->dtype != STK_NO_DTYPE && !stk__dtype_in_float(in->dtype) ? STK_CLASS_NEVER : classes;
+	return in && stk__dtype_in_float(in->dtype) ? classes : STK_CLASS_NEVER;
 }
 
 #endif

@@ -1,21 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
- * flip: mirrors images along width or height. */
-#include "op/op.h"
+ * flip: mirrors images along width or height, volumes along depth too. */
+#include "kernel/copy_nd.h"
+#include "op/dims.h"
 
 struct flip {
-	int64_t horizontal, vertical;
+	int64_t depthwise, horizontal, vertical;
 };
 
 static const struct stk_arg_def flip_args[] = {
 	STK_ARG(struct flip, horizontal, STK_ARG_INT, "1", (0, 1), STK_PER_SAMPLE, "Mirror left and right."),
 	STK_ARG(struct flip, vertical, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror top and bottom."),
+	STK_ARG(struct flip, depthwise, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror front and back, for volumes of layout DHWC."),
 	STK_ARG_END,
 };
 
 static enum stk_status flip_infer(const struct stk_call *call, struct stk_error *err)
 {
+	const struct flip *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	call->out[0].desc = *in;
+	if (in->ndim < 0)
+		return STK_OK;
+	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
+	for (int i = 0; i < 3; i++)
+		if (asked[i] && stk__layout_find(in, "DHW"[i]) < 0)
+			return stk__fail(err, STK_SHAPE,
+				"a mirror along %c is asked for, which a tensor of %d dims and layout \"%s\" does not have", "DHW"[i],
+				in -> ndim, in -> layout);
+	return STK_OK;
+}
+
+static enum stk_status flip_run(const struct stk_call *call, struct stk_error *err)
+{
 	(void)err;
-	call->out[0].desc = call->in[0].desc;
+	const struct flip *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
+	int64_t start[STK_MAX_DIMS] = {0}, step[STK_MAX_DIMS];
+	for (int32_t d = 0; d < in->ndim; d++)
+		step[d] = 1;
+	for (int i = 0; i < 3; i++) {
+		int32_t d = stk__layout_find(in, "DHW"[i]);
+		if (!asked[i] || d < 0)
+			continue;
+		start[d] = in->shape[d] - 1;
+		step[d] = -1;
+	}
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	size_t element = stk_dtype_size(in->dtype);
+	stk__copy_nd_dense(dims, in->ndim, element, in->shape, NULL, start, step, in->shape);
+	stk__copy_nd(dims, in->ndim, element, call->out[0].data, call->in[0].data, NULL);
 	return STK_OK;
 }
 
@@ -27,12 +61,13 @@ static void flip_lower(const struct stk_call *call, struct stk_pass *pass)
 
 const struct stk_op_def stk__op_flip = {
 	.name = "flip",
-	.doc = "Mirrors images along their axes.",
+	.doc = "Mirrors images and volumes along their axes.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC",
+	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = flip_args,
 	.args_size = sizeof(struct flip),
 	.classes = STK_CLASS_WINDOW,
 	.infer = flip_infer,
+	.run_cpu = flip_run,
 	.lower = flip_lower,
 };

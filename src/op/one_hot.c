@@ -21,7 +21,7 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG_END,
 };
 
-/* Tensors of one element, of any number of dims, are taken as scalars. */
+/* Without an axis, tensors of one element, of any number of dims, are taken as scalars. */
 static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct one_hot *a = call->args;
@@ -32,7 +32,7 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 	*out = (struct stk_desc){.dtype = (enum stk_dtype)a->dtype, .ndim = -1};
 	if (in->ndim < 0)
 		return STK_OK;
-	int32_t ndim = stk_desc_elements(in) == 1 ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
+	int32_t ndim = a->axis < 0 && stk_desc_elements(in) == 1 ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
 	if (axis > ndim || ndim >= STK_MAX_DIMS)
 		return stk__fail(err, STK_INVALID, "axis %d is none that tensors of %d dims can get", axis, ndim);
 	out->ndim = ndim + 1;

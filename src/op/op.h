@@ -82,13 +82,15 @@ struct stk_tools {
 struct stk_call {
 	const struct stk_op_def *def;
 	const void *args;	     /* the operator's argument struct, per-sample values filled in */
+	/* While a graph is built: offsets in args of the arguments that will come sample by sample, and hold their defaults until then. */
+	const size_t *varying;
+	int32_t n_varying;
 	const void *shared;	     /* what `setup` made; NULL without */
 	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
 	size_t bytes_size;
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
-	bool shape_varies; /* while a graph is built: an argument marked `shapes` comes with each sample, and is unset here */
 	void *state;		  /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;	  /* epoch, position, sample id */
@@ -175,6 +177,9 @@ const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NU
 /* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by run_cpu. in: what is known when the graph
  * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
 unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
+
+/* True while a graph is built for an argument, given by its field in call->args, that will come sample by sample. */
+bool stk__varies(const struct stk_call *call, const void *field);
 
 /* A table with its groups laid flat: the k-th argument, with its offset in the whole struct. false past the end. */
 bool stk__op_arg_at(const struct stk_op_def *def, int32_t k, struct stk_arg_def *out);

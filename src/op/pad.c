@@ -25,7 +25,8 @@ static const struct stk_arg_def pad_args[] = {
 		.min = -1,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents to reach along the axes; a tensor that has more keeps them, and -1 keeps what there is before align."},
+		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them, and -1 "
+		       "keeps what there is before align."},
 	{.name = "align",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -43,8 +44,8 @@ static enum stk_status check_counts(const struct pad *a, int32_t n, struct stk_e
 		return stk__fail(err, STK_UNSUPPORTED,
 			"without shape or align, samples would grow to the largest of their batch, which is not supported yet: give "
 			"shape=(...)");
-	if (a->shape.count >= 0 && a->shape.count != n)
-		return stk__fail(err, STK_INVALID, "shape has %d values for %d axes", a->shape.count, n);
+	if (a->shape.count >= 0 && a->shape.count != 1 && a->shape.count != n)
+		return stk__fail(err, STK_INVALID, "shape has %d values for %d axes: give one, or one for each", a->shape.count, n);
 	if (a->align.count >= 0 && a->align.count != 1 && a->align.count != n)
 		return stk__fail(err, STK_INVALID, "align has %d values for %d axes: give one, or one for each", a->align.count, n);
 	return STK_OK;
@@ -52,7 +53,7 @@ static enum stk_status check_counts(const struct pad *a, int32_t n, struct stk_e
 
 static int64_t padded(const struct pad *a, int32_t i, int64_t extent)
 {
-	int64_t to = a->shape.count >= 0 && a->shape.v[i] > extent ? a->shape.v[i] : extent;
+	int64_t want = a->shape.count < 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i], to = want > extent ? want : extent;
 	int64_t align = a->align.count < 0 ? 1 : a->align.v[a->align.count == 1 ? 0 : i];
 	return extent < 0 ? -1 : (to + align - 1) / align * align;
 }
@@ -78,6 +79,11 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
 	if (n < 0)
 		return STK_INVALID;
+	if (stk__varies(call, &a->shape) || stk__varies(call, &a->align)) {
+		for (int32_t i = 0; i < n; i++)
+			out->shape[axes[i]] = -1;
+		return STK_OK;
+	}
 	enum stk_status e = check_counts(a, n, err);
 	if (e)
 		return e;

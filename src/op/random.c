@@ -23,6 +23,10 @@ enum stk_status stk__random_infer(
 {
 	struct stk_desc *out = &call->out[0].desc;
 	*out = (struct stk_desc){.dtype = args->dtype < 0 ? fallback : (enum stk_dtype)args->dtype};
+	if (stk__varies(call, &args->shape)) {
+		out->ndim = -1;
+		return STK_OK;
+	}
 	if (args->shape.count >= 0 && call->n_in > 0)
 		return stk__fail(err, STK_INVALID, "the shape is given twice, by an input and by shape: choose one");
 	if (call->n_in > 0) {

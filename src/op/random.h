@@ -15,7 +15,8 @@ struct stk_random_args {
 extern const struct stk_arg_def stk__random_group[];
 
 /* One output of args->shape (a scalar without; the shape of input 0 where there is one), of args->dtype or else `fallback`. */
-enum stk_status stk__random_infer(const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
+enum stk_status stk__random_infer(
+	const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
 
 /* Stores n draws, rounded and saturated to the tensor's type. */
 void stk__random_store(const struct stk_tensor *out, const double *draws, int64_t n);

@@ -32,7 +32,9 @@ static enum stk_status draws_shape(const struct stk_call *call, struct stk_desc 
 	*out = (struct stk_desc){.dtype = call->in[0].desc.dtype};
 	if (a->shape.count >= 0 && call->n_in > 1)
 		return stk__fail(err, STK_INVALID, "the shape is given twice, by an input and by shape: choose one");
-	if (call->n_in > 1) {
+	if (stk__varies(call, &a->shape)) {
+		out->ndim = -1;
+	} else if (call->n_in > 1) {
 		out->ndim = call->in[1].desc.ndim;
 		memcpy(out->shape, call->in[1].desc.shape, sizeof out->shape);
 	} else if (a->shape.count > STK_MAX_DIMS) {

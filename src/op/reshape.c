@@ -138,7 +138,7 @@ static enum stk_status reshape_infer(const struct stk_call *call, struct stk_err
 	struct stk_desc *out = &call->out[0].desc;
 	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
 	bool open, fixed = a->shape.count >= 0 || call->n_in > 1;
-	if (in->ndim < 0 && !fixed)
+	if ((in->ndim < 0 && !fixed) || stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape))
 		return STK_OK;
 	enum stk_status s = read_extents(call, out, &open, err);
 	if (s || out->ndim < 0)

@@ -27,13 +27,11 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s || (s = stk__filter_of_args(&a->filter, in->dtype, r, err)))
 		return s;
-	call->out[0].desc = *in;
-	call->out[0].desc.dtype = stk__dtype_or(a->filter.dtype, in->dtype);
-	if (call->shape_varies)
-		return STK_OK; /* the extents are known with the sample */
-	s = stk__extent_of_args(&a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, r, err);
+	s = stk__extent_of_args(call, &a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, r, err);
 	if (s)
 		return s;
+	call->out[0].desc = *in;
+	call->out[0].desc.dtype = stk__dtype_or(a->filter.dtype, in->dtype);
 	if (dims.known) {
 		call->out[0].desc.shape[dims.h] = r->out_h;
 		call->out[0].desc.shape[dims.w] = r->out_w;

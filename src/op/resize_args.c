@@ -103,6 +103,13 @@ static enum stk_status read_pair(const char *name, struct stk_floats v, bool one
 	return STK_OK;
 }
 
+/* Extents that will come sample by sample. */
+static bool is_open(const struct stk_call *call, const struct stk_extent_args *a)
+{
+	return stk__varies(call, &a->size) || stk__varies(call, &a->resize_x) || stk__varies(call, &a->resize_y) ||
+	       stk__varies(call, &a->resize_shorter) || stk__varies(call, &a->resize_longer);
+}
+
 static enum stk_status read_request(const struct stk_extent_args *a, struct request *r, struct stk_error *err)
 {
 	bool xy = a->resize_x != 0 || a->resize_y != 0, list = a->size.count >= 0, shorter = a->resize_shorter != 0,
@@ -232,9 +239,13 @@ static void guess(const struct request *r, int32_t out[2])
 	}
 }
 
-enum stk_status stk__extent_of_args(const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err)
+enum stk_status stk__extent_of_args(
+	const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err)
 {
 	struct request r;
+	out->out_w = out->out_h = -1;
+	if (is_open(call, a))
+		return STK_OK;
 	enum stk_status s = read_request(a, &r, err);
 	if (s)
 		return s;
@@ -243,6 +254,8 @@ enum stk_status stk__extent_of_args(const struct stk_extent_args *a, int64_t w, 
 	out->out_h = extents[0];
 	out->out_w = extents[1];
 	struct region region;
+	if (stk__varies(call, &a->roi_start) || stk__varies(call, &a->roi_end))
+		return STK_OK;
 	if ((s = read_region(a, (int64_t[2]){h, w}, &region, err)) || w < 0 || h < 0)
 		return s;
 	float extent[2] = {region.hi[0] - region.lo[0], region.hi[1] - region.lo[1]}, size[2];

@@ -73,9 +73,11 @@ struct bounds {
 
 static struct bound bound_of(struct stk_ints absolute, struct stk_floats relative, int32_t i)
 {
-	if (absolute.count >= 0)
-		return (struct bound){true, false, (double)absolute.v[i]};
-	return (struct bound){relative.count >= 0, true, relative.count >= 0 ? (double)relative.v[i] : 0};
+	if (absolute.count > 0)
+		return (struct bound){true, false, (double)absolute.v[absolute.count == 1 ? 0 : i]};
+	if (relative.count > 0)
+		return (struct bound){true, true, (double)relative.v[relative.count == 1 ? 0 : i]};
+	return (struct bound){false, true, 0};
 }
 
 static enum stk_status check_pair(const char *name, int32_t absolute, int32_t relative, int32_t *n, struct stk_error *err)
@@ -83,13 +85,13 @@ static enum stk_status check_pair(const char *name, int32_t absolute, int32_t re
 	if (absolute >= 0 && relative >= 0)
 		return stk__fail(err, STK_INVALID, "%s and rel_%s are both given: choose one", name, name);
 	int32_t count = absolute >= 0 ? absolute : relative;
-	if (count >= 0 && *n >= 0 && count != *n)
+	if (count > 1 && *n > 1 && count != *n)
 		return stk__fail(err, STK_INVALID, "%s has %d values where other bounds have %d", name, count, *n);
-	*n = count >= 0 ? count : *n;
+	*n = count > *n ? count : *n;
 	return STK_OK;
 }
 
-/* How many values each bound has; -1: none is given. */
+/* How many values the bounds have, of which one stands for all axes; -1: none is given. */
 static enum stk_status count_args(const struct stk_slice_args *a, int32_t *n, struct stk_error *err)
 {
 	*n = -1;
@@ -125,7 +127,7 @@ static enum stk_status read_bounds(
 		return s;
 	if (given >= 0 && call->n_in > 1)
 		return stk__fail(err, STK_INVALID, "the window is given twice, by inputs and by arguments: choose one");
-	if (given >= 0 && given != n)
+	if (given == 0 || (given > 1 && given != n))
 		return stk__fail(
 			err, STK_INVALID, "the bounds have %d values for %d axes; axes or axis_names say which they are of", given, n);
 	if (given < 0 && call->n_in < 2)
@@ -168,6 +170,12 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	return STK_OK;
 }
 
+static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
+{
+	return stk__varies(call, &a->start) || stk__varies(call, &a->end) || stk__varies(call, &a->shape) ||
+	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
+}
+
 /* Axes when none are given: those of axis_names, or without a layout that has them, the two first dims as [1, 0]. */
 static int32_t slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
@@ -189,8 +197,8 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 	if (n < 0)
 		return err ? err->code : local.code;
 	struct bounds bounds[STK_MAX_DIMS] = {0};
-	enum stk_status s = read_bounds(a, call, n, bounds, err);
-	bool unread = stk__building(call) && call->n_in > 1; /* the window is in data that is not there yet */
+	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that is not there yet */
+	enum stk_status s = is_open(call, a) ? STK_OK : read_bounds(a, call, n, bounds, err);
 	for (int32_t i = 0; i < n && s == STK_OK; i++) {
 		if (unread)
 			out->extent[axes[i]] = -1;

@@ -39,7 +39,9 @@ static enum stk_status read_matrix(const struct stk_call *call, float m[6], stru
 	bool given = a->matrix.count > 0, input = call->n_in > 1;
 	static const float identity[6] = {1, 0, 0, 0, 1, 0};
 	memcpy(m, identity, sizeof identity);
-	if (given == input && !(stk__building(call) && input))
+	if (stk__varies(call, &a->matrix))
+		return STK_OK;
+	if (given == input)
 		return stk__fail(err, STK_INVALID,
 			given ? "the matrix is given twice, by an input and by matrix: choose one"
 			      : "no matrix is given: give matrix, or a second input");

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one call in NVIDIA DALI and in Stoker and compares values, shapes, types and layouts.
+
+A Case says the call once; names of `types` are written T.UINT8 and looked up in each library, since their numbers are no part of the
+interface. What was compared is kept in `RECORDS`, from which doc/parity.md is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+SEED = 20240917
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name of `types`, in either library."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name.removeprefix("INTERP_")
+
+
+class _Names:
+    def __getattr__(self, name: str) -> Name:
+        return Name(name)
+
+
+T: Any = _Names()
+
+
+@dataclass
+class Batch:
+    """Samples of an input, or of an argument that varies by sample."""
+
+    samples: list[np.ndarray]
+    layout: str | None = None
+
+    def __repr__(self) -> str:
+        return "<per sample>"
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+@dataclass
+class Case:
+    """One call. `differs` is a sentence about a difference that is meant: then the comparison may fail in `what` is said."""
+
+    op: str
+    inputs: Sequence[Batch] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, where a call with kwargs does not say it
+    title: str = ""
+    exact: bool = False
+    bound: float | None = None  # largest difference, where not the rule's
+    share: float = 0.99  # of integers that must be equal
+    differs: str = ""
+    error: bool = False  # DALI raises, and so must we
+    positive: bool = True
+
+    @property
+    def name(self) -> str:
+        text = self.title or ", ".join(f"{k}={v!r}" for k, v in self.kwargs.items())
+        kind = f"{self.inputs[0].samples[0].dtype} {self.inputs[0].layout or ''}".strip() if self.inputs and not self.title else ""
+        return f"{self.op}({', '.join(t for t in (kind, text) if t)})"
+
+
+@dataclass
+class Output:
+    samples: list[np.ndarray]
+    dtype: str
+    layout: str
+
+
+@dataclass
+class Record:
+    op: str
+    case: str
+    largest: float
+    equal: float
+    scale: float  # of the values: 1 for integers, the largest magnitude for floats
+    exact: bool
+    rule: str
+    differs: str
+
+
+RECORDS: list[Record] = []
+
+
+def rng_of(*names: str) -> np.random.Generator:
+    """A stream of its own for each subject, so that adding one moves no other."""
+    return np.random.default_rng([SEED, zlib.crc32("/".join(names).encode())])
+
+
+class Library:
+    """nvidia.dali or stoker: where names come from."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.fn = importlib.import_module(f"{package}.fn")
+        self.types = importlib.import_module(f"{package}.types")
+        self.math = importlib.import_module(f"{package}.math")
+        self.Pipeline = importlib.import_module(package).Pipeline
+
+    def resolve(self, value: Any) -> Any:
+        if isinstance(value, Name):
+            return getattr(self.types, value.name)
+        if isinstance(value, Batch):
+            return self.fn.external_source(source=[value.samples], cycle=True, layout=value.layout)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.resolve(v) for v in value)
+        return value
+
+    def operator(self, path: str) -> Any:
+        found: Any = self.fn
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found
+
+    def run(self, case: Case, batch_size: int) -> list[Output]:
+        pipe = self.Pipeline(batch_size=batch_size, num_threads=1, device_id=None, seed=SEED, prefetch_queue_depth=1)
+        with pipe:
+            nodes = [self.resolve(i) for i in case.inputs]
+            if case.build:
+                outputs = case.build(self, *nodes)
+            else:
+                outputs = self.operator(case.op)(*nodes, **{k: self.resolve(v) for k, v in case.kwargs.items()})
+            outputs = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+            pipe.set_outputs(*outputs)
+        return [
+            Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for o in pipe.run()
+        ]
+
+
+_LIBRARIES: dict[str, Library] = {}
+
+
+def library(package: str) -> Library:
+    if package not in _LIBRARIES:
+        _LIBRARIES[package] = Library(package)
+    return _LIBRARIES[package]
+
+
+def libraries() -> Iterator[Library]:
+    return (library(p) for p in ("nvidia.dali", "stoker"))
+
+
+def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
+    """Largest absolute difference, share of equal values, largest magnitude."""
+    largest, equal, count, scale = 0.0, 0, 0, 0.0
+    for a, b in zip(reference.samples, ours.samples, strict=True):
+        assert a.shape == b.shape, f"shape {b.shape}, DALI's is {a.shape}"
+        same = (a == b) | ((a != a) & (b != b))
+        equal += int(same.sum())
+        count += a.size
+        if a.size:
+            wide = np.float64 if a.dtype.kind == "f" else object if a.dtype.itemsize == 8 else np.int64
+            gaps = np.where(same, 0, np.abs(a.astype(wide) - b.astype(wide)))
+            largest = max(largest, float(np.max(gaps)))
+            finite = np.abs(a.astype(np.float64))
+            scale = max(scale, float(np.max(finite[np.isfinite(finite)], initial=0)))
+    return largest, equal / max(count, 1), scale
+
+
+def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output]) -> None:
+    assert len(reference) == len(ours), f"{len(ours)} outputs, DALI has {len(reference)}"
+    for a, b in zip(reference, ours, strict=True):
+        assert b.dtype == a.dtype, f"type {b.dtype}, DALI's is {a.dtype}"
+        assert len(b.samples) == len(a.samples)
+        largest, equal, scale = _differences(a, b)
+        assert b.layout == a.layout, f"layout {b.layout!r}, DALI's is {a.layout!r}"
+        floats = a.samples[0].dtype.kind == "f"
+        half = 2.0**-11 if a.dtype == "FLOAT16" else 0.0
+        bound = 0.0 if case.exact else case.bound if case.bound is not None else max(1e-5, half) * scale if floats else 1.0
+        rule = "equal" if case.exact else f"at most {case.bound:g}" if case.bound is not None else "float" if floats else "integer"
+        RECORDS.append(Record(case.op, case.name, largest, equal, scale if floats else 1.0, case.exact, rule, case.differs))
+        shown = f"largest difference {largest:g} of {scale:g}, {equal:.2%} equal"
+        assert largest <= bound, shown
+        assert floats or equal >= (case.share if case.bound is None or case.share != 0.99 else 0), shown
+
+
+def check(case: Case) -> None:
+    """Runs the case in both libraries. A failure shows how the call reads and the shapes of its inputs."""
+    print(f"{case.name}; seed {SEED}; shapes {[[s.shape for s in b.samples] for b in case.inputs]}")
+    for key, value in case.kwargs.items():
+        if isinstance(value, Batch):
+            print(f"  {key} = {[s.tolist() for s in value.samples]}")
+    size = next((len(b) for b in [*case.inputs, *case.kwargs.values()] if isinstance(b, Batch)), 3)
+    dali, stoker = libraries()
+    if case.error:
+        for lib in (dali, stoker):
+            raised = False
+            with contextlib.suppress(Exception):
+                lib.run(case, size)
+                raised = True
+            assert not raised, f"{lib.package} takes it"
+        RECORDS.append(Record(case.op, case.name, 0, 1, 1, True, "error", case.differs))
+        return
+    ours = stoker.run(case, size)
+    compare(case, dali.run(case, size), ours)
