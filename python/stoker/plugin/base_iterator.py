@@ -125,7 +125,7 @@ class EpochIterator:
 
     def _own_samples(self, k: int, batch: _core.Batch) -> int:
         """Samples at the front of a batch that belong to this epoch of pipeline k; sets whether they are the last ones."""
-        if self._policy is LastBatchPolicy.PARTIAL and self._streams[k]:
+        if self._policy is not LastBatchPolicy.FILL and self._streams[k]:
             # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
             left = self._shard_size(k) - self._counter * self._pipes[k].batch_size
             self._done[k] = left <= len(batch)
@@ -164,8 +164,8 @@ class EpochIterator:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
         if self._size >= 0:
-            # A reader that goes on has given the first samples of the next epoch already; with PARTIAL they were left out.
-            carries = not self._padded and self._policy is not LastBatchPolicy.PARTIAL
+            # A reader that goes on has given the first samples of the next epoch already, unless they were left out.
+            carries = not self._padded and self._policy is LastBatchPolicy.FILL
             self._counter = self._counter % self._size if carries and self._counter > self._size else 0
         else:
             self._counter = 0
