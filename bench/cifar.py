@@ -38,8 +38,8 @@ def numpy_loader(images: np.ndarray, labels: np.ndarray) -> Iterator[Any]:
     rng = np.random.default_rng(1)
     padded = np.pad(images, ((0, 0), (0, 0), (4, 4), (4, 4)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (32, 32), axis=(2, 3))
-    mean, scale = (np.array(v, np.float32).reshape(1, 3, 1, 1) for v in (MEAN, STD))
-    mean, scale = mean * 255, 1 / (scale * 255)
+    mean, std = (255 * np.array(v, np.float32).reshape(1, 3, 1, 1) for v in (MEAN, STD))
+    scale = (1 / std).astype(np.float32)
     while True:
         order = rng.permutation(len(images))
         for at in range(0, len(order) - BATCH + 1, BATCH):

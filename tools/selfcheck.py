@@ -34,6 +34,7 @@ class Fault:
     put: str
     c_tests: tuple[str, ...] = ()  # names of meson tests
     py_tests: tuple[str, ...] = ()  # pytest node ids
+    commands: tuple[str, ...] = ()  # run in the tree
 
     def apply(self, tree: Path) -> str:
         """Plants the fault; returns the file's text before."""
@@ -47,7 +48,11 @@ class Fault:
 
 def load() -> list[Fault]:
     entries = tomllib.loads(FAULTS.read_text())["fault"]
-    return [Fault(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}) for entry in entries]
+    faults = []
+    for e in entries:
+        c_tests, py_tests, commands = (tuple(e.get(key, ())) for key in ("c_tests", "py_tests", "commands"))
+        faults.append(Fault(e["name"], e["why"], e["file"], e["find"], e["put"], c_tests, py_tests, commands))
+    return faults
 
 
 class Tree:
@@ -86,12 +91,12 @@ class Tree:
                 raise SystemExit(f"selfcheck: {fault.name}: pytest cannot run {node} (code {code})")
             if code:
                 failed.append(node)
-        return failed
+        return failed + [c for c in fault.commands if self.run(*c.split()).returncode]
 
 
 def check(tree: Tree, fault: Fault) -> str | None:
     """None when the fault is caught; else what is wrong."""
-    wanted = list(fault.c_tests + fault.py_tests)
+    wanted = list(fault.c_tests + fault.py_tests + fault.commands)
     if not wanted:
         return "names no test"
     already = tree.failing(fault)

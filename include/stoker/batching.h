@@ -39,19 +39,21 @@ struct stk_indices {
 /* out[b, p, j, :] = source[b, p, index[b, j], :]; elsewhere (padding of the index, bad index) base[b, p, j, :], or the filler when base is NULL. */
 struct stk_gather {
 	int64_t batch, outer, inner; /* inner: elements */
-	int32_t element;	     /* bytes of one: 1, 2, 4, 8 or 16 */
-	int32_t exact;		     /* 1: negative indices mean "none" and nothing is refused */
+	int32_t element;             /* bytes of one: 1, 2, 4, 8 or 16 */
+	int32_t exact;               /* 1: negative indices mean "none" and nothing is refused */
 	const void *source;
 	int64_t source_items;
 	const int64_t *source_sizes; /* (batch) or NULL */
 	struct stk_indices index;
-	const int32_t *winner; /* NULL, or (batch, source_items) as stk_ragged_scatter's origin: only reads with winner[b, index] == j count */
+	const int32_t
+		*winner; /* NULL, or (batch, source_items) as stk_ragged_scatter's origin: only reads with winner[b, index] == j count */
 	const void *base;
 	uint8_t filler[16]; /* one element */
-	void *out;	    /* (batch, outer, index.count, inner) */
+	void *out;          /* (batch, outer, index.count, inner) */
 	uint64_t *refused;
 };
-STK_API STK_MUST_USE enum stk_status stk_ragged_gather(struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_gather(
+	struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err);
 
 /* out = base (or the filler), then out[b, p, target[b, j], :] = source[b, p, j or from[b, j], :]; of several j with one target the last wins.
  * origin[b, t], if wanted: the source's item that went to t, or -1. */
@@ -63,23 +65,24 @@ struct stk_scatter {
 	const int64_t *source_sizes; /* (batch) or NULL */
 	struct stk_indices target;
 	struct stk_indices from; /* data NULL: item j itself; else same count and sizes as target */
-	const void *base;	 /* (batch, outer, items, inner) or NULL */
+	const void *base;        /* (batch, outer, items, inner) or NULL */
 	uint8_t filler[16];
 	int64_t items;
 	const int64_t *sizes; /* (batch) or NULL: real items of the target */
-	void *out;	      /* may be NULL: only origin is wanted */
+	void *out;            /* may be NULL: only origin is wanted */
 	int32_t *origin;      /* (batch, items); may be NULL on the CPU and for target.count <= STK_SCATTER_SMALL on CUDA */
 	uint64_t *refused;
 };
 #define STK_SCATTER_SMALL 8192
-STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
+	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
 
 /* out[b, p, t, :] = sum over j with index[b, j] == t of source[b, p, j, :], in order of j: the same bits in every run. 16-bit floats are summed in
  * float32. Bad indices are dropped and not counted: this is the gradient of a gather, which has counted them. */
 struct stk_scatter_add {
 	int64_t batch, outer, inner;
 	enum stk_dtype dtype; /* floats, INT32, INT64 */
-	int32_t exact;	      /* as in stk_gather */
+	int32_t exact;        /* as in stk_gather */
 	const void *source;   /* (batch, outer, index.count, inner) */
 	struct stk_indices index;
 	int64_t items;
@@ -111,11 +114,12 @@ struct stk_mask {
 	int64_t *index, *count;
 	int32_t *rank;
 };
-STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(
+	struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err);
 
 /* mask (batch, items) of bytes: 1 where an index points to, else 0. */
-STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index,
-	uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items,
+	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
 
 /* Samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], zero behind. inner: bytes of one item. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
@@ -131,9 +135,9 @@ struct stk_assign {
 	enum stk_dtype dtype; /* FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
 	int32_t maximize;
 	const void *cost;
-	int64_t problems, rows, cols;			 /* extents of memory */
+	int64_t problems, rows, cols;                   /* extents of memory */
 	int64_t problem_stride, row_stride, col_stride; /* in elements */
-	const int64_t *num_rows, *num_cols;		 /* (problems): what each really has; NULL: rows, cols */
+	const int64_t *num_rows, *num_cols;             /* (problems): what each really has; NULL: rows, cols */
 	/* (problems, min(rows, cols)): matched pairs by ascending row, 0 behind them */
 	int64_t *row, *col;
 	int64_t *sizes; /* (problems): pairs; 0 where not solved */
@@ -143,7 +147,8 @@ struct stk_assign {
 };
 /* The strides decide: memory that is dense along the longer dim needs none for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
-STK_API STK_MUST_USE enum stk_status stk_ragged_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
+	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
  *     out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
@@ -155,18 +160,18 @@ enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 struct stk_cost {
 	int64_t outer, batch, queries, targets;
 	int64_t classes, box_values;
-	const void *logits; /* (outer, batch, queries, classes) or NULL */
-	const void *boxes;  /* (outer, batch, queries, box_values) or NULL */
-	const void *labels; /* (batch, targets), signed, of label_bytes each */
-	const void *target_boxes; /* (batch, targets, box_values) */
-	const int64_t *sizes;	  /* (batch) or NULL */
+	const void *logits;                                    /* (outer, batch, queries, classes) or NULL */
+	const void *boxes;                                     /* (outer, batch, queries, box_values) or NULL */
+	const void *labels;                                    /* (batch, targets), signed, of label_bytes each */
+	const void *target_boxes;                              /* (batch, targets, box_values) */
+	const int64_t *sizes;                                  /* (batch) or NULL */
 	int32_t logits_dtype, boxes_dtype, target_boxes_dtype; /* enum stk_dtype: floats */
 	int32_t label_bytes;
 	int32_t class_kind, box_format;
 	float alpha, gamma, class_weight, giou_weight;
 	float l1_weight[STK_COST_MAX_BOX]; /* all 0: no L1 */
 	float nan, posinf, neginf;
-	float *out; /* (outer, batch, targets, queries) */
+	float *out;        /* (outer, batch, targets, queries) */
 	uint64_t *refused; /* labels out of range; their class cost is NaN */
 };
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
@@ -180,17 +185,18 @@ struct stk_heatmap {
 	float *map; /* (groups, classes, height, width) */
 	int64_t groups, classes, height, width;
 	int64_t targets;
-	const int64_t *sizes;	/* (groups) or NULL */
-	const void *centers;	/* (lists, targets, 2) as x, y */
-	const void *radii;	/* (lists, targets) */
-	const void *labels;	/* (lists, targets) or NULL */
-	const void *map_index;	/* (targets) or NULL */
-	int32_t bytes[4];	/* 4 or 8: an integer of centers, radii, labels, map_index */
+	const int64_t *sizes;  /* (groups) or NULL */
+	const void *centers;   /* (lists, targets, 2) as x, y */
+	const void *radii;     /* (lists, targets) */
+	const void *labels;    /* (lists, targets) or NULL */
+	const void *map_index; /* (targets) or NULL */
+	int32_t bytes[4];      /* 4 or 8: an integer of centers, radii, labels, map_index */
 	float sigma_factor, k;
 	int32_t accumulate; /* 0: maps are written whole, 0 where nothing is drawn */
 	uint64_t *refused;  /* labels and map indices out of range */
 };
-STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
+	struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,7 @@ struct stk_pipeline_config {
 	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
 	size_t memory_limit;   /* bytes for scratch of one sample; 0: 2 GiB */
 	int32_t read_requests; /* reads ahead; 0: 256 */
-	size_t read_bytes;     /* bytes read ahead; 0: 64 MiB */
+	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
 	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
 	const char *trace;     /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
 	bool lenient;	       /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */

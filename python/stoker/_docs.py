@@ -54,7 +54,7 @@ def signature(op: Op) -> inspect.Signature:
 
 
 def _range(arg: Arg) -> str:
-    if arg.kind in (ArgKind.BOOL, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
+    if arg.kind in (ArgKind.BOOL, ArgKind.STRING, ArgKind.STRINGS, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
         return ""
     # Bounds of 2^24 and more only guard against nonsense.
     low, high = arg.min > -(2**24), arg.max < 2**24

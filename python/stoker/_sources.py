@@ -29,7 +29,7 @@ class Source:
         self.outputs = outputs
         self.single = single  # the source gives the data itself, not a tuple with one entry an output
         self.dtypes = dtypes
-        self.ended = False
+        self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
         self.handle = _core.Source(self.pull, self.reset, layouts, self.per_sample)
 
     def pull(self, epoch: int, batch: int, index: int, count: int, position: int) -> Pulled:
@@ -37,7 +37,7 @@ class Source:
         try:
             given = self.take(epoch, batch, index, count, position)
         except StopIteration:
-            self.ended = True
+            self.ends.append(epoch)
             return None
         except Exception as e:
             e.add_note(f"in the callable of external_source, for sample {position} of epoch {epoch} (batch {batch})")
@@ -60,7 +60,10 @@ class Source:
 
     def reset(self, epoch: int) -> None:
         """A new epoch begins."""
-        self.ended = False
+
+    def ended_in(self, epoch: int) -> bool:
+        """Whether the source had no more data in this epoch."""
+        return epoch in self.ends
 
     def close(self) -> None:
         """The pipeline ends: no pull may wait any longer."""

@@ -67,6 +67,7 @@ class Pipeline:
         self._ready: deque[tuple[TensorListCPU, ...]] = deque()
         self._held: Any = None
         self._delivered = 0
+        self._epoch = 0  # of the last batch
         self._ended = False
         self._closed = False
         self._pid = os.getpid()
@@ -290,8 +291,10 @@ class Pipeline:
             batch = self._wait(core)
             if batch is not None:
                 self._delivered += 1
+                self._epoch = batch.epoch
                 return batch
-            if any(source.ended for _, source, _ in self._builder.sources):
+            # Without a reader it is the sources that end; a reader alone goes on with the next epoch, as DALI's do.
+            if self._builder.sources and (not core.readers() or any(s.ended_in(self._epoch) for _, s, _ in self._builder.sources)):
                 self._ended = True
                 raise StopIteration
 
@@ -351,8 +354,6 @@ class Pipeline:
         """After StopIteration: the next batch begins a new epoch. Elsewhere, as in DALI, nothing happens."""
         self._ended = False
         self._scheduled = 0
-        for _, source, _ in self._builder.sources:
-            source.ended = False
 
     def close(self) -> None:
         """Stops the work and gives back its memory; batches live on."""

@@ -9,17 +9,30 @@ static _Atomic uint64_t alloc_count;
 
 #ifdef STK_FAULTS
 static _Atomic int64_t fault_at[STK_FAULT_KINDS] = {-1, -1, -1};
+static _Atomic bool fault_lasts[STK_FAULT_KINDS];
 static _Atomic int64_t fault_seen[STK_FAULT_KINDS];
 
 bool stk__fault(enum stk_fault kind)
 {
-	return atomic_fetch_add(&fault_seen[kind], 1) == atomic_load(&fault_at[kind]);
+	int64_t seen = atomic_fetch_add(&fault_seen[kind], 1), at = atomic_load(&fault_at[kind]);
+	return seen == at || (at >= 0 && seen > at && atomic_load(&fault_lasts[kind]));
+}
+
+static void set_fault(enum stk_fault kind, int64_t nth, bool lasts)
+{
+	atomic_store(&fault_seen[kind], 0);
+	atomic_store(&fault_lasts[kind], lasts);
+	atomic_store(&fault_at[kind], nth);
 }
 
 void stk__fault_set(enum stk_fault kind, int64_t nth)
 {
-	atomic_store(&fault_seen[kind], 0);
-	atomic_store(&fault_at[kind], nth);
+	set_fault(kind, nth, false);
+}
+
+void stk__fault_set_from(enum stk_fault kind, int64_t nth)
+{
+	set_fault(kind, nth, true);
 }
 
 int64_t stk__fault_passed(enum stk_fault kind)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { NO_IMAGE = -1, MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
+enum { NO_IMAGE = -1, MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64, TAPS = 8192 /* an image, on average: 448 outputs of 18 taps */ };
 
 /* A batch in flight and the memory that it has for itself. */
 struct slot {
@@ -13,11 +13,12 @@ struct slot {
 	stk_gpu_stream stream;
 	stk_gpu_event done, marks[MARKS];
 	struct stk_jpegpar_plan *plan;
-	void *tables;       /* pinned */
+	struct stk_pass_gpu *passes;
+	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
 	uint32_t *flags;    /* pinned; what the batch left in view.flags */
 	int32_t *image;     /* per item: its number in the plan, or NO_IMAGE */
-	stk_gpu_ptr memory; /* tables, then raw bytes, then results */
-	stk_gpu_ptr tables_at, raw_at, work_at;
+	stk_gpu_ptr memory; /* tables of both, then raw bytes, then results of both */
+	stk_gpu_ptr tables_at, pass_tables_at, raw_at, work_at, pass_work_at;
 	struct stk_jpegpar_view view;
 };
 
@@ -26,6 +27,9 @@ struct stk_cuda_jpeg {
 	struct stk_cuda_jpeg_limits limits;
 	struct stk_cuda_jpeg_kernels kernels;
 	struct stk_jpegpar_sizes sizes;
+	struct stk_pass_gpu_kernels pass_kernels;
+	struct stk_pass_gpu_limits pass_limits;
+	struct stk_pass_gpu_sizes pass_sizes;
 	size_t raw_size, slot_size;
 	bool measure;
 	int next;
@@ -48,7 +52,7 @@ static enum stk_status slot_create(struct stk_cuda_jpeg *d, struct slot *s, stru
 	for (int i = 0; !status && i < MARKS; i++)
 		status = stk__gpu_event_create(d->dev, true, &s->marks[i], err);
 	if (!status)
-		status = stk__gpu_host_alloc(d->dev, d->sizes.tables, &s->tables, err);
+		status = stk__gpu_host_alloc(d->dev, aligned(d->sizes.tables) + d->pass_sizes.tables, (void **)&s->tables, err);
 	if (!status)
 		status = stk__gpu_host_alloc(d->dev, sizeof *s->flags * images, (void **)&s->flags, err);
 	if (!status)
@@ -58,8 +62,14 @@ static enum stk_status slot_create(struct stk_cuda_jpeg *d, struct slot *s, stru
 	if (status)
 		return status;
 	s->tables_at = s->memory;
-	s->raw_at = s->tables_at + aligned(d->sizes.tables);
+	s->pass_tables_at = s->tables_at + aligned(d->sizes.tables);
+	s->raw_at = s->pass_tables_at + d->pass_sizes.tables;
 	s->work_at = s->raw_at + d->raw_size;
+	s->pass_work_at = s->work_at + d->sizes.work;
+	status = stk__pass_gpu_create(
+		&d->pass_limits, s->tables + aligned(d->sizes.tables), s->pass_tables_at, s->pass_work_at, &s->passes, err);
+	if (status)
+		return status;
 	s->image = stk__alloc(sizeof *s->image * images);
 	return s->image ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory");
 }
@@ -70,6 +80,7 @@ static void slot_destroy(struct stk_cuda_jpeg *d, struct slot *s)
 		/* What it ran is lost; its memory is given back all the same. */
 	}
 	stk__jpegpar_plan_destroy(s->plan);
+	stk__pass_gpu_destroy(s->passes);
 	stk__free(s->image);
 	stk__gpu_free(d->dev, s->memory);
 	stk__gpu_host_free(d->dev, s->tables);
@@ -96,8 +107,12 @@ enum stk_status stk__cuda_jpeg_create(
 	d->sizes = stk__jpegpar_plan_sizes(&limits->batch);
 	/* Headers and alignment travel too. */
 	d->raw_size = aligned(limits->batch.bytes + limits->batch.bytes / 8 + (size_t)limits->batch.images * 1024 + 2 * RAW_SLACK);
-	d->slot_size = aligned(d->sizes.tables) + d->raw_size + d->sizes.work;
+	d->pass_limits = (struct stk_pass_gpu_limits){limits->batch.images, limits->batch.images * TAPS + (1 << 18)};
+	d->pass_sizes = stk__pass_gpu_sizes(&d->pass_limits);
+	d->slot_size = aligned(d->sizes.tables) + d->pass_sizes.tables + d->raw_size + d->sizes.work + d->pass_sizes.work;
 	enum stk_status status = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
+	if (!status)
+		status = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
 	for (int i = 0; !status && i < limits->slots; i++)
 		status = slot_create(d, &slots[i], err);
 	if (status) {
@@ -206,15 +221,35 @@ static enum stk_status mark(struct stk_cuda_jpeg *d, struct slot *s, int i, stru
 	return d->measure ? stk__gpu_event_record(d->dev, s->marks[i], s->stream, err) : STK_OK;
 }
 
+static bool plan_item(struct slot *s, const struct stk_cuda_jpeg_item *it, uint32_t place, uint32_t *index)
+{
+	if (place == STK_JPEGPAR_NONE || !it->header || (it->type != STK_RGB && it->type != STK_BGR) ||
+		(it->pass && !stk__pass_gpu_supports(it->pass)))
+		return false;
+	struct stk_jpegpar_file file = {it->data, it->size, it->header, it->window, place, it->type == STK_BGR};
+	return stk__jpegpar_plan_add(s->plan, &file, index);
+}
+
+/* The pass reads the window from where the decoder puts it. */
+static bool plan_pass(struct slot *s, const struct stk_cuda_jpeg_item *it, uint32_t index)
+{
+	uint64_t at;
+	uint32_t pitch;
+	stk__jpegpar_plan_window(s->plan, index, &at, &pitch);
+	struct stk_image src = stk__image_hwc((void *)((uintptr_t)s->view.rgb + at), STK_UINT8, it->window.w, it->window.h, 3);
+	src.row = pitch;
+	return stk__pass_gpu_add(s->passes, it->pass, &src, it->window.x, it->window.y, &it->dst);
+}
+
+/* Decides for each item, and describes what the GPU does. */
 static void plan_items(struct slot *s, const struct stk_cuda_jpeg_item *items, int n, const uint32_t *place)
 {
 	stk__jpegpar_plan_begin(s->plan);
+	stk__pass_gpu_begin(s->passes);
+	stk__jpegpar_plan_view(s->plan, s->tables_at, s->work_at, s->raw_at, &s->view); /* results lie where they always do */
 	for (int i = 0; i < n; i++) {
-		const struct stk_cuda_jpeg_item *it = &items[i];
-		struct stk_jpegpar_file file = {it->data, it->size, it->header, it->window, place[i], it->type == STK_BGR};
-		uint32_t index;
-		bool taken = place[i] != STK_JPEGPAR_NONE && it->header && (it->type == STK_RGB || it->type == STK_BGR) &&
-			     stk__jpegpar_plan_add(s->plan, &file, &index);
+		uint32_t index, at = place[i];
+		bool taken = plan_item(s, &items[i], at, &index) && (!items[i].pass || plan_pass(s, &items[i], index));
 		s->image[i] = taken ? (int32_t)index : NO_IMAGE;
 	}
 }
@@ -234,6 +269,13 @@ static enum stk_status decode(struct stk_cuda_jpeg *d, struct slot *s, struct st
 	return status;
 }
 
+static enum stk_status run_passes(struct stk_cuda_jpeg *d, struct slot *s, struct stk_error *err)
+{
+	size_t bytes = stk__pass_gpu_end(s->passes);
+	enum stk_status status = stk__gpu_upload(d->dev, s->stream, s->pass_tables_at, s->tables + aligned(d->sizes.tables), bytes, err);
+	return status ? status : stk__pass_gpu_launch(d->dev, &d->pass_kernels, s->passes, s->stream, err);
+}
+
 enum stk_status stk__cuda_jpeg_submit(
 	struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
@@ -248,6 +290,8 @@ enum stk_status stk__cuda_jpeg_submit(
 		return status;
 	plan_items(s, items, n, place);
 	status = decode(d, s, err);
+	if (!status)
+		status = run_passes(d, s, err);
 	if (!status && s->view.n_images)
 		status = stk__gpu_download(
 			d->dev, s->stream, s->flags, (stk_gpu_ptr)(uintptr_t)s->view.flags, sizeof *s->flags * s->view.n_images, err);

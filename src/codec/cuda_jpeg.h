@@ -24,7 +24,7 @@
 
 #include "codec/cuda_jpeg_phases.h"
 #include "codec/jpegpar_plan.h"
-#include "kernel/pass.h"
+#include "kernel/pass_gpu.h"
 
 struct stk_cuda_jpeg_limits {
 	int slots; /* batches in flight */

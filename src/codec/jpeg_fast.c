@@ -59,13 +59,15 @@ static bool sizes_usable(const struct stk_jpeg_huffman *dc)
 
 static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)
 {
+	bool skips =
+		f->rows.planes < f->scan.components || f->window.mcu_x0 > 0 || f->window.mcu_x1 < f->scan.mcus_x || f->window.mcu_y0 > 0;
 	const struct stk_jpeg_ac_table *ac[3];
 	const struct stk_jpeg_dc_table *dc[3];
 	for (int c = 0; c < f->scan.components; c++) {
 		const struct stk_jpeg_component *component = &f->scan.component[c];
 		if (!sizes_usable(&t->dc[component->dc]))
 			return false;
-		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], c ? STK_JPEG_CHROMA_BITS : STK_JPEG_LUMA_BITS);
+		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], skips);
 		dc[c] = stk__jpeg_cached_dc(&f->tables, &t->dc[component->dc]);
 	}
 	f->wanted = 0;
@@ -74,8 +76,8 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 		f->block[b] = (struct stk_jpeg_block){dc[c], ac[c], &f->prediction[c], (uint32_t)(b / 2 * STK_JPEG_PAIR + half)};
 		f->wanted += c < f->rows.planes;
 		const uint16_t *quant = t->quant[f->scan.component[c].quant];
-		for (int y = 0; y < 8; y++)
-			memcpy(f->quant[b / 2] + 16 * y + half, quant + 8 * y, 16);
+		for (int i = 0; i < 64; i++)
+			f->quant[b / 2][stk__jpeg_place(i / 8, i % 8) + (uint32_t)half] = quant[i];
 	}
 	return true;
 }
@@ -157,7 +159,8 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 			return false;
 		memset(f->coefficients, 0, used);
 		int mask = f->kernels->decode(&f->bits, f->block, f->wanted, f->coefficients);
-		if (mask < 0 || f->kernels->skip(&f->bits, f->block + f->wanted, f->scan.blocks - f->wanted) < 0)
+		int rest = f->scan.blocks - f->wanted;
+		if (mask < 0 || (rest && f->kernels->skip(&f->bits, f->block + f->wanted, rest) < 0))
 			return false;
 		transform(f, mask, to, stride);
 		for (int b = 0; b < f->wanted; b++)

@@ -84,14 +84,16 @@ static int next_marker(struct parser *p)
 	}
 }
 
-/* Reads a segment's length; at and end then enclose its payload. */
-static enum stk_status open_segment(struct parser *p)
+/* Reads a segment's length; at and end then enclose its payload. Like libjpeg, takes a length below 2 for 2 where the segment is only passed over. */
+static enum stk_status open_segment(struct parser *p, int marker)
 {
 	if (p->size - p->at < 2)
 		return corrupt(p, "it ends inside a segment's length");
 	size_t length = get16(p->data + p->at);
-	if (length < 2)
+	bool passed_over = marker >= APP0 || marker == DNL;
+	if (length < 2 && !passed_over)
 		return corrupt(p, "a segment's length is below 2");
+	length = length < 2 ? 2 : length;
 	if (length > p->size - p->at)
 		return corrupt(p, "it ends inside a segment");
 	p->end = p->at + length;
@@ -141,6 +143,19 @@ static enum stk_status read_huffman(struct parser *p)
 		memset(table->values + sum, 0, 256 - sum);
 		p->at += sum;
 		*(ac ? &t->ac_mask : &t->dc_mask) |= (uint8_t)(1 << slot);
+	}
+	return STK_OK;
+}
+
+/* Conditioning of arithmetic coding [B.2.4.3], which only libjpeg-turbo uses: checked, not kept. */
+static enum stk_status check_conditioning(struct parser *p)
+{
+	if ((p->end - p->at) % 2)
+		return corrupt(p, "DAC has a wrong length");
+	for (; p->at < p->end; p->at += 2) {
+		unsigned slot = p->data[p->at], value = p->data[p->at + 1];
+		if (slot >= 32 || (slot < 16 && (value & 15) > value >> 4))
+			return corrupt(p, "DAC has an impossible value");
 	}
 	return STK_OK;
 }
@@ -300,6 +315,7 @@ static enum stk_status read_segment(struct parser *p, int marker)
 	case SOS:
 		return read_scan(p);
 	case DAC:
+		return check_conditioning(p);
 	case DNL:
 	case COM:
 		return STK_OK;
@@ -329,7 +345,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 			return corrupt(&p, marker == SOI ? "two SOI" : "no scan before EOI");
 		if (marker == TEM || (marker >= RST0 && marker <= RST7))
 			continue;
-		enum stk_status status = open_segment(&p);
+		enum stk_status status = open_segment(&p, marker);
 		if (!status)
 			status = read_segment(&p, marker);
 		if (status)

@@ -48,7 +48,7 @@ bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk
 /* The MCUs that a window (inside the image, not empty, as stored) needs. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 
-/* True when counts describe a prefix code whose codes fit their lengths, and values a DC table may have (0..15) when dc. */
+/* True when counts describe a prefix code of which no code is all ones [C.2], and values those that a DC table may have (0..15) when dc. */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
 
 #endif

@@ -10,7 +10,7 @@ bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
 	for (int length = 1; length <= 16; length++) {
 		code = (code << 1) + t->counts[length - 1];
 		symbols += t->counts[length - 1];
-		if (code > 1u << length)
+		if (code >= 1u << length) /* they do not fit, or one is all ones */
 			return false;
 	}
 	for (unsigned i = 0; dc && i < symbols; i++)
@@ -85,6 +85,7 @@ bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk
 			return false;
 		s->component[i] = h->component[i];
 	}
+	s->rows_together = h->components == 1 ? s->component[0].v : 1;
 	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors say [A.2.2] */
 		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
 	for (int i = 0; i < h->components; i++)
@@ -119,5 +120,8 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, stru
 	y0 = y0 < 0 ? 0 : y0;
 	x1 = x1 > s->width ? s->width : x1;
 	y1 = y1 > s->height ? s->height : y1;
-	return (struct stk_jpeg_window){r, x0 / s->mcu_w, y0 / s->mcu_h, (x1 + s->mcu_w - 1) / s->mcu_w, (y1 + s->mcu_h - 1) / s->mcu_h};
+	int end = (y1 + s->mcu_h - 1) / s->mcu_h;
+	end = (end + s->rows_together - 1) / s->rows_together * s->rows_together;
+	end = end > s->mcus_y ? s->mcus_y : end;
+	return (struct stk_jpeg_window){r, x0 / s->mcu_w, y0 / s->mcu_h, (x1 + s->mcu_w - 1) / s->mcu_w, end};
 }

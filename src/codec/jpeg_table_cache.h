@@ -10,8 +10,8 @@ enum { STK_JPEG_CACHED = 4 };
 
 struct stk_jpeg_cached_key {
 	struct stk_jpeg_huffman huffman;
-	uint32_t bits;
 	uint64_t used; /* clock of the last use; 0: empty */
+	bool skips;    /* the part for skipping is built */
 };
 
 struct stk_jpeg_table_cache {
@@ -21,8 +21,8 @@ struct stk_jpeg_table_cache {
 	struct stk_jpeg_dc_table dc[STK_JPEG_CACHED];
 };
 
-/* Stays valid for the next two calls at least. bits: STK_JPEG_LUMA_BITS or _CHROMA_BITS. The description must be valid. */
-const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, uint32_t bits);
+/* Stays valid for the next two calls at least. The description must be valid. skips: blocks will be skipped. */
+const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, bool skips);
 const struct stk_jpeg_dc_table *stk__jpeg_cached_dc(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h);
 
 #endif

@@ -71,7 +71,7 @@ static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
 	c.dc = 4 * (uint64_t)l->blocks;
 	c.idct = l->blocks + (uint64_t)STK_JPEGPAR_IDCT_BLOCKS * l->images;
 	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
-	c.rgb = 208 * (uint64_t)l->blocks + 4096 * (uint64_t)l->images;
+	c.rgb = 240 * (uint64_t)l->blocks + 4096 * (uint64_t)l->images;
 	return c;
 }
 
@@ -357,8 +357,8 @@ static struct stk_jpegpar_image describe(
 		.y = (uint32_t)(w->pixels.y - w->mcu_y0 * scan->mcu_h),
 		.w = (uint32_t)w->pixels.w,
 		.h = (uint32_t)w->pixels.h,
-		.rgb_pitch = (((uint32_t)w->pixels.w + 3) / 4 * 12 + 15) & ~15u,
 		.bgr = f->bgr};
+	im.rgb_pitch = (((im.x & 3) + im.w + 3) / 4 * 12 + 15) & ~15u;
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
 		im.places |= (uint32_t)scan->block_component[b] << 2 * b;
@@ -493,6 +493,6 @@ void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, u
 
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
 {
-	*at = p->images[index].rgb;
+	*at = p->images[index].rgb + 3 * (p->images[index].x & 3);
 	*pitch = p->images[index].rgb_pitch;
 }

@@ -124,16 +124,20 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	enum stk_status s = STK_OK;
 	if (r->ended) {
 		s = STK_END;
-	} else if (r->error) {
-		s = r->error->code;
+	} else if (r->error.code) {
+		s = r->error.code;
 		if (err)
-			*err = *r->error;
+			*err = r->error;
 	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
 	}
-	if (!r->ended) {
+	if (r->ended) { /* the epoch had no more behind the last batch */
+		p->delivered_epoch = r->at.epoch;
+		p->delivered_step = r->at.step;
+		p->delivered_last = true;
+	} else {
 		p->delivered_epoch = r->at.epoch;
 		p->delivered_step = r->at.step;
 		p->delivered_last = r->at.last;
@@ -141,7 +145,6 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		STK_COUNT(p, batches_delivered, 1);
 	}
 	stk__record_reset(r);
-	p->finished--;
 	p->next_deliver++;
 	return s;
 }

@@ -68,7 +68,7 @@ struct stk_record {
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;	 /* by callback of level 0 */
-	struct stk_error *error; /* fatal for the batch, whatever the policy */
+	struct stk_error error;	 /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
 enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
@@ -117,7 +117,6 @@ struct stk_pipeline {
 	struct stk_record *records; /* batch k stands at k % n_records */
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
-	int32_t finished; /* done and not delivered */
 	struct stk_ring *ring;
 	bool no_slot; /* the last try to open found all slots out */
 
@@ -128,7 +127,8 @@ struct stk_pipeline {
 	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
 	int64_t bytes_held, mean_bytes;
 	int32_t last_read_level;
-	int32_t cached_in_a_row, missing_in_a_row;
+	int32_t cached_in_a_row, missing_in_a_row, misses;
+	bool seen_at_hand; /* some read has been */
 
 	struct stk_exec_worker *workers;
 	int32_t n_workers;

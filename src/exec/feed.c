@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "thread/thread.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct stk_level *first_level(const struct stk_pipeline *p)
@@ -28,13 +29,29 @@ void stk__release_fed(struct stk_record *r)
 /* What came must be what the graph was built for. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
+	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of no known type, or of %d dims", name, t->desc.ndim);
 	if (v->desc.dtype != STK_NO_DTYPE && t->desc.dtype != v->desc.dtype)
 		return stk__fail(err, STK_USER, "\"%s\" promised %s and gave %s", name, stk_dtype_name(v->desc.dtype), stk_dtype_name(t->desc.dtype));
 	if (v->desc.ndim >= 0 && t->desc.ndim != v->desc.ndim)
 		return stk__fail(err, STK_USER, "\"%s\" promised %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
-	if (stk_desc_bytes(&t->desc) < 0)
+	int64_t bytes = stk_desc_bytes(&t->desc);
+	if (bytes < 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of impossible shape", name);
+	if (bytes > 0 && !t->data)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor without data", name);
 	return STK_OK;
+}
+
+/* An error of a source says which, and where it was. */
+static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
+{
+	if (!err->message[0])
+		snprintf(err->message, sizeof err->message, "the source \"%s\" failed without saying why", node->name);
+	err->code = s;
+	stk__error_set_op(err, node->name);
+	stk__error_set_sample(err, "", q->epoch, q->position);
+	return s;
 }
 
 static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_t c, int32_t index, struct stk_error *err)
@@ -52,6 +69,8 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		.position = r->samples[index < 0 ? 0 : index].place.position};
 	STK_COUNT(p, user_calls, 1);
 	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
+	if (s && s != STK_END)
+		blame(node, &request, s, err);
 	if (s == STK_OK) {
 		f->release[f->pulls] = feed.release;
 		f->release_user[f->pulls++] = feed.release_user;
@@ -96,24 +115,32 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 	return STK_OK;
 }
 
+/* What one source has for a batch. STK_END: nothing, in this epoch. Beside a reader a source that ends early would lose the reader's samples. */
+static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
+{
+	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
+	struct stk_fed *f = &r->feds[c];
+	enum stk_status s = STK_OK;
+	f->count = 0;
+	if (!node->source.per_sample)
+		s = pull(p, r, c, -1, err);
+	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
+		s = pull(p, r, c, i, err);
+	if (p->program->reader >= 0 && (s == STK_END || (s == STK_OK && f->count < r->count)))
+		return stk__fail(err, STK_USER, "\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d", node->name, f->count,
+			(long long)r->at.step, (long long)r->at.epoch, r->count);
+	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch is short */
+}
+
 /* All sources of one batch. STK_END: this was the end of the epoch. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks, count = r->count;
 	enum stk_status s = STK_OK;
 	for (int32_t c = 0; c < n && s == STK_OK; c++) {
-		const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
-		r->feds[c].count = 0;
-		if (!node->source.per_sample)
-			s = pull(p, r, c, -1, err);
-		for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
-			s = pull(p, r, c, i, err);
-		if (s == STK_END && r->feds[c].count > 0)
-			s = STK_OK; /* the last batch is short */
+		s = pull_batch(p, r, c, err);
 		count = r->feds[c].count < count ? r->feds[c].count : count;
 	}
-	if (s == STK_OK && count < r->count && p->program->reader >= 0)
-		s = stk__fail(err, STK_USER, "a source gave %d samples where the reader's batch has %d", count, r->count);
 	if (s)
 		return s;
 	r->count = count;
@@ -149,12 +176,16 @@ static struct stk_record *next_hungry(struct stk_pipeline *p)
 
 static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_error err = {0};
-	bool leads = p->program->reader < 0, was_short;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	bool leads = p->program->reader < 0, was_short, turned = !leads && r->at.epoch > p->feed_epoch;
 	if (leads)
 		place_record(p, r);
+	else
+		p->feed_epoch = r->at.epoch;
 	int32_t asked = r->count;
 	pthread_mutex_unlock(&p->lock);
+	if (turned)
+		tell_reset(p, r->at.epoch);
 	int64_t begin = stk__clock_ns();
 	enum stk_status s = feed_record(p, r, &err);
 	was_short = s == STK_OK && r->count < asked;
@@ -166,9 +197,10 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	r->fed = true;
 	r->ended = s == STK_END;
 	if (s && s != STK_END)
-		stk__set_error(&r->error, &err);
+		r->error = err;
 	r->at.count = r->count;
-	r->at.last = was_short && leads;
+	if (leads)
+		r->at.last = was_short;
 	p->feed_step++;
 	if (leads && (r->ended || was_short)) {
 		p->feed_epoch++;

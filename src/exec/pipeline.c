@@ -20,7 +20,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
-	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)64 << 20;
+	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
 	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
@@ -134,7 +134,6 @@ static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 		return STK_OK;
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	n->def->reader->order(n->node->args, n->shared, &p->order);
-	p->order.size = n->def->reader->size(n->shared);
 	p->order.batch = p->config.batch_size;
 	p->wraps = p->order.tail == STK_TAIL_WRAP;
 	return stk__order_check(&p->order, err);
@@ -194,7 +193,6 @@ void stk__drain(struct stk_pipeline *p)
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
-	p->finished = 0;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bytes. A worker that comes to a sample first tries a read that cannot block: cached files need no handover. The first read that would block
- * turns reading ahead on: from then on requests go out in order of need, `read_requests` at a time, before workers come to them, bounded in
- * requests and bytes; two batches in a row whose first sample is at hand turn it off again. */
+ * Bytes. A worker that comes to a sample first tries a read that cannot block: cached files need no handover. A few reads that would block, close
+ * together, turn reading ahead on: from then on requests go out in order of need, `read_requests` at a time, before workers come to them, bounded
+ * in requests and bytes. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
+ * hand turn reading ahead off again. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -134,6 +135,20 @@ static void request_done(struct stk_request *q)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* With the lock. */
+static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
+{
+	enum { MISS = 16, MANY = 3 * MISS }; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
+	p->cached_in_a_row = 0;
+	p->misses += MISS;
+	if (p->ahead || p->misses < MANY)
+		return;
+	p->misses = 0;
+	p->ahead = true;
+	p->read_k = r->k;
+	p->read_i = 0;
+}
+
 bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i, struct stk_error *err)
 {
 	struct stk_sample_state *s = &r->samples[i];
@@ -150,6 +165,8 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chai
 	s->request.error = NULL;
 	if (ended) {
 		STK_COUNT(p, reads_inline, 1);
+		p->misses -= p->misses > 0;
+		p->seen_at_hand = true;
 		if (s->request.status)
 			stk__set_error(&s->error, err);
 		read_ended(p, s);
@@ -158,12 +175,8 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chai
 	} else {
 		s->retries += at_hand;
 		STK_COUNT(p, retries, at_hand);
-		if (!at_hand && !p->ahead) {
-			p->ahead = true;
-			p->read_k = r->k;
-			p->read_i = 0;
-		}
-		p->cached_in_a_row = 0;
+		if (!at_hand)
+			count_miss(p, r);
 		s->read = STK_READ_SUBMITTED;
 		s->waiting |= 1ull << chain;
 		p->in_flight++;
@@ -177,8 +190,7 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chai
 	return ended;
 }
 
-/* With the lock: the next sample that the window takes, or NULL. The first sample of a batch is left to a worker's own try, to see whether the
- * data is cached by now, except where nothing is ever at hand. */
+/* With the lock: the next sample that the window takes, or NULL. */
 static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 {
 	if (!p->ahead || p->stopping)
@@ -197,7 +209,8 @@ static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 		struct stk_record *r = stk__record(p, p->read_k);
 		while (p->read_i < r->count) {
 			struct stk_sample_state *s = &r->samples[p->read_i++];
-			if (s->read == STK_READ_NONE && !s->dropped) {
+			bool probe = p->read_i == 1 && p->seen_at_hand; /* the first sample */
+			if (s->read == STK_READ_NONE && !s->dropped && !probe) {
 				s->read = STK_READ_SUBMITTED;
 				p->in_flight++;
 				return s;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
- * have nothing ready, and while fewer than `prefetch` finished ones wait for the consumer: so a straggler does not hold up the batches behind it,
- * and a slow consumer holds few slots. */
+ * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
 #include "exec/exec.h"
 
 #include "base/clock.h"
@@ -55,8 +54,7 @@ void stk__record_reset(struct stk_record *r)
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
-	stk__free(r->error);
-	r->error = NULL;
+	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
 	r->level = r->todo = 0;
@@ -121,7 +119,6 @@ void stk__record_level(struct stk_record *r)
 		return;
 	}
 	r->done = true;
-	p->finished++;
 	pthread_cond_broadcast(&p->delivered);
 }
 
@@ -130,15 +127,20 @@ void stk__level_part_done(struct stk_record *r)
 	if (--r->todo > 0)
 		return;
 	r->level++;
-	if (r->ended || r->error) /* nothing more is made of it */
+	if (r->ended || r->error.code) /* nothing more is made of it */
 		r->level = r->pipeline->program->n_levels;
 	stk__record_level(r);
 }
 
+/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+ * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
+ * steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
-	return !p->stopping && p->finished < p->config.prefetch && p->next_open - p->next_deliver <= p->config.prefetch &&
-	       p->next_open < p->next_deliver + p->n_records;
+	int64_t open = p->next_open - p->next_deliver;
+	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
+	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
 }
 
 static bool open_next(struct stk_pipeline *p)
@@ -156,8 +158,8 @@ static bool open_next(struct stk_pipeline *p)
 	r->opened = true;
 	STK_COUNT(p, batches_opened, 1);
 	if (no_memory) {
-		stk__set_error(&r->error, &(struct stk_error){.code = STK_NO_MEMORY, .epoch = r->at.epoch, .sample = -1, .offset = -1,
-					       .message = "out of memory for an output slot: make batches smaller, or prefetch less"});
+		r->error = (struct stk_error){.code = STK_NO_MEMORY, .epoch = r->at.epoch, .sample = -1, .offset = -1,
+			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
 		r->level = p->program->n_levels;
 	}
 	stk__record_level(r);
@@ -270,8 +272,8 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	bool replace = p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
 		/* the first in the batch's order is the one that is raised, whichever failed first */
-		if (!r->error || err->sample < r->error->sample)
-			stk__set_error(&r->error, err);
+		if (!r->error.code || err->sample < r->error.sample)
+			r->error = *err;
 		replace = false;
 	}
 	stk__release_bytes(p, s);
@@ -346,10 +348,13 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 /* With the lock. */
 static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_sample_state *s, bool by_read)
 {
-	struct stk_error err = by_read && s->error ? *s->error : w->error;
-	if (by_read && s->error) {
+	struct stk_error err = w->error;
+	if (by_read) { /* without an error of its own there was no memory for it */
+		static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
+		err = s->error ? *s->error : lost;
 		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
-		s->error->code = STK_OK;
+		if (s->error)
+			s->error->code = STK_OK;
 	}
 	fail_sample(p, s, &err);
 }
@@ -390,15 +395,15 @@ static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int
 	struct stk_record *r = u->record;
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
-	enum stk_status s = r->error ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
+	enum stk_status s = r->error.code ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
 	stk__trace_add(p->trace, worker, &(struct stk_trace_span){.kind = STK_SPAN_BATCH, .batch = u->record_k, .count = r->count,
 						 .level = (int16_t)u->level, .stage = (int16_t)u->node, .begin_ns = begin, .end_ns = stk__clock_ns()});
 	pthread_mutex_lock(&p->lock);
-	if (s && !r->error) {
+	if (s && !r->error.code) {
 		char title[96];
 		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
 		stk__error_set_op(&w->error, title);
-		stk__set_error(&r->error, &w->error);
+		r->error = w->error;
 	}
 	stk__level_part_done(r);
 	pthread_mutex_unlock(&p->lock);

@@ -11,7 +11,7 @@ enum {
 	SMALLEST = 4096,
 	WINDOW = 256,   /* takes */
 	LARGER = 4,     /* classes: a buffer up to twice as large will do */
-	SPARE = 4 << 20 /* bytes that may always lie idle */
+	SPARE = 8 << 20 /* bytes that may always lie idle */
 };
 
 struct stk_buffer {
@@ -94,10 +94,11 @@ void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* Sizes vary, so that what lies idle does not always fit: twice the peak keeps nearly all takes from the allocator. */
+/* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size keep nearly all takes from the allocator. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
-	return 2 * (p->window_peak > p->last_peak ? p->window_peak : p->last_peak) + SPARE;
+	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
+	return peak + peak / 4 + SPARE;
 }
 
 static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)

@@ -3,24 +3,26 @@
 #ifndef STK_KERNEL_HALF_H
 #define STK_KERNEL_HALF_H
 
+#include "kernel/hd.h"
+
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t stk__float_bits(float x)
+STK_HD uint32_t stk__float_bits(float x)
 {
 	uint32_t u;
 	memcpy(&u, &x, sizeof u);
 	return u;
 }
 
-static inline float stk__bits_float(uint32_t u)
+STK_HD float stk__bits_float(uint32_t u)
 {
 	float x;
 	memcpy(&x, &u, sizeof x);
 	return x;
 }
 
-static inline uint16_t stk__float_to_half(float x)
+STK_HD uint16_t stk__float_to_half(float x)
 {
 	uint32_t u = stk__float_bits(x), sign = u >> 16 & 0x8000;
 	u &= 0x7fffffff;
@@ -36,7 +38,7 @@ static inline uint16_t stk__float_to_half(float x)
 	return (uint16_t)(sign | (u - 0x38000000) >> 13);
 }
 
-static inline float stk__half_to_float(uint16_t h)
+STK_HD float stk__half_to_float(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, u = (uint32_t)(h & 0x7fff) << 13;
 	if ((h & 0x7c00) == 0x7c00)
@@ -46,7 +48,7 @@ static inline float stk__half_to_float(uint16_t h)
 	return stk__bits_float(sign | (u + 0x38000000));
 }
 
-static inline uint16_t stk__float_to_bfloat(float x)
+STK_HD uint16_t stk__float_to_bfloat(float x)
 {
 	uint32_t u = stk__float_bits(x);
 	if ((u & 0x7fffffff) > 0x7f800000)
@@ -54,7 +56,7 @@ static inline uint16_t stk__float_to_bfloat(float x)
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-static inline float stk__bfloat_to_float(uint16_t b)
+STK_HD float stk__bfloat_to_float(uint16_t b)
 {
 	return stk__bits_float((uint32_t)b << 16);
 }

@@ -17,16 +17,12 @@
 #define NEVER_INLINE static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Places of zigzag positions in a pair [figure A.6]; positions from 64 on are nowhere. */
-#define AT(r, c) (16 * (r) + (c))
+/* Places of zigzag positions [figure A.6] in a pair (stk__jpeg_place); positions from 64 on are nowhere. */
 #define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
 enum { X = STK_JPEG_PAIR_NOWHERE };
-static const uint8_t place[256] = {AT(0, 0), AT(0, 1), AT(1, 0), AT(2, 0), AT(1, 1), AT(0, 2), AT(0, 3), AT(1, 2), AT(2, 1), AT(3, 0),
-	AT(4, 0), AT(3, 1), AT(2, 2), AT(1, 3), AT(0, 4), AT(0, 5), AT(1, 4), AT(2, 3), AT(3, 2), AT(4, 1), AT(5, 0), AT(6, 0), AT(5, 1),
-	AT(4, 2), AT(3, 3), AT(2, 4), AT(1, 5), AT(0, 6), AT(0, 7), AT(1, 6), AT(2, 5), AT(3, 4), AT(4, 3), AT(5, 2), AT(6, 1), AT(7, 0),
-	AT(7, 1), AT(6, 2), AT(5, 3), AT(4, 4), AT(3, 5), AT(2, 6), AT(1, 7), AT(2, 7), AT(3, 6), AT(4, 5), AT(5, 4), AT(6, 3), AT(7, 2),
-	AT(7, 3), AT(6, 4), AT(5, 5), AT(4, 6), AT(3, 7), AT(4, 7), AT(5, 6), AT(6, 5), AT(7, 4), AT(7, 5), AT(6, 6), AT(5, 7), AT(6, 7),
-	AT(7, 6), AT(7, 7), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
+static const uint8_t place[256] = {0, 18, 65, 32, 83, 4, 20, 69, 50, 96, 1, 114, 36, 85, 2, 22, 67, 52, 100, 19, 97, 33, 115, 5, 116, 34,
+	87, 6, 16, 71, 54, 98, 21, 101, 51, 64, 82, 37, 117, 3, 118, 38, 81, 48, 102, 23, 99, 53, 68, 84, 35, 119, 7, 112, 17, 103, 55, 66,
+	86, 39, 113, 49, 70, 80, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
 
 ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
 {
@@ -83,12 +79,12 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 	return true;
 }
 
-/* One symbol the slow way: for codes that no lookup holds. Moves *k on; stores its value where block is not NULL. */
-NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+/* One symbol the slow way: for codes that no lookup holds, which have more than `bits` bits. Moves *k on; stores its value where block is not NULL. */
+NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	uint32_t code = 0;
 	refill(b);
-	int symbol = long_code(b->window, &t->codes, 0, &code);
+	int symbol = long_code(b->window, codes, bits, &code);
 	if (symbol < 0)
 		return false;
 	uint64_t size = symbol & 15, run = (uint64_t)symbol >> 4;
@@ -104,12 +100,12 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 }
 
 /* Through copies, so that the originals never have an address and stay in registers. */
-ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, uint64_t *k, int16_t *block)
+ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
-	struct stk_jpeg_bits bits = *b;
+	struct stk_jpeg_bits copy = *b;
 	uint64_t position = *k;
-	bool found = one_symbol_slowly(&bits, t, &position, block);
-	*b = bits;
+	bool found = one_symbol_slowly(&copy, codes, bits, &position, block);
+	*b = copy;
 	*k = position;
 	return found;
 }
@@ -124,11 +120,11 @@ ALWAYS_INLINE bool ended_well(uint64_t k)
 ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
 {
 	const struct stk_jpeg_ac_entry *e;
-	const uint64_t shift = 64 - t->bits;
+	enum { SHIFT = 64 - STK_JPEG_PAIR_BITS };
 	uint64_t k = 1, before, window_before, index, length;
 #define LOOKUP(refilled)                                                                                                                   \
 	do {                                                                                                                               \
-		index = b->window >> shift;                                                                                                \
+		index = b->window >> SHIFT;                                                                                                \
 		refilled;                                                                                                                  \
 		e = t->pair + index;                                                                                                       \
 		length = t->pair_length[index];                                                                                            \
@@ -153,7 +149,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 			break;
 		if (!length) { /* a long code */
 			k = before;
-			if (!one_symbol(b, t, &k, block))
+			if (!one_symbol(b, &t->codes, STK_JPEG_PAIR_BITS, &k, block))
 				return false;
 			if (k < 64)
 				goto again;
@@ -164,7 +160,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 		if (before + e->first_at != 63)
 			return false;
 		/* The first coefficient was the block's last: the second belongs to the next block. */
-		uint64_t first = t->first_length[window_before >> shift];
+		uint64_t first = t->first_length[window_before >> SHIFT];
 		b->window = window_before << first;
 		b->count += length - first;
 		k = 64;
@@ -219,7 +215,7 @@ ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_tab
 		b->count += length;
 		k = before;
 		do {
-			if (!one_symbol(b, t, &k, NULL))
+			if (!one_symbol(b, &t->codes, length ? 0 : STK_JPEG_SKIP_BITS, &k, NULL))
 				return false;
 		} while (k < 64 && length);
 		if (k >= 64)

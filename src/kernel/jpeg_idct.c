@@ -57,8 +57,9 @@ static void transform_block(const int16_t *coefficients, const uint16_t *quant, 
 	bool flat = true; /* no column has AC terms: libjpeg-turbo then shifts without saturating */
 	for (int y = 0; y < 8; y++)
 		for (int x = 0; x < 8; x++) {
-			v[8 * y + x] = wrap((int32_t)((uint32_t)(uint16_t)coefficients[16 * y + x] * quant[16 * y + x]));
-			flat &= y == 0 || coefficients[16 * y + x] == 0;
+			uint32_t at = stk__jpeg_place(y, x);
+			v[8 * y + x] = wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
+			flat &= y == 0 || coefficients[at] == 0;
 		}
 	for (int x = 0; x < 8; x++) {
 		if (!flat) {

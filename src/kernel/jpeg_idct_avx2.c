@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT of two blocks, one in each half of a register: jpeg_idct.c's arithmetic. A column pass, a transposition within each half, the same
- * pass again on what were rows, and a transposition back. */
+ * Inverse DCT of two blocks, one in each half of a register: jpeg_idct.c's arithmetic.
+ *
+ * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_kernels.h), and since their
+ * columns are in the same order, a transposition of double words after the first pass gives it for the second. Shuffles and shifts share two of
+ * four execution ports on most processors, so that saving them is what makes this fast. */
 #include "kernel/jpeg_idct.h"
 #include "kernel/jpeg_kernels.h"
 
@@ -8,95 +11,86 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* a and b in turn, as madd takes them. */
-ALWAYS_INLINE __m256i both(int a, int b)
+/* a times even words, plus b times odd ones. */
+ALWAYS_INLINE __m256i dot(__m256i v, int a, int b)
 {
-	return _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16));
+	return _mm256_madd_epi16(v, _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16)));
 }
 
-/* 16 values of 32 bits. */
-struct wide {
-	__m256i low, high;
-};
-
-/* x[i] * a + y[i] * b */
-ALWAYS_INLINE struct wide dot(__m256i x, __m256i y, int a, int b)
+/* One dimension of four columns: pairs of rows 0 4, 2 6, 7 1 and 3 5 in, rows 0..7 out, scaled by 2^13 and half of 2^shift added. */
+ALWAYS_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[8])
 {
-	__m256i factors = both(a, b);
-	return (struct wide){
-		_mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), factors), _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), factors)};
-}
-
-ALWAYS_INLINE struct wide add(struct wide a, struct wide b)
-{
-	return (struct wide){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
-}
-
-ALWAYS_INLINE struct wide subtract(struct wide a, struct wide b)
-{
-	return (struct wide){_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
-}
-
-/* x * 2^13 + round: the value goes to the upper half of 32 bits, and 3 bits down. */
-ALWAYS_INLINE struct wide scale(__m256i x, __m256i round)
-{
-	__m256i zero = _mm256_setzero_si256();
-	return (struct wide){_mm256_add_epi32(_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, x), 3), round),
-		_mm256_add_epi32(_mm256_srai_epi32(_mm256_unpackhi_epi16(zero, x), 3), round)};
-}
-
-ALWAYS_INLINE __m256i narrow(struct wide a, int shift)
-{
-	return _mm256_packs_epi32(_mm256_srai_epi32(a.low, shift), _mm256_srai_epi32(a.high, shift));
-}
-
-/* Columns in place: x[i] holds row i of both blocks. */
-ALWAYS_INLINE void transform(__m256i *x, const int shift)
-{
-	__m256i round = _mm256_set1_epi32(1 << (shift - 1));
-	struct wide t0 = scale(_mm256_add_epi16(x[0], x[4]), round), t1 = scale(_mm256_sub_epi16(x[0], x[4]), round);
-	struct wide t2 = dot(x[2], x[6], C0_541, C0_541 - C1_847), t3 = dot(x[2], x[6], C0_541 + C0_765, C0_541);
-	__m256i s73 = _mm256_add_epi16(x[7], x[3]), s51 = _mm256_add_epi16(x[5], x[1]);
-	struct wide z3 = dot(s73, s51, C1_175 - C1_961, C1_175), z4 = dot(s73, s51, C1_175, C1_175 - C0_390);
-	struct wide even[4] = {add(t0, t3), add(t1, t2), subtract(t1, t2), subtract(t0, t3)};
-	struct wide odd[4] = {add(dot(x[7], x[1], -C0_899, C1_501 - C0_899), z4), add(dot(x[5], x[3], -C2_562, C3_072 - C2_562), z3),
-		add(dot(x[5], x[3], C2_053 - C2_562, -C2_562), z4), add(dot(x[7], x[1], C0_298 - C0_899, -C0_899), z3)};
+	const __m256i round = _mm256_set1_epi32(1 << (shift - 1));
+	const __m256i swap = _mm256_broadcastsi128_si256(_mm_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+	__m256i x40 = _mm256_shuffle_epi8(x04, swap);
+	__m256i t0 = _mm256_add_epi32(dot(_mm256_add_epi16(x04, x40), 8192, 0), round);
+	__m256i t1 = _mm256_add_epi32(dot(_mm256_sub_epi16(x04, x40), 8192, 0), round);
+	__m256i t2 = dot(x26, C0_541, C0_541 - C1_847), t3 = dot(x26, C0_541 + C0_765, C0_541);
+	__m256i even[4] = {_mm256_add_epi32(t0, t3), _mm256_add_epi32(t1, t2), _mm256_sub_epi32(t1, t2), _mm256_sub_epi32(t0, t3)};
+	__m256i sum = _mm256_add_epi16(x71, x35), z3 = dot(sum, C1_175 - C1_961, C1_175), z4 = dot(sum, C1_175, C1_175 - C0_390);
+	__m256i odd[4] = {_mm256_add_epi32(dot(x71, -C0_899, C1_501 - C0_899), z4),
+		_mm256_add_epi32(dot(x35, C3_072 - C2_562, -C2_562), z3), _mm256_add_epi32(dot(x35, -C2_562, C2_053 - C2_562), z4),
+		_mm256_add_epi32(dot(x71, C0_298 - C0_899, -C0_899), z3)};
 	for (int i = 0; i < 4; i++) {
-		x[i] = narrow(add(even[i], odd[i]), shift);
-		x[7 - i] = narrow(subtract(even[i], odd[i]), shift);
+		out[i] = _mm256_add_epi32(even[i], odd[i]);
+		out[7 - i] = _mm256_sub_epi32(even[i], odd[i]);
 	}
 }
 
-/* Each half's 8x8 by itself. */
-ALWAYS_INLINE void transpose(__m256i *x)
+/* The first pass: x holds pairs of rows, columns of the first half at even places. Rows of 8 columns come out. */
+ALWAYS_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
-	__m256i a[8], b[8];
-	for (int i = 0; i < 4; i++) {
-		a[2 * i] = _mm256_unpacklo_epi16(x[2 * i], x[2 * i + 1]);
-		a[2 * i + 1] = _mm256_unpackhi_epi16(x[2 * i], x[2 * i + 1]);
-	}
-	for (int i = 0; i < 2; i++)
-		for (int j = 0; j < 2; j++) {
-			b[4 * i + 2 * j] = _mm256_unpacklo_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-			b[4 * i + 2 * j + 1] = _mm256_unpackhi_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-		}
-	for (int i = 0; i < 4; i++) {
-		x[2 * i] = _mm256_unpacklo_epi64(b[i], b[4 + i]);
-		x[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[4 + i]);
-	}
+	__m256i low[8], high[8];
+	transform(x[0], x[2], x[4], x[6], COLUMN_SHIFT, low);
+	transform(x[1], x[3], x[5], x[7], COLUMN_SHIFT, high);
+	for (int i = 0; i < 8; i++)
+		rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], COLUMN_SHIFT), _mm256_srai_epi32(high[i], COLUMN_SHIFT));
 }
 
-/* All ones in the half of a block whose rows 1..7 are zero. */
-ALWAYS_INLINE __m256i flat_halves(const __m256i *c)
+/* Four rows of 8 columns, in the columns' order, to pairs of rows of what they are transposed. */
+ALWAYS_INLINE void transpose_pairs(const __m256i rows[4], __m256i pairs[4])
 {
-	__m256i ac = _mm256_or_si256(_mm256_or_si256(_mm256_or_si256(c[1], c[2]), _mm256_or_si256(c[3], c[4])),
-		_mm256_or_si256(_mm256_or_si256(c[5], c[6]), c[7]));
+	__m256i a = _mm256_unpacklo_epi32(rows[0], rows[1]), b = _mm256_unpacklo_epi32(rows[2], rows[3]);
+	__m256i c = _mm256_unpackhi_epi32(rows[0], rows[1]), d = _mm256_unpackhi_epi32(rows[2], rows[3]);
+	pairs[0] = _mm256_unpacklo_epi64(a, b);
+	pairs[1] = _mm256_unpackhi_epi64(a, b);
+	pairs[2] = _mm256_unpacklo_epi64(c, d);
+	pairs[3] = _mm256_unpackhi_epi64(c, d);
+}
+
+/* The second pass: columns of samples come out, their words being rows 0 4 1 5 2 6 3 7. */
+ALWAYS_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
+{
+	__m256i x[4], low[8], high[8];
+	transpose_pairs(rows, x);
+	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, low);
+	transpose_pairs(rows + 4, x);
+	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, high);
+	for (int i = 0; i < 8; i++) /* upper halves of double words, and 2 bits more */
+		columns[i] = _mm256_srai_epi16(_mm256_blend_epi16(_mm256_srli_epi32(low[i], 16), high[i], 0xaa), ROW_SHIFT - 16);
+}
+
+/* All ones in the half of a block that has no coefficients below its first row. */
+ALWAYS_INLINE __m256i flat_halves(const __m256i coefficients[8])
+{
+	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4; row 0 does not matter */
+	for (int i = 2; i < 8; i++)
+		ac = _mm256_or_si256(ac, coefficients[i]);
 	__m256i zero = _mm256_cmpeq_epi64(ac, _mm256_setzero_si256());
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Columns of samples to rows: x[i] holds column i of both blocks. Bytes are half as many as words to transpose. */
-ALWAYS_INLINE void store_columns(const __m256i *x, uint8_t *const out[2], const ptrdiff_t stride[2])
+/* libjpeg-turbo's first pass over flat blocks shifts the first row up by 2 bits without saturating. */
+ALWAYS_INLINE void replace_flat(__m256i flat, const __m256i x[8], __m256i rows[8])
+{
+	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);
+	__m256i first = _mm256_packs_epi32(low, high);
+	for (int i = 0; i < 8; i++)
+		rows[i] = _mm256_blendv_epi8(rows[i], first, flat);
+}
+
+/* Columns of samples to rows. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7; bytes are half as many to transpose. */
+ALWAYS_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);
 	__m256i a[4], b[4], rows[4];
@@ -107,7 +101,7 @@ ALWAYS_INLINE void store_columns(const __m256i *x, uint8_t *const out[2], const 
 	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* 4 5 */
 	b[3] = _mm256_unpackhi_epi8(a[2], a[3]);
 	__m256i left_low = _mm256_unpacklo_epi16(b[0], b[1]),
-		left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* 0..3 of rows 0..3, of rows 4..7 */
+		left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* columns 0..3 of 4 rows each */
 	__m256i right_low = _mm256_unpacklo_epi16(b[2], b[3]), right_high = _mm256_unpackhi_epi16(b[2], b[3]);
 	rows[0] = _mm256_unpacklo_epi32(left_low, right_low);
 	rows[1] = _mm256_unpackhi_epi32(left_low, right_low);
@@ -116,24 +110,36 @@ ALWAYS_INLINE void store_columns(const __m256i *x, uint8_t *const out[2], const 
 	for (int y = 0; y < 4; y++)
 		for (int i = 0; i < 2; i++) {
 			__m128i half = i ? _mm256_extracti128_si256(rows[y], 1) : _mm256_castsi256_si128(rows[y]);
-			_mm_storel_epi64((void *)(out[i] + 2 * y * stride[i]), half);
-			_mm_storeh_pd((void *)(out[i] + (2 * y + 1) * stride[i]), _mm_castsi128_pd(half));
+			_mm_storel_epi64((void *)(out[i] + y * stride[i]), half);
+			_mm_storeh_pd((void *)(out[i] + (y + 4) * stride[i]), _mm_castsi128_pd(half));
 		}
+}
+
+ALWAYS_INLINE void transform_pair(const __m256i *coefficients, const __m256i *quant, __m256i flat, const bool some_flat,
+	uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	__m256i x[8], rows[8];
+	for (int i = 0; i < 8; i++)
+		x[i] = _mm256_mullo_epi16(coefficients[i], quant[i]);
+	transform_columns(x, rows);
+	if (some_flat)
+		replace_flat(flat, x, rows);
+	transform_rows(rows, x);
+	store_columns(x, out, stride);
+}
+
+static __attribute__((noinline)) void transform_some_flat(
+	const __m256i *coefficients, const __m256i *quant, __m256i flat, uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	transform_pair(coefficients, quant, flat, true, out, stride);
 }
 
 void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
 {
-	__m256i c[8], x[8];
-	for (int i = 0; i < 8; i++) {
-		c[i] = _mm256_load_si256((const void *)(pair + 16 * i));
-		x[i] = _mm256_mullo_epi16(c[i], _mm256_load_si256((const void *)(quant + 16 * i)));
-	}
-	__m256i flat = flat_halves(c), shifted = _mm256_slli_epi16(x[0], 2);
-	transform(x, COLUMN_SHIFT);
-	if (__builtin_expect(!_mm256_testz_si256(flat, flat), 0))
-		for (int i = 0; i < 8; i++)
-			x[i] = _mm256_blendv_epi8(x[i], shifted, flat);
-	transpose(x);
-	transform(x, ROW_SHIFT);
-	store_columns(x, out, stride);
+	const __m256i *c = (const __m256i *)pair, *q = (const __m256i *)quant;
+	__m256i flat = flat_halves(c);
+	if (__builtin_expect(_mm256_testz_si256(flat, flat), 1))
+		transform_pair(c, q, flat, false, out, stride);
+	else
+		transform_some_flat(c, q, flat, out, stride);
 }

@@ -7,13 +7,23 @@
 
 #include "kernel/jpeg_tables.h"
 
-/* Coefficients lie in pairs of blocks: row r of the first at 16 r, of the second at 16 r + 8; then a slot that takes stores to nowhere. */
+/* Coefficients lie in pairs of blocks, in the order that the inverse DCT of two blocks at a time wants, so that it need not shuffle: 16 words hold, of
+ * each block, 4 columns of two rows that it multiplies together. Coefficient (row, column) of a pair's first block is at ROW + COLUMN, of its second
+ * 8 further. Behind the pair is a slot that takes stores to nowhere. */
+#define STK_JPEG_ROWS 0, 65, 32, 96, 1, 97, 33, 64
+#define STK_JPEG_COLUMNS 0, 18, 4, 20, 2, 22, 6, 16
 enum {
 	STK_JPEG_PAIR = 144, /* int16_t from one pair to the next */
 	STK_JPEG_PAIR_NOWHERE = 128,
 	STK_JPEG_MCU_BYTES = 2560, /* more than any MCU takes: 10 blocks of 64 symbols of 16 + 15 bits */
 	STK_JPEG_ROW_PAD = 64,     /* bytes that may be read and written beyond both ends of a row of samples or pixels in scratch */
 };
+
+static inline uint32_t stk__jpeg_place(int row, int column)
+{
+	static const uint8_t rows[8] = {STK_JPEG_ROWS}, columns[8] = {STK_JPEG_COLUMNS};
+	return (uint32_t)rows[row] + columns[column];
+}
 
 /* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid ones; `next` is the byte behind those. */
 struct stk_jpeg_bits {
@@ -40,7 +50,7 @@ struct stk_jpeg_kernels {
 	 * Writes up to 32 bytes past room. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 
-	/* Decodes n blocks into coefficients (zero where nothing is stored; natural order, in pairs). Needs MCU_BYTES readable at bits->next.
+	/* Decodes n blocks into coefficients (in pairs; stores only what is not zero). Needs MCU_BYTES readable at bits->next.
 	 * Gives a mask of the blocks that have AC coefficients; -1 on a code that does not exist or a run past the block's end. */
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 	/* The same without storing coefficients: follows the DC prediction only. 0 or -1. */

@@ -13,6 +13,21 @@ static __constant__ uint8_t place[64] = {Z(0), Z(1), Z(8), Z(16), Z(9), Z(2), Z(
 	Z(50), Z(43), Z(36), Z(29), Z(22), Z(15), Z(23), Z(30), Z(37), Z(44), Z(51), Z(58), Z(59), Z(52), Z(45), Z(38), Z(31), Z(39), Z(46), Z(53),
 	Z(60), Z(61), Z(54), Z(47), Z(55), Z(62), Z(63)};
 
+/* No coefficient of the block is set below its first row. The threads of a warp call it together, each with its 8 coefficients, two a word. */
+static __device__ __noinline__ bool is_flat(const uint32_t c[4], uint32_t part)
+{
+	/* Of zigzag 0..7, 8..15 and 24..31, those in the first row are 0 1 5 6, 14 15 and 27 28. */
+	uint32_t below[4] = {c[0], c[1], c[2], c[3]};
+	if (part == 0)
+		below[0] = 0, below[2] &= 0xffff, below[3] &= 0xffff0000u;
+	else if (part == 1)
+		below[3] = 0;
+	else if (part == 3)
+		below[1] &= 0xffff, below[2] &= 0xffff0000u;
+	uint32_t set = __ballot_sync(~0u, (below[0] | below[1] | below[2] | below[3]) != 0);
+	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
+}
+
 /* Eight threads a block: each dequantises 8 coefficients, then transforms a column, then a row. */
 extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
 {
@@ -40,7 +55,12 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		line[i] = x[i * PITCH + part];
+	int32_t first_value = line[0];
 	stk__jpegpar_idct8(line, 11);
+	if (__any_sync(~0u, stk__jpegpar_wraps(first_value)) && is_flat(c, part) && stk__jpegpar_wraps(first_value))
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			line[i] = stk__jpegpar_wrap16(4 * first_value);
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		x[i * PITCH + part] = line[i];
@@ -60,32 +80,121 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 
 #define COLOR_ROWS 8 /* a thread block: a warp a row, four pixels a thread */
 
+static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		out[i] = word >> 8 * i & 255;
+}
+
+/* The rows of a component that a row of pixels is made from, and how. */
+struct source {
+	const uint8_t *near, *far;
+	int32_t last; /* column */
+	uint8_t upsample, odd;
+};
+
+static __device__ __forceinline__ source rows_of(const uint8_t *planes, const stk_jpegpar_plane &p, uint32_t y)
+{
+	bool tall = p.upsample == STK_JPEG_UP_H2V2 || p.upsample == STK_JPEG_UP_H1V2;
+	int32_t near = tall ? y >> 1 : y, far = min(max(y & 1 ? near + 1 : near - 1, 0), (int32_t)p.height - 1);
+	source s = {planes + p.at + (size_t)near * p.pitch, planes + p.at + (size_t)far * p.pitch, (int32_t)p.width - 1, (uint8_t)p.upsample, (uint8_t)(y & 1)};
+	return s;
+}
+
+/* stk__jpegpar_sample for the pixels x .. x + 3 of the row, but for REPLICATE; x is a multiple of 4. */
+static __device__ __forceinline__ void sample4(const source &s, uint32_t x, int32_t out[4])
+{
+	if (s.upsample == STK_JPEG_UP_NONE) {
+		unpack(*(const uint32_t *)(s.near + x), out);
+		return;
+	}
+	if (s.upsample == STK_JPEG_UP_H1V2) {
+		int32_t other[4];
+		unpack(*(const uint32_t *)(s.near + x), out);
+		unpack(*(const uint32_t *)(s.far + x), other);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			out[i] = (3 * out[i] + other[i] + (s.odd ? 2 : 1)) >> 2;
+		return;
+	}
+	/* Two columns of samples lie under the pixels; one more on each side is mixed in. */
+	int32_t c = x >> 1, left = max(c - 1, 0), right = min(c + 1, s.last), beyond = min(c + 2, s.last), t[4];
+	t[0] = s.near[left], t[1] = s.near[c], t[2] = s.near[right], t[3] = s.near[beyond];
+	if (s.upsample == STK_JPEG_UP_H2V1) {
+		out[0] = (3 * t[1] + t[0] + 1) >> 2;
+		out[1] = (3 * t[1] + t[2] + 2) >> 2;
+		out[2] = (3 * t[2] + t[1] + 1) >> 2;
+		out[3] = (3 * t[2] + t[3] + 2) >> 2;
+		return;
+	}
+	t[0] = 3 * t[0] + s.far[left], t[1] = 3 * t[1] + s.far[c], t[2] = 3 * t[2] + s.far[right], t[3] = 3 * t[3] + s.far[beyond];
+	out[0] = (3 * t[1] + t[0] + 8) >> 4;
+	out[1] = (3 * t[1] + t[2] + 7) >> 4;
+	out[2] = (3 * t[2] + t[1] + 8) >> 4;
+	out[3] = (3 * t[2] + t[3] + 7) >> 4;
+}
+
+/* Four pixels as they lie in memory, twelve bytes. */
+static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *to)
+{
+	to[0] = pixel[0] | pixel[1] << 24;
+	to[1] = pixel[1] >> 8 | pixel[2] << 16;
+	to[2] = pixel[2] >> 16 | pixel[3] << 8;
+}
+
+/* Pixels first .. end - 1 of a row, where every component has one of the common ways. */
+static __device__ __forceinline__ void color_row(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+{
+	const uint32_t color = im.color;
+	const bool bgr = im.bgr;
+	source s[3];
+#pragma unroll
+	for (int c = 0; c < 3; c++)
+		s[c] = rows_of(planes, im.plane[color == STK_JPEG_GRAY ? 0 : c], y);
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
+		int32_t a[4], b[4], c[4];
+		uint32_t pixel[4];
+		sample4(s[0], x, a);
+		sample4(s[1], x, b);
+		sample4(s[2], x, c);
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_convert(color, a[i], b[i], c[i], rgb);
+			pixel[i] = bgr ? rgb[2] | rgb[1] << 8 | rgb[0] << 16 : rgb[0] | rgb[1] << 8 | rgb[2] << 16;
+		}
+		pack(pixel, out + (x - first) / 4 * 3);
+	}
+}
+
+/* The same, pixel by pixel, for factors of 3 and 4 and other rarities. */
+static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+{
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
+		uint32_t pixel[4];
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), y, rgb);
+			pixel[i] = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
+		}
+		pack(pixel, out + (x - first) / 4 * 3);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(32 * COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
 {
 	uint32_t row = blockIdx.x * COLOR_ROWS + threadIdx.x / 32;
 	if (row >= v.n_rows)
 		return;
 	const stk_jpegpar_image &im = v.images[stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, row)];
-	uint32_t y = row - im.row0;
-	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)y * im.rgb_pitch);
-	for (uint32_t x = 4 * (threadIdx.x % 32); x < im.w; x += 128) {
-		uint32_t word[3] = {0, 0, 0};
-#pragma unroll
-		for (uint32_t i = 0; i < 4; i++) {
-			uint32_t rgb[3];
-			stk__jpegpar_rgb(v.planes, &im, im.x + min(x + i, im.w - 1), im.y + y, rgb);
-			uint32_t pixel = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
-			/* Pixel i's bytes are 3i .. 3i + 2 of the twelve. */
-			if (i == 0)
-				word[0] = pixel;
-			else if (i == 1)
-				word[0] |= pixel << 24, word[1] = pixel >> 8;
-			else if (i == 2)
-				word[1] |= pixel << 16, word[2] = pixel >> 16;
-			else
-				word[2] |= pixel << 8;
-		}
-		for (int i = 0; i < 3; i++)
-			out[x / 4 * 3 + i] = word[i];
-	}
+	uint32_t line = row - im.row0;
+	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
+	bool rare = false;
+	for (uint32_t c = 0; c < im.components; c++)
+		rare |= im.plane[c].upsample == STK_JPEG_UP_REPLICATE;
+	if (rare)
+		color_row_slowly(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
+	else
+		color_row(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
 }

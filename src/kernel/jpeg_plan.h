@@ -56,6 +56,7 @@ struct stk_jpeg_scan {
 	int32_t mcus_x, mcus_y;    /* MCUs that cover the image */
 	int32_t blocks;            /* of an MCU, 1..10 */
 	int32_t restart_interval;  /* in MCUs; 0: none */
+	int32_t rows_together;     /* rows of MCUs that libjpeg decodes at a time: a lone component's vertical factor, else 1 */
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
 	uint64_t offset, size;     /* of the entropy-coded bytes, stuffed, RST markers included; size is an upper bound (jpeg_header.h) */
 	struct stk_jpeg_component component[3];

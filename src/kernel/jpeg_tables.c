@@ -60,7 +60,7 @@ static int32_t extend(uint32_t extra, uint32_t size)
 }
 
 /* The second (or only) symbol of an entry, whose code ends `before` bits into the index. */
-static void set_second(struct stk_jpeg_ac_entry *e, uint8_t symbol, uint32_t before, uint32_t index, uint32_t bits)
+static void set_second(struct stk_jpeg_ac_entry *e, uint8_t symbol, uint32_t before, uint32_t index)
 {
 	uint32_t size = size_of(symbol);
 	e->length = (uint8_t)(before + size);
@@ -72,14 +72,14 @@ static void set_second(struct stk_jpeg_ac_entry *e, uint8_t symbol, uint32_t bef
 		return;
 	/* A value of 0 for zero runs and ends: the one bit that is taken must be a 0 of the index. Where the index has none there is no valid code. */
 	uint32_t zero = 0;
-	while (zero < bits - 1 && index >> (bits - 1 - zero) & 1)
+	while (zero < STK_JPEG_PAIR_BITS - 1 && index >> (STK_JPEG_PAIR_BITS - 1 - zero) & 1)
 		zero++;
 	e->second_bits = (uint8_t)zero;
 	e->second_shift = 63;
 	e->second_bias = 0;
 }
 
-static struct stk_jpeg_ac_entry make_entry(const struct first *f, uint32_t index, uint32_t bits)
+static struct stk_jpeg_ac_entry make_entry(const struct first *f, uint32_t index)
 {
 	struct stk_jpeg_ac_entry e = {.first_at = 64};
 	uint32_t code = f->length[index];
@@ -90,17 +90,17 @@ static struct stk_jpeg_ac_entry make_entry(const struct first *f, uint32_t index
 		return e;
 	}
 	uint32_t size = size_of(symbol), used = code + size;
-	if (used < bits && size <= 7 && !ends_block(symbol)) {
-		uint32_t rest = index << used & ((1u << bits) - 1), next = f->length[rest];
-		if (next && used + next <= bits) {
+	if (used < STK_JPEG_PAIR_BITS && size <= 7 && !ends_block(symbol)) {
+		uint32_t rest = index << used & ((1u << STK_JPEG_PAIR_BITS) - 1), next = f->length[rest];
+		if (next && used + next <= STK_JPEG_PAIR_BITS) {
 			e.first_at = symbol >> 4;
-			e.first_value = (int8_t)extend(index >> (bits - used) & ((1u << size) - 1), size);
+			e.first_value = (int8_t)extend(index >> (STK_JPEG_PAIR_BITS - used) & ((1u << size) - 1), size);
 			e.advance = (uint8_t)advance_of(symbol);
-			set_second(&e, f->symbol[rest], used + next, index, bits);
+			set_second(&e, f->symbol[rest], used + next, index);
 			return e;
 		}
 	}
-	set_second(&e, symbol, code, index, bits);
+	set_second(&e, symbol, code, index);
 	return e;
 }
 
@@ -125,17 +125,21 @@ static void pass_over(const struct first *f, uint32_t index, uint8_t *length, ui
 	*advance = (uint8_t)(used ? places : 255);
 }
 
-void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h, uint32_t bits)
+void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h)
 {
 	struct first f;
-	t->bits = bits;
 	build_codes(&t->codes, h);
-	find_first(&f, h, bits);
-	for (uint32_t i = 0; i < 1u << bits; i++) {
-		t->pair[i] = make_entry(&f, i, bits);
+	find_first(&f, h, STK_JPEG_PAIR_BITS);
+	for (uint32_t i = 0; i < 1u << STK_JPEG_PAIR_BITS; i++) {
+		t->pair[i] = make_entry(&f, i);
 		t->pair_length[i] = t->pair[i].length;
 		t->first_length[i] = (uint8_t)(f.length[i] + size_of(f.symbol[i])); /* used only where there is a pair */
 	}
+}
+
+void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h)
+{
+	struct first f;
 	find_first(&f, h, STK_JPEG_SKIP_BITS);
 	for (uint32_t i = 0; i < 1u << STK_JPEG_SKIP_BITS; i++)
 		pass_over(&f, i, &t->skip_length[i], &t->skip_advance[i]);

@@ -11,9 +11,8 @@
 #include "kernel/jpeg_plan.h"
 
 enum {
-	STK_JPEG_LUMA_BITS = 11,  /* lookup of the first component's AC */
-	STK_JPEG_CHROMA_BITS = 9, /* of the others': 4 KB instead of 16, so that all tables stay in the first-level cache */
-	STK_JPEG_SKIP_BITS = 12,  /* lookup that only passes over coefficients */
+	STK_JPEG_PAIR_BITS = 11, /* lookup of one or two AC coefficients */
+	STK_JPEG_SKIP_BITS = 12, /* lookup that only passes over coefficients */
 	STK_JPEG_DC_BITS = 9,
 	STK_JPEG_MAX_DC_SIZE = 11, /* bits of a DC difference of 8-bit samples; longer ones are not taken */
 	STK_JPEG_END = 128,        /* added to the position by an end of block: a block ends well at 64 or in END+1 .. END+63 */
@@ -39,13 +38,12 @@ struct stk_jpeg_codes {
 
 /* Lengths stand in arrays of their own: the next lookup waits for them alone, and an array of bytes needs no address arithmetic. */
 struct stk_jpeg_ac_table {
-	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_LUMA_BITS];
-	uint8_t pair_length[1 << STK_JPEG_LUMA_BITS];
+	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
+	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
 	/* Without values: as many whole symbols as fit. advance is 255 where not even one does. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
-	uint8_t first_length[1 << STK_JPEG_LUMA_BITS]; /* of a pair's first coefficient alone */
+	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* of a pair's first coefficient alone */
 	struct stk_jpeg_codes codes;
-	uint32_t bits; /* LUMA_BITS or CHROMA_BITS: of pair and first */
 };
 
 struct stk_jpeg_dc_entry {
@@ -60,7 +58,9 @@ struct stk_jpeg_dc_table {
 };
 
 /* The description must be valid (codec/jpeg_header.h), a DC one without sizes above MAX_DC_SIZE. */
-void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h, uint32_t bits);
+void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
+/* skip_length and skip_advance, which only windows need. */
+void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
 
 #endif

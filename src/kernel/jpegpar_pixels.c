@@ -19,14 +19,18 @@ void stk__jpegpar_idct(const struct stk_jpegpar_view *v, uint32_t b)
 	const int16_t *coef = v->coef + 64 * (size_t)block.coef;
 	const uint16_t *quant = v->quant + 64 * plane->quant;
 	int32_t x[64], line[8];
+	bool flat = true; /* nothing below the first row */
+	for (int k = 1; k < 64; k++)
+		flat &= natural_order[k] < 8 || coef[k] == 0;
 	for (int k = 0; k < 64; k++)
 		x[natural_order[k]] = stk__jpegpar_wrap16((k ? coef[k] : v->dc[block.dc]) * quant[k]);
 	for (int column = 0; column < 8; column++) {
 		for (int i = 0; i < 8; i++)
 			line[i] = x[8 * i + column];
+		int32_t first = line[0];
 		stk__jpegpar_idct8(line, 11);
 		for (int i = 0; i < 8; i++)
-			x[8 * i + column] = line[i];
+			x[8 * i + column] = flat && stk__jpegpar_wraps(first) ? stk__jpegpar_wrap16(4 * first) : line[i];
 	}
 	for (int row = 0; row < 8; row++) {
 		stk__jpegpar_idct8(x + 8 * row, 18);
@@ -41,7 +45,7 @@ void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row)
 	uint32_t y = row - im->row0, rgb[3];
 	if (y >= im->h)
 		return;
-	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch;
+	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + 3 * (im->x & 3);
 	for (uint32_t x = 0; x < im->w; x++, out += 3) {
 		stk__jpegpar_rgb(v->planes, im, im->x + x, im->y + y, rgb);
 		out[0] = (uint8_t)rgb[im->bgr ? 2 : 0];

@@ -18,7 +18,14 @@ STK_HD int32_t stk__jpegpar_saturate16(int32_t x)
 
 /* libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
  * Constants have 13 bits of fraction; shift is 11 after columns (which keep 2 bits) and 18 after rows. Inputs are 16 bits wide and sums of two of
- * them wrap, and results saturate to 16 bits, as in libjpeg-turbo's vector code; only damaged files can tell. */
+ * them wrap, and results of columns saturate to 16 bits, as in libjpeg-turbo's vector code (those of rows to 8 afterwards, which makes 16 needless);
+ * only damaged files can tell. */
+STK_HD int32_t stk__jpegpar_settle(uint32_t x, int shift)
+{
+	int32_t y = (int32_t)x >> shift;
+	return shift == 18 ? y : stk__jpegpar_saturate16(y);
+}
+
 STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
@@ -34,14 +41,21 @@ STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 	uint32_t b0 = (uint32_t)x[7] * 2446u - p1 + p3, b1 = (uint32_t)x[5] * 16819u - p2 + p4;
 	uint32_t b2 = (uint32_t)x[3] * 25172u - p2 + p3, b3 = (uint32_t)x[1] * 12299u - p1 + p4;
 
-	x[0] = stk__jpegpar_saturate16((int32_t)(a0 + b3) >> shift);
-	x[7] = stk__jpegpar_saturate16((int32_t)(a0 - b3) >> shift);
-	x[1] = stk__jpegpar_saturate16((int32_t)(a1 + b2) >> shift);
-	x[6] = stk__jpegpar_saturate16((int32_t)(a1 - b2) >> shift);
-	x[2] = stk__jpegpar_saturate16((int32_t)(a2 + b1) >> shift);
-	x[5] = stk__jpegpar_saturate16((int32_t)(a2 - b1) >> shift);
-	x[3] = stk__jpegpar_saturate16((int32_t)(a3 + b0) >> shift);
-	x[4] = stk__jpegpar_saturate16((int32_t)(a3 - b0) >> shift);
+	x[0] = stk__jpegpar_settle(a0 + b3, shift);
+	x[7] = stk__jpegpar_settle(a0 - b3, shift);
+	x[1] = stk__jpegpar_settle(a1 + b2, shift);
+	x[6] = stk__jpegpar_settle(a1 - b2, shift);
+	x[2] = stk__jpegpar_settle(a2 + b1, shift);
+	x[5] = stk__jpegpar_settle(a2 - b1, shift);
+	x[3] = stk__jpegpar_settle(a3 + b0, shift);
+	x[4] = stk__jpegpar_settle(a3 - b0, shift);
+}
+
+/* Where no coefficient below the first row of the block is set, libjpeg-turbo's columns are their first value times 4, wrapped instead of saturated.
+ * True where that makes a difference: only damaged files have such values. */
+STK_HD bool stk__jpegpar_wraps(int32_t first)
+{
+	return stk__jpegpar_wrap16(4 * first) != 4 * first;
 }
 
 STK_HD uint32_t stk__jpegpar_clamp8(int32_t x)
@@ -54,22 +68,32 @@ struct stk_jpegpar_block {
 	uint32_t component, coef, dc, sample;
 };
 
+/* n / d for n below 2^22 and d from 1 to 2^16, by a float reciprocal: the half keeps it clear of both neighbours. */
+STK_HD uint32_t stk__jpegpar_divide(uint32_t n, uint32_t d)
+{
+#ifdef __CUDA_ARCH__
+	return n < 1u << 20 ? (uint32_t)(((float)n + 0.5f) * __frcp_rn((float)d)) : n / d;
+#else
+	return n / d;
+#endif
+}
+
 STK_HD struct stk_jpegpar_block stk__jpegpar_block(const struct stk_jpegpar_image *im, uint32_t b)
 {
-	uint32_t wide = im->mcu_x1 - im->mcu_x0, mcu = b / im->blocks_mcu, part = b - mcu * im->blocks_mcu, row = mcu / wide,
-		 column = mcu - row * wide;
-	uint32_t component = im->places >> 2 * part & 3, first = 0;
+	uint32_t blocks = im->blocks_mcu, wide = im->mcu_x1 - im->mcu_x0, mcu = stk__jpegpar_divide(b, blocks), part = b - mcu * blocks;
+	uint32_t row = stk__jpegpar_divide(mcu, wide), column = mcu - row * wide, component = im->places >> 2 * part & 3;
 	/* Blocks of an MCU come by component, row by row in each. */
-	for (uint32_t c = 0; c < component; c++)
-		first += im->plane[c].h * im->plane[c].v;
+	uint32_t inner = part;
+	inner -= component > 0 ? im->plane[0].h * im->plane[0].v : 0;
+	inner -= component > 1 ? im->plane[1].h * im->plane[1].v : 0;
 	const struct stk_jpegpar_plane *plane = &im->plane[component];
-	uint32_t inner = part - first, down = plane->h == 1 ? inner : inner / plane->h, right = inner - down * plane->h;
-	uint32_t at = row * im->mcus_x + im->mcu_x0 + column;
+	uint32_t h = plane->h, down = (inner >= h) + (inner >= 2 * h) + (inner >= 3 * h), right = inner - down * h;
+	uint32_t at = (row * im->mcus_x + im->mcu_x0 + column) * blocks + part;
 	struct stk_jpegpar_block block;
 	block.component = component;
-	block.coef = im->coef0 + at * im->blocks_mcu + part;
-	block.dc = im->dc0 + (im->mcu_y0 * im->mcus_x + at) * im->blocks_mcu + part;
-	block.sample = plane->at + 8 * ((row * plane->v + down) * plane->pitch + column * plane->h + right);
+	block.coef = im->coef0 + at;
+	block.dc = im->dc0 + im->mcu_y0 * im->mcus_x * blocks + at;
+	block.sample = plane->at + 8 * ((row * plane->v + down) * plane->pitch + column * h + right);
 	return block;
 }
 
@@ -102,25 +126,29 @@ STK_HD int32_t stk__jpegpar_sample(
 	return (3 * (3 * near[cx] + far[cx]) + 3 * near[fx] + far[fx] + (x & 1 ? 7 : 8)) >> 4;
 }
 
-/* Red, green and blue of a pixel [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
-STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
+/* Red, green and blue from a pixel's samples; those of gray are the first [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
+STK_HD void stk__jpegpar_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
-	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y);
-	if (im->color == STK_JPEG_GRAY) {
-		rgb[0] = rgb[1] = rgb[2] = (uint32_t)first;
-		return;
-	}
-	int32_t second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y), third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
-	if (im->color == STK_JPEG_RGB) {
+	if (color != STK_JPEG_YCBCR) {
 		rgb[0] = (uint32_t)first;
-		rgb[1] = (uint32_t)second;
-		rgb[2] = (uint32_t)third;
+		rgb[1] = (uint32_t)(color == STK_JPEG_GRAY ? first : second);
+		rgb[2] = (uint32_t)(color == STK_JPEG_GRAY ? first : third);
 		return;
 	}
 	int32_t cb = second - 128, cr = third - 128;
 	rgb[0] = stk__jpegpar_clamp8(first + ((91881 * cr + 32768) >> 16));
 	rgb[1] = stk__jpegpar_clamp8(first + ((-22554 * cb - 46802 * cr + 32768) >> 16));
 	rgb[2] = stk__jpegpar_clamp8(first + ((116130 * cb + 32768) >> 16));
+}
+
+STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
+{
+	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y), second = 0, third = 0;
+	if (im->color != STK_JPEG_GRAY) {
+		second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y);
+		third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
+	}
+	stk__jpegpar_convert(im->color, first, second, third, rgb);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef STK_KERNEL_WARP_POSITION_H
 #define STK_KERNEL_WARP_POSITION_H
 
+#include "kernel/hd.h"
 #include "kernel/warp.h"
 
 struct stk_warp_position {
@@ -10,13 +11,13 @@ struct stk_warp_position {
 	float qx, qy; /* how far towards the next ones */
 };
 
-static inline int32_t stk__warp_clamp(int32_t x, int32_t size)
+STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
 {
 	return x < 0 ? 0 : x < size ? x : size - 1;
 }
 
 /* floor; what is far outside, or no number, stays outside and fits int32. */
-static inline int32_t stk__warp_floor(float x)
+STK_HD int32_t stk__warp_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
 	x = x < 1e9f ? x : 1e9f;
@@ -24,7 +25,7 @@ static inline int32_t stk__warp_floor(float x)
 	return i - ((float)i > x);
 }
 
-static inline struct stk_warp_position stk__warp_position(const struct stk_warp_row *w, int32_t k)
+STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w, int32_t k)
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
 	float x = w->m[0] * fx + (w->m[1] * fy + w->m[2]) - half, y = w->m[3] * fx + (w->m[4] * fy + w->m[5]) - half;
@@ -35,7 +36,7 @@ static inline struct stk_warp_position stk__warp_position(const struct stk_warp_
 }
 
 /* Along x, then along y. */
-static inline float stk__warp_mix(float s00, float s01, float s10, float s11, float qx, float qy)
+STK_HD float stk__warp_mix(float s00, float s01, float s10, float s11, float qx, float qy)
 {
 	float px = 1 - qx, top = s00 * px + s01 * qx, bottom = s10 * px + s11 * qx;
 	return top + (bottom - top) * qy;

@@ -13,6 +13,12 @@ const struct stk_arg_def stk__filter_group[] = {
 	FILTER(min_filter, NULL, "Filter along an axis that shrinks; default: interp_type."),
 	STK_ARG(struct stk_filter_args, antialias, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"Widens the filter with the scale along an axis that shrinks; NN never does."),
+	{.name = "border",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_filter_args, border),
+		.fallback = "\"repeat\"",
+		.choices = "repeat|drop",
+		.doc = "What a filter finds outside the image: the edge's pixel again, or nothing, and then the rest counts for all, Pillow's rule."},
 	STK_ARG(struct stk_filter_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's (the default), to which values are rounded."),
 	STK_ARG_END,
@@ -27,6 +33,7 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 	out->min_filter = (uint8_t)(a->min_filter < 0 ? a->interp_type : a->min_filter);
 	out->mag_filter = (uint8_t)(a->mag_filter < 0 ? a->interp_type : a->mag_filter);
 	out->antialias = a->antialias;
+	out->drop = a->border[0] == 'd';
 	out->dtype = (uint8_t)dtype;
 	return STK_OK;
 }
@@ -64,6 +71,12 @@ const struct stk_arg_def stk__extent_group[] = {
 		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
 		       "keep the aspect "
 		       "ratio inside or around those given."},
+	{.name = "rounding",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_extent_args, rounding),
+		.fallback = "\"round\"",
+		.choices = "round|truncate",
+		.doc = "How an extent that follows from the other axis becomes whole: to the nearest, or cut, as torchvision does."},
 	STK_ARG_END,
 };
 
@@ -192,6 +205,14 @@ static void complete(const struct request *r, const float extent[2], float size[
 	}
 }
 
+/* Cuts extents that follow from the other axis to whole pixels. In exact arithmetic: a quotient of floats may lie just below a whole number. */
+static void cut_extents(const struct request *r, const float extent[2], float size[2])
+{
+	for (int d = 0; d < 2; d++)
+		if (size[d] != r->size[d])
+			size[d] = (float)copysign(floor((double)extent[d] * fabs((double)size[1 - d]) / (double)extent[1 - d]), size[d]);
+}
+
 /* One axis of the result. */
 static void finish(bool exact_scale, float size, float lo, float hi, bool flip, int32_t *out, float *begin, float *end)
 {
@@ -239,6 +260,8 @@ enum stk_status stk__extent_of_args(
 		return s;
 	float extent[2] = {region.hi[0] - region.lo[0], region.hi[1] - region.lo[1]}, size[2];
 	complete(&r, extent, size);
+	if (a->rounding[0] == 't')
+		cut_extents(&r, extent, size);
 	for (int d = 0; d < 2; d++)
 		if (!(fabsf(size[d]) <= 0x1p24f))
 			return stk__fail(

@@ -9,6 +9,7 @@
 struct stk_filter_args {
 	int32_t interp_type, mag_filter, min_filter;
 	bool antialias;
+	const char *border;
 	int32_t dtype;
 };
 extern const struct stk_arg_def stk__filter_group[];
@@ -21,7 +22,7 @@ struct stk_extent_args {
 	float resize_x, resize_y, resize_z, resize_shorter, resize_longer;
 	struct stk_floats size, max_size, roi_start, roi_end;
 	bool roi_relative, subpixel_scale;
-	const char *mode;
+	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
 

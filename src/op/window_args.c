@@ -30,20 +30,24 @@ const struct stk_arg_def stk__window_group[] = {
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_window_args, rounding),
 		.fallback = "\"round\"",
-		.choices = "round|truncate",
-		.doc = "How an edge between two pixels becomes a whole number: to the nearest, halves away from zero, or towards zero."},
+		.choices = "round|truncate|even",
+		.doc = "How an edge between two pixels becomes a whole number: to the nearest, halves away from zero; towards zero; or, as "
+		       "torchvision's CenterCrop, halves to the even neighbour, and towards zero for a window larger than the image."},
 	STK_ARG_END,
 };
 
 /* Edge and extent along one dim. pos is a float32 and the product exact: 0.7 of 5 is just below 3.5, and gives 3. */
-static void place(float extent, float pos, bool truncate, int64_t size, int64_t *start, int64_t *out)
+static void place(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)
 		*out = (int64_t)extent;
 	else
 		*out = size;
 	double edge = size < 0 ? 0 : (double)pos * (double)(size - *out);
-	*start = (int64_t)(truncate ? trunc(edge) : round(edge));
+	if (rounding == 'e')
+		*start = (int64_t)(edge < 0 ? trunc(edge) : rint(edge));
+	else
+		*start = (int64_t)(rounding == 't' ? trunc(edge) : round(edge));
 }
 
 /* crop as [d, h, w], with 0 for what is not asked for. */
@@ -78,7 +82,7 @@ enum stk_status stk__window_of_args(
 	for (int32_t i = 0; i < 3; i++) {
 		int32_t d = stk__layout_find(desc, names[i]);
 		if (d >= 0)
-			place(extents[i], pos[i], a->rounding[0] == 't', desc->shape[d], &out->start[d], &out->extent[d]);
+			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
 		else if (extents[i] > 0)
 			return stk__fail(err, STK_SHAPE, "a window in %c is asked for, which the layout \"%s\" does not have", names[i],
 				desc->layout);

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The assignment kernel, included once for each number of columns a thread owns. NAME, COLS (0: any, with its state in memory), KIND. No guard. */
+ * The assignment kernel, included once for each number of columns a thread owns. NAME, COLS (0: any, with its state in memory), KIND. No guard.
+ *
+ * Most searches end with their first step, at a free column: that way has one barrier, and reads costs that were fetched some rows before. */
 #if COLS
 #define PRICE(k) price[k]
-#define PATH_COST(k) path_cost[k]
-#define PLACE(k) place[k]
+#define CODE(k) code[k]
+#define TIE(k) tie[k]
+#define PATH(k) path[k]
 #define OWNER(k) owner[k]
 #define OWNED COLS
 #else
-#define PRICE(k) price[(int32_t)threadIdx.x + (k) * threads]
-#define PATH_COST(k) path_cost[(int32_t)threadIdx.x + (k) * threads]
-#define PLACE(k) place[(int32_t)threadIdx.x + (k) * threads]
-#define OWNER(k) m.row_of[(int32_t)threadIdx.x + (k) * threads]
-#define OWNED ((s.cols - (int32_t)threadIdx.x + threads - 1) / threads)
+#define PRICE(k) price[COLUMN(k)]
+#define CODE(k) code[COLUMN(k)]
+#define TIE(k) tie[COLUMN(k)]
+#define PATH(k) m.path[COLUMN(k)]
+#define OWNER(k) m.row_of[COLUMN(k)]
+#define OWNED ((s.cols - tid + threads - 1) / threads)
 #endif
+#define COLUMN(k) (tid + (k)*threads)
 
 STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 {
@@ -23,13 +28,16 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 	int32_t threads = (int32_t)blockDim.x, tid = (int32_t)threadIdx.x, status = STK_ASSIGN_SOLVED, flip = 0;
 #if COLS
 	struct shared_state m = carve_shared((uint8_t *)dynamic, (uint8_t *)fixed, l.rows, l.cols);
-	double price[COLS], path_cost[COLS], ahead[COLS];
-	int32_t place[COLS], owner[COLS];
+	double price[COLS];
+	uint64_t code[COLS];
+	uint32_t tie[COLS];
+	int32_t path[COLS], owner[COLS];
 #else
 	(void)dynamic;
-	double *price = (double *)(l.state + p * l.state_bytes), *path_cost = price + l.cols;
-	struct shared_state m = carve_shared((uint8_t *)(path_cost + l.cols), (uint8_t *)fixed, l.rows, l.cols);
-	int32_t *place = m.path + l.cols;
+	double *price = (double *)(l.state + p * l.state_bytes);
+	uint64_t *code = (uint64_t *)(price + l.cols);
+	struct shared_state m = carve_shared((uint8_t *)(code + l.cols), (uint8_t *)fixed, l.rows, l.cols);
+	uint32_t *tie = (uint32_t *)(m.path + l.cols);
 #endif
 	for (int32_t i = tid; i < s.rows; i += threads) {
 		m.row_dual[i] = 0;
@@ -41,118 +49,125 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 		m.flags[0] = 0;
 	for (int k = 0; k < OWNED; k++) {
 		PRICE(k) = 0;
-#if COLS
-		int32_t j = tid + k * threads;
-		ahead[k] = s.rows && j < s.cols ? load_cost(&s, KIND, 0, j) : 0;
-#endif
+		OWNER(k) = -1;
+	}
+	if (KIND == COST_F32) {
+		for (int32_t i = 0; i < STK_ASSIGN_AHEAD - 1; i++)
+			fetch_row(&l, &s, &m, i);
 	}
 	__syncthreads();
 
-	for (int32_t row = 0; row < s.rows && status == STK_ASSIGN_SOLVED; row++) {
-		int32_t left = s.cols, i = row, sink = -1;
-		double so_far = 0;
-		for (int k = 0; k < OWNED; k++) {
-			int32_t j = tid + k * threads;
-			PATH_COST(k) = INFINITY;
-			PLACE(k) = j < s.cols ? s.cols - 1 - j : -1;
-#if COLS
-			OWNER(k) = j < s.cols ? m.row_of[j] : -1;
-#endif
+	for (int32_t row = 0; row < s.rows; row++) {
+		int32_t left = s.cols, sink = -1, gone = 0;
+		double so_far;
+		struct found best = {NOTHING, NOTHING, NOTHING, -1};
+		if (KIND == COST_F32) {
+			fetch_row(&l, &s, &m, row + STK_ASSIGN_AHEAD - 1);
+			fetch_wait();
 		}
-		while (sink < 0) {
-			struct found best = {NOTHING, NOTHING, NOTHING, -1};
-			double least = INFINITY, dual = m.row_dual[i];
-			for (int k = 0; k < OWNED; k++) {
-				if (PLACE(k) < 0)
-					continue;
-				int32_t j = tid + k * threads;
-#if COLS
-				double c = left == s.cols ? ahead[k] : load_cost(&s, KIND, i, j);
-#else
-				double c = load_cost(&s, KIND, i, j);
-#endif
-				if (left == s.cols && !(c > -INFINITY))
-					m.flags[0] = 1;
-				double value = ((so_far + c) - dual) - PRICE(k);
-				if (value < PATH_COST(k)) {
-					PATH_COST(k) = value;
-					m.path[j] = i;
-				}
-				uint32_t tie = tie_code(OWNER(k), PLACE(k));
-				if (PATH_COST(k) < least || (PATH_COST(k) == least && tie < best.tie)) {
-					least = PATH_COST(k);
-					best.tie = tie;
-					best.col = j;
-				}
-			}
-			uint64_t code = order_code(least);
-			best.high = (uint32_t)(code >> 32);
-			best.low = (uint32_t)code;
-			best = block_least(best, m.slots + 32 * flip);
-			flip ^= 1;
-			if (threads == 32)
-				__syncthreads(); /* one warp: no barrier in block_least */
-			if (m.flags[0]) {
-				status = STK_ASSIGN_INVALID;
-				break;
-			}
+		for (int k = 0; k < OWNED; k++) {
+			int32_t j = COLUMN(k), inside = j < s.cols;
+			double c = !inside ? 0 : KIND == COST_F32 && l.ahead ? fetched(&l, &s, &m, row, j) : load_cost(&s, KIND, row, j);
+			if (!(c > -INFINITY))
+				best = (struct found){0, 0, 0, BAD_COST}; /* less than anything */
+			TIE(k) = inside ? tie_code(OWNER(k), s.cols - 1 - j) : NOTHING;
+			CODE(k) = order_code((c + 0.0) - PRICE(k));
+			PATH(k) = row;
+			best = lesser(best, CODE(k), TIE(k), j);
+		}
+		best = block_least(best, m.slots + 32 * flip);
+		flip ^= 1;
+		for (;;) {
 			so_far = order_value(best.high, best.low);
-			if (best.tie == NOTHING || so_far == INFINITY) {
+			if (best.col == BAD_COST)
+				status = STK_ASSIGN_INVALID;
+			else if (best.tie == NOTHING || so_far == INFINITY)
 				status = STK_ASSIGN_INFEASIBLE;
+			if (status != STK_ASSIGN_SOLVED)
 				break;
-			}
-			/* SciPy's list loses a column by moving its last one into the gap */
+			sink = best.tie >> 31 ? -1 : best.col;
+			if (sink >= 0 && left == s.cols)
+				break;
+			/* the column leaves the search; SciPy's list moves its last one into the gap */
 			int32_t gap = tie_place(best.tie);
 			left--;
 			for (int k = 0; k < OWNED; k++) {
-				if (PLACE(k) == left && tid + k * threads != best.col)
-					PLACE(k) = gap;
-				if (tid + k * threads == best.col)
-					PLACE(k) = -2;
+				if (COLUMN(k) == best.col) {
+					TIE(k) = NOTHING;
+					gone |= 1 << (k & 31);
+					m.path[best.col] = PATH(k);
+				} else if (TIE(k) != NOTHING && tie_place(TIE(k)) == left) {
+					TIE(k) = tie_code(OWNER(k), gap);
+				}
 			}
-			if (best.tie >> 31)
-				i = m.row_of[best.col];
-			else /* free: and no more looked up, since augment() may be writing it already */
-				sink = best.col;
+			if (sink >= 0)
+				break;
+			int32_t i = m.row_of[best.col];
+			double dual = m.row_dual[i];
+			best = (struct found){NOTHING, NOTHING, NOTHING, -1};
+			for (int k = 0; k < OWNED; k++) {
+				if (TIE(k) == NOTHING)
+					continue;
+				uint64_t value = order_code(((so_far + load_cost(&s, KIND, i, COLUMN(k))) - dual) - PRICE(k));
+				if (value < CODE(k)) {
+					CODE(k) = value;
+					PATH(k) = i;
+				}
+				best = lesser(best, CODE(k), TIE(k), COLUMN(k));
+			}
+			best = block_least(best, m.slots + 32 * flip);
+			flip ^= 1;
 		}
 		if (status != STK_ASSIGN_SOLVED) {
 			if (status == STK_ASSIGN_INFEASIBLE) {
-				__syncthreads(); /* all have read the flag that this may set */
 				look_for_bad(&s, KIND, &m, row + 1);
 				status = m.flags[0] ? STK_ASSIGN_INVALID : status;
 			}
 			break;
 		}
+		if (left ==
+			s.cols) { /* straight to a free column: no price changes. What is written here is read behind the next barrier. */
+			for (int k = 0; k < OWNED; k++) {
+				if (COLUMN(k) == sink)
+					m.row_of[sink] = OWNER(k) = row;
+			}
+			if (tid == 0) {
+				m.col_of[row] = sink;
+				m.row_dual[row] = so_far;
+			}
+			continue;
+		}
 		for (int k = 0; k < OWNED; k++) {
-			int32_t j = tid + k * threads;
-#if COLS
-			if (row + 1 < s.rows && j < s.cols)
-				ahead[k] = load_cost(&s, KIND, row + 1, j);
-#endif
-			if (PLACE(k) != -2)
+			if (TIE(k) != NOTHING || COLUMN(k) >= s.cols)
 				continue;
-			double saved = so_far - PATH_COST(k);
+			double saved = so_far - order_value((uint32_t)(CODE(k) >> 32), (uint32_t)CODE(k));
 			PRICE(k) -= saved;
-			if (j != sink)
+			if (COLUMN(k) != sink)
 				m.row_dual[OWNER(k)] += saved;
 		}
-#if !COLS
-		__syncthreads(); /* owners are read above from the memory that augment() writes */
-#endif
+		__syncthreads();
 		if (tid == 0) {
 			m.row_dual[row] += so_far;
 			augment(&m, row, sink);
 		}
 		__syncthreads();
+#if COLS
+		for (int k = 0; k < COLS; k++) {
+			if (gone >> k & 1)
+				owner[k] = m.row_of[COLUMN(k)];
+		}
+#endif
 	}
 	__syncthreads();
 	give_pairs(&l.a, &s, &m, p, status);
 }
 
 #undef PRICE
-#undef PATH_COST
-#undef PLACE
+#undef CODE
+#undef TIE
+#undef PATH
 #undef OWNER
 #undef OWNED
+#undef COLUMN
 #undef NAME
 #undef COLS

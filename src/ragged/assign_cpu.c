@@ -22,12 +22,12 @@ struct visit {
 struct solver {
 	const struct stk_assign_kernels *kernels;
 	const struct stk_assign_loops *loops;
-	const uint8_t *cost;   /* rows x cols, rows <= cols, dense in columns */
+	const uint8_t *cost; /* rows x cols, rows <= cols, dense in columns */
 	int64_t row_bytes;
 	int32_t rows, cols;
 	double *row_dual, *price, *search_price, *path_cost; /* [rows], then [cols] */
-	int32_t *col_of, *row_of, *place, *list, *path;	     /* [rows], then [cols] */
-	struct visit *visits;				     /* [rows + 1] */
+	int32_t *col_of, *row_of, *place, *list, *path;      /* [rows], then [cols] */
+	struct visit *visits;                                /* [rows + 1] */
 	int32_t visited;
 };
 
@@ -116,8 +116,13 @@ static void augment(struct solver *s, int32_t row, int32_t sink)
 
 static enum stk_assign_status assign_row(struct solver *s, int32_t row)
 {
-	struct stk_assign_row r = {.cost = s->cost + row * s->row_bytes, .row_dual = s->row_dual[row], .price = s->search_price,
-		.path_cost = s->path_cost, .path = s->path, .row = row, .n = s->cols};
+	struct stk_assign_row r = {.cost = s->cost + row * s->row_bytes,
+		.row_dual = s->row_dual[row],
+		.price = s->search_price,
+		.path_cost = s->path_cost,
+		.path = s->path,
+		.row = row,
+		.n = s->cols};
 	bool valid = true;
 	double least = s->loops->first(&r, &valid);
 	while (valid && least < INFINITY) {
@@ -149,8 +154,10 @@ static enum stk_assign_status assign_all(struct solver *s)
 		status = assign_row(s, row);
 	for (; row < s->rows && status == STK_ASSIGN_INFEASIBLE; row++) {
 		bool valid = true;
-		s->loops->first(&(struct stk_assign_row){.cost = s->cost + row * s->row_bytes, .price = s->price, .path_cost = s->path_cost,
-					.n = s->cols}, &valid);
+		s->loops->first(
+			&(struct stk_assign_row){
+				.cost = s->cost + row * s->row_bytes, .price = s->price, .path_cost = s->path_cost, .n = s->cols},
+			&valid);
 		if (!valid)
 			status = STK_ASSIGN_INVALID;
 	}

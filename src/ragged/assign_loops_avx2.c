@@ -49,7 +49,8 @@ static inline double least_of(__m256d v, double least)
 		int32_t j = 0;                                                                                                             \
 		for (; j + 4 <= r->n; j += 4) {                                                                                            \
 			__m256d old = _mm256_loadu_pd(r->path_cost + j);                                                                   \
-			__m256d c = _mm256_sub_pd(_mm256_sub_pd(_mm256_add_pd(so_far, LOAD(cost + j)), dual), _mm256_loadu_pd(r->price + j)); \
+			__m256d c =                                                                                                        \
+				_mm256_sub_pd(_mm256_sub_pd(_mm256_add_pd(so_far, LOAD(cost + j)), dual), _mm256_loadu_pd(r->price + j));  \
 			int closer = _mm256_movemask_pd(_mm256_cmp_pd(c, old, _CMP_LT_OQ));                                                \
 			c = _mm256_min_pd(c, old);                                                                                         \
 			low = _mm256_min_pd(c, low);                                                                                       \

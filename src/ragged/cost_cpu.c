@@ -52,7 +52,8 @@ static void cost_block(void *ctx, int64_t i, int32_t worker)
 {
 	const struct cost_job *job = ctx;
 	const struct stk_cost *c = job->c;
-	int64_t sample = i / job->blocks, q0 = i % job->blocks * BLOCK, b = sample % c->batch, n = c->queries - q0 < BLOCK ? c->queries - q0 : BLOCK;
+	int64_t sample = i / job->blocks, q0 = i % job->blocks * BLOCK, b = sample % c->batch,
+		n = c->queries - q0 < BLOCK ? c->queries - q0 : BLOCK;
 	int64_t used = stk__size_of(c->sizes, b, c->targets);
 	float *classes = job->classes + worker * BLOCK * c->classes, box[BLOCK * STK_COST_MAX_BOX], target[STK_COST_MAX_BOX];
 	if (c->logits)

@@ -14,18 +14,21 @@
 
 /* Module, kernel, and whether it takes more than the usual 48 KiB of shared memory. */
 #define UNITS(X, name) X(index, name##1, 0) X(index, name##2, 0) X(index, name##4, 0) X(index, name##8, 0) X(index, name##16, 0)
+#define SUMS(X, name)                                                                                                                      \
+	X(index, name##float, 0)                                                                                                           \
+	X(index, name##double, 0)                                                                                                          \
+	X(index, name##int32, 0)                                                                                                           \
+	X(index, name##int64, 0)                                                                                                           \
+	X(index, name##half, 0)                                                                                                            \
+	X(index, name##bfloat, 0)
 #define KERNEL_LIST(X)                                                                                                                     \
 	UNITS(X, gather_stk_unit)                                                                                                          \
 	UNITS(X, keep_stk_unit)                                                                                                            \
 	UNITS(X, scatter_stk_unit)                                                                                                         \
 	X(index, scatter_winner, 0)                                                                                                        \
 	X(index, scatter_source, 0)                                                                                                        \
-	X(index, scatter_add_float, 0)                                                                                                     \
-	X(index, scatter_add_double, 0)                                                                                                    \
-	X(index, scatter_add_int32, 0)                                                                                                     \
-	X(index, scatter_add_int64, 0)                                                                                                     \
-	X(index, scatter_add_half, 0)                                                                                                      \
-	X(index, scatter_add_bfloat, 0)                                                                                                    \
+	SUMS(X, scatter_add_)                                                                                                              \
+	SUMS(X, scatter_add_short_)                                                                                                        \
 	X(index, mask_to_index, 0)                                                                                                         \
 	X(index, index_to_mask, 0)                                                                                                         \
 	X(assign, assign_f32_1, 1)                                                                                                         \
@@ -45,7 +48,7 @@ enum kernel {
 #define KERNEL_ENUM(module, name, big) K_##name,
 	KERNEL_LIST(KERNEL_ENUM)
 #undef KERNEL_ENUM
-	KERNELS
+		KERNELS
 };
 
 static const struct {
@@ -106,8 +109,8 @@ void stk__cuda_destroy(struct stk_ragged_cuda *c)
 }
 
 /* One launch: x blocks (at least 1), of `threads`, with one argument, a struct by value. */
-static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads, size_t shared,
-	void *argument, struct stk_error *err)
+static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads,
+	size_t shared, void *argument, struct stk_error *err)
 {
 	if (x > INT32_MAX || y > 65535 || z > 65535)
 		return stk__fail(err, STK_LIMIT, "%s: a grid of %lld x %lld x %lld blocks is too large", kernels[kernel].name, (long long)x,
@@ -190,8 +193,16 @@ static enum stk_status scatter_large(struct stk_ragged *r, const struct stk_scat
 		status = launch(r, stream, K_scatter_source, (s->batch * s->items + BLOCK - 1) / BLOCK, 1, 1, BLOCK, 0, &a, err);
 	if (status || !s->out || s->outer * s->inner == 0)
 		return status;
-	struct stk_gather g = {.batch = s->batch, .outer = s->outer, .inner = s->inner, .element = s->element, .exact = 1, .source = s->source,
-		.source_items = s->source_items, .index = {.data = s->origin, .count = s->items, .bytes = 4}, .base = s->base, .out = s->out};
+	struct stk_gather g = {.batch = s->batch,
+		.outer = s->outer,
+		.inner = s->inner,
+		.element = s->element,
+		.exact = 1,
+		.source = s->source,
+		.source_items = s->source_items,
+		.index = {.data = s->origin, .count = s->items, .bytes = 4},
+		.base = s->base,
+		.out = s->out};
 	memcpy(g.filler, s->filler, sizeof g.filler);
 	return stk__cuda_gather(r, &g, stream, err);
 }
@@ -212,29 +223,37 @@ enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter
 	return launch(r, stream, K_scatter_stk_unit1 + unit, s->batch * a.tiles, parts, 1, BLOCK, 0, &a, err);
 }
 
+/* Rows of sums a warp makes, and up to what length several. */
+#define SUM_ROWS 4
+#define SUM_SHORT 32
+
 enum stk_status stk__cuda_scatter_add(struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err)
 {
-	struct stk_sum_launch a = {.s = *s, .rows = s->batch * s->outer * s->items};
+	struct stk_sum_launch a = {.s = *s};
+	bool is_short = s->inner <= SUM_SHORT;
+	int64_t warps = s->batch * s->outer * (is_short ? (s->items + SUM_ROWS - 1) / SUM_ROWS : s->items);
 	int kernel = s->dtype == STK_FLOAT     ? K_scatter_add_float
 		     : s->dtype == STK_FLOAT64 ? K_scatter_add_double
 		     : s->dtype == STK_INT32   ? K_scatter_add_int32
 		     : s->dtype == STK_INT64   ? K_scatter_add_int64
 		     : s->dtype == STK_FLOAT16 ? K_scatter_add_half
 					       : K_scatter_add_bfloat;
-	return launch(r, stream, kernel, row_blocks(a.rows, 5), 1, 1, BLOCK, 0, &a, err);
+	if (is_short)
+		kernel += K_scatter_add_short_float - K_scatter_add_float;
+	return launch(r, stream, kernel, row_blocks(warps, 5), 1, 1, BLOCK, 0, &a, err);
 }
 
 enum stk_status stk__cuda_mask_to_index(struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err)
 {
 	struct stk_mask a = *m;
-	return launch(r, stream, K_mask_to_index, row_blocks(m->batch, 5), 1, 1, BLOCK, 0, &a, err);
+	return launch(r, stream, K_mask_to_index, m->batch, 1, 1, BLOCK, 0, &a, err);
 }
 
 enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items, const struct stk_indices *index, uint8_t *mask,
 	uint64_t *refused, void *stream, struct stk_error *err)
 {
-	struct stk_index_mask_launch a = {.batch = batch, .items = items, .tiles = (items + BLOCK - 1) / BLOCK, .index = *index, .mask = mask,
-		.refused = refused};
+	struct stk_index_mask_launch a = {
+		.batch = batch, .items = items, .tiles = (items + BLOCK - 1) / BLOCK, .index = *index, .mask = mask, .refused = refused};
 	if (items == 0)
 		return STK_OK;
 	return launch(r, stream, K_index_to_mask, batch * a.tiles, 1, 1, BLOCK, 0, &a, err);
@@ -292,8 +311,9 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* Columns a thread can have in registers, times the threads of a block. */
+/* Columns a thread can have in registers, times the threads of a block; and what rows fetched ahead may take. */
 #define REGISTER_COLS 8192
+#define RING_BYTES (64 << 10)
 
 static size_t state_bytes(const struct stk_assign *a)
 {
@@ -320,7 +340,7 @@ static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch
 	struct stk_assign_launch a = *l;
 	size_t element = stk_dtype_size(a.a.dtype);
 	int kernel = element == 2 ? K_assign_turn_2 : element == 4 ? K_assign_turn_4 : K_assign_turn_8;
-	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 31) / 32, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
+	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 63) / 64, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
 }
 
 /* The kernel and its threads for so many columns: few columns a thread, then few threads. */
@@ -343,7 +363,8 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 	struct stk_assign_launch l = {.a = *a, .rows = (int32_t)smaller(a), .cols = (int32_t)larger(a)};
 	bool in_registers = fits(a, r->cuda->shared);
 	if (stk__cuda_assign_workspace(a, r->cuda->shared) > 0 && !a->workspace)
-		return stk__fail(err, STK_INVALID, "assign: workspace is needed for %lld x %lld costs", (long long)a->rows, (long long)a->cols);
+		return stk__fail(
+			err, STK_INVALID, "assign: workspace is needed for %lld x %lld costs", (long long)a->rows, (long long)a->cols);
 	if (is_turned(a)) {
 		l.turned = a->workspace;
 		enum stk_status status = turn(r, &l, stream, err);
@@ -352,11 +373,15 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 	}
 	unsigned threads = 1024;
 	int kernel = K_assign_any;
+	size_t shared = in_registers ? shared_bytes(a) : 0, ring = (size_t)l.cols * STK_ASSIGN_AHEAD * sizeof(float);
+	l.ahead = in_registers && a->dtype == STK_FLOAT && ring <= RING_BYTES && shared + ring <= r->cuda->shared;
+	if (l.ahead)
+		shared += ring;
 	if (in_registers)
 		kernel = choose(a, &threads);
 	else {
 		l.state = (uint8_t *)a->workspace + turned_bytes(a);
 		l.state_bytes = (int64_t)state_bytes(a);
 	}
-	return launch(r, stream, kernel, a->problems, 1, 1, threads, in_registers ? shared_bytes(a) : 0, &l, err);
+	return launch(r, stream, kernel, a->problems, 1, 1, threads, shared, &l, err);
 }

@@ -54,7 +54,6 @@ struct stk_scatter_launch {
 
 struct stk_sum_launch {
 	struct stk_scatter_add s;
-	int64_t rows;
 };
 
 struct stk_index_mask_launch {
@@ -64,12 +63,16 @@ struct stk_index_mask_launch {
 	uint64_t *refused;
 };
 
+/* Rows in the ring of costs: the one in use and those being fetched. */
+#define STK_ASSIGN_AHEAD 4
+
 struct stk_assign_launch {
 	struct stk_assign a;
-	const void *turned;  /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
-	uint8_t *state;	     /* of the kernel for large problems: state_bytes each */
+	const void *turned; /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
+	uint8_t *state;     /* of the kernel for large problems: state_bytes each */
 	int64_t state_bytes;
 	int32_t rows, cols; /* largest after the swap: rows <= cols */
+	int32_t ahead;      /* there is shared memory for the ring */
 };
 
 /* Queries of a block, and targets that a block goes through. */

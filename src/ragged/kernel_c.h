@@ -25,6 +25,29 @@ STK_DEVICE unsigned stk__warp_min(unsigned v)
 	return v;
 #endif
 }
+
+/* Copies of 4 bytes from device to shared memory that go on by themselves; commit closes a group; wait(n): all but the last n groups are there. */
+STK_DEVICE void stk__copy_ahead(void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+	*(float *)to = *(const float *)from;
+#endif
+}
+
+STK_DEVICE void stk__copy_commit(void)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+#define stk__copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#else
+#define stk__copy_wait(n) ((void)0)
+#endif
 #endif
 
 #include "ragged/items.h"

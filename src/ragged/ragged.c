@@ -60,7 +60,8 @@ static bool good_extents(int64_t a, int64_t b, int64_t c, int64_t d)
 enum stk_status stk_ragged_gather(struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err)
 {
 	if (!good_extents(g->batch, g->outer, g->source_items, g->inner) || !good_element(g->element) || !good_indices(&g->index))
-		return stk__fail(err, STK_INVALID, "gather: extents must be 0 or more, items and indices below 2^31, elements 1 to 16 bytes");
+		return stk__fail(
+			err, STK_INVALID, "gather: extents must be 0 or more, items and indices below 2^31, elements 1 to 16 bytes");
 	if (g->batch * g->outer * g->index.count * g->inner == 0)
 		return STK_OK;
 	return r->device < 0 ? stk__cpu_gather(r, g, err) : stk__cuda_gather(r, g, stream, err);
@@ -70,7 +71,8 @@ enum stk_status stk_ragged_scatter(struct stk_ragged *r, const struct stk_scatte
 {
 	if (!good_extents(s->batch, s->outer, s->items, s->inner) || !good_extents(0, 0, s->source_items, 0) || !good_element(s->element) ||
 		!good_indices(&s->target) || (s->from.data && (!good_indices(&s->from) || s->from.count != s->target.count)))
-		return stk__fail(err, STK_INVALID, "scatter: extents must be 0 or more, items and indices below 2^31, elements 1 to 16 bytes");
+		return stk__fail(
+			err, STK_INVALID, "scatter: extents must be 0 or more, items and indices below 2^31, elements 1 to 16 bytes");
 	if (s->batch * s->items == 0)
 		return STK_OK;
 	return r->device < 0 ? stk__cpu_scatter(r, s, err) : stk__cuda_scatter(r, s, stream, err);
@@ -118,14 +120,14 @@ enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, in
 			     : stk__cuda_index_to_mask(r, batch, items, index, mask, refused, stream, err);
 }
 
-enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count, int64_t items, int64_t inner,
-	void *out, struct stk_error *err)
+enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count, int64_t items,
+	int64_t inner, void *out, struct stk_error *err)
 {
 	(void)r;
 	for (int64_t s = 0; s < count; s++) {
 		if (sizes[s] < 0 || sizes[s] > items)
-			return stk__fail(err, STK_SHAPE, "pack: sample %lld has %lld items, the batch %lld", (long long)s, (long long)sizes[s],
-				(long long)items);
+			return stk__fail(err, STK_SHAPE, "pack: sample %lld has %lld items, the batch %lld", (long long)s,
+				(long long)sizes[s], (long long)items);
 		uint8_t *to = (uint8_t *)out + s * items * inner;
 		if (sizes[s] * inner > 0)
 			memcpy(to, samples[s], (size_t)(sizes[s] * inner));

@@ -15,10 +15,10 @@ struct found {
 	int32_t col;
 };
 
-/* Doubles as unsigned integers of the same order; -0 counts as 0. */
+/* Doubles as unsigned integers of the same order. None here is -0: sums and differences give it only from another one. */
 STK_DEVICE uint64_t order_code(double v)
 {
-	uint64_t u = (uint64_t)__double_as_longlong(v + 0.0);
+	uint64_t u = (uint64_t)__double_as_longlong(v);
 	return u >> 63 ? ~u : u | 0x8000000000000000ull;
 }
 
@@ -40,33 +40,45 @@ STK_DEVICE int32_t tie_place(uint32_t tie)
 }
 
 #define NOTHING 0xffffffffu
+#define BAD_COST (-2)
 
-/* The least of a warp's, in all lanes. */
-STK_DEVICE struct found warp_least(struct found f)
+/* The lesser of the best so far and a column, which is in no search where its tie is NOTHING. */
+STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, int32_t col)
+{
+	uint64_t least = (uint64_t)best.high << 32 | best.low;
+	if (tie != NOTHING && (code < least || (code == least && tie < best.tie))) {
+		best.high = (uint32_t)(code >> 32);
+		best.low = (uint32_t)code;
+		best.tie = tie;
+		best.col = col;
+	}
+	return best;
+}
+
+/* The lane that has the warp's least. High halves mostly decide. */
+STK_DEVICE int least_lane(struct found f)
 {
 	uint32_t high = stk__warp_min(f.high);
-	uint32_t low = stk__warp_min(f.high == high ? f.low : NOTHING);
-	uint32_t tie = stk__warp_min(f.high == high && f.low == low ? f.tie : NOTHING);
-	unsigned who = __ballot_sync(STK_FULL, f.high == high && f.low == low && f.tie == tie);
-	f.high = high;
-	f.low = low;
-	f.tie = tie;
-	f.col = __shfl_sync(STK_FULL, f.col, __ffs((int)who) - 1);
-	return f;
+	unsigned who = __ballot_sync(STK_FULL, f.high == high);
+	if (who & (who - 1)) {
+		uint32_t low = stk__warp_min(f.high == high ? f.low : NOTHING);
+		uint32_t tie = stk__warp_min(f.high == high && f.low == low ? f.tie : NOTHING);
+		who = __ballot_sync(STK_FULL, f.high == high && f.low == low && f.tie == tie);
+	}
+	return __ffs((int)who) - 1;
 }
 
 /* The least of the block's. `slots` alternate between calls, so that one barrier is enough. */
 STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 {
 	int lane = (int)threadIdx.x & 31, warps = (int)blockDim.x >> 5;
-	mine = warp_least(mine);
-	if (warps == 1)
-		return mine;
-	if (lane == 0)
+	if (lane == least_lane(mine))
 		slots[threadIdx.x >> 5] = mine;
 	__syncthreads();
+	if (warps == 1)
+		return slots[0];
 	struct found none = {NOTHING, NOTHING, NOTHING, -1};
-	return warp_least(lane < warps ? slots[lane] : none);
+	return slots[least_lane(lane < warps ? slots[lane] : none)];
 }
 
 /* A problem as the search sees it. */
@@ -107,11 +119,12 @@ STK_DEVICE double load_cost(const struct problem *s, int kind, int32_t i, int32_
 
 /* What a block shares. */
 struct shared_state {
-	double *row_dual;		/* [rows] */
-	int32_t *col_of;		/* [rows] */
-	int32_t *row_of, *path;		/* [cols] */
-	struct found *slots;		/* [2 * 32] */
-	int32_t *flags;			/* [0]: a bad cost was seen; [32 ..]: the warps' counts of give_pairs */
+	double *row_dual;       /* [rows] */
+	int32_t *col_of;        /* [rows] */
+	int32_t *row_of, *path; /* [cols] */
+	float *ring;            /* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead, where l.ahead */
+	struct found *slots;    /* [2 * 32] */
+	int32_t *flags;         /* [0]: look_for_bad found one; [32 ..]: the warps' counts of give_pairs */
 };
 
 STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int64_t rows, int64_t cols)
@@ -121,9 +134,33 @@ STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int
 	s.col_of = (int32_t *)(s.row_dual + rows);
 	s.row_of = s.col_of + rows;
 	s.path = s.row_of + cols;
+	s.ring = (float *)(s.path + cols);
 	s.slots = (struct found *)fixed;
 	s.flags = (int32_t *)(s.slots + 64);
 	return s;
+}
+
+/* Rows of float costs are fetched ahead of their use: each thread copies its own columns and waits for its own copies only. */
+STK_DEVICE void fetch_row(const struct stk_assign_launch *l, const struct problem *s, const struct shared_state *m, int32_t i)
+{
+	if (l->ahead && i < s->rows) {
+		const float *from = (const float *)s->cost + i * s->row_stride;
+		float *to = m->ring + (int64_t)(i % STK_ASSIGN_AHEAD) * l->cols;
+		for (int32_t j = (int32_t)threadIdx.x; j < s->cols; j += (int32_t)blockDim.x)
+			stk__copy_ahead(to + j, from + j * s->col_stride);
+	}
+	stk__copy_commit();
+}
+
+STK_DEVICE void fetch_wait(void)
+{
+	stk__copy_wait(STK_ASSIGN_AHEAD - 1);
+}
+
+STK_DEVICE double fetched(const struct stk_assign_launch *l, const struct problem *s, const struct shared_state *m, int32_t i, int32_t j)
+{
+	double c = (double)m->ring[(int64_t)(i % STK_ASSIGN_AHEAD) * l->cols + j];
+	return s->maximize ? -c : c;
 }
 
 /* Assigns along the path to a free column; one thread. */
@@ -142,6 +179,7 @@ STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 /* All costs of the rows from `row` on are looked at, though no search reads them any more: an invalid one outranks infeasibility. */
 STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct shared_state *m, int32_t row)
 {
+	__syncthreads();
 	for (int32_t i = row; i < s->rows; i++) {
 		for (int32_t j = (int32_t)threadIdx.x; j < s->cols; j += (int32_t)blockDim.x) {
 			if (!(load_cost(s, kind, i, j) > -INFINITY))
@@ -219,26 +257,34 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 #define NAME ragged_assign_any
 #include "ragged/assign_body.h"
 
-/* Swaps rows and columns of the problems that are taller than wide. Tiles of 32 x 32; grid (problems, tiles of columns, tiles of rows). */
+/* Swaps rows and columns of the problems that are taller than wide. A block takes 32 rows and 64 columns; grid (problems, columns, rows). */
+#define TURN_COLS 64
+
 #define TURN(name, type)                                                                                                                   \
 	STK_KERNEL void ragged_assign_turn_##name(struct stk_assign_launch l)                                                              \
 	{                                                                                                                                  \
-		__shared__ type tile[32][33];                                                                                              \
+		__shared__ type tile[32][TURN_COLS + 1];                                                                                   \
 		const struct stk_assign *a = &l.a;                                                                                         \
 		int64_t p = blockIdx.x, rows = stk__size_of(a->num_rows, p, a->rows), cols = stk__size_of(a->num_cols, p, a->cols);        \
-		int64_t c0 = (int64_t)blockIdx.y * 32, r0 = (int64_t)blockIdx.z * 32, x = threadIdx.x & 31, y0 = threadIdx.x >> 5;         \
+		int64_t c0 = (int64_t)blockIdx.y * TURN_COLS, r0 = (int64_t)blockIdx.z * 32;                                               \
 		if (rows <= cols || r0 >= rows || c0 >= cols)                                                                              \
 			return;                                                                                                            \
-		const type *in = (const type *)a->cost + p * a->problem_stride;                                                            \
-		type *out = (type *)l.turned + p * a->rows * a->cols;                                                                      \
-		for (int64_t y = y0; y < 32; y += 8) {                                                                                     \
-			if (r0 + y < rows && c0 + x < cols)                                                                                \
-				tile[y][x] = in[(r0 + y) * a->row_stride + c0 + x];                                                        \
+		int32_t high = (int32_t)(rows - r0 < 32 ? rows - r0 : 32),                                                                 \
+			wide = (int32_t)(cols - c0 < TURN_COLS ? cols - c0 : TURN_COLS);                                                   \
+		const type *in = (const type *)a->cost + p * a->problem_stride + r0 * a->row_stride + c0;                                  \
+		type *out = (type *)l.turned + p * a->rows * a->cols + c0 * a->rows + r0;                                                  \
+		int32_t x = (int32_t)(threadIdx.x % TURN_COLS), y = (int32_t)(threadIdx.x / TURN_COLS);                                    \
+		for (int k = 0; k < 32 * TURN_COLS / 256; k++) {                                                                           \
+			int32_t r = y + k * (256 / TURN_COLS);                                                                             \
+			if (r < high && x < wide)                                                                                          \
+				tile[r][x] = in[r * a->row_stride + x];                                                                    \
 		}                                                                                                                          \
 		__syncthreads();                                                                                                           \
-		for (int64_t y = y0; y < 32; y += 8) {                                                                                     \
-			if (c0 + y < cols && r0 + x < rows)                                                                                \
-				out[(c0 + y) * a->rows + r0 + x] = tile[x][y];                                                             \
+		x = (int32_t)(threadIdx.x & 31);                                                                                           \
+		for (int k = 0; k < TURN_COLS / 8; k++) {                                                                                  \
+			int32_t c = (int32_t)(threadIdx.x >> 5) + k * 8;                                                                   \
+			if (c < wide && x < high)                                                                                          \
+				out[c * a->rows + x] = tile[x][c];                                                                         \
 		}                                                                                                                          \
 	}
 TURN(2, uint16_t)

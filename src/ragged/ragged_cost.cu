@@ -65,7 +65,8 @@ STK_KERNEL void ragged_cost(struct stk_cost_launch l)
 	__shared__ float targets[STK_COST_STRETCH * STK_COST_MAX_BOX];
 	STK_SHARED_ARRAY(float, dynamic); /* boxes [box_values][TILE], then class costs [classes][TILE] where l.table */
 	const struct stk_cost *c = &l.c;
-	int64_t sample = blockIdx.x, b = sample % c->batch, q = (int64_t)blockIdx.y * TILE + threadIdx.x, g0 = (int64_t)blockIdx.z * STK_COST_STRETCH;
+	int64_t sample = blockIdx.x, b = sample % c->batch, q = (int64_t)blockIdx.y * TILE + threadIdx.x,
+		g0 = (int64_t)blockIdx.z * STK_COST_STRETCH;
 	int64_t used = stk__size_of(c->sizes, b, c->targets), query = sample * c->queries + q;
 	int64_t g1 = g0 + STK_COST_STRETCH < c->targets ? g0 + STK_COST_STRETCH : c->targets, values = c->boxes ? c->box_values : 0;
 	float *box = dynamic + threadIdx.x, *classes = dynamic + values * TILE + threadIdx.x, top = -INFINITY, sum = 0;

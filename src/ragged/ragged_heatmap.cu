@@ -46,7 +46,8 @@ STK_KERNEL void ragged_heatmap(struct stk_heatmap h)
 	__shared__ struct gaussian near_by[BLOCK];
 	__shared__ int32_t count;
 	int64_t area = h.height * h.width, tiles = (area + BLOCK - 1) / BLOCK, map = blockIdx.x / tiles, group = map / h.classes;
-	int64_t first = (blockIdx.x - map * tiles) * BLOCK, pixel = first + threadIdx.x, last = first + BLOCK < area ? first + BLOCK - 1 : area - 1;
+	int64_t first = (blockIdx.x - map * tiles) * BLOCK, pixel = first + threadIdx.x,
+		last = first + BLOCK < area ? first + BLOCK - 1 : area - 1;
 	int64_t y0 = first / h.width, y1 = last / h.width, used = h.map_index ? h.targets : stk__size_of(h.sizes, group, h.targets);
 	int32_t y = (int32_t)(pixel / h.width), x = (int32_t)(pixel - y * h.width), inside = pixel < area;
 	float *at = h.map + map * area + pixel, top = 0;

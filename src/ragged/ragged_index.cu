@@ -67,7 +67,7 @@ STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct place *a
 		int64_t item = gather_item(&a.g, &at), inner = a.inner, step = 1 << a.lanes_log2;                                          \
 		unit *out = (unit *)a.g.out + at.row * inner;                                                                              \
 		if (item < 0 && !a.g.base) {                                                                                               \
-			unit filler = a.filler.as_##unit;                                                                           \
+			unit filler = a.filler.as_##unit;                                                                                  \
 			for (int64_t i = at.lane; i < inner; i += step)                                                                    \
 				out[i] = filler;                                                                                           \
 			return;                                                                                                            \
@@ -86,9 +86,10 @@ STK_FOR_UNITS(GATHER)
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t inner = a.inner, step = 1 << a.lanes_log2;                                                                         \
-		int32_t kept = at.n < stk__size_of(a.k.sizes, at.b, a.k.items) && (!a.k.origin || a.k.origin[at.b * a.k.items + at.n] < 0); \
+		int32_t kept =                                                                                                             \
+			at.n < stk__size_of(a.k.sizes, at.b, a.k.items) && (!a.k.origin || a.k.origin[at.b * a.k.items + at.n] < 0);       \
 		const unit *in = (const unit *)a.k.source + at.row * inner;                                                                \
-		unit *out = (unit *)a.k.out + at.row * inner, filler = a.filler.as_##unit;                                          \
+		unit *out = (unit *)a.k.out + at.row * inner, filler = a.filler.as_##unit;                                                 \
 		if (kept && in == out)                                                                                                     \
 			return;                                                                                                            \
 		for (int64_t i = at.lane; i < inner; i += step)                                                                            \
@@ -141,7 +142,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 		if (!a.s.out)                                                                                                              \
 			return;                                                                                                            \
 		int64_t inner = a.inner, count = a.s.outer * n * inner;                                                                    \
-		unit filler = a.filler.as_##unit;                                                                                   \
+		unit filler = a.filler.as_##unit;                                                                                          \
 		for (int64_t i = (int64_t)blockIdx.y * BLOCK + threadIdx.x; i < count; i += (int64_t)gridDim.y * BLOCK) {                  \
 			int64_t row, k, p, t;                                                                                              \
 			if (count <= 0xffffffff) {                                                                                         \
@@ -184,76 +185,88 @@ STK_KERNEL void ragged_scatter_source(struct stk_scatter_launch a)
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.items, from;
 	if (b >= a.s.batch || a.s.origin[i] < 0)
 		return;
-	scatter_target(&a.s, b, a.s.origin[i], stk__size_of(a.s.sizes, b, a.s.items), stk__size_of(a.s.source_sizes, b, a.s.source_items), &from);
+	scatter_target(
+		&a.s, b, a.s.origin[i], stk__size_of(a.s.sizes, b, a.s.items), stk__size_of(a.s.source_sizes, b, a.s.source_items), &from);
 	a.s.origin[i] = (int32_t)from;
 }
 
-/* A warp for each row of sums: 32 indices are looked at together, and those that point here are added in order. */
-#define SUM_CHUNK 8 /* values a lane holds at a time */
-
-#define SCATTER_ADD(name, type, sum_type, LOAD, STORE)                                                                                     \
+/* A warp for ROWS rows of sums: 32 indices are looked at together, and those that point to a row are added to it in order. Short rows go four at a
+ * time, so that fewer warps look at the indices. A lane holds CHUNK values of each row. */
+#define SCATTER_ADD(name, type, sum_type, LOAD, STORE, ROWS, CHUNK)                                                                        \
 	STK_KERNEL void ragged_scatter_add_##name(struct stk_sum_launch a)                                                                 \
 	{                                                                                                                                  \
-		struct place at = find_row(a.rows, a.s.outer, a.s.items, 5);                                                               \
+		int64_t groups = (a.s.items + ROWS - 1) / ROWS;                                                                            \
+		struct place at = find_row(a.s.batch * a.s.outer * groups, a.s.outer, groups, 5);                                          \
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t used = stk__size_of(a.s.index.sizes, at.b, a.s.index.count), size = stk__size_of(a.s.sizes, at.b, a.s.items);      \
-		int64_t inner = a.s.inner;                                                                                                 \
-		const type *source = (const type *)a.s.source + (at.b * a.s.outer + at.p) * a.s.index.count * inner;                       \
-		type *out = (type *)a.s.out + at.row * inner;                                                                              \
-		for (int64_t i0 = 0; i0 < inner; i0 += 32 * SUM_CHUNK) {                                                                   \
-			sum_type sum[SUM_CHUNK] = {0};                                                                                     \
+		int64_t inner = a.s.inner, first = at.n * ROWS, sample = at.b * a.s.outer + at.p;                                          \
+		const type *source = (const type *)a.s.source + sample * a.s.index.count * inner;                                          \
+		type *out = (type *)a.s.out + (sample * a.s.items + first) * inner;                                                        \
+		for (int64_t i0 = 0; i0 < inner; i0 += 32 * CHUNK) {                                                                       \
+			sum_type sum[ROWS][CHUNK] = {{0}};                                                                                 \
 			for (int64_t j0 = 0; j0 < used; j0 += 32) {                                                                        \
 				int64_t v = -1;                                                                                            \
 				if (j0 + at.lane < used) {                                                                                 \
 					v = stk__load_index(a.s.index.data, a.s.index.bytes, at.b * a.s.index.count + j0 + at.lane);       \
 					v = a.s.exact ? (v < size ? v : -1) : stk__resolve(v, size);                                       \
 				}                                                                                                          \
-				unsigned hits = __ballot_sync(STK_FULL, v == at.n);                                                        \
-				for (; hits; hits &= hits - 1) {                                                                           \
-					const type *in = source + (j0 + __ffs((int)hits) - 1) * inner + i0;                                \
-					for (int k = 0; k < SUM_CHUNK; k++) {                                                              \
-						if (i0 + k * 32 + at.lane < inner)                                                         \
-							sum[k] += LOAD(in[k * 32 + at.lane]);                                              \
+				for (int r = 0; r < ROWS; r++) {                                                                           \
+					unsigned hits = __ballot_sync(STK_FULL, v == first + r);                                           \
+					for (; hits; hits &= hits - 1) {                                                                   \
+						const type *in = source + (j0 + __ffs((int)hits) - 1) * inner + i0;                        \
+						for (int k = 0; k < CHUNK; k++) {                                                          \
+							if (i0 + k * 32 + at.lane < inner)                                                 \
+								sum[r][k] += LOAD(in[k * 32 + at.lane]);                                   \
+						}                                                                                          \
 					}                                                                                                  \
 				}                                                                                                          \
 			}                                                                                                                  \
-			for (int k = 0; k < SUM_CHUNK; k++) {                                                                              \
-				if (i0 + k * 32 + at.lane < inner)                                                                         \
-					out[i0 + k * 32 + at.lane] = STORE(sum[k]);                                                        \
+			for (int r = 0; r < ROWS; r++) {                                                                                   \
+				for (int k = 0; k < CHUNK; k++) {                                                                          \
+					if (first + r < a.s.items && i0 + k * 32 + at.lane < inner)                                        \
+						out[r * inner + i0 + k * 32 + at.lane] = STORE(sum[r][k]);                                 \
+				}                                                                                                          \
 			}                                                                                                                  \
 		}                                                                                                                          \
 	}
+#define SCATTER_ADDS(name, type, sum_type, LOAD, STORE)                                                                                    \
+	SCATTER_ADD(name, type, sum_type, LOAD, STORE, 1, 8)                                                                               \
+	SCATTER_ADD(short_##name, type, sum_type, LOAD, STORE, 4, 1)
 #define SAME(x) (x)
-SCATTER_ADD(float, float, float, SAME, SAME)
-SCATTER_ADD(double, double, double, SAME, SAME)
-SCATTER_ADD(int32, uint32_t, uint32_t, SAME, SAME)
-SCATTER_ADD(int64, uint64_t, uint64_t, SAME, SAME)
-SCATTER_ADD(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
-SCATTER_ADD(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
+SCATTER_ADDS(float, float, float, SAME, SAME)
+SCATTER_ADDS(double, double, double, SAME, SAME)
+SCATTER_ADDS(int32, uint32_t, uint32_t, SAME, SAME)
+SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
+SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
+SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* A warp for each sample. */
+/* A block for each sample, which takes BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
-	int64_t b = (int64_t)blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);
-	int lane = (int)threadIdx.x & 31;
-	if (b >= m.batch)
-		return;
-	int64_t size = stk__size_of(m.sizes, b, m.items), at = b * m.items, n = 0;
-	for (int64_t t0 = 0; t0 < m.items; t0 += 32) {
-		int64_t t = t0 + lane;
+	__shared__ int32_t counts[2][BLOCK / 32]; /* alternate, so that one barrier a step is enough */
+	int64_t b = blockIdx.x, size = stk__size_of(m.sizes, b, m.items), at = b * m.items, n = 0;
+	int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5, flip = 0;
+	for (int64_t t0 = 0; t0 < m.items; t0 += BLOCK, flip ^= 1) {
+		int64_t t = t0 + threadIdx.x;
 		int32_t set = t < size && m.mask[at + t];
 		unsigned all = __ballot_sync(STK_FULL, set);
+		if (lane == 0)
+			counts[flip][warp] = __popc(all);
+		__syncthreads();
 		int64_t rank = n + __popc(all & ((1u << lane) - 1));
+		for (int w = 0; w < BLOCK / 32; w++) {
+			rank += w < warp ? counts[flip][w] : 0;
+			n += counts[flip][w];
+		}
 		if (m.rank && t < m.items)
 			m.rank[at + t] = set ? (int32_t)rank : -1;
 		if (m.index && set)
 			m.index[at + rank] = t;
-		n += __popc(all);
 	}
-	if (m.count && lane == 0)
+	if (m.count && threadIdx.x == 0)
 		m.count[b] = n;
-	for (int64_t t = n + lane; m.index && t < m.items; t += 32)
+	for (int64_t t = n + threadIdx.x; m.index && t < m.items; t += BLOCK)
 		m.index[at + t] = 0;
 }
 

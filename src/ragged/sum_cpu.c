@@ -84,6 +84,7 @@ enum stk_status stk__cpu_scatter_add(struct stk_ragged *r, const struct stk_scat
 	int64_t bytes = s->batch * s->outer * (s->items + s->index.count) * s->inner * (int64_t)stk_dtype_size(s->dtype);
 	stk__fork(stk__fork_threads(r, s->batch, bytes), s->batch, sum_sample, &job);
 	if (atomic_load(&job.no_memory))
-		return stk__fail(err, STK_NO_MEMORY, "no memory for the sums of %lld x %lld values", (long long)s->items, (long long)s->inner);
+		return stk__fail(
+			err, STK_NO_MEMORY, "no memory for the sums of %lld x %lld values", (long long)s->items, (long long)s->inner);
 	return STK_OK;
 }

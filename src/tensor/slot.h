@@ -38,7 +38,8 @@ struct stk_ring {
 	_Atomic int refs; /* the owner's and one for each slot that is out */
 	pthread_mutex_t lock;
 	struct stk_slot *free;
-	int32_t batch, n_values, limit, made, out, peak_out;
+	int32_t batch, n_values, limit, made, peak_out;
+	_Atomic int32_t out; /* slots that are being filled or read */
 	struct stk_desc *expected; /* per value: what new batches are laid out for */
 	const struct stk_desc *known; /* per value: what is known beforehand */
 	struct stk_desc *own;

@@ -109,8 +109,8 @@ static unsigned at_least_one(unsigned n)
 	return n ? n : 1;
 }
 
-enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel, struct stk_gpu_grid grid, void **params,
-	struct stk_error *err)
+enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel, struct stk_gpu_grid grid,
+	void **params, struct stk_error *err)
 {
 	(void)dev, (void)stream, (void)err;
 	if (!stacks)
@@ -186,7 +186,8 @@ void stk__gpu_leave(struct stk_gpu_device *dev)
 	(void)dev;
 }
 
-enum stk_status stk__gpu_fill(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, int byte, size_t size, struct stk_error *err)
+enum stk_status stk__gpu_fill(
+	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, int byte, size_t size, struct stk_error *err)
 {
 	(void)dev, (void)stream, (void)err;
 	memset((void *)(uintptr_t)to, byte, size);

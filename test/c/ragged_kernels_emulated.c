@@ -25,11 +25,17 @@
 	X(ragged_scatter_winner, struct stk_scatter_launch)                                                                                \
 	X(ragged_scatter_source, struct stk_scatter_launch)                                                                                \
 	X(ragged_scatter_add_float, struct stk_sum_launch)                                                                                 \
+	X(ragged_scatter_add_short_float, struct stk_sum_launch)                                                                           \
 	X(ragged_scatter_add_double, struct stk_sum_launch)                                                                                \
+	X(ragged_scatter_add_short_double, struct stk_sum_launch)                                                                          \
 	X(ragged_scatter_add_int32, struct stk_sum_launch)                                                                                 \
+	X(ragged_scatter_add_short_int32, struct stk_sum_launch)                                                                           \
 	X(ragged_scatter_add_int64, struct stk_sum_launch)                                                                                 \
+	X(ragged_scatter_add_short_int64, struct stk_sum_launch)                                                                           \
 	X(ragged_scatter_add_half, struct stk_sum_launch)                                                                                  \
+	X(ragged_scatter_add_short_half, struct stk_sum_launch)                                                                            \
 	X(ragged_scatter_add_bfloat, struct stk_sum_launch)                                                                                \
+	X(ragged_scatter_add_short_bfloat, struct stk_sum_launch)                                                                          \
 	X(ragged_mask_to_index, struct stk_mask)                                                                                           \
 	X(ragged_index_to_mask, struct stk_index_mask_launch)                                                                              \
 	X(ragged_assign_f32_1, struct stk_assign_launch)                                                                                   \

@@ -210,7 +210,7 @@ static void compare_work(const struct stk_jpegpar_view *cpu, const uint8_t *base
 			at = (size_t)(cpu->planes - base) + im->plane[c].at;
 			equal("planes", base + at, gpu + at, (size_t)im->plane[c].pitch * 8 * im->plane[c].v * (im->mcu_y1 - im->mcu_y0));
 		}
-		at = (size_t)(cpu->rgb - base) + im->rgb;
+		at = (size_t)(cpu->rgb - base) + im->rgb + 3 * (im->x & 3);
 		for (uint32_t y = 0; y < im->h; y++)
 			for (uint32_t x = 0; x < im->w; x++) {
 				const uint8_t *a = base + at + (size_t)y * im->rgb_pitch + 3 * x, *b = gpu + at + (size_t)y * im->rgb_pitch + 3 * x;

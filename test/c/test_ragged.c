@@ -28,7 +28,8 @@ static int open_devices(void **state)
 {
 	(void)state;
 	struct stk_error err;
-	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) || stk_ragged_create(0, 0, &cuda, &err))
+	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
+		stk_ragged_create(0, 0, &cuda, &err))
 		return -1;
 	plain->level = STK_CPU_C;
 	return 0;
@@ -80,8 +81,14 @@ static void gather_and_back(int64_t elements)
 {
 	int64_t b = 1 + below(3), p = 1 + below(3), items = 1 + below(40), count = below(70), inner = 1 + below(elements);
 	int32_t element = (int32_t[]){1, 2, 4, 8, 16}[below(5)];
-	struct stk_gather g = {.batch = b, .outer = p, .inner = inner, .element = element, .source = random_bytes(b * p * items * inner * element),
-		.source_items = items, .source_sizes = random_sizes(b, items), .filler = {1, 2, 3, 4},
+	struct stk_gather g = {.batch = b,
+		.outer = p,
+		.inner = inner,
+		.element = element,
+		.source = random_bytes(b * p * items * inner * element),
+		.source_items = items,
+		.source_sizes = random_sizes(b, items),
+		.filler = {1, 2, 3, 4},
 		.index = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
 	size_t bytes = (size_t)(b * p * count * inner * element);
 	uint8_t *want = malloc(bytes + 1), *got = malloc(bytes + 1);
@@ -99,7 +106,8 @@ static void gather_and_back(int64_t elements)
 		const uint8_t *from = (const uint8_t *)g.source + (s * p * items + v) * inner * element;
 		assert_memory_equal(want + (s * p * count + j) * inner * element, good ? from : g.filler, (size_t)element);
 	}
-	free((void *)g.source), free((void *)g.source_sizes), free((void *)g.index.data), free((void *)g.index.sizes), free(want), free(got);
+	free((void *)g.source), free((void *)g.source_sizes), free((void *)g.index.data), free((void *)g.index.sizes), free(want),
+		free(got);
 }
 
 static void test_gather(void **state)
@@ -118,9 +126,17 @@ static void scatter_case(int64_t count)
 	if (!mapped)
 		source_items = count;
 	int32_t element = (int32_t[]){1, 2, 4, 8, 16}[below(5)];
-	struct stk_scatter s = {.batch = b, .outer = p, .inner = inner, .element = element, .source_items = source_items, .items = items,
-		.source = random_bytes(b * p * source_items * inner * element), .source_sizes = random_sizes(b, source_items),
-		.sizes = random_sizes(b, items), .base = based ? random_bytes(b * p * items * inner * element) : NULL, .filler = {9, 8},
+	struct stk_scatter s = {.batch = b,
+		.outer = p,
+		.inner = inner,
+		.element = element,
+		.source_items = source_items,
+		.items = items,
+		.source = random_bytes(b * p * source_items * inner * element),
+		.source_sizes = random_sizes(b, source_items),
+		.sizes = random_sizes(b, items),
+		.base = based ? random_bytes(b * p * items * inner * element) : NULL,
+		.filler = {9, 8},
 		.target = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
 	if (mapped)
 		s.from = (struct stk_indices){.data = random_indices(b * count, source_items), .count = count, .bytes = 8};
@@ -136,8 +152,15 @@ static void scatter_case(int64_t count)
 	assert_memory_equal(out[0], out[1], bytes);
 	assert_int_equal(refused[0], refused[1]);
 
-	struct stk_keep k = {.batch = b, .outer = p, .items = items, .inner = inner, .element = element, .source = out[0], .sizes = s.sizes,
-		.origin = origin[0], .filler = {5}};
+	struct stk_keep k = {.batch = b,
+		.outer = p,
+		.items = items,
+		.inner = inner,
+		.element = element,
+		.source = out[0],
+		.sizes = s.sizes,
+		.origin = origin[0],
+		.filler = {5}};
 	uint8_t *kept[2] = {malloc(bytes), malloc(bytes)};
 	for (int i = 0; i < 2; i++) {
 		k.out = kept[i];
@@ -165,7 +188,8 @@ static void test_scatter_add(void **state)
 	for (uint64_t n = 0; n < 48; n++) {
 		seed(n);
 		enum stk_dtype dtype = (enum stk_dtype[]){STK_FLOAT, STK_FLOAT64, STK_FLOAT16, STK_BFLOAT16, STK_INT32, STK_INT64}[n % 6];
-		int64_t b = 1 + below(3), p = 1 + below(2), items = 1 + below(9), count = below(80), inner = 1 + below(n % 5 == 0 ? 600 : 9);
+		int64_t b = 1 + below(3), p = 1 + below(2), items = 1 + below(9), count = below(80),
+			inner = 1 + below(n % 5 == 0 ? 600 : 9);
 		size_t element = stk_dtype_size(dtype), bytes = (size_t)(b * p * items * inner) * element;
 		int64_t values = b * p * count * inner;
 		uint8_t *source = random_bytes(values * (int64_t)element);
@@ -180,7 +204,13 @@ static void test_scatter_add(void **state)
 			else if (dtype == STK_BFLOAT16)
 				((uint16_t *)source)[i] = (uint16_t)(v < 0 ? 0xbf80 : v > 0 ? 0x3f80 : 0);
 		}
-		struct stk_scatter_add s = {.batch = b, .outer = p, .inner = inner, .dtype = dtype, .exact = (int32_t)below(2), .source = source, .items = items,
+		struct stk_scatter_add s = {.batch = b,
+			.outer = p,
+			.inner = inner,
+			.dtype = dtype,
+			.exact = (int32_t)below(2),
+			.source = source,
+			.items = items,
 			.sizes = random_sizes(b, items),
 			.index = {.data = random_indices(b * count, items), .sizes = random_sizes(b, count), .count = count, .bytes = 8}};
 		uint8_t *out[2] = {malloc(bytes), malloc(bytes)};
@@ -215,7 +245,8 @@ static void test_masks(void **state)
 			mask[i] = malloc((size_t)(b * items + 1));
 			assert_int_equal(stk_ragged_mask_to_index(r, &m, NULL, NULL), STK_OK);
 			struct stk_indices found = {.data = index[0], .sizes = count[0], .count = items, .bytes = 8};
-			assert_int_equal(stk_ragged_index_to_mask(r, b, items - (n % 2 && items), &found, mask[i], &refused[i], NULL, NULL), STK_OK);
+			assert_int_equal(
+				stk_ragged_index_to_mask(r, b, items - (n % 2 && items), &found, mask[i], &refused[i], NULL, NULL), STK_OK);
 		}
 		assert_memory_equal(index[0], index[1], (size_t)(b * items) * 8);
 		assert_memory_equal(count[0], count[1], (size_t)b * 8);
@@ -254,8 +285,17 @@ static void test_assignment_is_optimal(void **state)
 			cost[i] = n % 4 == 1 && below(4) == 0 ? INFINITY : (float)below(3);
 		int64_t row[8], col[8], size;
 		int8_t status;
-		struct stk_assign a = {.dtype = STK_FLOAT, .cost = cost, .problems = 1, .rows = rows, .cols = cols, .row_stride = cols, .col_stride = 1,
-			.row = row, .col = col, .sizes = &size, .status = &status};
+		struct stk_assign a = {.dtype = STK_FLOAT,
+			.cost = cost,
+			.problems = 1,
+			.rows = rows,
+			.cols = cols,
+			.row_stride = cols,
+			.col_stride = 1,
+			.row = row,
+			.col = col,
+			.sizes = &size,
+			.status = &status};
 		assert_int_equal(stk_ragged_assign(cpu, &a, NULL, NULL), STK_OK);
 		double least = brute_force(cost, rows, cols, 0, 0), total = 0;
 		assert_int_equal(status, least == INFINITY ? STK_ASSIGN_INFEASIBLE : STK_ASSIGN_SOLVED);
@@ -282,8 +322,10 @@ struct assign_result {
 static struct assign_result assign_on(struct stk_ragged *r, struct stk_assign a)
 {
 	int64_t pairs = a.rows < a.cols ? a.rows : a.cols;
-	struct assign_result out = {.row = malloc((size_t)(a.problems * pairs + 1) * 8), .col = malloc((size_t)(a.problems * pairs + 1) * 8),
-		.sizes = malloc((size_t)a.problems * 8), .status = malloc((size_t)a.problems)};
+	struct assign_result out = {.row = malloc((size_t)(a.problems * pairs + 1) * 8),
+		.col = malloc((size_t)(a.problems * pairs + 1) * 8),
+		.sizes = malloc((size_t)a.problems * 8),
+		.status = malloc((size_t)a.problems)};
 	a.row = out.row, a.col = out.col, a.sizes = out.sizes, a.status = out.status, a.refused = &out.refused;
 	a.workspace = aligned_alloc(256, (stk_ragged_assign_workspace(r, &a) + 511) / 256 * 256);
 	assert_int_equal(stk_ragged_assign(r, &a, NULL, NULL), STK_OK);
@@ -338,12 +380,21 @@ static void assignment_case(uint64_t n, int64_t most)
 		else if (dtype == STK_FLOAT64)
 			((double *)cost)[i] = (double)values[i] * 1.000000001;
 		else
-			((uint16_t *)cost)[i] = (uint16_t)(0x3c00 + (int)(values[i] == values[i] && fabsf(values[i]) < 9 ? values[i] * 40 : 0));
+			((uint16_t *)cost)[i] =
+				(uint16_t)(0x3c00 + (int)(values[i] == values[i] && fabsf(values[i]) < 9 ? values[i] * 40 : 0));
 	}
 	bool turned = below(2);
-	struct stk_assign a = {.dtype = dtype, .maximize = below(4) == 0, .cost = cost, .problems = problems, .rows = rows, .cols = cols,
-		.problem_stride = rows * cols, .row_stride = turned ? 1 : cols, .col_stride = turned ? rows : 1,
-		.num_rows = below(3) ? NULL : random_sizes(problems, rows), .num_cols = below(3) ? NULL : random_sizes(problems, cols)};
+	struct stk_assign a = {.dtype = dtype,
+		.maximize = below(4) == 0,
+		.cost = cost,
+		.problems = problems,
+		.rows = rows,
+		.cols = cols,
+		.problem_stride = rows * cols,
+		.row_stride = turned ? 1 : cols,
+		.col_stride = turned ? rows : 1,
+		.num_rows = below(3) ? NULL : random_sizes(problems, rows),
+		.num_cols = below(3) ? NULL : random_sizes(problems, cols)};
 	compare_assignment(a);
 	free((void *)a.num_rows), free((void *)a.num_cols), free(cost), free(values);
 }
@@ -369,7 +420,11 @@ static void test_assignment_sizes(void **state)
 			float *cost = random_floats(rows * cols[i]);
 			for (int64_t k = 0; k < rows * cols[i]; k++)
 				cost[k] = (float)(int)(cost[k] * 20);
-			struct stk_assign a = {.dtype = STK_FLOAT, .cost = cost, .problems = 1, .rows = tall ? cols[i] : rows, .cols = tall ? rows : cols[i],
+			struct stk_assign a = {.dtype = STK_FLOAT,
+				.cost = cost,
+				.problems = 1,
+				.rows = tall ? cols[i] : rows,
+				.cols = tall ? rows : cols[i],
 				.col_stride = 1};
 			a.row_stride = a.cols;
 			compare_assignment(a);
@@ -383,14 +438,32 @@ static void test_cost(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < 40; n++) {
 		seed(n);
-		int64_t outer = 1 + below(2), b = 1 + below(3), q = 1 + below(200), g = below(40), k = n % 8 == 7 ? 150 : 1 + below(12), d = n % 3 ? 10 : 4;
-		struct stk_cost c = {.outer = outer, .batch = b, .queries = q, .targets = g, .classes = k, .box_values = d, .sizes = random_sizes(b, g),
-			.logits_dtype = STK_FLOAT, .boxes_dtype = STK_FLOAT, .target_boxes_dtype = STK_FLOAT, .label_bytes = 8, .class_kind = (int32_t)below(3),
-			.box_format = (int32_t)below(d == 10 ? 3 : 2), .alpha = 0.25f, .gamma = n % 5 ? 2.0f : 1.5f, .class_weight = 2, .giou_weight = (float)below(2),
-			.nan = 100, .posinf = 100, .neginf = -100};
+		int64_t outer = 1 + below(2), b = 1 + below(3), q = 1 + below(200), g = below(40), k = n % 8 == 7 ? 150 : 1 + below(12),
+			d = n % 3 ? 10 : 4;
+		struct stk_cost c = {.outer = outer,
+			.batch = b,
+			.queries = q,
+			.targets = g,
+			.classes = k,
+			.box_values = d,
+			.sizes = random_sizes(b, g),
+			.logits_dtype = STK_FLOAT,
+			.boxes_dtype = STK_FLOAT,
+			.target_boxes_dtype = STK_FLOAT,
+			.label_bytes = 8,
+			.class_kind = (int32_t)below(3),
+			.box_format = (int32_t)below(d == 10 ? 3 : 2),
+			.alpha = 0.25f,
+			.gamma = n % 5 ? 2.0f : 1.5f,
+			.class_weight = 2,
+			.giou_weight = (float)below(2),
+			.nan = 100,
+			.posinf = 100,
+			.neginf = -100};
 		for (int i = 0; i < d; i++)
 			c.l1_weight[i] = (float)i * 0.1f;
-		float *logits = random_floats(outer * b * q * k), *boxes = random_floats(outer * b * q * d), *targets = random_floats(b * g * d);
+		float *logits = random_floats(outer * b * q * k), *boxes = random_floats(outer * b * q * d),
+		      *targets = random_floats(b * g * d);
 		if (n % 4 != 3)
 			c.logits = logits, c.labels = random_indices(b * g, k);
 		if (n % 4 != 2)
@@ -414,13 +487,24 @@ static void test_heatmap(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < 30; n++) {
 		seed(n);
-		int64_t groups = 1 + below(3), classes = n % 2 ? 1 + below(4) : 1, h = 1 + below(30), w = 1 + below(50), t = below(n % 7 == 6 ? 400 : 20);
+		int64_t groups = 1 + below(3), classes = n % 2 ? 1 + below(4) : 1, h = 1 + below(30), w = 1 + below(50),
+			t = below(n % 7 == 6 ? 400 : 20);
 		bool flat = n % 3 == 0;
 		int64_t lists = flat ? 1 : groups, count = groups * classes * h * w;
-		struct stk_heatmap m = {.groups = groups, .classes = classes, .height = h, .width = w, .targets = t, .bytes = {8, 8, 8, 8}, .sigma_factor = 6,
-			.k = 0.5f + (float)below(2), .accumulate = (int32_t)below(2), .centers = random_indices(lists * t * 2, 60),
-			.radii = random_indices(lists * t, 12), .labels = n % 2 ? random_indices(lists * t, classes - 1) : NULL,
-			.sizes = flat ? NULL : random_sizes(groups, t), .map_index = flat ? random_indices(t, groups - 1) : NULL};
+		struct stk_heatmap m = {.groups = groups,
+			.classes = classes,
+			.height = h,
+			.width = w,
+			.targets = t,
+			.bytes = {8, 8, 8, 8},
+			.sigma_factor = 6,
+			.k = 0.5f + (float)below(2),
+			.accumulate = (int32_t)below(2),
+			.centers = random_indices(lists * t * 2, 60),
+			.radii = random_indices(lists * t, 12),
+			.labels = n % 2 ? random_indices(lists * t, classes - 1) : NULL,
+			.sizes = flat ? NULL : random_sizes(groups, t),
+			.map_index = flat ? random_indices(t, groups - 1) : NULL};
 		float *map[2];
 		uint64_t refused[2] = {0};
 		for (int i = 0; i < 2; i++) {
@@ -432,7 +516,8 @@ static void test_heatmap(void **state)
 		for (int64_t i = 0; i < count; i++)
 			assert_true(fabsf(map[0][i] - map[1][i]) <= 1e-6f);
 		assert_int_equal(refused[0], refused[1]);
-		free(map[0]), free(map[1]), free((void *)m.centers), free((void *)m.radii), free((void *)m.labels), free((void *)m.sizes), free((void *)m.map_index);
+		free(map[0]), free(map[1]), free((void *)m.centers), free((void *)m.radii), free((void *)m.labels), free((void *)m.sizes),
+			free((void *)m.map_index);
 	}
 }
 
@@ -444,7 +529,8 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(stk_ragged_create(-7, 0, &r, &err), STK_INVALID);
 	assert_non_null(strstr(err.message, "device -7"));
 	assert_int_equal(stk_ragged_gather(cpu, &(struct stk_gather){.element = 3, .index.bytes = 8}, NULL, &err), STK_INVALID);
-	assert_int_equal(stk_ragged_scatter_add(cpu, &(struct stk_scatter_add){.dtype = STK_BOOL, .index.bytes = 8}, NULL, &err), STK_UNSUPPORTED);
+	assert_int_equal(
+		stk_ragged_scatter_add(cpu, &(struct stk_scatter_add){.dtype = STK_BOOL, .index.bytes = 8}, NULL, &err), STK_UNSUPPORTED);
 	assert_int_equal(stk_ragged_assign(cpu, &(struct stk_assign){.dtype = STK_INT32}, NULL, &err), STK_UNSUPPORTED);
 	assert_int_equal(stk_ragged_cost(cpu, &(struct stk_cost){.box_values = 33}, NULL, &err), STK_LIMIT);
 	int64_t sizes[] = {2, 5};

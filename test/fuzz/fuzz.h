@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fuzz target is this function. With clang and -fsanitize=fuzzer it is driven by libFuzzer; replay.c feeds it files, as the unit tests do. */
+ * What a fuzz target defines, and replay.c and libFuzzer call. */
 #ifndef STK_TEST_FUZZ_H
 #define STK_TEST_FUZZ_H
 
@@ -7,5 +7,8 @@
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Files that are worth mutating, where the target makes some: the i-th, to be freed with free; NULL behind the last. Others have a corpus. */
+uint8_t *fuzz_seed(int i, size_t *size) __attribute__((weak));
 
 #endif

@@ -78,3 +78,21 @@ def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subpro
 @pytest.fixture
 def script():
     return run_script
+
+
+def import_torchvision():
+    """torchvision, or a skip. One built for another torch lacks its box operators, which are declared here: transforms do not use them."""
+    torch = pytest.importorskip("torch")
+    try:
+        import torchvision
+    except ImportError:
+        pytest.skip("torchvision is not installed", allow_module_level=True)
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        import torchvision
+        import_torchvision.library = library
+    import torchvision.datasets
+    import torchvision.transforms.v2
+    return torchvision

@@ -66,7 +66,9 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
 		Py_RETURN_NONE;
-	PyErr_SetString(status == STK_NO_MEMORY ? PyExc_MemoryError : status == STK_INVALID || status == STK_SHAPE ? PyExc_ValueError : PyExc_RuntimeError,
+	PyErr_SetString(status == STK_NO_MEMORY                        ? PyExc_MemoryError
+			: status == STK_INVALID || status == STK_SHAPE ? PyExc_ValueError
+								       : PyExc_RuntimeError,
 		err->message);
 	return NULL;
 }
@@ -116,7 +118,8 @@ static void take_filler(struct reader *r, int64_t dtype, uint8_t out[16])
 	memset(out, 0, 16);
 	if (!o)
 		return;
-	if (dtype == STK_INT64 || dtype == STK_INT32 || dtype == STK_INT16 || dtype == STK_INT8 || dtype == STK_UINT8 || dtype == STK_BOOL) {
+	if (dtype == STK_INT64 || dtype == STK_INT32 || dtype == STK_INT16 || dtype == STK_INT8 || dtype == STK_UINT8 ||
+		dtype == STK_BOOL) {
 		PyObject *whole = PyNumber_Long(o); /* 0.0 is the usual default for integers too */
 		int64_t v = whole ? PyLong_AsLongLong(whole) : 0;
 		Py_XDECREF(whole);
@@ -147,18 +150,20 @@ static struct stk_indices take_indices(struct reader *r)
 	return i;
 }
 
-#define BEGIN(name)                                                                                                                        \
-	static PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count)                                                     \
-	{                                                                                                                                  \
-		(void)self;                                                                                                                \
-		struct reader r = {args, count, 0, 0};
+static struct reader begin(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	(void)self;
+	return (struct reader){args, count, 0, 0};
+}
 
 static void close_handle(PyObject *capsule)
 {
 	stk_ragged_destroy(PyCapsule_GetPointer(capsule, handle_name));
 }
 
-BEGIN(py_open)
+static PyObject *py_open(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	int32_t device = (int32_t)take_int(&r), threads = (int32_t)take_int(&r);
 	if (r.failed)
 		return NULL;
@@ -168,7 +173,9 @@ BEGIN(py_open)
 	return status ? done(status, &err) : PyCapsule_New(h, handle_name, close_handle);
 }
 
-BEGIN(py_gather)
+static PyObject *py_gather(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_gather g = {.batch = take_int(&r)};
@@ -189,7 +196,9 @@ BEGIN(py_gather)
 	CALL(r, stk_ragged_gather(h, &g, stream, &err));
 }
 
-BEGIN(py_scatter)
+static PyObject *py_scatter(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_scatter s = {.batch = take_int(&r)};
@@ -212,7 +221,9 @@ BEGIN(py_scatter)
 	CALL(r, stk_ragged_scatter(h, &s, stream, &err));
 }
 
-BEGIN(py_scatter_add)
+static PyObject *py_scatter_add(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_scatter_add s = {.batch = take_int(&r)};
@@ -228,7 +239,9 @@ BEGIN(py_scatter_add)
 	CALL(r, stk_ragged_scatter_add(h, &s, stream, &err));
 }
 
-BEGIN(py_keep)
+static PyObject *py_keep(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_keep k = {.batch = take_int(&r)};
@@ -245,7 +258,9 @@ BEGIN(py_keep)
 	CALL(r, stk_ragged_keep(h, &k, stream, &err));
 }
 
-BEGIN(py_mask_to_index)
+static PyObject *py_mask_to_index(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_mask m = {.batch = take_int(&r)};
@@ -258,7 +273,9 @@ BEGIN(py_mask_to_index)
 	CALL(r, stk_ragged_mask_to_index(h, &m, stream, &err));
 }
 
-BEGIN(py_index_to_mask)
+static PyObject *py_index_to_mask(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	int64_t batch = take_int(&r), items = take_int(&r);
@@ -269,7 +286,9 @@ BEGIN(py_index_to_mask)
 }
 
 /* pack(handle, pointers, sizes, items, inner_bytes, out): two lists of equal length. */
-BEGIN(py_pack)
+static PyObject *py_pack(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	PyObject *pointers = take(&r), *sizes = take(&r);
 	int64_t items = take_int(&r), inner = take_int(&r);
@@ -313,13 +332,17 @@ static struct stk_assign take_assign(struct reader *r)
 	return a;
 }
 
-BEGIN(py_assign_workspace)
+static PyObject *py_assign_workspace(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	struct stk_assign a = take_assign(&r);
 	return r.failed ? NULL : PyLong_FromSize_t(stk_ragged_assign_workspace(h, &a));
 }
 
-BEGIN(py_assign)
+static PyObject *py_assign(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	struct stk_assign a = take_assign(&r);
 	void *stream = take_pointer(&r);
@@ -334,7 +357,9 @@ BEGIN(py_assign)
 	CALL(r, stk_ragged_assign(h, &a, stream, &err));
 }
 
-BEGIN(py_cost)
+static PyObject *py_cost(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_cost c = {.outer = take_int(&r)};
@@ -368,7 +393,9 @@ BEGIN(py_cost)
 	CALL(r, stk_ragged_cost(h, &c, stream, &err));
 }
 
-BEGIN(py_heatmap)
+static PyObject *py_heatmap(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_heatmap m = {.map = take_pointer(&r)};
@@ -391,9 +418,13 @@ BEGIN(py_heatmap)
 	CALL(r, stk_ragged_heatmap(h, &m, stream, &err));
 }
 
-#define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
+#define METHOD(name)                                                                                                                       \
+	{                                                                                                                                  \
+#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL                                                         \
+	}
 static PyMethodDef methods[] = {METHOD(open), METHOD(gather), METHOD(scatter), METHOD(scatter_add), METHOD(keep), METHOD(mask_to_index),
-	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap), {NULL, NULL, 0, NULL}};
+	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap),
+	{NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef module = {

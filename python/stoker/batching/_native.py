@@ -103,7 +103,9 @@ def check() -> None:
             what = ", ".join(f"{KINDS[i]}: {n}" for i, n in enumerate(counts) if n)
             lines.append(f"{device.device}: {what}")
     if lines:
-        raise IndexError("refused since the last check (indices out of range, or assignment problems without a solution): " + "; ".join(lines))
+        raise IndexError(
+            "refused since the last check (indices out of range, or assignment problems without a solution): " + "; ".join(lines)
+        )
 
 
 def code(tensor: torch.Tensor, name: str) -> int:

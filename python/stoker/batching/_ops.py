@@ -327,32 +327,48 @@ def keep(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler
 # ---- masks ----
 
 
-def _mask_to_index_run(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def _mask_to_index_run(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
     device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
     index = torch.empty(mask.shape, dtype=torch.int64, device=mask.device)
     count = torch.empty(mask.shape[:-1], dtype=torch.int64, device=mask.device)
-    rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
     lib.mask_to_index(
         device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), index.data_ptr(),
-        count.data_ptr(), rank.data_ptr(),
+        count.data_ptr(), 0,
     )  # fmt: skip
-    return index, count, rank
+    return index, count
 
 
 def _mask_to_index_fake(mask, sizes):
-    return (
-        mask.new_empty(mask.shape, dtype=torch.int64),
-        mask.new_empty(mask.shape[:-1], dtype=torch.int64),
-        mask.new_empty(mask.shape, dtype=torch.int32),
-    )
+    return mask.new_empty(mask.shape, dtype=torch.int64), mask.new_empty(mask.shape[:-1], dtype=torch.int64)
 
 
-_register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor, Tensor)", _mask_to_index_run, _mask_to_index_fake)
+_register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask_to_index_run, _mask_to_index_fake)
 
 
-def mask_to_index(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """(index, count, rank) of a bool mask: see struct stk_mask."""
+def mask_to_index(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    """(index, count) of a bool mask: where it is true, filled up with 0, and how many places that are."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
+
+
+def _mask_to_rank_run(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+    device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
+    rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
+    lib.mask_to_index(
+        device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), 0, 0, rank.data_ptr()
+    )
+    return rank
+
+
+def _mask_to_rank_fake(mask, sizes):
+    return mask.new_empty(mask.shape, dtype=torch.int32)
+
+
+_register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_run, _mask_to_rank_fake)
+
+
+def mask_to_rank(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+    """How many places before it are true, for each true place of a mask; -1 elsewhere."""
+    return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 
 def _index_to_mask_run(index: Tensor, sizes: Optional[Tensor], items: int, kind: int) -> Tensor:

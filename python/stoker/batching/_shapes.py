@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -13,9 +13,10 @@ from torch import Tensor
 from ..errors import ShapeError
 
 
-def require(condition: bool, text: str) -> None:
+def require(condition: bool, text: Union[str, Callable[[], str]]) -> None:
+    """Raises ShapeError unless the condition holds; the text is made only then."""
     if not condition:
-        raise ShapeError(text)
+        raise ShapeError(text if isinstance(text, str) else text())
 
 
 def check_dim(name: str, dim: int, low: int, dims: int) -> int:
@@ -37,7 +38,9 @@ def inspect_arity(function: Callable[..., Any]) -> int:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return max(1, required)
     if not kinds or required > 3:
-        raise ValueError(f"proc_step {function!r} takes {len(kinds)} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
+        raise ValueError(
+            f"proc_step {function!r} takes {len(kinds)} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes"
+        )
     return max(1, required)
 
 
@@ -48,9 +51,11 @@ class Layout:
 
     def __init__(self, mask: Optional[Tensor], sizes: Optional[Tensor]) -> None:
         require(mask is not None or sizes is not None, "mask or sample_sizes must be given")
-        require(mask is None or mask.dtype == torch.bool, f"mask must be bool, not {getattr(mask, 'dtype', None)}")
+        require(mask is None or mask.dtype == torch.bool, lambda: f"mask must be bool, not {getattr(mask, 'dtype', None)}")
         if sizes is not None and sizes.dtype != torch.int64:
-            require(not sizes.dtype.is_floating_point and sizes.dtype != torch.bool, f"sample_sizes must be int64, not {sizes.dtype}")
+            require(
+                not sizes.dtype.is_floating_point and sizes.dtype != torch.bool, lambda: f"sample_sizes must be int64, not {sizes.dtype}"
+            )
             sizes = sizes.long()
         self.mask, self.sizes, self._total = mask, sizes, None
         self.batch_dims: int = sizes.dim() if sizes is not None else mask.dim() - 1  # type: ignore[union-attr]
@@ -62,12 +67,18 @@ class Layout:
     def check(self, tensor: Tensor, dim: int) -> None:
         batch = tensor.shape[: self.batch_dims]
         if self.sizes is not None:
-            require(self.sizes.shape == batch, f"sample_sizes has shape {tuple(self.sizes.shape)}, tensor {tuple(tensor.shape)} has batch shape {tuple(batch)}")
-            require(self.sizes.device == tensor.device, f"sample_sizes is on {self.sizes.device}, tensor on {tensor.device}")
+            require(
+                self.sizes.shape == batch,
+                lambda: f"sample_sizes has shape {tuple(self.sizes.shape)}, tensor {tuple(tensor.shape)} has batch shape {tuple(batch)}",
+            )
+            require(self.sizes.device == tensor.device, lambda: f"sample_sizes is on {self.sizes.device}, tensor on {tensor.device}")
         if self.mask is not None:
             want = (*batch, tensor.shape[dim])
-            require(tuple(self.mask.shape) == want, f"mask has shape {tuple(self.mask.shape)}, tensor {tuple(tensor.shape)} with non_uniform_dim {dim} needs {want}")
-            require(self.mask.device == tensor.device, f"mask is on {self.mask.device}, tensor on {tensor.device}")
+            require(
+                tuple(self.mask.shape) == want,
+                lambda: f"mask has shape {tuple(self.mask.shape)}, tensor {tuple(tensor.shape)} with non_uniform_dim {dim} needs {want}",
+            )
+            require(self.mask.device == tensor.device, lambda: f"mask is on {self.mask.device}, tensor on {tensor.device}")
 
     def mask_of(self, extent: int) -> Tensor:
         if self.mask is None:
@@ -92,6 +103,4 @@ class Layout:
         return self.changed(lambda t, _: t.to(device))
 
     def changed(self, change: Callable[[Tensor, int], Tensor]) -> Layout:
-        return Layout(
-            None if self.mask is None else change(self.mask, 1), None if self.sizes is None else change(self.sizes, 0)
-        )
+        return Layout(None if self.mask is None else change(self.mask, 1), None if self.sizes is None else change(self.sizes, 0))

@@ -28,7 +28,9 @@ class Assignment(NamedTuple):
     status: Tensor
 
 
-def _assign_run(cost: Tensor, num_rows: Optional[Tensor], num_cols: Optional[Tensor], maximize: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _assign_run(
+    cost: Tensor, num_rows: Optional[Tensor], num_cols: Optional[Tensor], maximize: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     device = device_of(cost)
     num_rows, num_cols = _dense(num_rows), _dense(num_cols)
     problems, rows, cols = cost.shape
@@ -67,8 +69,8 @@ def _counts(name: str, given: Union[Tensor, int, None], batch: torch.Size, cost:
         return None
     if isinstance(given, int):
         return torch.full((prod(batch),), given, dtype=torch.int64, device=cost.device)
-    require(not given.dtype.is_floating_point and given.dtype != torch.bool, f"{name} must be int64, not {given.dtype}")
-    require(given.device == cost.device, f"{name} is on {given.device}, cost on {cost.device}")
+    require(not given.dtype.is_floating_point and given.dtype != torch.bool, lambda: f"{name} must be int64, not {given.dtype}")
+    require(given.device == cost.device, lambda: f"{name} is on {given.device}, cost on {cost.device}")
     if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1])):
         raise ShapeError(f"{name} has shape {tuple(given.shape)}, the batch of cost {tuple(cost.shape)} has shape {tuple(batch)}")
     return given.long().expand(batch).reshape(-1)
@@ -90,15 +92,21 @@ def linear_sum_assignment(
     Nothing waits for the device, nothing is raised for a bad problem (see Assignment.status, check()), and nothing is differentiated.
     """
     tensor = cost.tensor if isinstance(cost, RaggedBatch) else cost
-    require(tensor.dim() >= 2, f"cost has shape {tuple(tensor.shape)}: (*batch, rows, columns) is expected")
-    require(not tensor.dtype.is_complex, f"cost is {tensor.dtype}: floats or integers are expected")
+    require(tensor.dim() >= 2, lambda: f"cost has shape {tuple(tensor.shape)}: (*batch, rows, columns) is expected")
+    require(not tensor.dtype.is_complex, lambda: f"cost is {tensor.dtype}: floats or integers are expected")
     tensor = tensor.detach()
     batch, dims = tensor.shape[:-2], tensor.dim()
     if isinstance(cost, RaggedBatch):
         ragged_rows = cost.non_uniform_dim == dims - 2
         given = num_rows if ragged_rows else num_cols
-        require(cost.num_batch_dims == dims - 2, f"cost {tuple(cost.shape)} has {cost.num_batch_dims} batch dims: all but two dims are expected")
-        require(given is None, f"cost is ragged in its {'rows' if ragged_rows else 'columns'}: give no num_{'rows' if ragged_rows else 'cols'} too")
+        require(
+            cost.num_batch_dims == dims - 2,
+            lambda: f"cost {tuple(cost.shape)} has {cost.num_batch_dims} batch dims: all but two dims are expected",
+        )
+        require(
+            given is None,
+            lambda: f"cost is ragged in its {'rows' if ragged_rows else 'columns'}: give no num_{'rows' if ragged_rows else 'cols'} too",
+        )
         if ragged_rows:
             num_rows = cost.sample_sizes
         else:

@@ -63,9 +63,11 @@ _register(
 def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batch: torch.Size) -> None:
     """Predictions (.., *batch, Q, D) against targets (*batch, G, ..)."""
     if given.dim() < len(batch) + 2 or given.shape[given.dim() - 2 - len(batch) : -2] != batch:
-        raise ShapeError(f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected")
-    require(given.dtype in _FLOATS, f"{name} must be a float tensor, not {given.dtype}")
-    require(given.device == target.device, f"{name} is on {given.device}, {target_name} on {target.device}")
+        raise ShapeError(
+            f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected"
+        )
+    require(given.dtype in _FLOATS, lambda: f"{name} must be a float tensor, not {given.dtype}")
+    require(given.device == target.device, lambda: f"{name} is on {given.device}, {target_name} on {target.device}")
 
 
 def detection_cost(
@@ -99,8 +101,8 @@ def detection_cost(
     require((logits is None) == (target_labels is None), "logits and target_labels go together: give both or neither")
     require((boxes is None) == (target_boxes is None), "boxes and target_boxes go together: give both or neither")
     require(logits is not None or boxes is not None, "logits or boxes must be given")
-    require(classification in CLASSIFICATION, f"classification is {classification!r}, not one of {', '.join(CLASSIFICATION)}")
-    require(box_format in BOX_FORMAT, f"box_format is {box_format!r}, not one of {', '.join(BOX_FORMAT)}")
+    require(classification in CLASSIFICATION, lambda: f"classification is {classification!r}, not one of {', '.join(CLASSIFICATION)}")
+    require(box_format in BOX_FORMAT, lambda: f"box_format is {box_format!r}, not one of {', '.join(BOX_FORMAT)}")
     ragged = target_labels if target_labels is not None else target_boxes
     batch_dims = ragged.num_batch_dims if isinstance(ragged, RaggedBatch) else 1
     layout = ragged._layout if isinstance(ragged, RaggedBatch) else None
@@ -109,28 +111,52 @@ def detection_cost(
     batch = ragged.shape[:batch_dims]
     weights = [alpha, gamma, class_weight, giou_weight, nan, posinf, neginf]
     if logits is not None:
-        require(labels.dtype in INDEX_BYTES, f"target_labels must be int32 or int64, not {labels.dtype}")
-        require(labels.dim() == batch_dims + 1, f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
+        require(labels.dtype in INDEX_BYTES, lambda: f"target_labels must be int32 or int64, not {labels.dtype}")
+        require(labels.dim() == batch_dims + 1, lambda: f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
         _check_pair("logits", logits, "target_labels", labels, batch)
         logits = logits.detach()
     if boxes is not None:
         _check_pair("boxes", boxes, "target_boxes", target, batch)
-        require(target.dtype in _FLOATS, f"target_boxes must be a float tensor, not {target.dtype}")
-        require(target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1], f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box")
-        require(boxes.shape[-1] <= 32, f"boxes {tuple(boxes.shape)} have more than 32 values")
+        require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
+        require(
+            target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1],
+            lambda: f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box",
+        )
+        require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")
         values = boxes.shape[-1]
         per_value = [float(l1_weight)] * values if isinstance(l1_weight, (int, float)) else [float(w) for w in l1_weight]
-        require(len(per_value) == values, f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values")
-        require(giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4), f"boxes {tuple(boxes.shape)} have too few values for {box_format}")
+        require(
+            len(per_value) == values, lambda: f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values"
+        )
+        require(
+            giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4),
+            lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}",
+        )
         weights += per_value
         boxes, target = boxes.detach(), target.detach()
     if logits is not None and boxes is not None:
-        require(logits.shape[:-1] == boxes.shape[:-1], f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim")
-        require(labels.shape == target.shape[:-1], f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size")
+        require(
+            logits.shape[:-1] == boxes.shape[:-1],
+            lambda: f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim",
+        )
+        require(
+            labels.shape == target.shape[:-1],
+            lambda: f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size",
+        )
     given = logits if logits is not None else boxes
     sizes = layout.sizes_of() if layout is not None else None
     run = _cost_run if direct(given) else torch.ops.stoker.detection_cost
-    out = run(logits, boxes, labels, target, sizes, batch_dims, CLASSIFICATION[classification], BOX_FORMAT[box_format], [float(w) for w in weights])
+    out = run(
+        logits,
+        boxes,
+        labels,
+        target,
+        sizes,
+        batch_dims,
+        CLASSIFICATION[classification],
+        BOX_FORMAT[box_format],
+        [float(w) for w in weights],
+    )
     lead = given.shape[:-2]
     if sizes is None:
         sizes = torch.full(lead, out.shape[-2], dtype=torch.int64, device=out.device)

@@ -56,14 +56,17 @@ def _draw(heatmap: Tensor, *args: Any) -> Tensor:
 
 
 def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Optional[Tensor]) -> None:
-    require(heatmap.dtype == torch.float32, f"{name} must be float32, not {heatmap.dtype}")
-    require(heatmap.dim() in dims, f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
-    require(heatmap.is_contiguous(), f"{name} of shape {tuple(heatmap.shape)} and strides {heatmap.stride()} must be contiguous: it is drawn into")
-    require(not (heatmap.requires_grad and torch.is_grad_enabled()), f"{name} requires grad; drawing is not differentiable")
+    require(heatmap.dtype == torch.float32, lambda: f"{name} must be float32, not {heatmap.dtype}")
+    require(heatmap.dim() in dims, lambda: f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
+    require(
+        heatmap.is_contiguous(),
+        lambda: f"{name} of shape {tuple(heatmap.shape)} and strides {heatmap.stride()} must be contiguous: it is drawn into",
+    )
+    require(not (heatmap.requires_grad and torch.is_grad_enabled()), lambda: f"{name} requires grad; drawing is not differentiable")
     for other, t in integers.items():
         if t is not None:
-            require(t.dtype in INDEX_BYTES, f"{other} must be int32 or int64, not {t.dtype}")
-            require(t.device == heatmap.device, f"{other} is on {t.device}, {name} on {heatmap.device}")
+            require(t.dtype in INDEX_BYTES, lambda: f"{other} must be int32 or int64, not {t.dtype}")
+            require(t.device == heatmap.device, lambda: f"{other} is on {t.device}, {name} on {heatmap.device}")
 
 
 def draw_heatmap(
@@ -84,7 +87,9 @@ def draw_heatmap(
     _check("heatmaps", heatmaps, (3,), centers=centers, radii=radii, heatmap_idxes=heatmap_idxes)
     count = (radii.shape[0] if radii.dim() == 1 else -1,)
     if tuple(centers.shape) != (*count, 2) or tuple(heatmap_idxes.shape) != count:
-        raise ShapeError(f"centers {tuple(centers.shape)}, radii {tuple(radii.shape)} and heatmap_idxes {tuple(heatmap_idxes.shape)} must be (T, 2), (T) and (T)")
+        raise ShapeError(
+            f"centers {tuple(centers.shape)}, radii {tuple(radii.shape)} and heatmap_idxes {tuple(heatmap_idxes.shape)} must be (T, 2), (T) and (T)"
+        )
     return _draw(heatmaps, centers, radii, None, None, heatmap_idxes, float(diameter_to_sigma_factor), float(k_scale), accumulate)
 
 
@@ -106,7 +111,9 @@ def draw_heatmap_batched(
     _check("heatmap", heatmap, (3,) if labels is None else (4,), centers=points, radii=extents, labels=classes)
     want = (heatmap.shape[0], extents.shape[1] if extents.dim() == 2 else -1)
     if tuple(extents.shape) != want or tuple(points.shape) != (*want, 2) or (classes is not None and tuple(classes.shape) != want):
-        what = f"centers {tuple(points.shape)}, radii {tuple(extents.shape)}" + ("" if classes is None else f", labels {tuple(classes.shape)}")
+        what = f"centers {tuple(points.shape)}, radii {tuple(extents.shape)}" + (
+            "" if classes is None else f", labels {tuple(classes.shape)}"
+        )
         raise ShapeError(f"{what} do not fit heatmap {tuple(heatmap.shape)}: (B, T, 2), (B, T) and (B, T) are expected")
     sizes = next((t.sample_sizes for t in (radii, centers, labels) if isinstance(t, RaggedBatch)), None)
     return _draw(heatmap, points, extents, sizes, classes, None, float(diameter_to_sigma_factor), float(k_scale), accumulate)
@@ -118,7 +125,7 @@ def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "co
     h, w: numbers give a number, tensors a float tensor. variant "centernet" is the formula that CenterNet and mmdet3d use, without the
     division by the quadratic's leading coefficient and with its larger roots.
     """
-    require(variant in ("cornernet", "centernet"), f"variant is {variant!r}, not one of cornernet, centernet")
+    require(variant in ("cornernet", "centernet"), lambda: f"variant is {variant!r}, not one of cornernet, centernet")
     tensors = [v for v in (h, w) if isinstance(v, Tensor)]
     if not tensors:
         return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64), float(w), min_overlap, variant))

@@ -23,9 +23,7 @@ def _check_indices(name: str, indices: RaggedBatch) -> None:
     if indices.dtype not in INDEX_BYTES:
         raise ShapeError(f"{name} must be int32 or int64, not {indices.dtype}")
     if indices.dim() != indices.num_batch_dims + 1:
-        raise ShapeError(
-            f"{name} has shape {tuple(indices.shape)}: one dim behind the batch dims {tuple(indices.batch_shape)} is expected"
-        )
+        raise ShapeError(f"{name} has shape {tuple(indices.shape)}: one dim behind the batch dims {tuple(indices.batch_shape)} is expected")
 
 
 def _check_data(name: str, data: Tensor, indices_name: str, indices: RaggedBatch) -> None:
@@ -75,7 +73,16 @@ def batched_indexing_access(
     batch_dims = input_indices.num_batch_dims
     dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
     out = _ops.gather(
-        data, input_indices.tensor, input_indices.sample_sizes, _sizes_in(input_data, dim), None, None, float(filler_value), dim, False, ACCESS
+        data,
+        input_indices.tensor,
+        input_indices.sample_sizes,
+        _sizes_in(input_data, dim),
+        None,
+        None,
+        float(filler_value),
+        dim,
+        False,
+        ACCESS,
     )
     return RaggedBatch._of(out, input_indices._layout, dim)
 
@@ -94,9 +101,19 @@ def batched_inverse_indexing_access(
     batch_dims = output_indices.num_batch_dims
     dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
     _check_rows("input_data", data, "output_indices", output_indices, dim)
-    require(output_num_targets >= 0, f"output_num_targets is {output_num_targets}")
+    require(output_num_targets >= 0, lambda: f"output_num_targets is {output_num_targets}")
     return _ops.scatter(
-        data, output_indices.tensor, output_indices.sample_sizes, None, None, None, float(filler_value), output_num_targets, None, dim, INVERSE
+        data,
+        output_indices.tensor,
+        output_indices.sample_sizes,
+        None,
+        None,
+        None,
+        float(filler_value),
+        output_num_targets,
+        None,
+        dim,
+        INVERSE,
     )
 
 
@@ -108,9 +125,7 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
         )
 
 
-def batched_indexing_write(
-    to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: Optional[int] = None
-) -> Data:
+def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: Optional[int] = None) -> Data:
     """A copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
 
     The gradient goes to what is left of to_write_into and to what was written of to_write.
@@ -124,7 +139,17 @@ def batched_indexing_write(
     _check_like("to_write", data, "to_write_into", base, dim)
     _check_rows("to_write", data, "output_indices", output_indices, dim)
     out = _ops.scatter(
-        data, output_indices.tensor, output_indices.sample_sizes, None, None, base, 0.0, base.shape[dim], _sizes_in(to_write_into, dim), dim, WRITE
+        data,
+        output_indices.tensor,
+        output_indices.sample_sizes,
+        None,
+        None,
+        base,
+        0.0,
+        base.shape[dim],
+        _sizes_in(to_write_into, dim),
+        dim,
+        WRITE,
     )
     if isinstance(to_write_into, RaggedBatch):
         return RaggedBatch._of(out, to_write_into._layout, to_write_into.non_uniform_dim)
@@ -139,7 +164,9 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
     _check_indices("source_indices", source_indices)
     _check_indices("target_indices", target_indices)
     if source_indices.shape != target_indices.shape:
-        raise ShapeError(f"source_indices {tuple(source_indices.shape)} and target_indices {tuple(target_indices.shape)} must have the same shape")
+        raise ShapeError(
+            f"source_indices {tuple(source_indices.shape)} and target_indices {tuple(target_indices.shape)} must have the same shape"
+        )
     if source_indices.dtype != target_indices.dtype:
         raise ShapeError(f"source_indices is {source_indices.dtype}, target_indices is {target_indices.dtype}: they must be equal")
     batch_dims = target_indices.num_batch_dims
@@ -149,7 +176,10 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
     _check_data("source_data", data, "source_indices", source_indices)
     _check_data("target_data", base, "target_indices", target_indices)
     if source_dim != dim:
-        require(max(source_dim, dim) < data.dim(), f"source_data {tuple(data.shape)} and target_data {tuple(base.shape)} must have the same number of dimensions")
+        require(
+            max(source_dim, dim) < data.dim(),
+            lambda: f"source_data {tuple(data.shape)} and target_data {tuple(base.shape)} must have the same number of dimensions",
+        )
         data = data.transpose(source_dim, dim)
     _check_like("source_data", data, "target_data", base, dim)
     out = _ops.scatter(
@@ -170,7 +200,7 @@ def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor
 def get_indices_from_mask(mask: Data) -> RaggedBatch:
     """The places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
-    require(tensor.dtype == torch.bool, f"mask must be bool, not {tensor.dtype}")
-    require(tensor.dim() >= 2, f"mask of shape {tuple(tensor.shape)} has no batch dim")
-    index, count, _ = _ops.mask_to_index(tensor, sizes)
+    require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
+    require(tensor.dim() >= 2, lambda: f"mask of shape {tuple(tensor.shape)} has no batch dim")
+    index, count = _ops.mask_to_index(tensor, sizes)
     return RaggedBatch(index, sample_sizes=count)

@@ -27,7 +27,7 @@ def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
     extra = len(batch_shape) - targets.num_batch_dims
     require(
         extra >= 0 and tuple(batch_shape[extra:]) == tuple(targets.batch_shape),
-        f"targets of batch shape {tuple(targets.batch_shape)} do not fit matches of batch shape {tuple(batch_shape)}",
+        lambda: f"targets of batch shape {tuple(targets.batch_shape)} do not fit matches of batch shape {tuple(batch_shape)}",
     )
     if extra == 0:
         return targets
@@ -82,25 +82,27 @@ def l1(
 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
     """(x0, y0, x1, y1) of boxes; of "xyzwlh" in the ground plane."""
-    require(box_format in ("xyxy", "cxcywh", "xyzwlh"), f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
+    require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
     if box_format == "xyxy":
         return boxes[..., :4]
     size = boxes[..., 2:4] if box_format == "cxcywh" else boxes[..., 3:5]
     return torch.cat((boxes[..., :2] - 0.5 * size, boxes[..., :2] + 0.5 * size), -1)
 
 
+def _area(size: Tensor) -> Tensor:
+    return size[..., 0] * size[..., 1]  # the derivative of prod() would wait for the device
+
+
 def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
     """GIoU (Rezatofighi et al., CVPR 2019) of corner boxes, pair by pair."""
     low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
-    inter = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(-1)
-    join = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1) - inter
-    hull = (high - low).prod(-1)
+    inter = _area((torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0))
+    join = _area(a[..., 2:] - a[..., :2]) + _area(b[..., 2:] - b[..., :2]) - inter
+    hull = _area(high - low)
     return inter / join - (hull - join) / hull
 
 
-def giou(
-    boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None
-) -> Tensor:
+def giou(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None) -> Tensor:
     """1 - GIoU of matched boxes, summed."""
     ours, theirs = matched(boxes, target_boxes, matches)
     loss = 1 - generalized_iou(corners(ours.tensor.float(), box_format), corners(theirs.tensor.float(), box_format))
@@ -109,13 +111,21 @@ def giou(
 
 
 def gaussian_focal(
-    heatmap: Tensor, target: Tensor, alpha: float = 2.0, beta: float = 4.0, normalizer: Normalizer = None, from_logits: bool = True, eps: float = 1e-12
+    heatmap: Tensor,
+    target: Tensor,
+    alpha: float = 2.0,
+    beta: float = 4.0,
+    normalizer: Normalizer = None,
+    from_logits: bool = True,
+    eps: float = 1e-12,
 ) -> Tensor:
     """CornerNet's focal loss of heatmaps (B, .., H, W) against drawn ones: full weight where the target is 1, less around it.
 
     One number a sample, divided by the number of ones in its target, at least 1. from_logits: heatmap holds logits, else probabilities.
     """
-    require(heatmap.shape == target.shape, f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape")
+    require(
+        heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape"
+    )
     heatmap, peak = heatmap.float(), target == 1
     if from_logits:
         p, log_p, log_q = heatmap.sigmoid(), functional.logsigmoid(heatmap), functional.logsigmoid(-heatmap)

@@ -24,12 +24,12 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
     flags = mask.tensor if isinstance(mask, RaggedBatch) else mask
     batch_dims = flags.dim() - 1 if batch_dims is None else batch_dims
     dim = data.non_uniform_dim if isinstance(data, RaggedBatch) else batch_dims
-    require(flags.dtype == torch.bool, f"{mask_name} must be bool, not {flags.dtype}")
+    require(flags.dtype == torch.bool, lambda: f"{mask_name} must be bool, not {flags.dtype}")
     if batch_dims < 1 or tuple(flags.shape) != (*data.shape[:batch_dims], data.shape[dim] if dim < data.dim() else None):
         raise ShapeError(
             f"{mask_name} {tuple(flags.shape)} does not fit {name} {tuple(data.shape)}: batch dims and the size of dim {dim} must be equal"
         )
-    require(flags.device == data.device, f"{mask_name} is on {flags.device}, {name} on {data.device}")
+    require(flags.device == data.device, lambda: f"{mask_name} is on {flags.device}, {name} on {data.device}")
     ragged = mask if isinstance(mask, RaggedBatch) else data
     return dim, flags, ragged.sample_sizes if isinstance(ragged, RaggedBatch) else None
 
@@ -37,7 +37,7 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
     """The entries of each sample where the mask is true, in order. Waits for the device once, for the largest number of them."""
     dim, mask, sizes = _places("input_data", input_data, "input_mask", input_mask)
-    index, count, _ = _ops.mask_to_index(mask, sizes)
+    index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
     data = input_data.tensor if isinstance(input_data, RaggedBatch) else input_data
     out = _ops.gather(data, index[..., :largest], count, None, None, None, 0.0, dim, False, UNCOUNTED)
@@ -55,9 +55,9 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
         raise ShapeError(f"to_write {tuple(data.shape)} and to_write_into {tuple(base.shape)} must have the same number of dimensions")
     if data.shape[:dim] != base.shape[:dim] or data.shape[dim + 1 :] != base.shape[dim + 1 :]:
         raise ShapeError(f"to_write {tuple(data.shape)} and to_write_into {tuple(base.shape)} must have the same shape but for dim {dim}")
-    require(data.dtype == base.dtype, f"to_write is {data.dtype}, to_write_into is {base.dtype}")
-    require(data.device == base.device, f"to_write is on {data.device}, to_write_into on {base.device}")
-    _, _, rank = _ops.mask_to_index(mask, sizes)
+    require(data.dtype == base.dtype, lambda: f"to_write is {data.dtype}, to_write_into is {base.dtype}")
+    require(data.device == base.device, lambda: f"to_write is on {data.device}, to_write_into on {base.device}")
+    rank = _ops.mask_to_rank(mask, sizes)
     out = _ops.gather(data, rank, None, to_write.sample_sizes, None, base, 0.0, dim, True, UNCOUNTED)
     if isinstance(to_write_into, RaggedBatch):
         return RaggedBatch._of(out, to_write_into._layout, to_write_into.non_uniform_dim)
@@ -68,14 +68,14 @@ def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
     """Of each tensor (batch, items, ..) the items where the mask (batch, items) is true, as RaggedBatches of one layout; what is no tensor
     stays. Waits for the device once for all of them."""
     mask = mask if mask.dtype == torch.bool else mask.bool()
-    require(mask.dim() == 2, f"mask must have shape (batch, items), not {tuple(mask.shape)}")
+    require(mask.dim() == 2, lambda: f"mask must have shape (batch, items), not {tuple(mask.shape)}")
     tensors = [el for el in data if isinstance(el, Tensor)]
     for i, el in enumerate(data):
         if isinstance(el, Tensor) and el.shape[:2] != mask.shape:
             raise ShapeError(f"data[{i}] has shape {tuple(el.shape)}, mask {tuple(mask.shape)}: the first two dims must be equal")
     if not tensors:
         return list(data)
-    index, count, _ = _ops.mask_to_index(mask, None)
+    index, count = _ops.mask_to_index(mask, None)
     index = index[:, : int(count.max()) if count.numel() else 0].contiguous()
     layout = Layout(None, count)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Optional, Union
@@ -28,14 +29,20 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
-    sizes = data.sample_sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
-    mean = total / sizes.to(total.dtype)
-    return torch.where(mean.isnan(), torch.zeros_like(mean), mean) if nans_to_zero else mean
+    sizes = (
+        data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes
+    )  # 0 / 1: an empty sample makes no NaN in derivatives either
+    mean = total / sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
+    if not nans_to_zero:
+        return mean
+    if mean.is_complex():
+        return torch.where(mean.isnan(), torch.zeros_like(mean), mean)
+    return mean.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
     """A copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
-    require(mask.dtype == torch.bool, f"mask must be bool, not {mask.dtype}")
+    require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
     return data.masked_fill(~mask.reshape(*mask.shape, *(1,) * (data.dim() - mask.dim())), value_to_set)
@@ -112,7 +119,9 @@ def combine_data(
     batch_shape = (len(samples),) if flatten_batch_dims else _nested_shape(data_list)
     if not samples:
         empty = RaggedBatch.Empty(len(batch_shape) + 1, len(batch_shape), device or "cpu", batch_shape=batch_shape)
-        return empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
+        return (
+            empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
+        )
     first = samples[0]
     for i, s in enumerate(samples):
         if s.dim() == 0 or s.shape[1:] != first.shape[1:] or s.dtype != first.dtype:

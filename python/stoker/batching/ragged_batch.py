@@ -41,8 +41,10 @@ class RaggedBatch:
         require(batch_dims > 0, "mask and sample_sizes describe no batch dim: mask needs at least 2 dims, sample_sizes 1")
         require(
             tensor.dim() > batch_dims,
-            f"tensor must have more dims than the {batch_dims} batch dims: its shape is {tuple(tensor.shape)}, that of "
-            f"{layout.describe()}",
+            lambda: (
+                f"tensor must have more dims than the {batch_dims} batch dims: its shape is {tuple(tensor.shape)}, that of "
+                f"{layout.describe()}"
+            ),
         )
         dim = batch_dims if non_uniform_dim is None else check_dim("non_uniform_dim", non_uniform_dim, batch_dims, tensor.dim())
         layout.check(tensor, dim)
@@ -82,7 +84,7 @@ class RaggedBatch:
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
         shape = (0,) * (1 if num_batch_dims is None else num_batch_dims) if batch_shape is None else tuple(batch_shape)
-        require(0 < len(shape) < num_dims, f"batch_shape {shape} must have 1 to {num_dims - 1} dims, as num_dims is {num_dims}")
+        require(0 < len(shape) < num_dims, lambda: f"batch_shape {shape} must have 1 to {num_dims - 1} dims, as num_dims is {num_dims}")
         tensor = torch.zeros((*shape, *(0,) * (num_dims - len(shape))), device=device)
         return cls(tensor, None, torch.zeros(shape, dtype=torch.int64, device=device), non_uniform_dim)
 
@@ -90,7 +92,8 @@ class RaggedBatch:
     def FromFullTensor(cls, full_tensor: Tensor, non_uniform_dim: int = 1, num_batch_dims: int = 1) -> RaggedBatch:
         """Of samples that all fill the tensor."""
         require(
-            0 < num_batch_dims < full_tensor.dim(), f"num_batch_dims is {num_batch_dims}, full_tensor has shape {tuple(full_tensor.shape)}"
+            0 < num_batch_dims < full_tensor.dim(),
+            lambda: f"num_batch_dims is {num_batch_dims}, full_tensor has shape {tuple(full_tensor.shape)}",
         )
         dim = check_dim("non_uniform_dim", non_uniform_dim, num_batch_dims, full_tensor.dim())
         shape, extent = full_tensor.shape[:num_batch_dims], full_tensor.shape[dim]
@@ -109,8 +112,10 @@ class RaggedBatch:
         dim = check_dim("non_uniform_dim", dim, batch_dims, tensor.dim())
         require(
             tensor.shape[:batch_dims] == self.batch_shape and tensor.shape[dim] == self.max_sample_size,
-            f"tensor of shape {tuple(tensor.shape)} with non_uniform_dim {dim} does not fit: batch shape {tuple(self.batch_shape)} and "
-            f"maximum sample size {self.max_sample_size} are expected",
+            lambda: (
+                f"tensor of shape {tuple(tensor.shape)} with non_uniform_dim {dim} does not fit: batch shape {tuple(self.batch_shape)} and "
+                f"maximum sample size {self.max_sample_size} are expected"
+            ),
         )
         return RaggedBatch._of(tensor, self._layout.to(tensor.device), dim)
 
@@ -249,7 +254,9 @@ class RaggedBatch:
         """change(t, n) reshapes the batch dims of a tensor with n dims behind them."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
-    def repeat_samples(self, num_repeats: Union[builtins.int, Sequence[builtins.int]], batch_dim: Optional[builtins.int] = None) -> RaggedBatch:
+    def repeat_samples(
+        self, num_repeats: Union[builtins.int, Sequence[builtins.int]], batch_dim: Optional[builtins.int] = None
+    ) -> RaggedBatch:
         """Repeats along one batch dim (the first, if not given), or along each by a sequence."""
         batch_dims = self.num_batch_dims
         if isinstance(num_repeats, int):
@@ -259,7 +266,10 @@ class RaggedBatch:
         else:
             repeats = [int(n) for n in num_repeats]
             require(batch_dim is None, "batch_dim must be None when num_repeats is a sequence")
-            require(len(repeats) == batch_dims, f"num_repeats {tuple(repeats)} must have one number for each of the {batch_dims} batch dims")
+            require(
+                len(repeats) == batch_dims,
+                lambda: f"num_repeats {tuple(repeats)} must have one number for each of the {batch_dims} batch dims",
+            )
 
         def repeat(t: Tensor, behind: builtins.int) -> Tensor:
             return t.repeat(*repeats, *(1,) * behind)
@@ -267,14 +277,16 @@ class RaggedBatch:
         return self._reshaped(repeat(self._tensor, self._tensor.dim() - batch_dims), repeat, 0)
 
     def unsqueeze_batch_dim(self, dim: builtins.int) -> RaggedBatch:
-        require(0 <= dim <= self.num_batch_dims, f"dim {dim} must be in 0..{self.num_batch_dims}")
+        require(0 <= dim <= self.num_batch_dims, lambda: f"dim {dim} must be in 0..{self.num_batch_dims}")
         return self._reshaped(self._tensor.unsqueeze(dim), lambda t, _: t.unsqueeze(dim), 1)
 
     def squeeze_batch_dim(self, batch_dim: builtins.int) -> RaggedBatch:
         dim = check_dim("batch_dim", batch_dim, 0, self.num_batch_dims)
         if self.batch_shape[dim] != 1:
-            raise ValueError(f"batch_dim {dim} has size {self.batch_shape[dim]}, only size 1 can be squeezed; batch shape {tuple(self.batch_shape)}")
-        require(self.num_batch_dims > 1, f"the only batch dim cannot be squeezed; tensor has shape {tuple(self.shape)}")
+            raise ValueError(
+                f"batch_dim {dim} has size {self.batch_shape[dim]}, only size 1 can be squeezed; batch shape {tuple(self.batch_shape)}"
+            )
+        require(self.num_batch_dims > 1, lambda: f"the only batch dim cannot be squeezed; tensor has shape {tuple(self.shape)}")
         return self._reshaped(self._tensor.squeeze(dim), lambda t, _: t.squeeze(dim), -1)
 
     def reshape_batch_dims(self, new_batch_shape: Union[builtins.int, Sequence[builtins.int]]) -> RaggedBatch:
@@ -282,10 +294,11 @@ class RaggedBatch:
         batch_dims = self.num_batch_dims
         if -1 in new:  # resolved here: torch cannot where another extent is 0
             known = prod(n for n in new if n != -1)
-            require(new.count(-1) == 1 and known > 0, f"new_batch_shape {new} may have one -1, and no 0 beside it")
+            require(new.count(-1) == 1 and known > 0, lambda: f"new_batch_shape {new} may have one -1, and no 0 beside it")
             new = tuple(prod(self.batch_shape) // known if n == -1 else n for n in new)
         require(
-            prod(new) == prod(self.batch_shape), f"new_batch_shape {new} does not hold the samples of batch shape {tuple(self.batch_shape)}"
+            prod(new) == prod(self.batch_shape),
+            lambda: f"new_batch_shape {new} does not hold the samples of batch shape {tuple(self.batch_shape)}",
         )
 
         def reshape(t: Tensor, _: builtins.int) -> Tensor:
@@ -299,8 +312,8 @@ class RaggedBatch:
     def broadcast_batch_dims_to_shape(self, new_batch_shape: Sequence[builtins.int]) -> RaggedBatch:
         """Repeats along each batch dim whose size divides the new one."""
         new, old = tuple(int(n) for n in new_batch_shape), tuple(self.batch_shape)
-        require(len(new) == len(old), f"new_batch_shape {new} and batch shape {old} must have the same number of dimensions")
-        require(all(o == n or (o and n % o == 0) for n, o in zip(new, old)), f"batch shape {old} cannot be broadcast to {new}")
+        require(len(new) == len(old), lambda: f"new_batch_shape {new} and batch shape {old} must have the same number of dimensions")
+        require(all(o == n or (o and n % o == 0) for n, o in zip(new, old)), lambda: f"batch shape {old} cannot be broadcast to {new}")
         if new == old:
             return self
         return self.repeat_samples([n // o if o else 1 for n, o in zip(new, old)])
@@ -309,7 +322,9 @@ class RaggedBatch:
     def broadcast_batch_dims(data: Sequence[RaggedBatch]) -> list[RaggedBatch]:
         """All with the largest batch shape among them."""
         shapes = [tuple(d.batch_shape) for d in data]
-        require(len({len(s) for s in shapes}) <= 1, f"batch shapes {shapes} must have the same number of dimensions to be broadcast")
+        require(
+            len({len(s) for s in shapes}) <= 1, lambda: f"batch shapes {shapes} must have the same number of dimensions to be broadcast"
+        )
         target = tuple(max(extents) for extents in zip(*shapes))
         return [d.broadcast_batch_dims_to_shape(target) for d in data]
 
@@ -342,10 +357,12 @@ class RaggedBatch:
             tensor.dim() > self._non_uniform_dim
             and tensor.shape[: self.num_batch_dims] == self.batch_shape
             and tensor.shape[self._non_uniform_dim] == self.max_sample_size,
-            f"tensor of shape {tuple(tensor.shape)} cannot replace one of shape {tuple(self.shape)}: batch dims and the size of "
-            f"non_uniform_dim {self._non_uniform_dim} must be equal",
+            lambda: (
+                f"tensor of shape {tuple(tensor.shape)} cannot replace one of shape {tuple(self.shape)}: batch dims and the size of "
+                f"non_uniform_dim {self._non_uniform_dim} must be equal"
+            ),
         )
-        require(tensor.device == self.device, f"tensor is on {tensor.device}, the batch on {self.device}")
+        require(tensor.device == self.device, lambda: f"tensor is on {tensor.device}, the batch on {self.device}")
         self._tensor = tensor
 
     def split(self) -> list[Any]:

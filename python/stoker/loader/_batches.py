@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from stoker import _core
+from stoker import _core, types
 from stoker.errors import InvalidArgumentError
-from stoker.plugin.pytorch import dense_tensor
+from stoker.plugin.pytorch import dense_tensor, to_torch_type
 from stoker.tensors import TensorListCPU
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
@@ -36,6 +36,15 @@ def check_fields(fields: Sequence[str], outputs: int) -> None:
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
 
 
+def _empty(output: int, descs: Sequence[tuple[int, list[int], str]]) -> torch.Tensor:
+    """No samples: where the data did not suffice for all ranks."""
+    dtype, shape, layout = descs[output]
+    if output > 0:
+        return torch.empty(0, dtype=torch.int64)
+    tensor = torch.empty([0, *(max(n, 0) for n in shape)], dtype=to_torch_type[types.DALIDataType(dtype)])
+    return tensor.movedim(-1, -3) if layout == "HWC" else tensor
+
+
 def _target(data: TensorListCPU) -> Any:
     """Targets of one number as a vector of int64 or of their floating type, others as they are; unequal ones as a list."""
     if not data.is_dense_tensor():
@@ -55,13 +64,23 @@ def _from_sample(field: str, batch: _core.Batch, padded: Sequence[bool] | None, 
     return [batch.sample(i)[3] for i in range(len(batch))]
 
 
-def to_tuple(batch: _core.Batch, fields: tuple[str, ...], padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
-    """A batch in the order of the fields. padded and ids: of a Dataset, where the library does not know them."""
+def to_tuple(
+    batch: _core.Batch,
+    fields: tuple[str, ...],
+    descs: Sequence[tuple[int, list[int], str]],
+    padded: Sequence[bool] | None = None,
+    ids: Sequence[int] | None = None,
+) -> Any:
+    """A batch in the order of the fields. descs: of the outputs. padded and ids: of a Dataset, where the library does not know them."""
     values: list[Any] = []
     output = 0
     for field in fields:
         if field in FROM_SAMPLES:
             values.append(_from_sample(field, batch, padded, ids))
+            continue
+        if len(batch) == 0:
+            values.append(_empty(output, descs))
+            output += 1
             continue
         data = TensorListCPU(batch, output)
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).

@@ -26,26 +26,21 @@ class Image:
         return self.node.shape()[0:2] if self.extent is None else self.extent
 
 
-def _resized(image: Image, t: T.Resize | T.RandomResizedCrop) -> dict[str, Any]:
-    return {"interp_type": t.interpolation, "antialias": t.antialias, "subpixel_scale": False}
-
-
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
-    node = fn.random_resized_crop(
-        image.node, size=list(t.size), random_area=list(t.scale), random_aspect_ratio=list(t.ratio), **_resized(image, t)
-    )
+    draws: dict[str, Any] = {"random_area": list(t.scale), "random_aspect_ratio": list(t.ratio)}
+    node = fn.random_resized_crop(image.node, size=list(t.size), interp_type=t.interpolation, antialias=t.antialias, border="drop", **draws)
     return Image(node, t.size)
 
 
 def _resize(image: Image, t: T.Resize) -> Image:
+    # As Pillow: just what there is becomes the output, whatever the exact scale would be, and nothing outside counts.
+    filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
     if isinstance(t.size, tuple):
-        return Image(fn.resize(image.node, size=list(t.size), **_resized(image, t)), t.size)
-    size = image.size()
-    if isinstance(size, tuple):
-        new: Any = tuple(n * t.size // min(size) for n in size)
-        return Image(fn.resize(image.node, size=list(new), **_resized(image, t)), new)
-    new = size * t.size // math.min(size[0], size[1])
-    return Image(fn.resize(image.node, size=fn.cast(new, dtype=types.FLOAT), **_resized(image, t)), new)
+        return Image(fn.resize(image.node, size=list(t.size), **filters), t.size)
+    extent = None
+    if isinstance(image.extent, tuple):
+        extent = tuple(n * t.size // min(image.extent) for n in image.extent)
+    return Image(fn.resize(image.node, resize_shorter=t.size, rounding="truncate", **filters), extent)
 
 
 def _window(image: Image, start: Any, size: tuple[int, int], fill: Any) -> Image:
@@ -55,14 +50,7 @@ def _window(image: Image, start: Any, size: tuple[int, int], fill: Any) -> Image
 
 
 def _center_crop(image: Image, t: T.CenterCrop) -> Image:
-    size = image.size()
-    if isinstance(size, tuple):
-        # Python's round(), as torchvision's; where the image is smaller, half of what is missing lies before it.
-        start: Any = [round((n - c) / 2) if n >= c else -((c - n) // 2) for n, c in zip(size, t.size, strict=True)]
-        return _window(image, start, t.size, 0)
-    room = size - list(t.size)
-    half = room // 2  # towards zero
-    return _window(image, half + (half & room & 1) * (room > 0), t.size, 0)
+    return Image(fn.crop(image.node, crop=list(t.size), rounding="even", out_of_bounds_policy="pad"), t.size)
 
 
 def _random_crop(image: Image, t: T.RandomCrop) -> Image:

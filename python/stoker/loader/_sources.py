@@ -58,7 +58,7 @@ class CifarSource(Source):
         self.root, self.split = root, split
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        image, label, *_ = fn.readers.cifar(file_root=self.root, split=self.split, **spec.reader_arguments(indices, per_rank))
+        image, label, *_ = fn.readers.cifar(root=self.root, split=self.split, **spec.reader_arguments(indices, per_rank))
         return [spec.recipe.apply(Image(image, (32, 32))), label]
 
     def __repr__(self) -> str:

@@ -135,7 +135,7 @@ class Loader:
 
         if self._run.step == 1:
             check_fields(self._fields, batch.outputs)
-        return to_tuple(batch, self._fields, *self._dataset_facts())
+        return to_tuple(batch, self._fields, self._run.descs, *self._dataset_facts())
 
     def _dataset_facts(self) -> tuple[Any, Any]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
@@ -151,7 +151,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is iterated, or will be next."""
-        return int(self._run.state()["epoch"]) if not self._run.inside else self._run.epoch
+        return self._run.epoch
 
     def __len__(self) -> int:
         """Batches of an epoch, the same for all ranks."""

@@ -96,7 +96,10 @@ def test_gradients(device, duplicates):
             (lambda d: sb.batched_indexing_access(c.ragged(d, c.item_sizes), source).tensor, (c.data,)),
             (lambda r: sb.batched_inverse_indexing_access(r, inverse, c.base.shape[1]), (c.rows,)),
             (lambda r, t: sb.batched_indexing_write(r, target, c.ragged(t, c.target_sizes)).tensor, (c.rows, c.base)),
-            (lambda d, t: sb.batched_index_mapping(c.ragged(d, c.item_sizes), source, target, c.ragged(t, c.target_sizes)).tensor, (c.data, c.base)),
+            (
+                lambda d, t: sb.batched_index_mapping(c.ragged(d, c.item_sizes), source, target, c.ragged(t, c.target_sizes)).tensor,
+                (c.data, c.base),
+            ),
         ]
         for i, (function, inputs) in enumerate(functions):
             if all(t.numel() for t in inputs):
@@ -159,7 +162,9 @@ def test_later_dims_batch_dims_and_layouts(device):
 
 def test_write_in_later_dims_equals_transposed(device):
     torch.manual_seed(6)
-    index = sb.RaggedBatch(torch.stack([torch.randperm(9)[:5] for _ in range(4)]).to(device), sample_sizes=torch.tensor([5, 0, 3, 1], device=device))
+    index = sb.RaggedBatch(
+        torch.stack([torch.randperm(9)[:5] for _ in range(4)]).to(device), sample_sizes=torch.tensor([5, 0, 3, 1], device=device)
+    )
     rows, base = torch.randn(4, 3, 5, 2, device=device), torch.randn(4, 3, 9, 2, device=device)
     got = sb.batched_indexing_write(rows, index, base, dim_to_index_in=2)
     want = sb.batched_indexing_write(rows.transpose(1, 2), index, base.transpose(1, 2)).transpose(1, 2)
@@ -167,16 +172,24 @@ def test_write_in_later_dims_equals_transposed(device):
     got = sb.batched_inverse_indexing_access(rows, index, 9, -2.0, dim_to_index_in=2)
     assert equal(got, sb.batched_inverse_indexing_access(rows.transpose(1, 2), index, 9, -2.0).transpose(1, 2))
     sizes = torch.tensor([9, 4, 9, 2], device=device)
-    ragged_base, ragged_rows = sb.RaggedBatch(base, sample_sizes=sizes, non_uniform_dim=2), sb.RaggedBatch(rows, sample_sizes=index.sample_sizes, non_uniform_dim=2)
+    ragged_base, ragged_rows = (
+        sb.RaggedBatch(base, sample_sizes=sizes, non_uniform_dim=2),
+        sb.RaggedBatch(rows, sample_sizes=index.sample_sizes, non_uniform_dim=2),
+    )
     small = sb.RaggedBatch(index.tensor % 2, sample_sizes=index.sample_sizes)
     got = sb.batched_index_mapping(ragged_rows, sb.RaggedBatch(index.tensor * 0, sample_sizes=index.sample_sizes), small, ragged_base)
     assert got.non_uniform_dim == 2 and got.shape == base.shape
 
 
-@pytest.mark.parametrize("make", [lambda d: torch.zeros(0, 4, 2, device=d), lambda d: torch.zeros(3, 4, 0, device=d), lambda d: torch.zeros(3, 0, 2, device=d)])
+@pytest.mark.parametrize(
+    "make", [lambda d: torch.zeros(0, 4, 2, device=d), lambda d: torch.zeros(3, 4, 0, device=d), lambda d: torch.zeros(3, 0, 2, device=d)]
+)
 def test_empty(device, make):
     data = make(device).requires_grad_()
-    index = sb.RaggedBatch(torch.zeros(data.shape[0], 5, dtype=torch.int64, device=device), sample_sizes=torch.zeros(data.shape[0], dtype=torch.int64, device=device))
+    index = sb.RaggedBatch(
+        torch.zeros(data.shape[0], 5, dtype=torch.int64, device=device),
+        sample_sizes=torch.zeros(data.shape[0], dtype=torch.int64, device=device),
+    )
     out = sb.batched_indexing_access(data, index)
     assert out.shape == (data.shape[0], 5, data.shape[2])
     out.tensor.sum().backward()
@@ -193,7 +206,11 @@ def test_bad_indices(device):
     calls = [
         lambda: sb.batched_indexing_access(ragged, index, -1.0).tensor,
         lambda: sb.batched_indexing_write(data[:, :4] + 10, index, ragged).tensor,
-        lambda: sb.batched_index_mapping(ragged, index, sb.RaggedBatch(index.tensor.clamp(0, 3), sample_sizes=index.sample_sizes), ragged).tensor,
+        lambda: (
+            sb.batched_index_mapping(
+                ragged, index, sb.RaggedBatch(index.tensor.clamp(0, 3), sample_sizes=index.sample_sizes), ragged
+            ).tensor
+        ),
     ]
     if device == "cpu":
         for call in calls:
@@ -215,13 +232,25 @@ def test_messages(device):
     short = sb.RaggedBatch(index.tensor.int(), sample_sizes=sizes)
     cases = [
         (lambda: sb.batched_indexing_access(data[:1], index), r"input_data has shape \(1, 3, 4\), input_indices \(2, 5\)"),
-        (lambda: sb.batched_indexing_access(data, sb.RaggedBatch(index.tensor.float(), sample_sizes=sizes)), "input_indices must be int32 or int64"),
+        (
+            lambda: sb.batched_indexing_access(data, sb.RaggedBatch(index.tensor.float(), sample_sizes=sizes)),
+            "input_indices must be int32 or int64",
+        ),
         (lambda: sb.batched_indexing_access(data, index.tensor), "input_indices must be a RaggedBatch"),
         (lambda: sb.batched_indexing_access(data, index, dim_to_index_in=0), r"dim_to_index_in is 0, but must be in 1\.\.2"),
         (lambda: sb.batched_index_mapping(data, index, short, data), "source_indices is torch.int64, target_indices is torch.int32"),
-        (lambda: sb.batched_indexing_write(data[..., 0], index, data), r"to_write \(2, 3\) and to_write_into \(2, 3, 4\) must have the same number of dimensions"),
-        (lambda: sb.batched_indexing_write(data, index, data), r"to_write \(2, 3, 4\) has 3 entries in dim 1, output_indices \(2, 5\) writes up to 5"),
-        (lambda: sb.batched_indexing_write(data.repeat(1, 2, 1).double(), index, data), "to_write is torch.float64, to_write_into is torch.float32"),
+        (
+            lambda: sb.batched_indexing_write(data[..., 0], index, data),
+            r"to_write \(2, 3\) and to_write_into \(2, 3, 4\) must have the same number of dimensions",
+        ),
+        (
+            lambda: sb.batched_indexing_write(data, index, data),
+            r"to_write \(2, 3, 4\) has 3 entries in dim 1, output_indices \(2, 5\) writes up to 5",
+        ),
+        (
+            lambda: sb.batched_indexing_write(data.repeat(1, 2, 1).double(), index, data),
+            "to_write is torch.float64, to_write_into is torch.float32",
+        ),
     ]
     for call, text in cases:
         for kind in (sb.ShapeError, AssertionError, RuntimeError):
@@ -249,7 +278,9 @@ def test_masks(device):
         valid = mask & ragged.mask
         assert equal(back.tensor, torch.where(valid[..., None], data, torch.zeros_like(data)))
         back.tensor.sum().backward()
-        assert equal(data.grad, valid[..., None].double().expand_as(data)) and equal(base.grad, (~valid)[..., None].double().expand_as(data))
+        assert equal(data.grad, valid[..., None].double().expand_as(data)) and equal(
+            base.grad, (~valid)[..., None].double().expand_as(data)
+        )
     if n < 30 or device == "cpu":
         small = torch.rand(2, 4, device=device) < 0.5
         x = torch.randn(2, 4, 3, device=device, dtype=torch.float64, requires_grad=True)

@@ -72,6 +72,7 @@ def test_operators_are_well_formed(device):
         (ops.scatter.default, (rows, index, sizes, None, None, data, 0.0, 5, None, 1, -1)),
         (ops.keep.default, (data, sizes, None, 1.0, 1)),
         (ops.mask_to_index.default, (torch.rand(2, 5, device=device) < 0.5, None)),
+        (ops.mask_to_rank.default, (torch.rand(2, 5, device=device) < 0.5, sizes)),
         (ops.index_to_mask.default, (index, sizes, 5, -1)),
         (ops.assign.default, (torch.rand(2, 4, 3, device=device), None, None, False)),
     ]:
@@ -119,7 +120,9 @@ def test_cuda_graph_of_a_criterion(cuda):
         want = criterion(other[0], other[1], sb.RaggedBatch(labels, sample_sizes=sizes), sb.RaggedBatch(targets, sample_sizes=sizes))[0]
         want.backward()
         assert torch.allclose(loss, want, rtol=1e-5)
-        assert torch.allclose(logits.grad, other[0].grad, rtol=1e-4, atol=1e-5) and torch.allclose(boxes.grad, other[1].grad, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(logits.grad, other[0].grad, rtol=1e-4, atol=1e-5) and torch.allclose(
+            boxes.grad, other[1].grad, rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.gpu
@@ -162,3 +165,13 @@ def test_more_than_two_billion_elements(cuda):
     narrow[0, -1, 5] = 3
     last = sb.RaggedBatch(torch.full((1, 1), -1, device=cuda), sample_sizes=torch.ones(1, dtype=torch.int64, device=cuda))
     assert int(sb.batched_indexing_access(narrow, last).tensor[0, 0, 5]) == 3
+
+
+def test_the_example_agrees_with_its_loop(device, monkeypatch, capsys):
+    folder = __file__.rsplit("/", 4)[0] + "/examples/detr_loss"
+    monkeypatch.syspath_prepend(folder)
+    import run
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda")
+    run.main()
+    assert capsys.readouterr().out.count("gradients differ") == 2

@@ -49,7 +49,16 @@ def test_detection_cost(device, kind, weight, dtype):
     logits, boxes = logits.detach().to(dtype), boxes.detach().to(dtype)
     if kind == "probability":
         logits = logits.sigmoid()
-    got = sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets, classification=kind, l1_weight=weight, giou_weight=1.5, box_format="xyzwlh")
+    got = sb.detection_cost(
+        logits=logits,
+        boxes=boxes,
+        target_labels=labels,
+        target_boxes=targets,
+        classification=kind,
+        l1_weight=weight,
+        giou_weight=1.5,
+        box_format="xyzwlh",
+    )
     assert got.shape == (2, 3, 20, 7) and got.non_uniform_dim == 3 and got.batch_shape == (2, 3) and got.dtype == torch.float32
     w = torch.as_tensor(weight, dtype=torch.float64).expand(10)
     for lay in range(2):
@@ -74,7 +83,9 @@ def test_detection_cost_parts_and_nan(device):
     assert torch.allclose(only_labels.tensor[1, 2, :, 0], 2 * focal_cost(logits[1, 2].sigmoid())[:, labels.tensor[2, 0]], atol=1e-5)
     plain = sb.detection_cost(logits=logits[0], target_labels=labels.tensor.int())
     assert plain.sample_sizes.tolist() == [7, 7, 7]
-    assert sb.detection_cost(logits=logits, target_labels=sb.RaggedBatch(labels.tensor[:, :0], sample_sizes=labels.sample_sizes * 0)).shape == (2, 3, 20, 0)
+    assert sb.detection_cost(
+        logits=logits, target_labels=sb.RaggedBatch(labels.tensor[:, :0], sample_sizes=labels.sample_sizes * 0)
+    ).shape == (2, 3, 20, 0)
     bad = sb.RaggedBatch(labels.tensor * 0 + 4, sample_sizes=labels.sample_sizes)
     if device == "cpu":
         with pytest.raises(IndexError, match="detection_cost"):
@@ -87,7 +98,10 @@ def test_detection_cost_parts_and_nan(device):
         (lambda: sb.detection_cost(), "logits or boxes must be given"),
         (lambda: sb.detection_cost(logits=logits), "logits and target_labels go together"),
         (lambda: sb.detection_cost(boxes=boxes[..., :9], target_boxes=targets), r"boxes \(2, 3, 20, 9\) and target_boxes \(3, 7, 10\)"),
-        (lambda: sb.detection_cost(boxes=boxes[:, :2], target_boxes=targets), r"boxes \(2, 2, 20, 10\) does not fit target_boxes \(3, 7, 10\)"),
+        (
+            lambda: sb.detection_cost(boxes=boxes[:, :2], target_boxes=targets),
+            r"boxes \(2, 2, 20, 10\) does not fit target_boxes \(3, 7, 10\)",
+        ),
         (lambda: sb.detection_cost(boxes=boxes, target_boxes=targets, l1_weight=[1, 2]), "l1_weight has 2 numbers"),
         (lambda: sb.detection_cost(logits=logits, target_labels=labels, classification="x"), "classification is 'x'"),
     ]:
@@ -109,7 +123,13 @@ def per_sample(logits, boxes, labels, targets, matches, giou=True):
             part = (a * (1 - pt) ** 2 * functional.binary_cross_entropy_with_logits(logits[lay, b], hot, reduction="none")).sum()
             part = part + 0.25 * (boxes[lay, b][r] - targets.tensor[b][k]).abs().sum()
             if giou and n:
-                part = part + (1 - losses.generalized_iou(losses.corners(boxes[lay, b][r], "xyzwlh"), losses.corners(targets.tensor[b][k], "xyzwlh"))).sum()
+                part = (
+                    part
+                    + (
+                        1
+                        - losses.generalized_iou(losses.corners(boxes[lay, b][r], "xyzwlh"), losses.corners(targets.tensor[b][k], "xyzwlh"))
+                    ).sum()
+                )
             total = total + part / max(1, n)
     return total
 
@@ -135,7 +155,12 @@ def test_criterion_equals_a_loop(device, sizes):
 def test_gaussian_focal(device):
     torch.manual_seed(0)
     target = torch.zeros(3, 4, 8, 9, device=device)
-    sb.draw_heatmap_batched(target, torch.randint(0, 8, (3, 5, 2), device=device), torch.randint(0, 4, (3, 5), device=device), labels=torch.randint(0, 4, (3, 5), device=device))
+    sb.draw_heatmap_batched(
+        target,
+        torch.randint(0, 8, (3, 5, 2), device=device),
+        torch.randint(0, 4, (3, 5), device=device),
+        labels=torch.randint(0, 4, (3, 5), device=device),
+    )
     x = torch.randn(3, 4, 8, 9, device=device, requires_grad=True)
     got = losses.gaussian_focal(x, target)
     p = x.double().sigmoid()

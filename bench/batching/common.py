@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing, and finding the package in this tree (or installed: STOKER_BUILD=installed)."""
+
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+if os.environ.get("STOKER_BUILD") != "installed":
+    sys.path.insert(0, str(ROOT / "python"))
+    import stoker
+
+    BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
+    stoker.__path__ += [str(BUILD / "python"), str(BUILD / "python" / "stoker" / "batching")]
+
+import torch  # noqa: E402
+
+
+def gpu_ms(function, repeats=15, inner=10, warm=3):
+    """Milliseconds a call in a steady stream of calls: the median and the range over `repeats` slices of `inner` calls."""
+    for _ in range(warm):
+        function()
+    torch.cuda.synchronize()
+    slices = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(inner):
+            function()
+        torch.cuda.synchronize()
+        slices.append((time.perf_counter() - start) / inner * 1e3)
+    return statistics.median(slices), min(slices), max(slices)
+
+
+def interleaved(functions, repeats=9, inner=10):
+    """gpu_ms of several functions in turn, slice by slice: {name: (median, min, max)}."""
+    times = {name: [] for name in functions}
+    for function in functions.values():
+        for _ in range(3):
+            function()
+    torch.cuda.synchronize()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            for _ in range(inner):
+                function()
+            torch.cuda.synchronize()
+            times[name].append((time.perf_counter() - start) / inner * 1e3)
+    return {name: (statistics.median(t), min(t), max(t)) for name, t in times.items()}
+
+
+def captured(function):
+    """The function as a CUDA graph: a callable that replays it."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+def report(**row):
+    print(json.dumps({k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.items()}), flush=True)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fault loops over small pipelines, as SQLite does them: the Nth allocation, read or start of a thread fails, for N = 0, 1, 2, ... until a run
+ * meets no fault; then the Nth and all after it. Whatever fails, a call returns an error with a message, batches that are delivered hold the right samples, and the run ends; the
+ * sanitizers watch for leaks. Built with -Dfaults=true. */
+#include "test.h"
+
+#include "pipelines.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES = 7, BATCH = 4, BATCHES = 2, SECONDS = 120, MOST_FAULTS = 20000 };
+static char *folder;
+
+static int set_up(void **state)
+{
+	(void)state;
+	folder = make_folder(FILES, 99);
+	return folder == NULL;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	remove_folder(folder);
+	return 0;
+}
+
+/* What one run saw. */
+struct outcome {
+	enum stk_status status; /* the first error, or STK_OK */
+	struct stk_error err;
+	uint64_t hashes[BATCHES][BATCH];
+	int32_t counts[BATCHES];         /* 0: not delivered */
+	int destroyed, pulled, released; /* of a source */
+};
+
+/* Keeps the first error; true: there is one now. */
+static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
+{
+	if (status == STK_OK)
+		return false;
+	if (err->code != status)
+		fail_msg("%s came back, and its error says %s: %s", stk_status_name(status), stk_status_name(err->code), err->message);
+	if (!err->message[0])
+		fail_msg("%s came back without a message", stk_status_name(status));
+	if (!o->status) {
+		o->status = status;
+		o->err = *err;
+	}
+	return true;
+}
+
+/* ---- graphs ---- */
+
+struct link {
+	const char *op;
+	const struct stk_arg *args;
+	size_t n_args;
+};
+
+static enum stk_status add_links(struct stk_graph *g, const struct link *links, size_t n, struct stk_node *node, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (size_t i = 0; i < n && s == STK_OK; i++) {
+		struct stk_node in = *node;
+		s = stk_graph_add(g, links[i].op, in.op >= 0 ? &in : NULL, in.op >= 0, links[i].args, links[i].n_args, NULL, node, err);
+	}
+	return s;
+}
+
+static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
+{
+	(void)o;
+	const int64_t size[] = {24, 32};
+	const double mean[] = {120, 110, 100};
+	struct stk_node flip, image = {.op = -1}, label;
+	enum stk_status s = stk_graph_add(g, "random.coin_flip", NULL, 0, NULL, 0, NULL, &flip, err);
+	const struct stk_arg reader[] = {
+		stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
+	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
+	const struct stk_arg norm[] = {stk_arg_node("mirror", flip), stk_arg_list("mean", STK_VALUE_FLOATS, mean, 3)};
+	const struct link read = {"readers.file", reader, 3};
+	const struct link rest[] = {{"decoders.image_random_crop", NULL, 0}, {"resize", resize, 1}, {"crop_mirror_normalize", norm, 2}};
+	if (s || (s = add_links(g, &read, 1, &image, err)))
+		return s;
+	label = (struct stk_node){image.op, 1};
+	if ((s = add_links(g, rest, 3, &image, err)) || (s = stk_graph_output(g, image, err)))
+		return s;
+	return stk_graph_output(g, label, err);
+}
+
+static void count_release(void *user)
+{
+	((struct outcome *)user)->released++;
+}
+
+/* Tensors of 3 x 2, full of their position; 7 of them make an epoch. */
+static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
+{
+	static uint8_t pixels[FILES][6];
+	struct outcome *o = user;
+	(void)err;
+	if (request->position >= FILES)
+		return STK_END;
+	uint8_t *p = pixels[request->position];
+	memset(p, (int)request->position + 1, 6);
+	feed->tensors[0] = (struct stk_tensor){p, {STK_UINT8, 3, {3, 2, 1}, "HWC"}};
+	feed->release = count_release;
+	feed->release_user = o;
+	o->pulled++;
+	return STK_OK;
+}
+
+static void count_destroy(void *user)
+{
+	((struct outcome *)user)->destroyed++;
+}
+
+static enum stk_status source_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
+{
+	struct stk_node image = {.op = -1};
+	const struct stk_arg source[] = {stk_arg_string("layout", "HWC"), stk_arg_int("dtype", STK_UINT8)};
+	const struct link first = {"external_source", source, 2}, flip = {"flip", NULL, 0};
+	const struct stk_source_callbacks callbacks = {.pull = pull, .destroy = count_destroy, .user = o, .per_sample = true};
+	enum stk_status s = add_links(g, &first, 1, &image, err);
+	if (s)
+		return s;
+	if ((s = stk_graph_set_source(g, image, &callbacks, err)) || (s = add_links(g, &flip, 1, &image, err)))
+		return s;
+	return stk_graph_output(g, image, err);
+}
+
+/* ---- one run ---- */
+
+typedef enum stk_status (*graph_fn)(struct stk_graph *g, struct outcome *o, struct stk_error *err);
+
+static struct stk_pipeline *open_run(struct stk_context *ctx, graph_fn build, struct outcome *o)
+{
+	struct stk_graph *g = NULL;
+	struct stk_pipeline *p = NULL;
+	struct stk_error err = {0};
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1, .seed = 5, .trace = ""};
+	if (!note(o, stk_graph_create(&g, &err), &err) && !note(o, build(g, o, &err), &err) &&
+		!note(o, stk_pipeline_create(ctx, g, &c, &p, &err), &err))
+		assert_non_null(p);
+	stk_graph_destroy(g);
+	return p;
+}
+
+/* Goes on behind errors to the end of the epoch; batches `first` and later are expected. */
+static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
+{
+	for (int k = first; k <= BATCHES; k++) {
+		struct stk_batch *b = NULL;
+		struct stk_error err = {0};
+		enum stk_status s = stk_pipeline_next(p, &b, &err);
+		if (s == STK_END) {
+			assert_true(k == BATCHES || o->status);
+			return;
+		}
+		if (note(o, s, &err)) {
+			assert_null(b);
+			if (s == STK_SYSTEM)
+				return; /* a thread did not start, so nothing did */
+			continue;
+		}
+		assert_non_null(b);
+		int64_t step = stk_batch_step(b);
+		assert_true(step >= 0 && step < BATCHES);
+		o->counts[step] = stk_batch_size(b);
+		for (int32_t i = 0; i < stk_batch_size(b); i++)
+			o->hashes[step][i] = hash_sample(b, i);
+		stk_batch_unref(&b);
+	}
+}
+
+/* A state saved behind the first batch, restored in another pipeline. */
+static void resume(struct stk_context *ctx, struct stk_pipeline *p, graph_fn build, struct outcome *o)
+{
+	char *text = NULL;
+	struct stk_error err = {0};
+	struct stk_batch *b = NULL;
+	if (note(o, stk_pipeline_next(p, &b, &err), &err))
+		return;
+	stk_batch_unref(&b);
+	if (note(o, stk_pipeline_save(p, &text, &err), &err))
+		return;
+	struct stk_pipeline *q = open_run(ctx, build, o);
+	if (q && !note(o, stk_pipeline_restore(q, text, strlen(text), &err), &err))
+		take_epoch(q, 1, o);
+	stk_pipeline_destroy(q);
+	stk_text_free(text);
+}
+
+static void run_plain(struct stk_context *ctx, graph_fn build, struct outcome *o)
+{
+	struct stk_pipeline *p = open_run(ctx, build, o);
+	if (p)
+		take_epoch(p, 0, o);
+	stk_pipeline_destroy(p);
+}
+
+static void run_resumed(struct stk_context *ctx, graph_fn build, struct outcome *o)
+{
+	struct stk_pipeline *p = open_run(ctx, build, o);
+	if (p)
+		resume(ctx, p, build, o);
+	stk_pipeline_destroy(p);
+}
+
+/* Through JSON and explain; delivers nothing. */
+static void run_texts(struct stk_context *ctx, graph_fn build, struct outcome *o)
+{
+	struct stk_graph *g = NULL, *again = NULL;
+	struct stk_pipeline *p = NULL;
+	struct stk_error err = {0};
+	char *json = NULL, *plan = NULL;
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1};
+	if (note(o, stk_graph_create(&g, &err), &err) || note(o, build(g, o, &err), &err) ||
+		note(o, stk_graph_serialize(g, &json, &err), &err) ||
+		note(o, stk_graph_deserialize(json, strlen(json), &again, &err), &err) ||
+		note(o, stk_pipeline_create(ctx, again, &c, &p, &err), &err) || note(o, stk_pipeline_explain(p, true, &plan, &err), &err))
+		goto out;
+	assert_non_null(strstr(plan, "decode + pass"));
+out:
+	stk_text_free(json);
+	stk_text_free(plan);
+	stk_pipeline_destroy(p);
+	stk_graph_destroy(g);
+	stk_graph_destroy(again);
+}
+
+typedef void (*run_fn)(struct stk_context *ctx, graph_fn build, struct outcome *o);
+
+static struct outcome run_once(run_fn run, graph_fn build)
+{
+	static struct outcome shared; /* the source's user: outlives the run */
+	struct stk_context *ctx = NULL;
+	struct stk_error err = {0};
+	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
+	shared = (struct outcome){0};
+	alarm(SECONDS);
+	if (!note(&shared, stk_context_create(&c, &ctx, &err), &err))
+		run(ctx, build, &shared);
+	stk_context_unref(&ctx);
+	alarm(0);
+	return shared;
+}
+
+/* ---- the loop ---- */
+
+static void check_outcome(const struct outcome *got, const struct outcome *want, bool met, const char *what, int64_t nth)
+{
+	if (got->status && !met)
+		fail_msg("%s %lld: no fault was met, and yet: %s", what, (long long)nth, got->err.message);
+	if (got->pulled != got->released)
+		fail_msg("%s %lld: %d pulls, %d releases", what, (long long)nth, got->pulled, got->released);
+	for (int k = 0; k < BATCHES; k++) {
+		if (!got->counts[k] && got->status)
+			continue;
+		if (got->counts[k] != want->counts[k] || memcmp(got->hashes[k], want->hashes[k], sizeof got->hashes[k]))
+			fail_msg("%s %lld: batch %d has %d samples and %d are right, or their bytes differ (%s)", what, (long long)nth, k,
+				got->counts[k], want->counts[k], got->err.message);
+	}
+}
+
+static void fault_loop_of(run_fn run, graph_fn build, enum stk_fault kind, bool lasts, const char *what)
+{
+	struct outcome want = run_once(run, build);
+	if (want.status)
+		fail_msg("without faults: %s", want.err.message);
+	int failed = 0, survived = 0;
+	for (int64_t nth = 0, met = 1; met; nth++) {
+		assert_true(nth < MOST_FAULTS);
+		(lasts ? stk__fault_set_from : stk__fault_set)(kind, nth);
+		struct outcome got = run_once(run, build);
+		met = stk__fault_passed(kind) > nth;
+		stk__fault_set(kind, -1);
+		check_outcome(&got, &want, met, what, nth);
+		failed += got.status != STK_OK;
+		survived += met && got.status == STK_OK;
+	}
+	print_message("%s%s: %d faults were told, %d were got over\n", what, lasts ? ", for good" : "", failed, survived);
+	assert_true(failed > 0);
+}
+
+/* Once, and from then on: what fails may fail again where the error is about to be kept. */
+static void fault_loop(run_fn run, graph_fn build, enum stk_fault kind, const char *what)
+{
+	fault_loop_of(run, build, kind, false, what);
+	fault_loop_of(run, build, kind, true, what);
+}
+
+static void test_files(void **state)
+{
+	(void)state;
+	fault_loop(run_plain, file_graph, STK_FAULT_ALLOC, "files, allocation");
+	fault_loop(run_plain, file_graph, STK_FAULT_READ, "files, read");
+	fault_loop(run_plain, file_graph, STK_FAULT_THREAD, "files, thread");
+}
+
+static void test_source(void **state)
+{
+	(void)state;
+	fault_loop(run_plain, source_graph, STK_FAULT_ALLOC, "source, allocation");
+	fault_loop(run_plain, source_graph, STK_FAULT_THREAD, "source, thread");
+	struct outcome o = run_once(run_plain, source_graph);
+	assert_int_equal(o.destroyed, 1);
+}
+
+static void test_resuming(void **state)
+{
+	(void)state;
+	fault_loop(run_resumed, file_graph, STK_FAULT_ALLOC, "resume, allocation");
+	fault_loop(run_resumed, file_graph, STK_FAULT_READ, "resume, read");
+}
+
+static void test_texts(void **state)
+{
+	(void)state;
+	fault_loop(run_texts, file_graph, STK_FAULT_ALLOC, "JSON, allocation");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_source),
+		cmocka_unit_test(test_resuming),
+		cmocka_unit_test(test_texts),
+	};
+	return cmocka_run_group_tests_name("faults", tests, set_up, tear_down);
+}

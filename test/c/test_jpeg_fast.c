@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Our JPEG decoder against libjpeg-turbo: it takes what it should, gives the same pixels, and on damaged files the same verdict. And the header
+ * parser against libjpeg's. */
+#include "test.h"
+
+#include "base/cpu.h"
+#include "codec/codec.h"
+#include "codec/jpeg_fast.h"
+#include "image_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
+	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
+	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
+enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 }; /* 3x3 has more blocks than a scan may: left out */
+
+static struct test_jpeg random_baseline(uint64_t *r)
+{
+	struct test_jpeg j = {.width = test_random_in(r, 1, 220),
+		.height = test_random_in(r, 1, 160),
+		.components = test_random_in(r, 0, 9) ? 3 : 1,
+		.quality = test_random_in(r, 1, 100),
+		.noise = test_random_in(r, 0, 4) / 4.0,
+		.seed = test_random(r)};
+	if (test_random_in(r, 0, 3) == 0)
+		j.width = test_random_in(r, 1, 20);
+	if (test_random_in(r, 0, 3) == 0)
+		j.height = test_random_in(r, 1, 20);
+	const int *s = samplings[test_random_in(r, 0, SAMPLINGS - 1)];
+	for (int i = 0; i < j.components; i++) {
+		j.h[i] = s[2 * i];
+		j.v[i] = s[2 * i + 1];
+	}
+	j.restart = test_random_in(r, 0, 2) ? 0 : test_random_in(r, 1, 40);
+	j.optimise = test_random_in(r, 0, 2) == 0;
+	j.rgb = j.components == 3 && test_random_in(r, 0, 11) == 0;
+	return j;
+}
+
+static struct stk_rect random_window(uint64_t *r, int width, int height)
+{
+	struct stk_rect w;
+	w.w = test_random_in(r, 1, width);
+	w.h = test_random_in(r, 1, height);
+	w.x = test_random_in(r, 0, width - w.w);
+	w.y = test_random_in(r, 0, height - w.h);
+	return w;
+}
+
+/* By our decoder alone, without the fallback. */
+static enum stk_status decode_fast(struct stk_jpeg_fast *f, struct stk_arena *scratch, struct test_file file, enum stk_image_type type,
+	struct stk_rect w, uint8_t *out)
+{
+	struct stk_jpeg_header h;
+	size_t end;
+	struct stk_error err = {0};
+	if (stk__jpeg_header_parse(file.data, file.size, &h, &err))
+		fail_msg("%s", err.message);
+	assert_true(stk__jpeg_find_eoi(file.data, file.size, &h, &end));
+	struct stk_decode rq = {.data = file.data,
+		.size = file.size,
+		.type = type,
+		.window = w,
+		.dst = stk__image_hwc(out, STK_UINT8, w.w, w.h, type == STK_GRAY ? 1 : 3)};
+	enum stk_status status = stk__jpeg_fast_decode(f, &h, end, &rq, scratch);
+	stk__arena_reset(scratch);
+	return status;
+}
+
+static const struct {
+	enum stk_image_type type;
+	J_COLOR_SPACE space;
+} types[] = {{STK_RGB, JCS_RGB}, {STK_BGR, JCS_EXT_BGR}, {STK_GRAY, JCS_GRAYSCALE}};
+
+static void test_it_takes_baseline_and_equals_libjpeg(void **state)
+{
+	(void)state;
+	uint64_t r = test_seed() + 7;
+	struct stk_jpeg_fast *fast[2] = {stk__jpeg_fast_create(STK_CPU_C), stk__jpeg_fast_create(stk__cpu_level())};
+	struct stk_arena scratch;
+	stk__arena_init(&scratch);
+	for (int n = 0; n < 400; n++) {
+		struct test_jpeg j = random_baseline(&r);
+		int t = test_random_in(&r, 0, 2), width, height;
+		if (j.rgb && types[t].type == STK_GRAY)
+			continue; /* libjpeg-turbo's */
+		bool lossy;
+		struct test_file f = test_jpeg_make(&j);
+		uint8_t *want = test_jpeg_reference(f, types[t].space, &width, &height, &lossy);
+		assert_non_null(want);
+		size_t pixel = types[t].type == STK_GRAY ? 1 : 3;
+		uint8_t *got = malloc((size_t)width * (size_t)height * pixel);
+		for (int k = 0; k < 6; k++) {
+			struct stk_rect w = k ? random_window(&r, width, height) : (struct stk_rect){0, 0, width, height};
+			assert_int_equal(decode_fast(fast[k & 1], &scratch, f, types[t].type, w, got), STK_OK);
+			for (int y = 0; y < w.h; y++)
+				if (memcmp(got + (size_t)y * (size_t)w.w * pixel,
+					    want + ((size_t)(w.y + y) * (size_t)width + (size_t)w.x) * pixel, (size_t)w.w * pixel))
+					fail_msg("file %d (%dx%d %dx%d %dx%d %dx%d quality %d restart %d), window %d %d %d %d, row %d", n,
+						j.width, j.height, j.h[0], j.v[0], j.h[1], j.v[1], j.h[2], j.v[2], j.quality, j.restart,
+						w.x, w.y, w.w, w.h, y);
+		}
+		free(got);
+		free(want);
+		free(f.data);
+	}
+	stk__arena_destroy(&scratch);
+	stk__jpeg_fast_destroy(fast[0]);
+	stk__jpeg_fast_destroy(fast[1]);
+}
+
+/* ---- coefficients that no encoder of pictures makes ---- */
+
+static void random_coefficients(uint64_t *r, JBLOCKROW row, JDIMENSION blocks, int most)
+{
+	for (JDIMENSION b = 0; b < blocks; b++) {
+		int rows = test_random_in(r, 0, 2) ? 8 : 1, density = test_random_in(r, 0, 100);
+		for (int i = 0; i < 64; i++)
+			row[b][i] = (JCOEF)(i < 8 * rows && test_random_in(r, 0, 99) < density ? test_random_in(r, -most, most) : 0);
+	}
+}
+
+static void say_nothing(j_common_ptr cinfo, int level)
+{
+	(void)cinfo;
+	(void)level;
+}
+
+/* A file of random coefficients and quantisation steps: sums overflow 16 bits, pixels saturate. */
+static struct test_file make_extreme(uint64_t *r, int width, int height, int most)
+{
+	struct test_jpeg frame = {
+		.width = width, .height = height, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 50, .seed = 1};
+	struct test_file f = test_jpeg_make(&frame);
+	struct jpeg_decompress_struct d;
+	struct jpeg_compress_struct c;
+	struct jpeg_error_mgr errors;
+	d.err = c.err = jpeg_std_error(&errors);
+	errors.emit_message = say_nothing;
+	jpeg_create_decompress(&d);
+	jpeg_create_compress(&c);
+	jpeg_mem_src(&d, f.data, f.size);
+	jpeg_read_header(&d, TRUE);
+	jvirt_barray_ptr *arrays = jpeg_read_coefficients(&d);
+	for (int i = 0; i < 3; i++) {
+		jpeg_component_info *info = &d.comp_info[i];
+		for (JDIMENSION y = 0; y < info->height_in_blocks; y++)
+			random_coefficients(
+				r, d.mem->access_virt_barray((j_common_ptr)&d, arrays[i], y, 1, TRUE)[0], info->width_in_blocks, most);
+	}
+	jpeg_copy_critical_parameters(&d, &c);
+	for (int t = 0; t < 2; t++)
+		for (int i = 0; i < 64; i++)
+			c.quant_tbl_ptrs[t]->quantval[i] = (UINT16)test_random_in(r, 1, test_random_in(r, 0, 3) ? 255 : 65535);
+	c.optimize_coding = TRUE;
+	unsigned char *out = NULL;
+	unsigned long size = 0;
+	jpeg_mem_dest(&c, &out, &size);
+	jpeg_write_coefficients(&c, arrays);
+	jpeg_finish_compress(&c);
+	jpeg_destroy_compress(&c);
+	jpeg_destroy_decompress(&d);
+	free(f.data);
+	f.data = calloc(1, size + 64);
+	f.size = size;
+	memcpy(f.data, out, size);
+	free(out);
+	return f;
+}
+
+static void test_extreme_coefficients_equal_libjpeg(void **state)
+{
+	(void)state;
+	uint64_t r = test_seed();
+	struct stk_jpeg_fast *fast[2] = {stk__jpeg_fast_create(STK_CPU_C), stk__jpeg_fast_create(stk__cpu_level())};
+	struct stk_arena scratch;
+	stk__arena_init(&scratch);
+	for (int n = 0; n < 40; n++) {
+		struct test_file f = make_extreme(&r, 64, 48, n % 2 ? 1023 : 40);
+		int width, height;
+		bool lossy;
+		uint8_t *want = test_jpeg_reference(f, JCS_RGB, &width, &height, &lossy), *got = malloc(64 * 48 * 3);
+		assert_non_null(want);
+		for (int level = 0; level < 2; level++) {
+			assert_int_equal(decode_fast(fast[level], &scratch, f, STK_RGB, (struct stk_rect){0, 0, 64, 48}, got), STK_OK);
+			assert_memory_equal(got, want, 64 * 48 * 3);
+		}
+		free(want);
+		free(got);
+		free(f.data);
+	}
+	stk__arena_destroy(&scratch);
+	stk__jpeg_fast_destroy(fast[0]);
+	stk__jpeg_fast_destroy(fast[1]);
+}
+
+/* ---- damage ---- */
+
+enum { MOST_PIXELS = 4 << 20 };
+
+static void damage(uint64_t *r, struct test_file *f)
+{
+	int kind = test_random_in(r, 0, 5), count = test_random_in(r, 1, kind == 0 ? 1 : 6);
+	for (int i = 0; i < count; i++) {
+		size_t at = (size_t)test_random_in(r, 2, (int)f->size - 1);
+		if (test_random_in(r, 0, 2) == 0)
+			at = (size_t)test_random_in(r, 2, 700) % f->size; /* the header has more to say than its size suggests */
+		if (kind < 3)
+			f->data[at] ^= (uint8_t)(1 << test_random_in(r, 0, 7));
+		else if (kind == 3)
+			f->data[at] = (uint8_t)test_random(r);
+		else if (kind == 4)
+			f->data[at] = 0xff;
+		else
+			memmove(f->data + at, f->data + at + 1, f->size - at - 1);
+	}
+	if (test_random_in(r, 0, 19) == 0)
+		f->size -= (size_t)test_random_in(r, 0, (int)f->size / 2);
+}
+
+struct verdict {
+	enum stk_status status;
+	size_t size;
+	uint8_t *pixels;
+	char message[sizeof(((struct stk_error *)0)->message)];
+};
+
+static struct verdict judge(
+	struct stk_decoder *d, struct test_file f, const struct stk_image_info *info, enum stk_image_type type, struct stk_rect w)
+{
+	struct verdict v = {.size = (size_t)w.w * (size_t)w.h * (size_t)stk__image_channels(info, type)};
+	v.pixels = calloc(1, v.size);
+	assert_non_null(v.pixels);
+	struct stk_decode rq = {.data = f.data,
+		.size = f.size,
+		.info = info,
+		.type = type,
+		.window = w,
+		.dst = stk__image_hwc(v.pixels, STK_UINT8, w.w, w.h, stk__image_channels(info, type))};
+	struct stk_error err = {0};
+	v.status = stk__image_decode(d, &rq, &err);
+	if (v.status)
+		assert_true(err.message[0]);
+	memcpy(v.message, err.message, sizeof v.message);
+	return v;
+}
+
+struct judges {
+	struct stk_decoder *ours[2], *turbo[2]; /* strict, lenient */
+	int damaged, sound;
+};
+
+static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, uint64_t seed)
+{
+	struct stk_image_info info;
+	if (stk__image_peek(f.data, f.size, NULL, &info, NULL) || (int64_t)info.width * info.height > MOST_PIXELS)
+		return;
+	enum stk_image_type type = types[test_random_in(r, 0, 2)].type;
+	struct stk_rect w =
+		test_random(r) & 1 ? random_window(r, info.width, info.height) : (struct stk_rect){0, 0, info.width, info.height};
+	for (int lenient = 0; lenient < 2; lenient++) {
+		struct verdict ours = judge(j->ours[lenient], f, &info, type, w), turbo = judge(j->turbo[lenient], f, &info, type, w);
+		if (ours.status != turbo.status)
+			fail_msg("round seed %llu: \"%s\", libjpeg-turbo \"%s\" (lenient %d, window %d %d %d %d of %dx%d)",
+				(unsigned long long)seed, ours.message, turbo.message, lenient, w.x, w.y, w.w, w.h, info.width,
+				info.height);
+		if (!ours.status && memcmp(ours.pixels, turbo.pixels, ours.size))
+			fail_msg("round seed %llu: pixels differ (lenient %d, window %d %d %d %d of %dx%d)", (unsigned long long)seed,
+				lenient, w.x, w.y, w.w, w.h, info.width, info.height);
+		*(ours.status ? &j->damaged : &j->sound) += 1;
+		free(ours.pixels);
+		free(turbo.pixels);
+	}
+}
+
+static struct stk_decoder *make_decoder(bool lenient)
+{
+	struct stk_decoder *d;
+	assert_int_equal(stk__decoder_create(&(struct stk_codec_limits){.lenient = lenient}, stk__cpu_level(), &d, NULL), STK_OK);
+	return d;
+}
+
+static void test_damaged_files_get_libjpegs_verdict(void **state)
+{
+	(void)state;
+	const char *rounds = getenv("STOKER_TEST_ROUNDS");
+	struct judges j = {0};
+	for (int lenient = 0; lenient < 2; lenient++) {
+		j.ours[lenient] = make_decoder(lenient);
+		setenv("STOKER_JPEG", "libjpeg-turbo", 1);
+		j.turbo[lenient] = make_decoder(lenient);
+		unsetenv("STOKER_JPEG");
+	}
+	for (int n = 0; n < (rounds ? atoi(rounds) : 3000); n++) {
+		uint64_t seed = test_seed() + (uint64_t)n * 1000003, r = seed;
+		struct test_jpeg jpeg = random_baseline(&r);
+		struct test_file f = test_jpeg_make(&jpeg);
+		damage(&r, &f);
+		compare_verdicts(&j, f, &r, seed);
+		free(f.data);
+	}
+	assert_true(j.damaged > 100 && j.sound > 100);
+	for (int lenient = 0; lenient < 2; lenient++) {
+		stk__decoder_destroy(j.ours[lenient]);
+		stk__decoder_destroy(j.turbo[lenient]);
+	}
+}
+
+/* ---- the header ---- */
+
+struct catcher {
+	struct jpeg_error_mgr base;
+	jmp_buf escape;
+	bool cut_off; /* it had to invent an end */
+};
+
+static void catch_message(j_common_ptr cinfo, int level)
+{
+	if (level < 0 && cinfo->err->msg_code == JWRN_JPEG_EOF)
+		((struct catcher *)cinfo->err)->cut_off = true;
+}
+
+static void catch_error(j_common_ptr cinfo)
+{
+	longjmp(((struct catcher *)cinfo->err)->escape, 1);
+}
+
+/* libjpeg's reading of a header; false where it refuses, or had to invent an end. */
+static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c, struct catcher *catcher)
+{
+	c->err = jpeg_std_error(&catcher->base);
+	catcher->base.error_exit = catch_error;
+	catcher->base.emit_message = catch_message;
+	catcher->cut_off = false;
+	jpeg_create_decompress(c);
+	if (setjmp(catcher->escape))
+		return false;
+	jpeg_mem_src(c, f.data, f.size);
+	return jpeg_read_header(c, TRUE) == JPEG_HEADER_OK && !catcher->cut_off;
+}
+
+static void test_header_parser_agrees_with_libjpeg(void **state)
+{
+	(void)state;
+	uint64_t r = test_seed() + 3;
+	int accepted = 0, refused = 0;
+	for (int n = 0; n < 6000; n++) {
+		struct test_jpeg j = random_baseline(&r);
+		j.width = j.height = 9;
+		j.orientation = test_random_in(&r, 0, 8);
+		j.progressive = n % 3 == 0;
+		struct test_file f = test_jpeg_make(&j);
+		if (test_random_in(&r, 0, 3))
+			damage(&r, &f);
+		struct jpeg_decompress_struct c;
+		struct catcher catcher;
+		struct stk_jpeg_header h;
+		struct stk_error err = {0};
+		bool theirs = libjpeg_header(f, &c, &catcher);
+		enum stk_status ours = stk__jpeg_header_parse(f.data, f.size, &h, &err);
+		if (theirs != (ours == STK_OK) && !(theirs && ours == STK_UNSUPPORTED)) {
+			char text[JMSG_LENGTH_MAX];
+			c.err->format_message((j_common_ptr)&c, text);
+			fail_msg("file %d: libjpeg %s (%s), we say \"%s\"", n, theirs ? "reads it" : "refuses", text, err.message);
+		}
+		if (!ours && theirs) {
+			assert_int_equal(h.width, c.image_width);
+			assert_int_equal(h.height, c.image_height);
+			assert_int_equal(h.components, c.num_components);
+			assert_int_equal(h.restart_interval, c.restart_interval);
+			assert_int_equal(f.size - h.scan_offset, c.src->bytes_in_buffer);
+			assert_int_equal(h.adobe, c.saw_Adobe_marker);
+			assert_int_equal(h.jfif, c.saw_JFIF_marker);
+			for (int i = 0; i < h.components; i++) {
+				assert_int_equal(h.component[i].h, c.comp_info[i].h_samp_factor);
+				assert_int_equal(h.component[i].width, c.comp_info[i].downsampled_width);
+				assert_int_equal(h.component[i].height, c.comp_info[i].downsampled_height);
+			}
+			static const J_COLOR_SPACE spaces[] = {JCS_GRAYSCALE, JCS_YCbCr, JCS_RGB, JCS_CMYK, JCS_YCCK, JCS_UNKNOWN};
+			assert_int_equal(spaces[h.color], c.jpeg_color_space);
+		}
+		accepted += theirs;
+		refused += !theirs;
+		jpeg_destroy_decompress(&c);
+		free(f.data);
+	}
+	assert_true(accepted > 500 && refused > 500);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_it_takes_baseline_and_equals_libjpeg),
+		cmocka_unit_test(test_extreme_coefficients_equal_libjpeg),
+		cmocka_unit_test(test_damaged_files_get_libjpegs_verdict),
+		cmocka_unit_test(test_header_parser_agrees_with_libjpeg),
+	};
+	return cmocka_run_group_tests_name("jpeg_fast", tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fuzz target of the image decoders: peek, then decode the whole image and a window, by our decoders and by libjpeg-turbo, which must agree.
+ * libFuzzer's entry; replay.c runs it over files where there is no libFuzzer. */
+#include "base/cpu.h"
+#include "codec/codec.h"
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLACK = 64, MAX_PIXELS = 1 << 20 };
+
+static const struct stk_codec_limits strict = {.max_pixels = MAX_PIXELS, .max_scans = 20},
+				     lenient = {.max_pixels = MAX_PIXELS, .max_scans = 20, .lenient = true};
+
+/* [lenient][libjpeg-turbo]; made at the first input, kept for the process's life. */
+static struct stk_decoder *decoders[2][2];
+
+static void make_decoders(void)
+{
+	for (int turbo = 0; turbo < 2; turbo++) {
+		if (turbo)
+			setenv("STOKER_JPEG", "libjpeg-turbo", 1);
+		for (int l = 0; l < 2; l++)
+			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_level(), &decoders[l][turbo], NULL))
+				abort();
+	}
+	unsetenv("STOKER_JPEG");
+}
+
+static void complain(const char *what, const struct stk_decode *rq, const struct stk_error *a, const struct stk_error *b)
+{
+	fprintf(stderr, "%s: type %d, window %d %d %d %d; ours \"%s\", libjpeg-turbo's \"%s\"\n", what, rq->type, rq->window.x,
+		rq->window.y, rq->window.w, rq->window.h, a->message, b->message);
+	abort();
+}
+
+static void decode_both(struct stk_decode rq, bool is_lenient)
+{
+	struct stk_error err[2] = {{0}, {0}};
+	enum stk_status status[2];
+	uint8_t *pixels[2];
+	int channels = stk__image_channels(rq.info, rq.type);
+	enum stk_dtype dtype = rq.info->bits == 16 && rq.window.w & 1 ? STK_UINT16 : STK_UINT8;
+	size_t size = (size_t)rq.window.w * (size_t)rq.window.h * (size_t)channels * stk_dtype_size(dtype);
+	for (int turbo = 0; turbo < 2; turbo++) {
+		pixels[turbo] = calloc(1, size); /* not a byte of slack: what is written outside is found */
+		if (!pixels[turbo])
+			abort();
+		rq.dst = stk__image_hwc(pixels[turbo], dtype, rq.window.w, rq.window.h, channels);
+		status[turbo] = stk__image_decode(decoders[is_lenient][turbo], &rq, &err[turbo]);
+	}
+	if (status[0] != status[1])
+		complain("the verdicts differ", &rq, &err[0], &err[1]);
+	if (!status[0] && memcmp(pixels[0], pixels[1], size))
+		complain("the pixels differ", &rq, &err[0], &err[1]);
+	free(pixels[0]);
+	free(pixels[1]);
+}
+
+/* A window that depends on the input alone. */
+static struct stk_rect choose_window(const uint8_t *data, size_t size, int32_t width, int32_t height)
+{
+	uint32_t hash = 2166136261u;
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ data[i]) * 16777619u;
+	struct stk_rect w = {(int32_t)(hash % (uint32_t)width), (int32_t)(hash / 7 % (uint32_t)height), 0, 0};
+	w.w = 1 + (int32_t)(hash / 77 % (uint32_t)(width - w.x));
+	w.h = 1 + (int32_t)(hash / 777 % (uint32_t)(height - w.y));
+	return w;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct stk_image_info info;
+	if (!decoders[0][0])
+		make_decoders();
+	uint8_t *copy = calloc(1, size + SLACK);
+	if (!copy)
+		return 0;
+	memcpy(copy, data, size);
+	if (stk__image_peek(copy, size, &strict, &info, NULL) == STK_OK) {
+		struct stk_decode rq = {
+			.data = copy, .size = size, .info = &info, .type = (enum stk_image_type)(size % 5), .orient = size & 1};
+		int32_t width, height;
+		stk__image_extent(&info, rq.orient, &width, &height);
+		for (int l = 0; l < 2; l++) {
+			rq.window = (struct stk_rect){0, 0, width, height};
+			decode_both(rq, l);
+			rq.window = choose_window(data, size, width, height);
+			decode_both(rq, l);
+		}
+	}
+	free(copy);
+	return 0;
+}

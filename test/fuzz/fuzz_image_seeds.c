@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
+#include "../c/image_files.h"
+
+#include <stddef.h>
+
+uint8_t *fuzz_seed(int i, size_t *size)
+{
+	static const struct test_jpeg jpegs[] = {
+		{.width = 40,
+			.height = 30,
+			.components = 3,
+			.h = {2, 1, 1},
+			.v = {2, 1, 1},
+			.quality = 80,
+			.orientation = 6,
+			.noise = .2,
+			.seed = 1},
+		{.width = 33, .height = 41, .components = 3, .quality = 95, .restart = 2, .optimise = true, .noise = .5, .seed = 2},
+		{.width = 35, .height = 19, .components = 1, .h = {2}, .v = {2}, .quality = 60, .seed = 3},
+		{.width = 30, .height = 30, .components = 3, .h = {2, 1, 1}, .v = {1, 1, 1}, .quality = 70, .progressive = true, .seed = 4},
+		{.width = 20, .height = 30, .components = 4, .quality = 70, .ycck = true, .seed = 5},
+		{.width = 40, .height = 20, .components = 3, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 1, .separate = true, .seed = 6},
+		{.width = 25, .height = 25, .components = 3, .quality = 75, .arithmetic = true, .seed = 7},
+	};
+	static const struct test_png pngs[] = {
+		{.width = 20, .height = 15, .color = 2, .bits = 8, .orientation = 5, .seed = 1},
+		{.width = 19, .height = 15, .color = 6, .bits = 16, .interlaced = true, .seed = 2},
+		{.width = 30, .height = 10, .color = 3, .bits = 4, .transparency = true, .seed = 3},
+		{.width = 31, .height = 10, .color = 0, .bits = 1, .seed = 4},
+	};
+	enum { JPEGS = sizeof jpegs / sizeof *jpegs, PNGS = sizeof pngs / sizeof *pngs };
+	if (i >= JPEGS + PNGS)
+		return NULL;
+	struct test_file f = i < JPEGS ? test_jpeg_make(&jpegs[i]) : test_png_make(&pngs[i - JPEGS]);
+	*size = f.size;
+	return f.data;
+}

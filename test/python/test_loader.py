@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Loader: sources, order, ranks, epochs, state, fields, what it refuses."""
+
+import itertools
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from conftest import import_torchvision
+
+from stoker import Loader, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StateError, StokerError
+
+SMALL = [T.Resize((16, 16))]
+AUGMENT = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
+
+
+def make(tree, batch_size=4, **kwargs):
+    return Loader(tree, batch_size, **{"transforms": SMALL, "fields": ("image", "label", "index"), **kwargs})
+
+
+def ids(loader):
+    return [b.index.tolist() for b in loader]
+
+
+def flat(batches):
+    return list(itertools.chain.from_iterable(batches))
+
+
+@pytest.mark.essential
+def test_a_folder(tree, files):
+    loader = Loader(tree, batch_size=4, transforms=SMALL)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 6
+    images, labels = batches[0]
+    assert images.shape == (4, 3, 16, 16) and images.dtype is torch.float32 and 0 <= images.min() and images.max() <= 1
+    assert labels.dtype is torch.int64 and labels.shape == (4,)
+    assert flat(b.label.tolist() for b in batches) == [i // 7 for i in range(21)]
+    assert len(batches[-1].label) == 1
+    assert loader.classes == ["class0", "class1", "class2"]
+
+
+def test_fields(tree, files):
+    loader = Loader(tree, batch_size=4, transforms=SMALL, fields=("image", "label", "path", "index"))
+    batch = next(iter(loader))
+    assert type(batch).__name__ == "Batch" and batch._fields == ("image", "label", "path", "index")
+    assert batch.path == [str(f) for f in files[:4]] and batch.index.tolist() == [0, 1, 2, 3]
+    (only,) = next(iter(Loader(tree, batch_size=4, transforms=SMALL, fields=("image",))))
+    assert only.shape == (4, 3, 16, 16)
+    with pytest.raises(InvalidArgumentError, match="3 outputs; the source gives 2"):
+        next(iter(Loader(tree, batch_size=4, transforms=SMALL, fields=("image", "label", "weight"))))
+
+
+@pytest.mark.parametrize("form", ["pairs", "two lists", "paths", "pathlike"])
+def test_lists_of_files(files, form):
+    labels = [i % 5 for i in range(len(files))]
+    source = {
+        "pairs": [(str(f), t) for f, t in zip(files, labels, strict=True)],
+        "two lists": ([str(f) for f in files], labels),
+        "paths": [str(f) for f in files],
+        "pathlike": list(zip(files, labels, strict=True)),
+    }[form]
+    got = flat(b.label.tolist() for b in Loader(source, batch_size=4, transforms=SMALL))
+    assert got == (list(range(len(files))) if form == "paths" else labels)
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+@pytest.mark.parametrize("last", ["drop", "keep", "pad"])
+def test_ranks_read_one_global_sequence(tree, world, last):
+    order = ids(make(tree, batch_size=21, shuffle=True, seed=5, shard=None, last_batch="keep"))[0]
+    ranks = [make(tree, batch_size=2, shuffle=True, seed=5, shard=(r, world), last_batch=last) for r in range(world)]
+    assert len({len(r) for r in ranks}) == 1
+    seen = []
+    for steps in itertools.zip_longest(*ranks):
+        assert all(s is not None for s in steps), "ranks with unequal numbers of steps"
+        for batch in steps:
+            valid = batch.valid.tolist() if last == "pad" else [True] * len(batch.index)
+            seen += [i for i, v in zip(batch.index.tolist(), valid, strict=True) if v]
+    complete = len(order) // (2 * world) * 2 * world if last == "drop" else len(order)
+    assert seen == order[:complete]
+
+
+def test_shuffling(tree):
+    loader = make(tree, shuffle=True, last_batch="keep", seed=1)
+    epochs = [flat(ids(loader)) for _ in range(3)]
+    assert all(sorted(e) == list(range(21)) for e in epochs) and len({tuple(e) for e in epochs}) == 3
+    assert flat(ids(make(tree, shuffle=True, last_batch="keep", seed=1))) == epochs[0]
+    assert flat(ids(make(tree, shuffle=True, last_batch="keep", seed=2))) != epochs[0]
+    assert len(make(tree, shuffle=True)) == 5  # drops
+
+
+def test_global_batch_size(tree):
+    assert make(tree, None, global_batch_size=8, shard=(1, 4)).batch_size == 2
+    with pytest.raises(InvalidArgumentError, match="not divided by 3"):
+        make(tree, None, global_batch_size=8, shard=(0, 3))
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("kind", ["folder", "dataset", "function", "weights"])
+@pytest.mark.parametrize("last", ["drop", "keep"])
+def test_state_after_every_batch(tree, files, kind, last):
+    class Bytes:
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return str(files[i]), i
+
+    def new():
+        # Augmentation is left out for Datasets: a resumed one draws anew (it is documented).
+        extra = {
+            "folder": {"shuffle": True},
+            "dataset": {"shuffle": True},
+            "function": {"sampler": lambda epoch: [(5 * i + epoch) % 21 for i in range(18)]},
+            "weights": {"sampler": [float(i + 1) for i in range(21)]},
+        }[kind]
+        return make(Bytes() if kind == "dataset" else tree, transforms=SMALL if kind == "dataset" else AUGMENT, seed=3, last_batch=last, **extra)
+
+    def run(loader, epochs):
+        for epoch in range(loader.epoch, epochs):
+            for batch in loader:
+                yield epoch, batch.index.tolist(), batch.image.clone()
+
+    whole = new()
+    states, steps = [whole.state_dict()], []
+    for step in run(whole, 3):
+        steps.append(step)
+        states.append(whole.state_dict())
+    for k, state in enumerate(states):
+        text = json.dumps(state)
+        assert len(text) < 1024
+        rest = new()
+        rest.load_state_dict(json.loads(text))
+        resumed = list(run(rest, 3))
+        assert [s[:2] for s in resumed] == [s[:2] for s in steps[k:]], f"after {k} batches"
+        assert all(torch.equal(a[2], b[2]) for a, b in zip(resumed, steps[k:], strict=True)), f"pixels after {k} batches"
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("kind", ["folder", "dataset"])
+def test_state_with_another_number_of_ranks(tree, files, kind):
+    class Bytes:
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return files[i].read_bytes(), i
+
+    source = Bytes() if kind == "dataset" else tree
+
+    def ranks(world, state=None):
+        loaders = [make(source, batch_size=2, shuffle=True, seed=9, shard=(r, world), last_batch="pad") for r in range(world)]
+        for loader in loaders:
+            if state is not None:
+                loader.load_state_dict(state)
+        return loaders
+
+    def take(loaders, steps=None):
+        seen = []
+        for batches in itertools.islice(zip(*loaders, strict=True), steps):
+            seen += [i for b in batches for i, v in zip(b.index.tolist(), b.valid.tolist(), strict=True) if v]
+        return seen
+
+    order = take(ranks(1))
+    two = ranks(2)
+    first = take(two, 2)
+    for world in (1, 3, 4):
+        assert first + take(ranks(world, two[0].state_dict())) == order, world
+
+
+def test_breaking_begins_the_next_epoch(tree):
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    want = [flat(ids(make_at(tree, e))) for e in range(3)]
+    for i, batch in enumerate(loader):
+        assert batch.index.tolist() == want[0][4 * i : 4 * i + 4]
+        if i == 1:
+            break
+    assert loader.epoch == 0
+    assert flat(ids(loader)) == want[1]
+    assert loader.epoch == 2
+    for _ in loader:  # up to the last batch, and out
+        if len(_.index) == 1:
+            break
+    assert flat(ids(loader)) == flat(ids(make_at(tree, 3)))
+
+
+def make_at(tree, epoch):
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    loader.load_state_dict({**loader.state_dict(), "epoch": epoch})
+    return loader
+
+
+@pytest.mark.parametrize("taken", [0, 2, 6])
+def test_state_around_the_end_of_an_epoch(tree, taken):
+    """Between epochs, before the first batch, and after a break that a new iteration has ended."""
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    want = [flat(ids(make_at(tree, e))) for e in range(3)]
+    assert len({tuple(w) for w in want}) == 3
+    for _ in zip(range(taken), loader, strict=False):
+        pass
+    if taken == 6:
+        assert flat(ids(loader)) == want[1]
+    states = [loader.state_dict()]
+    running = iter(loader)
+    states.append(loader.state_dict())
+    rest = flat(b.index.tolist() for b in running)
+    for state in states[1:] if taken == 2 else states:
+        again = make(tree, shuffle=True, last_batch="keep", seed=4)
+        again.load_state_dict(state)
+        assert flat(ids(again)) == rest
+    assert loader.state_dict()["epoch"] == loader.epoch
+
+
+def test_an_old_iteration_is_over(tree):
+    loader = make(tree)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(StateError, match="newer iteration"):
+        next(old)
+    assert next(new).index.tolist() == [0, 1, 2, 3]
+    assert list(zip(loader, range(1), strict=False))  # and again
+
+
+@pytest.mark.essential
+def test_break_and_new_loaders_leak_nothing(tree):
+    def count():
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    for k in range(60):
+        for _ in make(tree, shuffle=True):
+            break
+        if k == 10:
+            before = count()
+    after = count()
+    assert after[0] <= before[0] + 2 and after[1] <= before[1] + 2, (before, after)
+
+
+def test_samplers(tree, files):
+    chosen = make(tree, sampler=lambda epoch: [epoch, 5, 5, 20, 3])
+    assert [flat(ids(chosen)) for _ in range(3)] == [[e, 5, 5, 20, 3] for e in range(3)]
+    weights = np.zeros(21)
+    weights[[2, 9]] = 1
+    loader = make(tree, sampler=weights)
+    drawn = flat(ids(loader)) + flat(ids(loader))
+    assert set(drawn) == {2, 9} and len(drawn) == 42
+    shuffler = torch.utils.data.RandomSampler(range(21), generator=torch.Generator().manual_seed(1))
+    loader = make(tree, sampler=shuffler)
+    a, b = flat(ids(loader)), flat(ids(loader))
+    assert sorted(a) == sorted(b) == list(range(21)) and a != b
+    parts = [
+        flat(ids(make(tree, sampler=torch.utils.data.DistributedSampler(range(21), 3, r, shuffle=True, seed=1), shard=(r, 3)))) for r in range(3)
+    ]
+    assert sorted(flat(parts)) == list(range(21))
+    ranks = [flat(ids(make(tree, batch_size=2, sampler=lambda e: range(20, 8, -1), shard=(r, 2)))) for r in range(2)]
+    assert ranks == [[20, 19, 16, 15, 12, 11], [18, 17, 14, 13, 10, 9]]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "match"),
+    [([1, 2, 3], "weights are floats"), (lambda e: [99], "99"), (lambda e: [], "no samples"), (lambda e: ["a"], "whole numbers"), (3, "sampler is")],
+)
+def test_wrong_samplers(tree, sampler, match):
+    with pytest.raises(StokerError, match=match):
+        list(make(tree, sampler=sampler))
+
+
+def test_datasets(tree, files):
+    class Pairs:
+        def __init__(self, kind):
+            self.kind = kind
+
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, i):
+            if self.kind == "array":
+                return np.full((20, 24, 3), 10 * i, np.uint8), i, 0.5 * i
+            path = files[i]
+            return {"path": path, "bytes": path.read_bytes()}[self.kind], i, 0.5 * i
+
+    plain = [b[0].clone() for b in Loader([str(f) for f in files[:10]], batch_size=4, transforms=SMALL)]
+    for kind in ("path", "bytes"):
+        got = list(Loader(Pairs(kind), batch_size=4, transforms=SMALL, fields=("image", "label", "score", "index")))
+        assert all(torch.equal(a, b.image) for a, b in zip(plain, got, strict=True))
+        assert flat(b.label.tolist() for b in got) == list(range(10)) == flat(b.index.tolist() for b in got)
+        assert got[0].label.dtype is torch.int64 and got[0].score.dtype is torch.float32 and got[1].score.tolist() == [2.0, 2.5, 3.0, 3.5]
+    images = torch.cat([b[0] for b in Loader(Pairs("array"), batch_size=4, dtype=torch.uint8, fields=("image", "label"))])
+    assert images.shape == (10, 3, 20, 24) and images[:, 0, 0, 0].tolist() == [10 * i for i in range(10)]
+    padded = list(Loader(Pairs("array"), batch_size=4, last_batch="pad", fields=("image", "index")))
+    assert padded[-1].valid.tolist() == [True, True, False, False] and padded[-1].index.tolist() == [8, 9, 9, 9]
+
+
+def test_datasets_run_on_threads_and_only_for_what_is_needed(files):
+    import threading
+
+    asked, threads = [], set()
+
+    class Counting:
+        def __len__(self):
+            return 21
+
+        def __getitem__(self, i):
+            asked.append(i)
+            threads.add(threading.current_thread().name)
+            return files[i].read_bytes(), i
+
+    first = make(Counting(), shuffle=True, seed=2)
+    assert not asked
+    iterator = iter(first)
+    seen = [next(iterator).index.tolist() for _ in range(3)]
+    state = first.state_dict()
+    first.close()
+    asked.clear()
+    second = make(Counting(), shuffle=True, seed=2)
+    second.load_state_dict(state)
+    rest = ids(second)
+    assert not set(flat(seen)) & set(asked), "earlier samples were asked for"
+    assert len(asked) == len(set(asked)) == len(flat(rest))
+    assert any("stoker-dataset" in t for t in threads)
+
+
+def test_exceptions_in_datasets(files):
+    class Broken:
+        def __len__(self):
+            return 12
+
+        def __getitem__(self, i):
+            if i == 6:
+                raise KeyError("no such thing")
+            return str(files[i]), i
+
+    loader = make(Broken())
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(KeyError, match="no such thing") as caught:
+        next(iterator)
+    assert any("dataset[6]" in n for n in caught.value.__notes__)
+
+    class Pictures(Broken):
+        def __getitem__(self, i):
+            from PIL import Image
+
+            return Image.open(files[i]), i
+
+    with pytest.raises(TypeError, match="PIL image: return the path"):
+        next(iter(make(Pictures())))
+
+
+def test_image_folder(tree):
+    torchvision = import_torchvision()
+    datasets, tv = torchvision.datasets, torchvision.transforms
+    reference = datasets.ImageFolder(tree, tv.Compose([tv.Resize((16, 16)), tv.ToTensor()]))
+    for loader in (Loader(reference, batch_size=1), Loader(tree, batch_size=1, transforms=SMALL)):
+        for (images, labels), (image, label) in zip(loader, reference, strict=True):
+            assert (images[0] - image).abs().max() <= 1.001 / 255 and labels.item() == label
+    with pytest.raises(TypeError, match="GaussianBlur"):
+        Loader(datasets.ImageFolder(tree, tv.GaussianBlur(3)), batch_size=1)
+    with pytest.raises(InvalidArgumentError, match="target_transform"):
+        Loader(datasets.ImageFolder(tree, tv.ToTensor(), target_transform=str), batch_size=1)
+
+
+def write_cifar(root, rng):
+    """As large as the real one, since the reader checks that; all files are the same."""
+    records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
+    records[:, 0] %= 10
+    root.mkdir(exist_ok=True)
+    (root / "test_batch.bin").write_bytes(records.tobytes())
+    for k in range(1, 6):
+        os.link(root / "test_batch.bin", root / f"data_batch_{k}.bin")
+    return records[:, 0], records[:, 1:].reshape(-1, 3, 32, 32)
+
+
+def test_cifar(tmp_path, rng):
+    labels, pixels = write_cifar(tmp_path / "cifar-10-batches-bin", rng)
+    for folder in (tmp_path, tmp_path / "cifar-10-batches-bin"):
+        batches = [(b[0].clone(), b[1]) for b in Loader(folder, batch_size=500, dtype=torch.uint8, split="test")]
+        np.testing.assert_array_equal(torch.cat([b[0] for b in batches]).numpy(), pixels)
+        np.testing.assert_array_equal(torch.cat([b[1] for b in batches]).numpy(), labels)
+    train = Loader(tmp_path, batch_size=32, shuffle=True, transforms=[T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)])
+    assert len(train) == 50000 // 32
+    assert next(iter(train))[0].shape == (32, 3, 32, 32)
+
+
+def test_a_pipeline(tree):
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def images(**reader):
+        data, label = fn.readers.file(file_root=str(tree), **reader)
+        return fn.crop_mirror_normalize(fn.resize(fn.decoders.image(data), size=[16, 16])), label
+
+    loader = Loader(images(tail="keep"))
+    assert [len(b.label) for b in loader] == [4, 4, 4, 4, 4, 1] and len(loader) == 6 and loader.batch_size == 4
+    wrapping = Loader(images())
+    assert [len(list(wrapping)) for _ in range(3)] == [6, 5, 5]  # 63 samples, which flow on
+    with pytest.raises(InvalidArgumentError, match="its own transforms"):
+        Loader(images(), transforms=SMALL)
+
+
+def test_as_dataloader(tree):
+    loader = make(tree, shuffle=True)
+    wrapped = loader.as_dataloader()
+    assert isinstance(wrapped, torch.utils.data.DataLoader) and len(wrapped) == len(loader)
+    epochs = [flat(b.index.tolist() for b in wrapped) for _ in range(2)]
+    fresh = make(tree, shuffle=True)
+    assert epochs == [flat(ids(fresh)) for _ in range(2)]
+    assert wrapped.state_dict() == fresh.state_dict()
+
+
+def test_shards_from_the_environment(tree, monkeypatch):
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert "rank 2 of 3" in repr(make(tree))
+    assert "rank" not in repr(make(tree, shard=None))
+    assert "rank 0 of 2" in repr(make(tree, shard=(0, 2)))
+    for wrong in ((2, 2), "all", 3):
+        with pytest.raises(InvalidArgumentError, match="shard"):
+            make(tree, shard=wrong)
+
+
+def test_ranks_that_differ_are_told(tree, script):
+    done = script(
+        """
+        import sys, torch.distributed as dist, torch.multiprocessing as mp
+        from stoker import Loader
+        def work(rank, root, port):
+            dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+            assert "rank %d of 2" % rank in repr(Loader(root, 2, shuffle=True))
+            try:
+                Loader(root, 2, shuffle=True, seed=rank)
+            except ValueError as e:
+                assert "the ranks differ" in str(e), e
+            else:
+                raise SystemExit("not noticed")
+            dist.destroy_process_group()
+        if __name__ == "__main__":
+            import socket
+            s = socket.socket(); s.bind(("127.0.0.1", 0)); port = s.getsockname()[1]; s.close()
+            mp.start_processes(work, (sys.argv[1], port), nprocs=2, start_method="fork")
+        """,
+        str(tree),
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_repr(tree):
+    text = repr(make(tree, shuffle=True, seed=7, shard=(1, 2)))
+    for part in (str(tree), "rank 1 of 2", "of 21 samples", "seed 7", "batches of 4", "epoch 0"):
+        assert part in text, text
+
+
+def test_arguments_of_dataloader(tree, capfd):
+    from stoker import _where
+
+    _where._shown.clear()
+    make(tree, num_workers=8, pin_memory=True, drop_last=True, persistent_workers=False)
+    make(tree, num_workers=8)
+    lines = capfd.readouterr().err.strip().splitlines()
+    assert len(lines) == 2 and "num_workers" in lines[0] and "pin_memory" in lines[1]
+    assert len(make(tree, drop_last=True)) == 5 and len(make(tree, drop_last=False, shuffle=True)) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "match"),
+    [
+        ({"shufle": True}, TypeError, "did you mean 'shuffle'"),
+        ({"collate_fn": list}, ValueError, "no collate_fn"),
+        ({"batch_size": 0}, ValueError, "at least 1"),
+        ({"batch_size": None}, ValueError, "batch_size"),
+        ({"last_batch": "fill"}, ValueError, "'drop', 'keep' or 'pad'"),
+        ({"shuffle": True, "sampler": lambda e: [1]}, ValueError, "exclude each other"),
+        ({"device": "tpu"}, ValueError, "device"),
+        ({"memory_format": torch.channels_last_3d}, NotImplementedError, "channels_last"),
+        ({"fields": ("image", "image")}, ValueError, "differ"),
+    ],
+)
+def test_wrong_arguments(tree, arguments, kind, match):
+    with pytest.raises(kind, match=match):
+        next(iter(make(tree, **arguments)))
+
+
+def test_wrong_sources(tmp_path, tree):
+    for source, match in ((17, "not int"), ([], "empty"), ([3], "paths, or pairs"), (tmp_path / "none", "none"), ([("a.jpg", "cat")], "whole numbers")):
+        with pytest.raises(StokerError, match=match):
+            Loader(source, batch_size=1)
+    with pytest.raises(StokerError, match="class0|folders"):
+        Loader(tree / "class0", batch_size=1)
+
+
+def test_wrong_states(tree):
+    loader = make(tree)
+    for state in ({}, None, {"stoker_loader": 99, "epoch": 0, "pipeline": None}, "text"):
+        with pytest.raises(StateError):
+            loader.load_state_dict(state)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(loader)
+
+
+def test_bad_samples(tree, files, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(files[0].read_bytes()[:200])
+    paths = [str(p) for p in files[:5]] + [str(bad)] + [str(p) for p in files[5:8]]
+    with pytest.raises(StokerError, match="bad.jpg"):
+        list(make(paths, batch_size=3))
+    skipping = make(paths, batch_size=3, on_error="skip", max_errors=5)
+    assert [b.index.tolist() for b in skipping] == [[0, 1, 2], [3, 4], [6, 7, 8]]
+    assert skipping.pipeline.bad_samples()[0].uri == str(bad)
+    replaced = ids(make(paths, batch_size=3, on_error="replace", max_errors=5))
+    assert [len(b) for b in replaced] == [3, 3, 3] and 5 not in flat(replaced)
+
+
+def test_list_of_a_loader_that_is_too_long_is_an_error(tree):
+    with pytest.raises(StokerError):
+        list(Loader([str(tree / "class0" / "000.jpg")] * 400, batch_size=1, transforms=SMALL))
