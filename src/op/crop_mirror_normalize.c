@@ -162,7 +162,7 @@ const struct stk_op_def stk__op_crop_mirror_normalize = {
 	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value, whose factors are "
 	       "made in double.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW",
+	.layouts = "HWC HW FHWC",
 	.args = cmn_args,
 	.args_size = sizeof(struct cmn),
 	.state_size = sizeof(struct cmn_state),

@@ -96,7 +96,7 @@ def colour() -> Iterator[Case]:
     rng = rng_of("colour")
 
     def case(op: str, batch: Batch | None = None, **kwargs: Any) -> Case:
-        return Case(op, [batch or images(rng)], kwargs)
+        return Case(op, [batch or images(rng)], kwargs, share=0.9)
 
     settings: dict[str, list[dict[str, Any]]] = {
         "brightness": [{"brightness": 1.3}, {"brightness": 0.4, "brightness_shift": 0.2}, {"brightness": uniform(rng, 0.5, 1.5)}],
