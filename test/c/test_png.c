@@ -74,8 +74,8 @@ static void test_png_conversions(void **state)
 				w[2] = type == STK_BGR ? v[0] : type == STK_RGB ? v[2] : 128 * unit + 112 / 255.0 * (v[0] - y) / .701;
 				for (int k = 0; k < out; k++) {
 					double g = wide ? ((uint16_t *)got)[i * out + k] : got[i * out + k];
-					/* gray of colours is truncated, as DALI's; all else is rounded */
-					double above = type == STK_GRAY && c > 2 ? .01 * unit : .51 + .01 * unit, below = 1.02 - above + .02 * unit;
+					/* all is rounded, but gray of colours is truncated, as DALI's */
+					double above = .51 + .01 * unit, below = above + (type == STK_GRAY && c > 2);
 					if (g - w[k] > above || w[k] - g > below)
 						fail_msg("type %d of colour %d, %d bits to %s: %g, not %g", type, p.color, p.bits,
 							wide ? "16" : "8", g, w[k]);
