@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from conftest import import_torchvision
+from support import import_torchvision
 
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T

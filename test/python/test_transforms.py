@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import SEED, import_torchvision, write_tree
+from support import SEED, import_torchvision, write_tree
 from PIL import Image
 
 from stoker import Loader
