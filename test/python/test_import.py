@@ -65,7 +65,6 @@ def test_types_from_what_users_write(given, name):
 def test_types_from_torch_and_numpy():
     import numpy as np
     import torch
-
     from stoker import types
 
     assert types.to_dtype(torch.bfloat16) is types.BFLOAT16
@@ -78,7 +77,13 @@ def test_types_from_torch_and_numpy():
 def test_errors_are_what_python_calls_them():
     from stoker import errors
 
-    for status, kind in [("INVALID", ValueError), ("IO", OSError), ("NOT_FOUND", LookupError), ("NO_MEMORY", MemoryError), ("TIMEOUT", TimeoutError)]:
+    for status, kind in [
+        ("INVALID", ValueError),
+        ("IO", OSError),
+        ("NOT_FOUND", LookupError),
+        ("NO_MEMORY", MemoryError),
+        ("TIMEOUT", TimeoutError),
+    ]:
         error = errors.from_status(status, "text", "op", "uri", 3, 1, -1)
         assert isinstance(error, kind) and isinstance(error, RuntimeError) and str(error) == "text" and error.sample == 3, status
         assert pickle.loads(pickle.dumps(error)).args == error.args
