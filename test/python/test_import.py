@@ -3,7 +3,6 @@
 
 import pickle
 import subprocess
-import sys
 
 import pytest
 
@@ -89,9 +88,9 @@ def test_errors_are_what_python_calls_them():
         assert pickle.loads(pickle.dumps(error)).args == error.args
 
 
-def test_the_extension_exports_only_its_init():
+def test_the_extension_exports_only_its_modules():
     import stoker._core
 
     done = subprocess.run(["nm", "-D", "--defined-only", stoker._core.__file__], capture_output=True, text=True, check=True)
     names = [line.split()[-1] for line in done.stdout.splitlines()]
-    assert names == ["PyInit__core"], f"{names} ({sys.version})"
+    assert "PyInit__core" in names and all(n.startswith("PyInit_") for n in names), names
