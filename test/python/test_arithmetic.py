@@ -5,7 +5,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 import stoker.math as smath
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StokerError
@@ -85,7 +84,9 @@ def test_functions(rng):
         value, _ = evaluate(lambda x, name=name: getattr(smath, name)(x), a)
         np.testing.assert_allclose(value, getattr(np, name)(a), rtol=2e-5, atol=1e-6, err_msg=name)
     np.testing.assert_allclose(evaluate(lambda x: smath.clamp(x, 1, 2), a)[0], np.clip(a, 1, 2))
-    np.testing.assert_allclose(evaluate(lambda x: smath.max(x, 2.0) + smath.min(x, 0.5), a)[0], np.maximum(a, 2) + np.minimum(a, 0.5), rtol=1e-6)
+    np.testing.assert_allclose(
+        evaluate(lambda x: smath.max(x, 2.0) + smath.min(x, 0.5), a)[0], np.maximum(a, 2) + np.minimum(a, 0.5), rtol=1e-6
+    )
     np.testing.assert_allclose(evaluate(lambda x: x**2.0, a)[0], a**2.0, rtol=2e-5)
     with pytest.raises(AttributeError):
         smath.squirt  # noqa: B018
@@ -118,7 +119,7 @@ def test_slicing(key, rng):
 def test_slices_that_cannot_be():
     a = np.zeros((3, 2), np.uint8)
     for build in (lambda x: x["a"], lambda x: x[1.5], lambda x: x[None]):
-        with pytest.raises(StokerError, match="subscript at test_arithmetic.py:"):
+        with pytest.raises(StokerError, match=r"subscript at test_arithmetic.py:"):
             evaluate(build, a)
     with pytest.raises((StokerError, IndexError)):
         evaluate(lambda x: x[7], a)

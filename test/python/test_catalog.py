@@ -5,7 +5,6 @@ import ast
 import inspect
 
 import pytest
-
 import stoker
 from stoker import fn, pipeline_def, types
 from stoker._catalog import operators

@@ -68,12 +68,22 @@ def test_classification_without_random_draws(tree):
 
 @pytest.mark.parametrize("output_type", ["RGB", "BGR", "GRAY", "YCbCr"])
 def test_decoders(tree, output_type):
-    compare(lambda lib: lib.fn.decoders.image(lib.fn.readers.file(file_root=str(tree))[0], output_type=getattr(lib.types, output_type)), tolerance=1)
+    compare(
+        lambda lib: lib.fn.decoders.image(lib.fn.readers.file(file_root=str(tree))[0], output_type=getattr(lib.types, output_type)),
+        tolerance=1,
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"size": [30, 50]}, {"resize_x": 40}, {"resize_shorter": 33}, {"resize_longer": 64}, {"size": 48, "mode": "not_larger"}, {"resize_y": 200}],
+    [
+        {"size": [30, 50]},
+        {"resize_x": 40},
+        {"resize_shorter": 33},
+        {"resize_longer": 64},
+        {"size": 48, "mode": "not_larger"},
+        {"resize_y": 200},
+    ],
 )
 def test_resize(tree, arguments):
     compare(lambda lib: lib.fn.resize(lib.fn.decoders.image(lib.fn.readers.file(file_root=str(tree))[0]), **arguments), tolerance=1)
@@ -205,7 +215,13 @@ def test_promotion(left):
     def program(library):
         result = {}
         for right in [*PAIRS, "int", "float"]:
-            for name, apply in (("+", lambda a, b: a + b), ("*", lambda a, b: a * b), ("/", lambda a, b: a / b), ("//", lambda a, b: a // b), ("<", lambda a, b: a < b)):  # fmt: skip
+            for name, apply in (
+                ("+", lambda a, b: a + b),
+                ("*", lambda a, b: a * b),
+                ("/", lambda a, b: a / b),
+                ("//", lambda a, b: a // b),
+                ("<", lambda a, b: a < b),
+            ):
 
                 def define(right=right, apply=apply):
                     a = library.fn.external_source(lambda: [np.ones(2, left)] * 2)
@@ -250,7 +266,9 @@ def test_surface_of_pipelines_and_lists(tree):
             "label": label.as_array().tolist(),
             "source": image[0].source_info().split("/")[-2:],
             "epoch size": pipe.epoch_size("Reader"),
-            "meta": {k: meta[k] for k in ("epoch_size", "epoch_size_padded", "number_of_shards", "shard_id", "pad_last_batch", "stick_to_shard")},
+            "meta": {
+                k: meta[k] for k in ("epoch_size", "epoch_size_padded", "number_of_shards", "shard_id", "pad_last_batch", "stick_to_shard")
+            },
             "batch size": (pipe.max_batch_size, pipe.num_threads, pipe.device_id),
         }
 

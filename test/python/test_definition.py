@@ -5,7 +5,6 @@ import pickle
 import random
 
 import pytest
-
 from stoker import Pipeline, fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 
@@ -27,7 +26,15 @@ def test_arguments_go_where_they_belong(tree):
 
 
 def test_decorator_arguments_and_their_override(tree):
-    @pipeline_def(batch_size=2, num_threads=1, device_id=None, exec_async=True, exec_pipelined=True, py_start_method="spawn", enable_checkpointing=True)
+    @pipeline_def(
+        batch_size=2,
+        num_threads=1,
+        device_id=None,
+        exec_async=True,
+        exec_pipelined=True,
+        py_start_method="spawn",
+        enable_checkpointing=True,
+    )
     def define():
         return fn.random.uniform(range=[0, 1])
 
@@ -100,9 +107,7 @@ def test_pythons_random_numbers_are_refused_at_their_line(tree):
     def define():
         data, _ = fn.readers.file(file_root=str(tree))
         image = fn.decoders.image(data)
-        return fn.crop_mirror_normalize(
-            image, crop=[10, 10], crop_pos_x=random.random(), dtype=types.UINT8
-        )
+        return fn.crop_mirror_normalize(image, crop=[10, 10], crop_pos_x=random.random(), dtype=types.UINT8)
 
     with pytest.raises(InvalidArgumentError, match=r"crop_mirror_normalize at test_definition.py:\d+: argument 'crop_pos_x' was 0\.\d+"):
         pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()

@@ -7,7 +7,6 @@ import weakref
 
 import numpy as np
 import pytest
-
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 
@@ -120,7 +119,9 @@ def test_several_outputs():
     assert values((single,)) == [[1]] * 3
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bool"]
+)
 def test_types_pass(dtype, rng):
     given = (rng.random((3, 4, 5)) * 100).astype(dtype)
     (out,) = pipeline(lambda: given, dtype=dtype, ndim=2).run()
@@ -195,7 +196,7 @@ def test_exceptions_arrive_with_their_traceback_and_place():
         (lambda: None, "not NoneType"),
         (lambda: ["text"] * 3, "not str"),
         (lambda: [{}] * 3, "not dict"),
-        (lambda: [], "empty batch"),
+        (list, "empty batch"),
         (lambda: [np.zeros(2, complex)] * 3, "cannot be used"),
         (lambda: [np.array([object()])] * 3, "object|cannot"),
     ],

@@ -3,7 +3,6 @@
 
 import pickle
 import subprocess
-import sys
 
 import pytest
 
@@ -65,7 +64,6 @@ def test_types_from_what_users_write(given, name):
 def test_types_from_torch_and_numpy():
     import numpy as np
     import torch
-
     from stoker import types
 
     assert types.to_dtype(torch.bfloat16) is types.BFLOAT16
@@ -78,15 +76,21 @@ def test_types_from_torch_and_numpy():
 def test_errors_are_what_python_calls_them():
     from stoker import errors
 
-    for status, kind in [("INVALID", ValueError), ("IO", OSError), ("NOT_FOUND", LookupError), ("NO_MEMORY", MemoryError), ("TIMEOUT", TimeoutError)]:
+    for status, kind in [
+        ("INVALID", ValueError),
+        ("IO", OSError),
+        ("NOT_FOUND", LookupError),
+        ("NO_MEMORY", MemoryError),
+        ("TIMEOUT", TimeoutError),
+    ]:
         error = errors.from_status(status, "text", "op", "uri", 3, 1, -1)
         assert isinstance(error, kind) and isinstance(error, RuntimeError) and str(error) == "text" and error.sample == 3, status
         assert pickle.loads(pickle.dumps(error)).args == error.args
 
 
-def test_the_extension_exports_only_its_init():
+def test_the_extension_exports_only_its_modules():
     import stoker._core
 
     done = subprocess.run(["nm", "-D", "--defined-only", stoker._core.__file__], capture_output=True, text=True, check=True)
     names = [line.split()[-1] for line in done.stdout.splitlines()]
-    assert names == ["PyInit__core"], f"{names} ({sys.version})"
+    assert "PyInit__core" in names and all(n.startswith("PyInit_") for n in names), names

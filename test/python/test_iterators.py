@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-
 from stoker import fn, pipeline_def
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.plugin.pytorch import (

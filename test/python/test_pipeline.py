@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import pytest
 from PIL import Image
-
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
@@ -120,7 +119,7 @@ def test_a_changed_data_set_is_refused(tree, files):
 
     pipe = listed(files)
     pipe.run()
-    with pytest.raises(StokerError, match="9|21"):
+    with pytest.raises(StokerError, match=r"9|21"):
         listed(files[:9], checkpoint=pipe.checkpoint()).build()
 
 
@@ -175,7 +174,7 @@ def test_a_slot_is_not_reused_while_anything_over_it_lives(tree):
 def test_keeping_every_batch_is_an_error_that_says_so(tree):
     pipe = training(tree, max_batches=5)
     kept = []
-    with pytest.raises(StokerError, match="5|hold"):
+    with pytest.raises(StokerError, match=r"5|hold"):
         for _ in range(50):
             kept.append(pipe.run())
     kept.clear()

@@ -74,7 +74,9 @@ assert len(pipe.run()[0]) == 4
 
 
 @pytest.mark.essential
-@pytest.mark.parametrize("kept", ["pipe", "kept = pipe.run()", "import torch; kept = torch.from_dlpack(pipe.run()[0].as_tensor())", "pipe.start()"])
+@pytest.mark.parametrize(
+    "kept", ["pipe", "kept = pipe.run()", "import torch; kept = torch.from_dlpack(pipe.run()[0].as_tensor())", "pipe.start()"]
+)
 def test_the_interpreter_ends_with_a_running_pipeline(tree, script, kept):
     done = check(script, f"pipe = images()\npipe.run()\n{kept}\n", tree)
     assert done.stderr == ""
@@ -189,5 +191,9 @@ assert pipe.run()[0].as_array().flatten().tolist() == [0, 1]
 
 
 def test_import_order_with_other_libraries_of_images(tree, script):
-    for before, after in (("import torch, PIL.Image, numpy", ""), ("", "import torch, PIL.Image, numpy"), ("import PIL.Image", "import torch")):
+    for before, after in (
+        ("import torch, PIL.Image, numpy", ""),
+        ("", "import torch, PIL.Image, numpy"),
+        ("import PIL.Image", "import torch"),
+    ):
         check(script, f"{before}\nimages().run()\n{after}\nimages().run()\n", tree)

@@ -137,8 +137,13 @@ class DatasetSource(Source):
                 raise ValueError(f"the dataset gave samples of {sorted(counts)} parts; the first one had {len(example)}")
             return tuple(list(column) for column in zip(*rows, strict=True))
 
-        nodes = fn.external_source(source, num_outputs=len(example), batch_info=True, layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
-                                   name="Dataset")  # fmt: skip
+        nodes = fn.external_source(
+            source,
+            num_outputs=len(example),
+            batch_info=True,
+            layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
+            name="Dataset",
+        )
         image = nodes[0] if _is_array(example[0]) else fn.decoders.image(nodes[0], adjust_orientation=spec.orientation)
         return [spec.recipe.apply(Image(image, None)), *nodes[1:]]
 

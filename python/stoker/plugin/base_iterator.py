@@ -83,7 +83,9 @@ class EpochIterator:
         if reader_name is not None:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             # Readers that flow on into the next epoch, in order: their shards are DALI's.
-            self._streams = [m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)]
+            self._streams = [
+                m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)
+            ]
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.start()
