@@ -2,6 +2,7 @@
 #include "tensor/slot.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct stk_slot_chunk {
 	struct stk_slot_chunk *next;
@@ -49,6 +50,7 @@ struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_value
 		return NULL;
 	}
 	r->refs = 1;
+	r->process = getpid();
 	pthread_mutex_init(&r->lock, NULL);
 	r->expected = r->own + n_values;
 	memcpy(r->own, values, (size_t)n_values * sizeof *values);
@@ -168,6 +170,8 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
 void stk__slot_return(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
+	if (r->process != getpid())
+		return;
 	pthread_mutex_lock(&r->lock);
 	s->next_free = r->free;
 	r->free = s;
