@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
-from torch.nn import functional
-
 from stoker.batching import RaggedBatch, detection_cost, losses
 from stoker.batching import linear_sum_assignment as assign
+from torch import Tensor
+from torch.nn import functional
 
 
 def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, targets: RaggedBatch) -> dict[str, Tensor]:
@@ -29,8 +28,8 @@ def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, target
 def loop_criterion(logits: Tensor, boxes: Tensor, labels: list[Tensor], targets: list[Tensor]) -> dict[str, Tensor]:
     """The same with lists of one tensor a sample."""
     total = {name: logits.new_zeros(()) for name in ("class", "l1", "giou")}
-    for layer_logits, layer_boxes in zip(logits, boxes):
-        for x, box, label, target in zip(layer_logits, layer_boxes, labels, targets):
+    for layer_logits, layer_boxes in zip(logits, boxes, strict=False):
+        for x, box, label, target in zip(layer_logits, layer_boxes, labels, targets, strict=False):
             rows, cols = match(x.detach(), box.detach(), label, target)
             n = max(1, len(rows))
             hot = torch.zeros_like(x)

@@ -6,7 +6,6 @@ import time
 
 import torch
 from criterion import batched_criterion, loop_criterion
-
 from stoker.batching import combine_data
 
 
@@ -42,7 +41,7 @@ def main() -> None:
     batched = run("batched", batched_criterion, ragged_labels, ragged_targets)
     for name, value in loop[0].items():
         assert torch.allclose(value, batched[0][name], rtol=1e-5), name
-    for ours, theirs in zip(batched[1:], loop[1:]):
+    for ours, theirs in zip(batched[1:], loop[1:], strict=False):
         error = float((ours - theirs).abs().max() / theirs.abs().max())
         assert error < 1e-5, error
         print(f"gradients differ by {error:.1e} of the largest")

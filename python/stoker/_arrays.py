@@ -31,13 +31,18 @@ def as_buffer(value: Any) -> Any:
     return np.ascontiguousarray(array) if array.ndim else array
 
 
+# Of the struct module.
+_FORMATS = {"B": "uint8", "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "b": "int8", "h": "int16", "i": "int32", "l": "int64"}
+_FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": "bool"}
+
+
 def with_dtype(value: Any, dtype: int | None) -> Any:
     """Checks the type of a buffer against the one that was declared."""
     if dtype is None:
         return value
     from stoker import types
 
-    name = value.dtype.name if hasattr(value, "dtype") else {"B": "uint8", "b": "int8"}.get(memoryview(value).format, "?")
+    name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
     if types.to_dtype(name) != dtype:
         raise TypeError(f"external_source: declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
     return value

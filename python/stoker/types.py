@@ -38,6 +38,8 @@ class DALIDataType(IntEnum):
     def __repr__(self) -> str:
         return f"DALIDataType.{self.name}"
 
+    __str__ = __repr__
+
 
 class DALIImageType(IntEnum):
     """Order of an image's channels."""
@@ -50,6 +52,8 @@ class DALIImageType(IntEnum):
 
     def __repr__(self) -> str:
         return f"DALIImageType.{self.name}"
+
+    __str__ = __repr__
 
 
 class DALIInterpType(IntEnum):
@@ -64,6 +68,8 @@ class DALIInterpType(IntEnum):
 
     def __repr__(self) -> str:
         return f"DALIInterpType.{self.name}"
+
+    __str__ = __repr__
 
 
 class PipelineAPIType(Enum):

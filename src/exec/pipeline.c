@@ -134,7 +134,6 @@ static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 		return STK_OK;
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	n->def->reader->order(n->node->args, n->shared, &p->order);
-	p->order.size = n->def->reader->size(n->shared);
 	p->order.batch = p->config.batch_size;
 	p->wraps = p->order.tail == STK_TAIL_WRAP;
 	return stk__order_check(&p->order, err);

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import SEED, import_torchvision, write_tree
+from support import SEED, import_torchvision, write_tree
 from PIL import Image
 
 from stoker import Loader
@@ -31,14 +31,14 @@ def ours(root, transforms, n=24, **kwargs):
     return [(image[0].clone(), path[0]) for image, path in loader][:n]
 
 
-def check(root, transforms, reference, **kwargs):
+def check(root, transforms, reference, levels=1, **kwargs):
     """Every image, compared with torchvision's."""
     for image, path in ours(root, transforms, **kwargs):
         with Image.open(path) as file:
             want = reference(file.convert("RGB"))
         assert image.shape == want.shape, f"{path}: {tuple(image.shape)} and {tuple(want.shape)}"
         difference = (image.double() - want.double()).abs().max().item()
-        assert difference <= 1.001 / 255, f"{path}: differs by {difference * 255:.2f} of 255 (seed {SEED})"
+        assert difference <= (levels + 0.001) / 255, f"{path}: differs by {difference * 255:.2f} of 255 (seed {SEED})"
 
 
 @pytest.mark.essential
@@ -58,8 +58,9 @@ def test_interpolation(varied, mode):
 
     given = InterpolationMode(mode)
     reference = tv.Compose([tv.Resize((41, 60), given), tv.ToTensor()])
-    check(varied, T.Resize((41, 60), interpolation=given), reference)
-    check(varied, T.Resize((41, 60), interpolation=T.InterpolationMode(mode)), reference)
+    # Pillow cuts to 0..255 between its two passes, which filters with negative weights feel.
+    check(varied, T.Resize((41, 60), interpolation=given), reference, levels=3)
+    check(varied, T.Resize((41, 60), interpolation=T.InterpolationMode(mode)), reference, levels=3)
 
 
 def test_nearest(varied):
@@ -139,11 +140,11 @@ def test_random_resized_crop_draws_as_torchvision(varied):
 
 def test_color_jitter(varied):
     """Single changes at a fixed strength equal torchvision's; contrast differs by its centre, as the class says."""
-    still = [T.Resize((32, 40))]
-    check(varied, [*still, T.ColorJitter(brightness=(1.4, 1.4))], tv.Compose([tv.Resize((32, 40)), tv.ColorJitter(brightness=(1.4, 1.4)), tv.ToTensor()]))
+    still = []
+    check(varied, T.ColorJitter(brightness=(1.4, 1.4)), tv.Compose([tv.ColorJitter(brightness=(1.4, 1.4)), tv.ToTensor()]))
     for (image, _), (plain, _) in zip(ours(varied, [*still, T.ColorJitter(contrast=(0.5, 0.5))]), ours(varied, still), strict=True):
         assert ((image - (0.5 * plain + 0.5 * 128 / 255)).abs().max()) <= 1.001 / 255
-    reference = tv.Compose([tv.Resize((32, 40)), tv.ColorJitter(saturation=(0.3, 0.3)), tv.ToTensor()])
+    reference = tv.Compose([tv.ColorJitter(saturation=(0.3, 0.3)), tv.ToTensor()])
     for image, path in ours(varied, [*still, T.ColorJitter(saturation=(0.3, 0.3))]):
         with Image.open(path) as file:
             assert (image - reference(file.convert("RGB"))).abs().max() <= 2.001 / 255

@@ -8,8 +8,9 @@ Both share one derivative, written with these primitives: so derivatives have de
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any, Callable, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def _derive(name: str, setup: Callable[..., None], backward: Callable[..., Any])
     torch.library.register_autograd(f"stoker::{name}", backward, setup_context=setup, lib=_library)
 
 
-def _dense(tensor: Optional[Tensor]) -> Optional[Tensor]:
+def _dense(tensor: Tensor | None) -> Tensor | None:
     return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
 
 
@@ -39,7 +40,7 @@ def _replaced(shape: torch.Size, dim: int, extent: int) -> tuple[int, ...]:
     return (*shape[:dim], extent, *shape[dim + 1 :])
 
 
-def _index_args(index: Optional[Tensor], sizes: Optional[Tensor]) -> tuple[int, int, int, int]:
+def _index_args(index: Tensor | None, sizes: Tensor | None) -> tuple[int, int, int, int]:
     if index is None:
         return (0, 0, 0, 4)
     return (index.data_ptr(), pointer(sizes), index.shape[-1], INDEX_BYTES[index.dtype])
@@ -49,8 +50,8 @@ def _index_args(index: Optional[Tensor], sizes: Optional[Tensor]) -> tuple[int, 
 
 
 def _gather_run(
-    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], data_sizes: Optional[Tensor], winner: Optional[Tensor],
-    base: Optional[Tensor], filler: float, dim: int, exact: bool, kind: int,
+    data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
+    base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
     device = device_of(data)
     data, index = data.contiguous(), index.contiguous()
@@ -76,7 +77,7 @@ def _gather_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.items, ctx.dim, ctx.exact, ctx.has_base = data.shape[dim], dim, exact, base is not None
 
 
-def _gather_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+def _gather_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     index, index_sizes, data_sizes, winner = ctx.saved_tensors
     data_grad = base_grad = None
     if ctx.needs_input_grad[0]:
@@ -108,8 +109,8 @@ _derive("gather", _gather_setup, _gather_backward)
 
 
 def gather(
-    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], data_sizes: Optional[Tensor], winner: Optional[Tensor],
-    base: Optional[Tensor], filler: float, dim: int, exact: bool, kind: int,
+    data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
+    base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
     """out[b, .., j, ..] = data[b, .., index[b, j], ..]; elsewhere base or the filler. exact: a negative index means "none"."""
     if not direct(data):
@@ -123,7 +124,7 @@ def gather(
 
 
 def _scatter_add_run(
-    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], out_sizes: Optional[Tensor], items: int, dim: int, exact: bool
+    data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
     device = device_of(data)
     data, index, index_sizes, out_sizes = data.contiguous(), index.contiguous(), _dense(index_sizes), _dense(out_sizes)
@@ -146,7 +147,7 @@ def _scatter_add_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> Non
     ctx.dim, ctx.exact = dim, exact
 
 
-def _scatter_add_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+def _scatter_add_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     index, index_sizes, out_sizes = ctx.saved_tensors
     data_grad = None
     if ctx.needs_input_grad[0]:
@@ -172,7 +173,7 @@ _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
 
 
 def scatter_add(
-    data: Tensor, index: Tensor, index_sizes: Optional[Tensor], out_sizes: Optional[Tensor], items: int, dim: int, exact: bool
+    data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
     """out[b, .., index[b, j], ..] += data[b, .., j, ..], summed in order of j."""
     if not direct(data):
@@ -186,8 +187,8 @@ def scatter_add(
 
 
 def _scatter_run(
-    source: Tensor, target: Tensor, sizes: Optional[Tensor], source_sizes: Optional[Tensor], origin_index: Optional[Tensor],
-    base: Optional[Tensor], filler: float, items: int, item_sizes: Optional[Tensor], dim: int, kind: int,
+    source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
+    base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     device = device_of(source)
     source, target = source.contiguous(), target.contiguous()
@@ -218,7 +219,7 @@ def _scatter_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     ctx.set_materialize_grads(False)
 
 
-def _scatter_backward(ctx: Any, grad: Optional[Tensor], _: Any = None) -> tuple[Optional[Tensor], ...]:
+def _scatter_backward(ctx: Any, grad: Tensor | None, _: Any = None) -> tuple[Tensor | None, ...]:
     target, sizes, item_sizes, origin = ctx.saved_tensors
     source_grad = base_grad = None
     if grad is not None and ctx.needs_input_grad[0]:
@@ -251,8 +252,8 @@ _derive("scatter", _scatter_setup, _scatter_backward)
 
 
 def scatter(
-    source: Tensor, target: Tensor, sizes: Optional[Tensor], source_sizes: Optional[Tensor], origin_index: Optional[Tensor],
-    base: Optional[Tensor], filler: float, items: int, item_sizes: Optional[Tensor], dim: int, kind: int,
+    source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
+    base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> Tensor:  # fmt: skip
     """A copy of base (or the filler) with out[b, .., target[b, j], ..] = source[b, .., j or origin_index[b, j], ..]."""
     if not direct(source):
@@ -265,10 +266,10 @@ def scatter(
 # ---- keep: padding (or written items) replaced by a value ----
 
 
-def _keep_run(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler: float, dim: int) -> Tensor:
+def _keep_run(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
     device = device_of(data)
     data, sizes, origin = data.contiguous(), _dense(sizes), _dense(origin)
-    batch_dims = sizes.dim() if sizes is not None else origin.dim() - 1
+    batch_dims = sizes.dim() if sizes is not None else origin.dim() - 1  # type: ignore[union-attr]
     shape = data.shape
     out = torch.empty_like(data)
     lib.keep(
@@ -297,7 +298,7 @@ def _keep_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.dim = inputs[4]
 
 
-def _keep_backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+def _keep_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     sizes, origin = ctx.saved_tensors
     return keep(grad, sizes, origin, 0.0, ctx.dim) if ctx.needs_input_grad[0] else None, None, None, None, None
 
@@ -315,7 +316,7 @@ _register("keep(Tensor data, Tensor? sizes, Tensor? origin, float filler, int di
 _derive("keep", _keep_setup, _keep_backward)
 
 
-def keep(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler: float, dim: int) -> Tensor:
+def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
     """data where item n < sizes[b] and origin[b, n] < 0, else the filler."""
     if not direct(data):
         return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
@@ -327,7 +328,7 @@ def keep(data: Tensor, sizes: Optional[Tensor], origin: Optional[Tensor], filler
 # ---- masks ----
 
 
-def _mask_to_index_run(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+def _mask_to_index_run(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
     device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
     index = torch.empty(mask.shape, dtype=torch.int64, device=mask.device)
     count = torch.empty(mask.shape[:-1], dtype=torch.int64, device=mask.device)
@@ -345,12 +346,12 @@ def _mask_to_index_fake(mask, sizes):
 _register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask_to_index_run, _mask_to_index_fake)
 
 
-def mask_to_index(mask: Tensor, sizes: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
     """(index, count) of a bool mask: where it is true, filled up with 0, and how many places that are."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 
-def _mask_to_rank_run(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+def _mask_to_rank_run(mask: Tensor, sizes: Tensor | None) -> Tensor:
     device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
     rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
     lib.mask_to_index(
@@ -366,12 +367,12 @@ def _mask_to_rank_fake(mask, sizes):
 _register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_run, _mask_to_rank_fake)
 
 
-def mask_to_rank(mask: Tensor, sizes: Optional[Tensor]) -> Tensor:
+def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
     """How many places before it are true, for each true place of a mask; -1 elsewhere."""
     return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 
-def _index_to_mask_run(index: Tensor, sizes: Optional[Tensor], items: int, kind: int) -> Tensor:
+def _index_to_mask_run(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
     device, index, sizes = device_of(index), index.contiguous(), _dense(sizes)
     mask = torch.empty((*index.shape[:-1], items), dtype=torch.bool, device=index.device)
     lib.index_to_mask(
@@ -388,7 +389,7 @@ def _index_to_mask_fake(index, sizes, items, kind):
 _register("index_to_mask(Tensor index, Tensor? sizes, SymInt items, int kind) -> Tensor", _index_to_mask_run, _index_to_mask_fake)
 
 
-def index_to_mask(index: Tensor, sizes: Optional[Tensor], items: int, kind: int) -> Tensor:
+def index_to_mask(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
     """A bool mask of `items` places a sample, true where an index points to."""
     if direct(index):
         return _index_to_mask_run(index, sizes, items, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import ShapeError
 
 
-def require(condition: bool, text: Union[str, Callable[[], str]]) -> None:
+def require(condition: bool, text: str | Callable[[], str]) -> None:
     """Raises ShapeError unless the condition holds; the text is made only then."""
     if not condition:
         raise ShapeError(text if isinstance(text, str) else text())
@@ -47,17 +47,18 @@ def inspect_arity(function: Callable[..., Any]) -> int:
 class Layout:
     """Mask and sizes of a batch, of which at least one is known. Shared by all batches of the same sizes, so that each is derived once."""
 
-    __slots__ = ("mask", "sizes", "batch_dims", "_total")
+    __slots__ = ("_total", "batch_dims", "mask", "sizes")
 
-    def __init__(self, mask: Optional[Tensor], sizes: Optional[Tensor]) -> None:
+    def __init__(self, mask: Tensor | None, sizes: Tensor | None) -> None:
         require(mask is not None or sizes is not None, "mask or sample_sizes must be given")
-        require(mask is None or mask.dtype == torch.bool, lambda: f"mask must be bool, not {getattr(mask, 'dtype', None)}")
+        if mask is not None and mask.dtype != torch.bool:
+            raise ShapeError(f"mask must be bool, not {mask.dtype}")
         if sizes is not None and sizes.dtype != torch.int64:
-            require(
-                not sizes.dtype.is_floating_point and sizes.dtype != torch.bool, lambda: f"sample_sizes must be int64, not {sizes.dtype}"
-            )
+            if sizes.dtype.is_floating_point or sizes.dtype == torch.bool:
+                raise ShapeError(f"sample_sizes must be int64, not {sizes.dtype}")
             sizes = sizes.long()
-        self.mask, self.sizes, self._total = mask, sizes, None
+        self.mask, self.sizes = mask, sizes
+        self._total: int | None = None
         self.batch_dims: int = sizes.dim() if sizes is not None else mask.dim() - 1  # type: ignore[union-attr]
 
     def describe(self) -> str:
@@ -66,19 +67,13 @@ class Layout:
 
     def check(self, tensor: Tensor, dim: int) -> None:
         batch = tensor.shape[: self.batch_dims]
-        if self.sizes is not None:
-            require(
-                self.sizes.shape == batch,
-                lambda: f"sample_sizes has shape {tuple(self.sizes.shape)}, tensor {tuple(tensor.shape)} has batch shape {tuple(batch)}",
-            )
-            require(self.sizes.device == tensor.device, lambda: f"sample_sizes is on {self.sizes.device}, tensor on {tensor.device}")
-        if self.mask is not None:
-            want = (*batch, tensor.shape[dim])
-            require(
-                tuple(self.mask.shape) == want,
-                lambda: f"mask has shape {tuple(self.mask.shape)}, tensor {tuple(tensor.shape)} with non_uniform_dim {dim} needs {want}",
-            )
-            require(self.mask.device == tensor.device, lambda: f"mask is on {self.mask.device}, tensor on {tensor.device}")
+        for name, own, want in (("sample_sizes", self.sizes, tuple(batch)), ("mask", self.mask, (*batch, tensor.shape[dim]))):
+            if own is not None and tuple(own.shape) != want:
+                raise ShapeError(
+                    f"{name} has shape {tuple(own.shape)}, tensor {tuple(tensor.shape)} with non_uniform_dim {dim} needs {want}"
+                )
+            if own is not None and own.device != tensor.device:
+                raise ShapeError(f"{name} is on {own.device}, tensor on {tensor.device}")
 
     def mask_of(self, extent: int) -> Tensor:
         if self.mask is None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,9 +28,7 @@ class Assignment(NamedTuple):
     status: Tensor
 
 
-def _assign_run(
-    cost: Tensor, num_rows: Optional[Tensor], num_cols: Optional[Tensor], maximize: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _assign_run(cost: Tensor, num_rows: Tensor | None, num_cols: Tensor | None, maximize: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     device = device_of(cost)
     num_rows, num_cols = _dense(num_rows), _dense(num_cols)
     problems, rows, cols = cost.shape
@@ -64,22 +62,22 @@ _register(
 )
 
 
-def _counts(name: str, given: Union[Tensor, int, None], batch: torch.Size, cost: Tensor) -> Optional[Tensor]:
+def _counts(name: str, given: Tensor | int | None, batch: torch.Size, cost: Tensor) -> Tensor | None:
     if given is None:
         return None
     if isinstance(given, int):
         return torch.full((prod(batch),), given, dtype=torch.int64, device=cost.device)
     require(not given.dtype.is_floating_point and given.dtype != torch.bool, lambda: f"{name} must be int64, not {given.dtype}")
     require(given.device == cost.device, lambda: f"{name} is on {given.device}, cost on {cost.device}")
-    if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1])):
+    if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1], strict=False)):
         raise ShapeError(f"{name} has shape {tuple(given.shape)}, the batch of cost {tuple(cost.shape)} has shape {tuple(batch)}")
     return given.long().expand(batch).reshape(-1)
 
 
 def linear_sum_assignment(
-    cost: Union[Tensor, RaggedBatch],
-    num_rows: Union[Tensor, int, None] = None,
-    num_cols: Union[Tensor, int, None] = None,
+    cost: Tensor | RaggedBatch,
+    num_rows: Tensor | int | None = None,
+    num_cols: Tensor | int | None = None,
     maximize: bool = False,
 ) -> Assignment:
     """Solves each problem of a batch exactly, with the pairs that scipy.optimize.linear_sum_assignment would give, ties included.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Optional, Union
 
 import torch
 from torch import Tensor
@@ -19,15 +18,16 @@ from .ragged_batch import RaggedBatch
 CLASSIFICATION = {"focal": 0, "softmax": 1, "probability": 2}
 BOX_FORMAT = {"xyxy": 0, "cxcywh": 1, "xyzwlh": 2}
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-Ragged = Union[RaggedBatch, Tensor]
+Ragged = RaggedBatch | Tensor
 
 
 def _cost_run(
-    logits: Optional[Tensor], boxes: Optional[Tensor], labels: Optional[Tensor], target_boxes: Optional[Tensor], sizes: Optional[Tensor],
+    logits: Tensor | None, boxes: Tensor | None, labels: Tensor | None, target_boxes: Tensor | None, sizes: Tensor | None,
     batch_dims: int, kind: int, box_format: int, weights: list[float],
 ) -> Tensor:  # fmt: skip
     given = logits if logits is not None else boxes
     target = labels if labels is not None else target_boxes
+    assert given is not None and target is not None
     device = device_of(given)
     logits, boxes, labels, target_boxes, sizes = map(_dense, (logits, boxes, labels, target_boxes, sizes))
     lead, queries, targets = given.shape[:-2], given.shape[-2], target.shape[batch_dims]
@@ -70,17 +70,45 @@ def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batc
     require(given.device == target.device, lambda: f"{name} is on {given.device}, {target_name} on {target.device}")
 
 
+def _tensor(data: Ragged | None) -> Tensor | None:
+    return data.tensor if isinstance(data, RaggedBatch) else data
+
+
+def _check_labels(logits: Tensor, labels: Tensor, batch_dims: int) -> None:
+    require(labels.dtype in INDEX_BYTES, lambda: f"target_labels must be int32 or int64, not {labels.dtype}")
+    require(labels.dim() == batch_dims + 1, lambda: f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
+    _check_pair("logits", logits, "target_labels", labels, labels.shape[:batch_dims])
+
+
+def _check_boxes(boxes: Tensor, target: Tensor, batch_dims: int, least: int) -> None:
+    _check_pair("boxes", boxes, "target_boxes", target, target.shape[:batch_dims])
+    require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
+    if target.dim() != batch_dims + 2 or boxes.shape[-1] != target.shape[-1]:
+        raise ShapeError(f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box")
+    require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")
+    require(boxes.shape[-1] >= least, lambda: f"boxes {tuple(boxes.shape)} have too few values for GIoU: {least} are needed")
+
+
+def _per_value(l1_weight: float | Sequence[float], boxes: Tensor) -> list[float]:
+    values = boxes.shape[-1]
+    if isinstance(l1_weight, (int, float)):
+        return [float(l1_weight)] * values
+    weights = [float(w) for w in l1_weight]
+    require(len(weights) == values, lambda: f"l1_weight has {len(weights)} numbers, boxes {tuple(boxes.shape)} have {values} values")
+    return weights
+
+
 def detection_cost(
     *,
-    logits: Optional[Tensor] = None,
-    boxes: Optional[Tensor] = None,
-    target_labels: Optional[Ragged] = None,
-    target_boxes: Optional[Ragged] = None,
+    logits: Tensor | None = None,
+    boxes: Tensor | None = None,
+    target_labels: Ragged | None = None,
+    target_boxes: Ragged | None = None,
     classification: str = "focal",
     alpha: float = 0.25,
     gamma: float = 2.0,
     class_weight: float = 2.0,
-    l1_weight: Union[float, Sequence[float]] = 0.25,
+    l1_weight: float | Sequence[float] = 0.25,
     giou_weight: float = 0.0,
     box_format: str = "xyxy",
     nan: float = 100.0,
@@ -104,59 +132,30 @@ def detection_cost(
     require(classification in CLASSIFICATION, lambda: f"classification is {classification!r}, not one of {', '.join(CLASSIFICATION)}")
     require(box_format in BOX_FORMAT, lambda: f"box_format is {box_format!r}, not one of {', '.join(BOX_FORMAT)}")
     ragged = target_labels if target_labels is not None else target_boxes
+    assert ragged is not None
     batch_dims = ragged.num_batch_dims if isinstance(ragged, RaggedBatch) else 1
-    layout = ragged._layout if isinstance(ragged, RaggedBatch) else None
-    labels = target_labels.tensor if isinstance(target_labels, RaggedBatch) else target_labels
-    target = target_boxes.tensor if isinstance(target_boxes, RaggedBatch) else target_boxes
-    batch = ragged.shape[:batch_dims]
+    labels, target = _tensor(target_labels), _tensor(target_boxes)
     weights = [alpha, gamma, class_weight, giou_weight, nan, posinf, neginf]
-    if logits is not None:
-        require(labels.dtype in INDEX_BYTES, lambda: f"target_labels must be int32 or int64, not {labels.dtype}")
-        require(labels.dim() == batch_dims + 1, lambda: f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
-        _check_pair("logits", logits, "target_labels", labels, batch)
+    if logits is not None and labels is not None:
+        _check_labels(logits, labels, batch_dims)
         logits = logits.detach()
-    if boxes is not None:
-        _check_pair("boxes", boxes, "target_boxes", target, batch)
-        require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
-        require(
-            target.dim() == batch_dims + 2 and boxes.shape[-1] == target.shape[-1],
-            lambda: f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box",
-        )
-        require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")
-        values = boxes.shape[-1]
-        per_value = [float(l1_weight)] * values if isinstance(l1_weight, (int, float)) else [float(w) for w in l1_weight]
-        require(
-            len(per_value) == values, lambda: f"l1_weight has {len(per_value)} numbers, boxes {tuple(boxes.shape)} have {values} values"
-        )
-        require(
-            giou_weight == 0 or values >= (6 if box_format == "xyzwlh" else 4),
-            lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}",
-        )
-        weights += per_value
+    if boxes is not None and target is not None:
+        _check_boxes(boxes, target, batch_dims, 0 if giou_weight == 0 else 6 if box_format == "xyzwlh" else 4)
+        weights += _per_value(l1_weight, boxes)
         boxes, target = boxes.detach(), target.detach()
-    if logits is not None and boxes is not None:
-        require(
-            logits.shape[:-1] == boxes.shape[:-1],
-            lambda: f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim",
-        )
-        require(
-            labels.shape == target.shape[:-1],
-            lambda: f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size",
-        )
+    if logits is not None and boxes is not None and labels is not None and target is not None:
+        if logits.shape[:-1] != boxes.shape[:-1]:
+            raise ShapeError(f"logits {tuple(logits.shape)} and boxes {tuple(boxes.shape)} must have the same shape but for the last dim")
+        if labels.shape != target.shape[:-1]:
+            raise ShapeError(
+                f"target_labels {tuple(labels.shape)} and target_boxes {tuple(target.shape)} must have the same batch and size"
+            )
     given = logits if logits is not None else boxes
-    sizes = layout.sizes_of() if layout is not None else None
+    assert given is not None
+    sizes = ragged.sample_sizes if isinstance(ragged, RaggedBatch) else None
     run = _cost_run if direct(given) else torch.ops.stoker.detection_cost
-    out = run(
-        logits,
-        boxes,
-        labels,
-        target,
-        sizes,
-        batch_dims,
-        CLASSIFICATION[classification],
-        BOX_FORMAT[box_format],
-        [float(w) for w in weights],
-    )
+    kinds = (CLASSIFICATION[classification], BOX_FORMAT[box_format])
+    out = run(logits, boxes, labels, target, sizes, batch_dims, *kinds, [float(w) for w in weights])
     lead = given.shape[:-2]
     if sizes is None:
         sizes = torch.full(lead, out.shape[-2], dtype=torch.int64, device=out.device)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ from ._ops import _dense, _library
 from ._shapes import require
 from .ragged_batch import RaggedBatch
 
-Ragged = Union[Tensor, RaggedBatch]
+Ragged = Tensor | RaggedBatch
 
 
 def _draw_run(
-    heatmap: Tensor, centers: Tensor, radii: Tensor, sizes: Optional[Tensor], labels: Optional[Tensor], map_index: Optional[Tensor],
+    heatmap: Tensor, centers: Tensor, radii: Tensor, sizes: Tensor | None, labels: Tensor | None, map_index: Tensor | None,
     sigma_factor: float, k: float, accumulate: bool,
 ) -> None:  # fmt: skip
     device = device_of(heatmap)
@@ -26,13 +26,13 @@ def _draw_run(
     shape = heatmap.shape
     classes = shape[1] if heatmap.dim() == 4 else 1
 
-    def width(t: Optional[Tensor]) -> int:
+    def width(t: Tensor | None) -> int:
         return 4 if t is None else INDEX_BYTES[t.dtype]
 
     lib.heatmap(
-        device.handle, device.stream(), heatmap.data_ptr(), shape[0], classes, shape[-2], shape[-1], radii.shape[-1], pointer(sizes), centers.data_ptr(), radii.data_ptr(),
-        pointer(labels), pointer(map_index), width(centers), width(radii), width(labels), width(map_index), sigma_factor, k, accumulate,
-        device.counter(HEATMAP),
+        device.handle, device.stream(), heatmap.data_ptr(), shape[0], classes, shape[-2], shape[-1], radii.shape[-1], pointer(sizes),
+        centers.data_ptr(), radii.data_ptr(), pointer(labels), pointer(map_index), width(centers), width(radii), width(labels),
+        width(map_index), sigma_factor, k, accumulate, device.counter(HEATMAP),
     )  # fmt: skip
     device.after(HEATMAP)
 
@@ -55,7 +55,7 @@ def _draw(heatmap: Tensor, *args: Any) -> Tensor:
     return heatmap
 
 
-def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Optional[Tensor]) -> None:
+def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Tensor | None) -> None:
     require(heatmap.dtype == torch.float32, lambda: f"{name} must be float32, not {heatmap.dtype}")
     require(heatmap.dim() in dims, lambda: f"{name} has shape {tuple(heatmap.shape)}: {' or '.join(map(str, dims))} dims are expected")
     require(
@@ -64,9 +64,10 @@ def _check(name: str, heatmap: Tensor, dims: tuple[int, ...], **integers: Option
     )
     require(not (heatmap.requires_grad and torch.is_grad_enabled()), lambda: f"{name} requires grad; drawing is not differentiable")
     for other, t in integers.items():
-        if t is not None:
-            require(t.dtype in INDEX_BYTES, lambda: f"{other} must be int32 or int64, not {t.dtype}")
-            require(t.device == heatmap.device, lambda: f"{other} is on {t.device}, {name} on {heatmap.device}")
+        if t is not None and t.dtype not in INDEX_BYTES:
+            raise ShapeError(f"{other} must be int32 or int64, not {t.dtype}")
+        if t is not None and t.device != heatmap.device:
+            raise ShapeError(f"{other} is on {t.device}, {name} on {heatmap.device}")
 
 
 def draw_heatmap(
@@ -99,7 +100,7 @@ def draw_heatmap_batched(
     radii: Ragged,
     diameter_to_sigma_factor: float = 6.0,
     k_scale: float = 1.0,
-    labels: Optional[Ragged] = None,
+    labels: Ragged | None = None,
     accumulate: bool = True,
 ) -> Tensor:
     """As draw_heatmap with the targets of sample b in map b: heatmap (B, H, W), centers (B, T, 2), radii (B, T), ragged over T.

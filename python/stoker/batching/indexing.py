@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
-
 import torch
 from torch import Tensor
 
@@ -14,7 +12,7 @@ from ._native import ACCESS, INDEX_BYTES, INVERSE, MAPPING, MASK, WRITE, code
 from ._shapes import check_dim, require
 from .ragged_batch import RaggedBatch
 
-Data = Union[Tensor, RaggedBatch]
+Data = Tensor | RaggedBatch
 
 
 def _check_indices(name: str, indices: RaggedBatch) -> None:
@@ -39,7 +37,7 @@ def _tensor(data: Data) -> Tensor:
     return data.tensor if isinstance(data, RaggedBatch) else data
 
 
-def _sizes_in(data: Data, dim: int) -> Optional[Tensor]:
+def _sizes_in(data: Data, dim: int) -> Tensor | None:
     """Sizes of the samples along dim, where the data is ragged in it."""
     return data.sample_sizes if isinstance(data, RaggedBatch) and data.non_uniform_dim == dim else None
 
@@ -56,7 +54,7 @@ def _check_like(name: str, data: Tensor, other_name: str, other: Tensor, dim: in
 
 
 def batched_indexing_access(
-    input_data: Data, input_indices: RaggedBatch, filler_value: float = 0.0, dim_to_index_in: Optional[int] = None
+    input_data: Data, input_indices: RaggedBatch, filler_value: float = 0.0, dim_to_index_in: int | None = None
 ) -> RaggedBatch:
     """result[i, j] = input_data[i, input_indices[i, j]], for each sample's own number of indices.
 
@@ -92,7 +90,7 @@ def batched_inverse_indexing_access(
     output_indices: RaggedBatch,
     output_num_targets: int,
     filler_value: float = 0.0,
-    dim_to_index_in: Optional[int] = None,
+    dim_to_index_in: int | None = None,
 ) -> Tensor:
     """A tensor full of filler_value with result[i, output_indices[i, j]] = input_data[i, j]. Of equal indices the last wins."""
     _check_indices("output_indices", output_indices)
@@ -125,7 +123,7 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
         )
 
 
-def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: Optional[int] = None) -> Data:
+def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
     """A copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
 
     The gradient goes to what is left of to_write_into and to what was written of to_write.

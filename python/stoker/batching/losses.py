@@ -8,8 +8,6 @@ predictions), divided by the number of pairs, at least 1 (`normalizer` replaces 
 
 from __future__ import annotations
 
-from typing import Union
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -19,7 +17,7 @@ from .assignment import Assignment
 from .indexing import batched_index_mapping, batched_indexing_access
 from .ragged_batch import RaggedBatch
 
-Normalizer = Union[Tensor, float, None]
+Normalizer = Tensor | float | None
 
 
 def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
@@ -60,6 +58,7 @@ def sigmoid_focal(
     labels = _spread(target_labels, matches.rows.batch_shape)
     none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
+    assert isinstance(wanted, Tensor)  # as none is
     hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
     x = torch.where(hot, logits, -logits).float()  # the probability of what is wanted is sigmoid(x)
     weight = torch.where(hot, alpha, 1 - alpha)
@@ -71,7 +70,7 @@ def l1(
     boxes: Tensor,
     target_boxes: RaggedBatch,
     matches: Assignment,
-    weight: Union[Tensor, float] = 1.0,
+    weight: Tensor | float = 1.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
     """Sum of absolute differences of matched boxes; weight: a number, or one for each box value."""

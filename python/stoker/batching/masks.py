@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +15,10 @@ from ._native import UNCOUNTED
 from ._shapes import Layout, require
 from .ragged_batch import RaggedBatch
 
-Data = Union[Tensor, RaggedBatch]
+Data = Tensor | RaggedBatch
 
 
-def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Optional[Tensor]]:
+def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
     """(dim, mask, sizes): which dim of the data the mask selects in, the mask as a tensor, and up to where it counts."""
     batch_dims = next((d.num_batch_dims for d in (data, mask) if isinstance(d, RaggedBatch)), None)
     flags = mask.tensor if isinstance(mask, RaggedBatch) else mask

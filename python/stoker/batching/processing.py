@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,12 +43,12 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
     """A copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
     require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
-    if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape)):
+    if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape, strict=False)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
     return data.masked_fill(~mask.reshape(*mask.shape, *(1,) * (data.dim() - mask.dim())), value_to_set)
 
 
-def squeeze_except_batch_and_sample(data: Union[Tensor, RaggedBatch]) -> Union[Tensor, RaggedBatch]:
+def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | RaggedBatch:
     """Without the dims of size 1, but with all batch dims and the ragged dim (of a tensor: with its first two dims)."""
     if not isinstance(data, RaggedBatch):
         return data.squeeze(tuple(range(2, data.dim())))
@@ -72,7 +72,7 @@ def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
     tensors = []
     for i, b in enumerate(batches):
         fits = b.non_uniform_dim == ragged and b.num_batch_dims == batch_dims and b.dim() == first.dim()
-        if not fits or any(x != y for d, (x, y) in enumerate(zip(b.shape, first.shape)) if d not in (dim, ragged)):
+        if not fits or any(x != y for d, (x, y) in enumerate(zip(b.shape, first.shape, strict=False)) if d not in (dim, ragged)):
             raise ShapeError(
                 f"batches[{i}] has shape {tuple(b.shape)} and non_uniform_dim {b.non_uniform_dim}, batches[0] {tuple(first.shape)} and "
                 f"{ragged}: all but batch dim {dim} and the ragged dim must be equal"
@@ -104,8 +104,8 @@ def _nested_shape(data: Any) -> tuple[int, ...]:
 
 def combine_data(
     data_list: Sequence[Any],
-    other_with_same_sample_sizes: Optional[RaggedBatch] = None,
-    device: Optional[Union[torch.device, str]] = None,
+    other_with_same_sample_sizes: RaggedBatch | None = None,
+    device: torch.device | str | None = None,
     flatten_batch_dims: bool = True,
 ) -> RaggedBatch:
     """A RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only.

@@ -6,17 +6,16 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import ShapeError
 from . import _ops
 from ._native import CODES, direct
 from ._shapes import Layout, check_dim, inspect_arity, require
 
-Device = Union[torch.device, str]
+Device = torch.device | str
 
 
 class RaggedBatch:
@@ -31,10 +30,10 @@ class RaggedBatch:
     One of mask and sample_sizes is enough: the other is derived when asked for, once for all batches derived from this one. Neither is changed.
     """
 
-    __slots__ = ("_tensor", "_layout", "_non_uniform_dim", "__weakref__")
+    __slots__ = ("__weakref__", "_layout", "_non_uniform_dim", "_tensor")
 
     def __init__(
-        self, tensor: Tensor, mask: Optional[Tensor] = None, sample_sizes: Optional[Tensor] = None, non_uniform_dim: Optional[int] = None
+        self, tensor: Tensor, mask: Tensor | None = None, sample_sizes: Tensor | None = None, non_uniform_dim: int | None = None
     ) -> None:
         layout = Layout(mask, sample_sizes)
         batch_dims = layout.batch_dims
@@ -61,7 +60,7 @@ class RaggedBatch:
 
     @classmethod
     def FromOversizeTensor(
-        cls, tensor: Tensor, mask: Optional[Tensor] = None, sample_sizes: Optional[Tensor] = None, non_uniform_dim: Optional[int] = None
+        cls, tensor: Tensor, mask: Tensor | None = None, sample_sizes: Tensor | None = None, non_uniform_dim: int | None = None
     ) -> RaggedBatch:
         """From a tensor padded further than the largest sample needs: it is cut to that. Waits for the device once."""
         whole = cls(tensor, mask, sample_sizes, non_uniform_dim)
@@ -76,8 +75,8 @@ class RaggedBatch:
         num_dims: int,
         non_uniform_dim: int,
         device: Device,
-        num_batch_dims: Optional[int] = None,
-        batch_shape: Optional[Union[Sequence[int], int]] = None,
+        num_batch_dims: int | None = None,
+        batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
         """A float32 batch without entries: size 0 along all dims but those that batch_shape gives."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
@@ -102,7 +101,7 @@ class RaggedBatch:
         return cls(full_tensor, mask, sizes, dim)
 
     def create_with_sample_sizes_like_self(
-        self, tensor: Tensor, non_uniform_dim: Optional[int] = None, device: Optional[Device] = None
+        self, tensor: Tensor, non_uniform_dim: int | None = None, device: Device | None = None
     ) -> RaggedBatch:
         """Other data with this batch's shape and sizes; data dims and the ragged dim's place may differ."""
         if device is not None:
@@ -241,7 +240,7 @@ class RaggedBatch:
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
         base = data._base if data._is_view() else data
-        if (grad and base is not None and base.is_leaf and base.requires_grad) or 0 in data.stride() and data.numel() > 0:
+        if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
         elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES:
             _ops.keep_inplace(data, self.sample_sizes, builtins.float(value_to_set), self._non_uniform_dim)
@@ -254,9 +253,7 @@ class RaggedBatch:
         """change(t, n) reshapes the batch dims of a tensor with n dims behind them."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
-    def repeat_samples(
-        self, num_repeats: Union[builtins.int, Sequence[builtins.int]], batch_dim: Optional[builtins.int] = None
-    ) -> RaggedBatch:
+    def repeat_samples(self, num_repeats: builtins.int | Sequence[builtins.int], batch_dim: builtins.int | None = None) -> RaggedBatch:
         """Repeats along one batch dim (the first, if not given), or along each by a sequence."""
         batch_dims = self.num_batch_dims
         if isinstance(num_repeats, int):
@@ -289,7 +286,7 @@ class RaggedBatch:
         require(self.num_batch_dims > 1, lambda: f"the only batch dim cannot be squeezed; tensor has shape {tuple(self.shape)}")
         return self._reshaped(self._tensor.squeeze(dim), lambda t, _: t.squeeze(dim), -1)
 
-    def reshape_batch_dims(self, new_batch_shape: Union[builtins.int, Sequence[builtins.int]]) -> RaggedBatch:
+    def reshape_batch_dims(self, new_batch_shape: builtins.int | Sequence[builtins.int]) -> RaggedBatch:
         new = (new_batch_shape,) if isinstance(new_batch_shape, int) else tuple(new_batch_shape)
         batch_dims = self.num_batch_dims
         if -1 in new:  # resolved here: torch cannot where another extent is 0
@@ -313,10 +310,13 @@ class RaggedBatch:
         """Repeats along each batch dim whose size divides the new one."""
         new, old = tuple(int(n) for n in new_batch_shape), tuple(self.batch_shape)
         require(len(new) == len(old), lambda: f"new_batch_shape {new} and batch shape {old} must have the same number of dimensions")
-        require(all(o == n or (o and n % o == 0) for n, o in zip(new, old)), lambda: f"batch shape {old} cannot be broadcast to {new}")
+        require(
+            all(o == n or (o and n % o == 0) for n, o in zip(new, old, strict=False)),
+            lambda: f"batch shape {old} cannot be broadcast to {new}",
+        )
         if new == old:
             return self
-        return self.repeat_samples([n // o if o else 1 for n, o in zip(new, old)])
+        return self.repeat_samples([n // o if o else 1 for n, o in zip(new, old, strict=False)])
 
     @staticmethod
     def broadcast_batch_dims(data: Sequence[RaggedBatch]) -> list[RaggedBatch]:
@@ -325,7 +325,7 @@ class RaggedBatch:
         require(
             len({len(s) for s in shapes}) <= 1, lambda: f"batch shapes {shapes} must have the same number of dimensions to be broadcast"
         )
-        target = tuple(max(extents) for extents in zip(*shapes))
+        target = tuple(max(extents) for extents in zip(*shapes, strict=False))
         return [d.broadcast_batch_dims_to_shape(target) for d in data]
 
     # ---- data dims ----
@@ -344,7 +344,7 @@ class RaggedBatch:
 
     # ---- data ----
 
-    def apply(self, proc_step: Callable[..., Union[Tensor, tuple[Tensor, ...]]]) -> Union[RaggedBatch, tuple[RaggedBatch, ...]]:
+    def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
         """Calls proc_step(tensor[, mask[, sample_sizes]]), as many as it takes, and wraps what it returns."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
@@ -372,7 +372,7 @@ class RaggedBatch:
         def take(tensor: Tensor, sizes: Any, depth: builtins.int) -> Any:
             if depth == batch_dims:
                 return tensor.narrow(dim - batch_dims, 0, sizes)
-            return [take(t, s, depth + 1) for t, s in zip(tensor.unbind(0), sizes)]
+            return [take(t, s, depth + 1) for t, s in zip(tensor.unbind(0), sizes, strict=False)]
 
         return take(self._tensor, self.sample_sizes.tolist(), 0)
 
@@ -395,7 +395,7 @@ class RaggedBatch:
     def cpu(self) -> RaggedBatch:
         return self._with(self._tensor.cpu())
 
-    def cuda(self, device: Optional[Any] = None) -> RaggedBatch:
+    def cuda(self, device: Any | None = None) -> RaggedBatch:
         return self._with(self._tensor.cuda(device))
 
     def to_dtype(self, dtype: torch.dtype) -> RaggedBatch:
@@ -423,7 +423,7 @@ class RaggedBatch:
         return self._with(self._tensor.double())
 
     def cfloat(self) -> RaggedBatch:
-        return self._with(self._tensor.cfloat())
+        return self._with(self._tensor.to(torch.complex64))
 
     def cdouble(self) -> RaggedBatch:
-        return self._with(self._tensor.cdouble())
+        return self._with(self._tensor.to(torch.complex128))

@@ -27,14 +27,19 @@ class Run:
         self.step = 0  # batches taken of this epoch, since it began or was restored
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
-        self.pending: dict[str, Any] | None = None  # the pipeline's state, to be restored
+        self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
+        self.count: int | None = None  # ids that the user's order gave last
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.last = False  # the epoch's last batch is out, its end was not seen
 
     # ---- making pipelines ----
 
     def _indices(self) -> array[int] | None:
-        return None if self.order is None else self.order.indices(self.epoch)
+        if self.order is None:
+            return None
+        ids = self.order.indices(self.epoch)
+        self.count = len(ids)
+        return ids
 
     def ready(self) -> Pipeline:
         """The pipeline for this epoch."""
@@ -52,7 +57,7 @@ class Run:
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
         self.base = self.epoch if own_epochs or isinstance(source, DatasetSource) else 0
         if isinstance(source, DatasetSource):
-            source.begin(self.epoch, (self.pending or {}).get("consumed", 0))
+            source.begin(self.epoch, (self.resumed or {}).get("consumed", 0))
         pipe = Pipeline(self.spec.batch, seed=seed, **self.spec.settings)
         with pipe:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
@@ -60,10 +65,13 @@ class Run:
         return pipe
 
     def _restore(self, pipe: Pipeline) -> None:
-        pending, self.pending = self.pending, None
-        if pending is not None and not isinstance(self.source, DatasetSource):
-            assert pipe._core is not None
-            pipe._core.restore(json.dumps(pending))
+        if isinstance(self.source, DatasetSource):
+            return
+        state = self.resumed
+        if state is None and self.epoch > self.base:
+            state = {**json.loads(pipe.checkpoint()), "epoch": self.epoch - self.base}
+        if state is not None:
+            pipe._running().restore(json.dumps(state))
 
     def agree(self) -> None:
         """Ranks that were started with other files, order or seeds are told so, instead of training on."""
@@ -81,9 +89,9 @@ class Run:
     def samples(self) -> int | None:
         """Samples in an epoch, of all ranks together."""
         if isinstance(self.source, DatasetSource):
-            return (self.order.length() if self.order is not None else None) or self.source.size
-        if self.order is not None and self.order.length() is not None:
-            return self.order.length()
+            return self.source.size if self.order is None else self.order.length() or self.count
+        if self.order is not None:
+            return self.order.length() or self.count
         size = self.meta().get("epoch_size")
         return None if size is None else int(size)
 
@@ -91,7 +99,7 @@ class Run:
 
     def begin(self) -> None:
         """The epoch that is to be iterated: what is left of one that was restored, else the next one after one that was left."""
-        if self.inside:
+        if self.inside and self.step:
             self._leave()
         self.inside = True
         self.ready()
@@ -111,6 +119,7 @@ class Run:
     def _next_epoch(self) -> None:
         self.epoch += 1
         self.step = 0
+        self.resumed = None
         self.inside = self.last = False
 
     def _drop(self) -> None:
@@ -141,8 +150,8 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Epoch, and what of it all ranks together have had."""
-        if self.pipe is None or not self.inside:
-            return {"epoch": self.epoch, "pipeline": self.pending}
+        if self.pipe is None or self.step == 0:
+            return {"epoch": self.epoch, "pipeline": self.resumed}
         if isinstance(self.source, DatasetSource):
             return self._dataset_state(self.source)
         core = json.loads(self.pipe.checkpoint())
@@ -165,9 +174,9 @@ class Run:
         if isinstance(self.source, Pipeline) and self.source._delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         self.epoch = int(state["epoch"])
-        self.pending = state["pipeline"]
-        if isinstance(self.source, DatasetSource) and self.pending and self.pending.get("size") != self.source.size:
-            raise StateError(f"the dataset has {self.source.size} samples; the state is of one with {self.pending.get('size')}")
+        self.resumed = state["pipeline"]
+        if isinstance(self.source, DatasetSource) and self.resumed and self.resumed.get("size") != self.source.size:
+            raise StateError(f"the dataset has {self.source.size} samples; the state is of one with {self.resumed.get('size')}")
         self.step = 0
         self.inside = self.last = False
 

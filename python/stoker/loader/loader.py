@@ -151,7 +151,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is iterated, or will be next."""
-        return int(self._run.state()["epoch"]) if not self._run.inside else self._run.epoch
+        return self._run.epoch
 
     def __len__(self) -> int:
         """Batches of an epoch, the same for all ranks."""

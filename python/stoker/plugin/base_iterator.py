@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from enum import Enum
@@ -72,7 +73,8 @@ class EpochIterator:
         self._padded = last_batch_padded
         self._reader = reader_name
         self._auto_reset = _auto_reset(auto_reset)
-        self._counter = 0  # samples of this epoch taken so far, all pipelines together
+        self._counter = 0  # with size: samples of this epoch taken so far, all pipelines together; with a reader: steps
+        self._epoch = 0
         self._ended = False
         self._begun = False
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
@@ -80,6 +82,8 @@ class EpochIterator:
             pipe.build()
         if reader_name is not None:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
+            # Readers that flow on into the next epoch, in order: their shards are DALI's.
+            self._streams = [m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)]
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.start()
@@ -112,12 +116,29 @@ class EpochIterator:
         """The batches know which epoch each sample is of and which ones are repeats. Shards may differ in length: the longest one counts."""
         taken = []
         for k, batch in enumerate(batches):
-            valid = 0 if self._done[k] else _own_samples(batch)
+            valid = 0 if self._done[k] else self._own_samples(k, batch)
             if self._policy is LastBatchPolicy.DROP and valid < len(batch):
                 return None
             taken.append(Taken(batch, valid if self._policy is LastBatchPolicy.PARTIAL else len(batch)))
-        self._done = [done or b.is_last for done, b in zip(self._done, batches, strict=True)]
+        self._counter += 1
         return taken
+
+    def _own_samples(self, k: int, batch: _core.Batch) -> int:
+        """Samples at the front of a batch that belong to this epoch of pipeline k; sets whether they are the last ones."""
+        if self._policy is not LastBatchPolicy.FILL and self._streams[k]:
+            # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
+            left = self._shard_size(k) - self._counter * self._pipes[k].batch_size
+            self._done[k] = left <= len(batch)
+            return min(left, len(batch))
+        self._done[k] = batch.is_last
+        return _own_samples(batch)
+
+    def _shard_size(self, k: int) -> int:
+        """Samples of the contiguous shard that pipeline k reads in this epoch."""
+        meta = self._metas[k]
+        total, shards = meta["epoch_size"], meta["number_of_shards"]
+        shard = meta["shard_id"] if meta["stick_to_shard"] else (meta["shard_id"] + self._epoch) % shards
+        return int(total * (shard + 1) // shards - total * shard // shards)
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
@@ -143,9 +164,12 @@ class EpochIterator:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
         if self._size >= 0:
-            # A reader that goes on has given the first samples of the next epoch already.
-            carries = not self._padded and self._counter > self._size
-            self._counter = self._counter - self._size if carries else 0
+            # A reader that goes on has given the first samples of the next epoch already, unless they were left out.
+            carries = not self._padded and self._policy is LastBatchPolicy.FILL
+            self._counter = self._counter % self._size if carries and self._counter > self._size else 0
+        else:
+            self._counter = 0
+        self._epoch += 1
         self._ended = False
         self._begun = False
         self._done = [False] * len(self._pipes)

@@ -5,10 +5,9 @@ import os
 
 import numpy as np
 import pytest
+import stoker.batching as sb
 import torch
 from scipy.optimize import linear_sum_assignment
-
-import stoker.batching as sb
 
 FULL = int(os.environ.get("STOKER_ASSIGNMENT_PROBLEMS", "2000"))
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: B023 - functions are called in the loop that makes them
 import random
 
 import pytest
 import reference
+import stoker.batching as sb
 import torch
 from torch.autograd import gradcheck, gradgradcheck
-
-import stoker.batching as sb
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, torch.uint8, torch.complex64]
 
@@ -272,7 +272,7 @@ def test_masks(device):
         picked = sb.batched_bool_indexing(ragged, mask)
         want = [data[i, : int(sizes[i])][mask[i, : int(sizes[i])]] for i in range(b)]
         assert picked.max_sample_size == max(map(len, want))
-        assert all(equal(a, w) for a, w in zip(picked.split(), want))
+        assert all(equal(a, w) for a, w in zip(picked.split(), want, strict=False))
         base = torch.zeros_like(data).requires_grad_()
         back = sb.batched_bool_indexing_write(picked, mask, sb.RaggedBatch(base, sample_sizes=sizes))
         valid = mask & ragged.mask
@@ -284,5 +284,8 @@ def test_masks(device):
     if n < 30 or device == "cpu":
         small = torch.rand(2, 4, device=device) < 0.5
         x = torch.randn(2, 4, 3, device=device, dtype=torch.float64, requires_grad=True)
-        function = lambda t: sb.batched_bool_indexing_write(sb.batched_bool_indexing(t, small), small, t * t)
+
+        def function(t):
+            return sb.batched_bool_indexing_write(sb.batched_bool_indexing(t, small), small, t * t)
+
         assert gradcheck(function, (x,)) and gradgradcheck(function, (x,))

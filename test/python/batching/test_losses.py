@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: B023 - functions are called in the loop that makes them
 """Costs, heatmaps and losses against what a criterion computes sample by sample."""
 
 import math
 
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional
-
 import stoker.batching as sb
+import torch
 from stoker.batching import losses
+from torch.nn import functional
 
 
 def scene(device, layers=2, batch=3, queries=20, classes=4, values=10, seed=0, sizes=(4, 0, 7)):
@@ -148,7 +148,9 @@ def test_criterion_equals_a_loop(device, sizes):
     loss, matches = criterion(*scene_now)
     want = per_sample(logits, boxes, labels, targets, matches)
     assert torch.allclose(loss, want, rtol=1e-5)
-    for a, b in zip(torch.autograd.grad(loss, (logits, boxes)), torch.autograd.grad(want, (logits, boxes), allow_unused=True)):
+    for a, b in zip(
+        torch.autograd.grad(loss, (logits, boxes)), torch.autograd.grad(want, (logits, boxes), allow_unused=True), strict=False
+    ):
         assert bool(a.isfinite().all()) and torch.allclose(a, torch.zeros_like(a) if b is None else b, rtol=1e-4, atol=1e-5)
 
 
@@ -208,7 +210,7 @@ def test_heatmaps(device, dtype):
         assert torch.allclose(flat, dirty, rtol=0, atol=1e-6)
     with pytest.raises(sb.ShapeError, match=r"centers \(3, 7, 2\), radii \(3, 6\) do not fit heatmap \(3, 9, 14\)"):
         sb.draw_heatmap_batched(flat, centers.to(device), radii[:, :6].to(device))
-    with pytest.raises(sb.ShapeError, match="heatmap must be float32, not torch.float64"):
+    with pytest.raises(sb.ShapeError, match=r"heatmap must be float32, not torch\.float64"):
         sb.draw_heatmap_batched(flat.double(), centers.to(device), radii.to(device))
     bad = labels.to(device) * 0 + classes
     if device == "cpu":

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: B023 - functions are called in the loop that makes them
 import copy
 import io
 import pickle
 from collections import namedtuple
 
 import pytest
-import torch
-from torch.autograd import gradcheck, gradgradcheck
-
 import stoker
 import stoker.batching as sb
+import torch
+from torch.autograd import gradcheck, gradgradcheck
 
 SIZES = torch.tensor([2, 0, 3])
 
@@ -119,7 +119,7 @@ def test_padding_gradients(device):
 
 def test_batch_dims(device):
     b = batch(device)
-    b.mask  # noqa: B018 - so that both are carried along
+    assert b.mask is not None  # both are carried along then
     assert b.repeat_samples(2).batch_shape == (6,) and b.repeat_samples(2).sample_sizes.tolist() == [2, 0, 3, 2, 0, 3]
     u = b.unsqueeze_batch_dim(1)
     assert u.batch_shape == (3, 1) and u.non_uniform_dim == 2 and u.mask.shape == (3, 1, 4)
@@ -175,7 +175,7 @@ def functools_partial_scale(factor):
 
 def test_casts_and_devices(device):
     b = batch(device)
-    for name in "int long bool half bfloat16 float double cfloat cdouble".split():
+    for name in ["int", "long", "bool", "half", "bfloat16", "float", "double", "cfloat", "cdouble"]:
         assert getattr(b, name)().dtype == getattr(b.tensor, name)().dtype
     assert b.to(torch.float16).dtype == torch.float16 and b.cpu().device.type == b.cpu().sample_sizes.device.type == "cpu"
     b.requires_grad = True
@@ -212,7 +212,10 @@ def test_reductions(device):
     assert sb.sum_over_targets(b.detach().bool()).dtype == torch.int64
     y = torch.randn(3, 2, 4, dtype=torch.float64, device=device, requires_grad=True)
     for function in (sb.sum_over_targets, sb.average_over_targets):
-        call = lambda t: function(sb.RaggedBatch(t, sample_sizes=SIZES.to(device), non_uniform_dim=2))
+
+        def call(t):
+            return function(sb.RaggedBatch(t, sample_sizes=SIZES.to(device), non_uniform_dim=2))
+
         assert gradcheck(call, (y,)) and gradgradcheck(call, (y,))
 
 
@@ -239,7 +242,7 @@ def test_combine(device):
     samples = [torch.randn(n, 2, device=device) for n in (2, 0, 5)]
     got = sb.combine_data(samples)
     assert got.shape == (3, 5, 2) and got.device.type == device and got.sample_sizes.tolist() == [2, 0, 5]
-    assert all(torch.equal(a, b) for a, b in zip(got.split(), samples)) and not got.tensor[~got.mask].any()
+    assert all(torch.equal(a, b) for a, b in zip(got.split(), samples, strict=False)) and not got.tensor[~got.mask].any()
     nested = sb.combine_data([samples, samples], flatten_batch_dims=False)
     assert nested.batch_shape == (2, 3) and sb.combine_data([samples, [samples]]).batch_shape == (6,)
     with pytest.raises(sb.ShapeError, match="unequal length"):
