@@ -40,7 +40,7 @@ test-faults: ## tests in C with fault injection built in: the fault loops
 test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity
 
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench
@@ -91,7 +91,7 @@ tsan: ## the same under ThreadSanitizer
 parity: ## every operator against DALI on the CPU
 	@$(SETUP) build test parity
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/parity
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python/parity test/python/test_ops_parity.py
 
 selfcheck: ## plant faults and see each caught by its own check
 	@$(SETUP) build test
@@ -99,7 +99,7 @@ selfcheck: ## plant faults and see each caught by its own check
 
 check-all: lint test asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
 	tools/fuzz.sh
-	STOKER_TEST_FULL=1 PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python
+	STOKER_TEST_FULL=1 PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md

@@ -314,7 +314,7 @@ int main(int argc, char **argv)
 	struct stk_cuda_jpeg_limits limits = {.slots = s.slots,
 		.batch = {.images = (uint32_t)s.batch,
 			.bytes = (uint32_t)(160000 * s.batch + (8 << 20)),
-			.blocks = (uint32_t)(8000 * s.batch + 300000)}};
+			.blocks = (uint32_t)(5500 * s.batch + 300000)}};
 	ok(stk__cuda_jpeg_create(s.dev, &limits, &s.decoder, &err));
 	size_t count = (size_t)s.batch * (size_t)s.slots;
 	ok(stk__gpu_alloc(s.dev, count * OUT * OUT * 6, &s.out, &err));

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: B023 - functions are called in the loop that makes them
 """Batched assignment against SciPy in a loop (CPU, two threads) and torch-linear-assignment (CUDA, input and result on the GPU).
 
 Costs: `uniform` random numbers, and `detr`: L1 between random boxes plus a class cost, as matching in training makes them. Every result is
@@ -11,9 +12,8 @@ import time
 
 from common import interleaved, report, torch  # isort: skip
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-
 import stoker.batching as sb
+from scipy.optimize import linear_sum_assignment
 
 SETS = [(48, 900, 68, "uniform"), (48, 900, 68, "detr"), (208, 300, 100, "uniform"), (208, 300, 100, "detr"), (48, 900, 300, "uniform"),
         (48, 900, 300, "detr"), (1, 900, 60, "uniform"), (1, 900, 60, "detr")]  # fmt: skip
@@ -64,7 +64,7 @@ def on_gpu(cost, reference, row):
 
     def host():
         problems = tensor.cpu().numpy()
-        rows, cols = zip(*[linear_sum_assignment(p) for p in problems])
+        rows, cols = zip(*[linear_sum_assignment(p) for p in problems], strict=False)
         return torch.from_numpy(np.stack(rows)).cuda(), torch.from_numpy(np.stack(cols)).cuda()
 
     functions["scipy_with_copies"] = host

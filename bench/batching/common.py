@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing, and finding the package in this tree (or installed: STOKER_BUILD=installed)."""
+"""Timing, and finding the package in a build folder (STOKER_BUILD, by default build/; or STOKER_BUILD=installed)."""
 
 import json
 import os
@@ -8,15 +8,11 @@ import statistics
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 if os.environ.get("STOKER_BUILD") != "installed":
-    sys.path.insert(0, str(ROOT / "python"))
-    import stoker
+    ROOT = pathlib.Path(__file__).resolve().parents[2]
+    sys.path.insert(0, str(pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build")) / "python"))
 
-    BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
-    stoker.__path__ += [str(BUILD / "python"), str(BUILD / "python" / "stoker" / "batching")]
-
-import torch  # noqa: E402
+import torch
 
 
 def gpu_ms(function, repeats=15, inner=10, warm=3):
@@ -36,7 +32,7 @@ def gpu_ms(function, repeats=15, inner=10, warm=3):
 
 def interleaved(functions, repeats=9, inner=10):
     """gpu_ms of several functions in turn, slice by slice: {name: (median, min, max)}."""
-    times = {name: [] for name in functions}
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(3):
             function()

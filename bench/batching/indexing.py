@@ -91,18 +91,38 @@ def cases(batch, queries, objects, width):
     rows = picked.tensor.clone().requires_grad_()
     picked = sb.RaggedBatch(rows, sample_sizes=picked.sample_sizes)
     return {
-        "batched_indexing_access": (lambda: sb.batched_indexing_access(wide, wide_index).tensor, lambda: plain_access(wide, into_wide, sizes), (wide,)),
-        "batched_inverse_indexing_access": (lambda: sb.batched_inverse_indexing_access(narrow, wide_index, queries), lambda: plain_inverse(narrow, into_wide, sizes, queries), (narrow,)),
-        "batched_indexing_write": (lambda: sb.batched_indexing_write(narrow, wide_index, wide), lambda: plain_write(narrow, into_wide, sizes, wide), (narrow, wide)),
-        "batched_index_mapping": (lambda: sb.batched_index_mapping(targets, narrow_index, wide_index, wide), lambda: plain_mapping(narrow, into_narrow, into_wide, sizes, wide), (narrow, wide)),
+        "batched_indexing_access": (
+            lambda: sb.batched_indexing_access(wide, wide_index).tensor,
+            lambda: plain_access(wide, into_wide, sizes),
+            (wide,),
+        ),
+        "batched_inverse_indexing_access": (
+            lambda: sb.batched_inverse_indexing_access(narrow, wide_index, queries),
+            lambda: plain_inverse(narrow, into_wide, sizes, queries),
+            (narrow,),
+        ),
+        "batched_indexing_write": (
+            lambda: sb.batched_indexing_write(narrow, wide_index, wide),
+            lambda: plain_write(narrow, into_wide, sizes, wide),
+            (narrow, wide),
+        ),
+        "batched_index_mapping": (
+            lambda: sb.batched_index_mapping(targets, narrow_index, wide_index, wide),
+            lambda: plain_mapping(narrow, into_narrow, into_wide, sizes, wide),
+            (narrow, wide),
+        ),
         "get_mask_from_indices": (lambda: sb.get_mask_from_indices(queries, wide_index), lambda: plain_mask(into_wide, sizes, queries), ()),
         "get_indices_from_mask": (lambda: sb.get_indices_from_mask(mask).tensor, lambda: plain_indices(mask)[0], None),
         "batched_bool_indexing": (lambda: sb.batched_bool_indexing(wide, mask).tensor, lambda: plain_bool(wide, mask), (wide,)),
-        "batched_bool_indexing_write": (lambda: sb.batched_bool_indexing_write(picked, mask, wide), lambda: plain_bool_write(rows, mask, wide), (rows, wide)),
+        "batched_bool_indexing_write": (
+            lambda: sb.batched_bool_indexing_write(picked, mask, wide),
+            lambda: plain_bool_write(rows, mask, wide),
+            (rows, wide),
+        ),
         "with_padded_set_to": (lambda: targets.with_padded_set_to(0.0).tensor, lambda: plain_padded(narrow, sizes), (narrow,)),
         "sum_over_targets": (lambda: sb.sum_over_targets(targets), lambda: plain_sum(narrow, sizes), (narrow,)),
         "average_over_targets": (lambda: sb.average_over_targets(targets), lambda: plain_average(narrow, sizes), (narrow,)),
-    }  # fmt: skip
+    }
 
 
 def both_ways(function, inputs, weight):
@@ -117,7 +137,9 @@ def run(shape):
         weight = torch.randn_like(got) if inputs else None
         calls = {"ours": both_ways(ours, inputs, weight), "plain": both_ways(plain, inputs, weight)}
         if inputs:
-            equal = equal and all(torch.allclose(a, b, rtol=1e-5, atol=1e-5) for a, b in zip(calls["ours"](), calls["plain"]()))
+            equal = equal and all(
+                torch.allclose(a, b, rtol=1e-5, atol=1e-5) for a, b in zip(calls["ours"](), calls["plain"](), strict=False)
+            )
         times = interleaved(calls, 7, 30)
         row = {"eager_us": times["ours"][0] * 1e3, "plain_us": times["plain"][0] * 1e3, "eager": times["plain"][0] / times["ours"][0]}
         eager.append(row["eager"])

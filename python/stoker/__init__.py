@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
     from stoker._definition import do_not_convert, pipeline_def
     from stoker.data_node import DataNode, newaxis
-    from stoker.errors import StokerError
+    from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader
     from stoker.pipeline import Pipeline
 
@@ -24,6 +24,7 @@ _MODULES = ("backend", "batching", "errors", "fn", "math", "plugin", "tensors", 
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
+    "ShapeError": "stoker.errors",
     "StokerError": "stoker.errors",
     "Loader": "stoker.loader",
     "Pipeline": "stoker.pipeline",
@@ -35,6 +36,7 @@ __all__ = [
     "DataNode",
     "Loader",
     "Pipeline",
+    "ShapeError",
     "StokerError",
     "backend",
     "batching",

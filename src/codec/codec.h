@@ -3,7 +3,10 @@
  * Images in files: header first, then decode a window into what the caller gives.
  *
  * Codecs are tables of functions, asked in order of priority; the first whose probe likes the leading bytes takes the file, and one that cannot
- * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit. */
+ * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit.
+ *
+ * JPEG: libjpeg-turbo's pixels (islow, triangle upsampling), whoever decodes; the environment's STOKER_JPEG=libjpeg-turbo or =stoker chooses. A file
+ * without EOI is truncated whatever the window; other damage is found in the rows down to the window's last. Other conversions: codec/convert.h. */
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 
@@ -47,8 +50,7 @@ struct stk_decode {
 	enum stk_image_type type;
 	bool orient;		/* apply EXIF's orientation; window is in oriented pixels then */
 	struct stk_rect window; /* inside the image */
-	struct stk_image dst;	/* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); rows writable 64 bytes past their end
-				   where the next row has not been written yet */
+	struct stk_image dst;	/* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
 };
 
 /* One decoder a worker: libjpeg objects, Huffman tables by content, line buffers. It keeps what it needed for the next image, and gives back what

@@ -42,11 +42,10 @@ static void store(const struct chunk *p, const int *order, void *dst, bool wide,
 	}
 }
 
-/* Pillow's rounded product of 8-bit fractions. */
+/* Product of 8-bit fractions, truncated as DALI has it; Pillow rounds. */
 static int32_t product(int32_t a, int32_t b)
 {
-	int32_t t = a * b + 128;
-	return ((t >> 8) + t) >> 8;
+	return a * b / 255;
 }
 
 static void cmyk_to_rgb(struct chunk *p, int n)
@@ -69,21 +68,20 @@ static void gray_to_rgb(struct chunk *p, int n)
 	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
 }
 
+/* Truncated, in float32 and in this order, as DALI does for files that are not JPEG. */
 static void rgb_to_gray(struct chunk *p, int n)
 {
 	for (int i = 0; i < n; i++)
-		p->c[0][i] =
-			(int32_t)((19595u * (uint32_t)p->c[0][i] + 38470u * (uint32_t)p->c[1][i] + 7471u * (uint32_t)p->c[2][i] + 32768u) >>
-				  16);
+		p->c[0][i] = (int32_t)(0.299f * (float)p->c[0][i] + 0.587f * (float)p->c[1][i] + 0.114f * (float)p->c[2][i]);
 }
 
 static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 {
 	for (int i = 0; i < n; i++) {
 		float r = (float)p->c[0][i], g = (float)p->c[1][i], b = (float)p->c[2][i];
-		p->c[0][i] = (int32_t)lrintf(0.25678824f * r + 0.50412941f * g + 0.09790588f * b + 16 * unit);
-		p->c[1][i] = (int32_t)lrintf(-0.14822290f * r - 0.29099279f * g + 0.43921569f * b + 128 * unit);
-		p->c[2][i] = (int32_t)lrintf(0.43921569f * r - 0.36778831f * g - 0.07142737f * b + 128 * unit);
+		p->c[0][i] = (int32_t)roundf(0.25678824f * r + 0.50412941f * g + 0.09790588f * b + 16 * unit);
+		p->c[1][i] = (int32_t)roundf(-0.14822290f * r - 0.29099279f * g + 0.43921569f * b + 128 * unit);
+		p->c[2][i] = (int32_t)roundf(0.43921569f * r - 0.36778831f * g - 0.07142737f * b + 128 * unit);
 	}
 }
 

@@ -50,7 +50,7 @@ enum stk_cuda_jpeg_verdict {
 
 struct stk_cuda_jpeg;
 
-/* Memory for all slots: about 200 bytes a block, 12 a byte of the limits. STK_NO_MEMORY where the device has less. */
+/* Memory for all slots: about 450 bytes a block and 5 a byte of the limits. STK_NO_MEMORY where the device has less. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_create(
 	struct stk_gpu_device *dev, const struct stk_cuda_jpeg_limits *limits, struct stk_cuda_jpeg **out, struct stk_error *err);
 void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d); /* waits for what is in flight */

@@ -2,7 +2,7 @@
 #include "codec/cuda_jpeg_phases.h"
 
 /* Shared memory beside the tables: a ring a lane (32 words and 4; 16 and 4), and for the write phase a block a lane (33 words). */
-enum { SYNC_SHARED = STK_JPEGPAR_SYNC_LANES * 36 * 4, WRITE_SHARED = STK_JPEGPAR_WRITE_LANES * (20 + 33) * 4, ENTRY = 2, COLOR_ROWS = 8 };
+enum { SYNC_SHARED = STK_JPEGPAR_SYNC_LANES * 36 * 4, WRITE_SHARED = STK_JPEGPAR_WRITE_LANES * (20 + 33) * 4, ENTRY = 2 };
 
 const char *const stk__cuda_jpeg_phase_names[] = {"count", "unstuff", "own", "over", "chain", "write", "dc", "idct", "color"};
 
@@ -45,7 +45,7 @@ enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct s
 		{view->n_write_work, STK_JPEGPAR_WRITE_LANES, WRITE_SHARED + tables},
 		{view->n_streams, 256, 0},
 		{view->n_idct / STK_JPEGPAR_IDCT_BLOCKS, 8 * STK_JPEGPAR_IDCT_BLOCKS, 0},
-		{(view->n_rows + COLOR_ROWS - 1) / COLOR_ROWS, 32 * COLOR_ROWS, 0},
+		{view->n_rows / STK_JPEGPAR_COLOR_ROWS, 32 * STK_JPEGPAR_COLOR_ROWS, 0},
 	};
 	if (!grids[phase].blocks)
 		return STK_OK;

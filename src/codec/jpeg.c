@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The JPEG codec: one header parser, and whichever decoder takes the file. */
+#include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/jpeg_fast.h"
 #include "codec/jpeg_header.h"
@@ -14,14 +15,25 @@ struct stk_jpeg_decoder {
 	struct stk_jpeg_header header; /* of the image in work */
 };
 
+/* The environment's STOKER_JPEG=libjpeg-turbo or =stoker decides; else ours where its kernels are faster than libjpeg-turbo's assembly, that is not
+ * in plain C. Pixels are the same. */
+static bool wants_fast(int cpu_level)
+{
+	const char *forced = getenv("STOKER_JPEG");
+	if (forced && strcmp(forced, "libjpeg-turbo") == 0)
+		return false;
+	if (forced && strcmp(forced, "stoker") == 0)
+		return true;
+	return cpu_level > STK_CPU_C;
+}
+
 enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err)
 {
 	struct stk_jpeg_decoder *j = stk__calloc(1, sizeof *j);
 	if (!j)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
 	d->jpeg = j;
-	const char *forced = getenv("STOKER_JPEG");
-	if (!forced || strcmp(forced, "libjpeg-turbo") != 0) {
+	if (wants_fast(d->cpu_level)) {
 		j->fast = stk__jpeg_fast_create(d->cpu_level);
 		if (!j->fast)
 			return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");

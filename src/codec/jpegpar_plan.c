@@ -8,7 +8,12 @@
 
 #include <string.h>
 
-enum { CACHE = 16, TAIL = 256, MIN_INTERVAL = 128 /* mean bytes of a restart interval below which streams are too small to pay */ };
+enum {
+	CACHE = 16,
+	TAIL = 256,
+	MIN_INTERVAL = 128,  /* mean bytes of a restart interval below which streams are too small to pay */
+	MEAN_INTERVAL = 1024 /* room for this on average over a batch */
+};
 
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
@@ -61,7 +66,7 @@ struct stk_jpegpar_plan {
 
 static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
 {
-	struct capacity c = {.images = l->images, .streams = l->images + l->bytes / MIN_INTERVAL};
+	struct capacity c = {.images = l->images, .streams = l->images + l->bytes / MEAN_INTERVAL};
 	c.segments = (uint32_t)((uint64_t)l->bytes * 8 / STK_JPEGPAR_SEGMENT) + c.streams;
 	c.chunks = l->bytes / STK_JPEGPAR_CHUNK + 2 * c.streams;
 	c.sync_work = c.segments / STK_JPEGPAR_SYNC_LANES + l->images + 1;
@@ -378,7 +383,8 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	struct tables_key key;
 	uint32_t pair_of[3], stream0 = p->n_streams, segments = p->n_segments, chunks = p->n_chunks;
 	size_t end;
-	if (f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) || !stk__jpeg_scan_plan(f->header, end, &scan))
+	if (f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) ||
+		!stk__jpeg_scan_plan(f->header, end, &scan))
 		return false;
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
 	make_key(f->header, &key, pair_of);
@@ -405,7 +411,7 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	p->n_dc += dc;
 	p->n_blocks += blocks;
 	p->n_idct += (im.idct + STK_JPEGPAR_IDCT_BLOCKS - 1) / STK_JPEGPAR_IDCT_BLOCKS * STK_JPEGPAR_IDCT_BLOCKS;
-	p->n_rows += im.h;
+	p->n_rows += (im.h + STK_JPEGPAR_COLOR_ROWS - 1) / STK_JPEGPAR_COLOR_ROWS * STK_JPEGPAR_COLOR_ROWS;
 	p->n_rgb += (uint64_t)im.rgb_pitch * im.h;
 	p->image_streams[p->n_images] = (struct range){stream0, p->n_streams - stream0};
 	p->images[p->n_images] = im;

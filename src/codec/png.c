@@ -157,7 +157,7 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 
 static enum stk_status fail_spng(int code, struct stk_error *err)
 {
-	enum stk_status status = code == SPNG_EMEM ? STK_NO_MEMORY : STK_CORRUPT;
+	enum stk_status status = code == SPNG_EMEM || code == SPNG_EZLIB_INIT ? STK_NO_MEMORY : STK_CORRUPT;
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
 }
 

@@ -54,19 +54,25 @@ static int32_t enum_count(const struct stk_arg_def *def)
 	return def->type == STK_ARG_DTYPE ? STK_DTYPE_COUNT : def->type == STK_ARG_INTERP ? STK_INTERP_GAUSSIAN + 1 : STK_ANY_DATA + 1;
 }
 
+/* Operators may take some values of an enum; -1 stands for none. */
+static enum stk_status check_choice(const struct stk_arg_def *def, int32_t value, struct stk_error *err)
+{
+	return value < 0 ? STK_OK : check_range(def, value, err);
+}
+
 static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_arg *v, int32_t *field, struct stk_error *err)
 {
 	if (v->kind == STK_VALUE_STRING) {
 		if (!enum_by_name(def, v->value.s, field))
 			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s, type_names[def->type] + 3);
-		return STK_OK;
+		return check_choice(def, *field, err);
 	}
 	if (v->kind != STK_VALUE_INT)
 		return wrong_type(def, err);
 	if (v->value.i < -1 || v->value.i >= enum_count(def))
 		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i, type_names[def->type]);
 	*field = (int32_t)v->value.i;
-	return STK_OK;
+	return check_choice(def, *field, err);
 }
 
 /* ---- scalars ---- */

@@ -28,7 +28,10 @@ ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
 {
 	uint64_t bytes;
 	memcpy(&bytes, b->next, 8);
-	b->window |= __builtin_bswap64(bytes) >> b->count;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	bytes = __builtin_bswap64(bytes);
+#endif
+	b->window |= bytes >> b->count;
 	b->next += (63 - b->count) >> 3;
 	b->count |= 56;
 }
@@ -116,7 +119,7 @@ ALWAYS_INLINE bool ended_well(uint64_t k)
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;
 }
 
-/* The AC coefficients of a block. On return *k is 64, or END + the position of the end of block. */
+/* The AC coefficients of a block. On return *position is 64, or END + the position of the end of block. */
 ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
 {
 	const struct stk_jpeg_ac_entry *e;

@@ -33,11 +33,14 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 {
 	__shared__ int32_t shared[STK_JPEGPAR_IDCT_BLOCKS][8 * PITCH];
 	__shared__ uint8_t places[64];
-	if (threadIdx.x < 64)
-		places[threadIdx.x] = place[threadIdx.x];
-	__syncthreads();
+	__shared__ uint32_t image;
 	uint32_t first = blockIdx.x * STK_JPEGPAR_IDCT_BLOCKS;
-	const stk_jpegpar_image &im = v.images[stk__jpegpar_find(&v.images->idct0, sizeof *v.images, v.n_images, first)];
+	if (threadIdx.x == 0)
+		image = stk__jpegpar_find(&v.images->idct0, sizeof *v.images, v.n_images, first);
+	else if (threadIdx.x >= IDCT_THREADS - 64)
+		places[threadIdx.x - (IDCT_THREADS - 64)] = place[threadIdx.x - (IDCT_THREADS - 64)];
+	__syncthreads();
+	const stk_jpegpar_image &im = v.images[image];
 	uint32_t part = threadIdx.x % 8, b = first + threadIdx.x / 8 - im.idct0;
 	bool inside = b < im.idct;
 	stk_jpegpar_block block = stk__jpegpar_block(&im, inside ? b : 0);
@@ -77,8 +80,6 @@ extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __gri
 		out[i / 4] |= stk__jpegpar_clamp8(line[i] + 128) << 8 * (i % 4);
 	*(uint2 *)(v.planes + block.sample + (size_t)part * plane.pitch) = make_uint2(out[0], out[1]);
 }
-
-#define COLOR_ROWS 8 /* a thread block: a warp a row, four pixels a thread */
 
 static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
 {
@@ -143,7 +144,7 @@ static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *t
 	to[2] = pixel[2] >> 16 | pixel[3] << 8;
 }
 
-/* Pixels first .. end - 1 of a row, where every component has one of the common ways. */
+/* Pixels first .. end - 1 of a row, by a warp, four a thread; where every component has one of the common ways. */
 static __device__ __forceinline__ void color_row(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
 {
 	const uint32_t color = im.color;
@@ -182,13 +183,17 @@ static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, cons
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(32 * COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
 {
-	uint32_t row = blockIdx.x * COLOR_ROWS + threadIdx.x / 32;
-	if (row >= v.n_rows)
+	__shared__ uint32_t image;
+	uint32_t first_row = blockIdx.x * STK_JPEGPAR_COLOR_ROWS;
+	if (threadIdx.x == 0)
+		image = stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, first_row);
+	__syncthreads();
+	const stk_jpegpar_image &im = v.images[image];
+	uint32_t line = first_row + threadIdx.x / 32 - im.row0;
+	if (line >= im.h)
 		return;
-	const stk_jpegpar_image &im = v.images[stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, row)];
-	uint32_t line = row - im.row0;
 	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
 	bool rare = false;
 	for (uint32_t c = 0; c < im.components; c++)

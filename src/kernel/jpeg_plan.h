@@ -66,8 +66,8 @@ struct stk_jpeg_scan {
 };
 
 /* A window in a scan. The MCUs mcu_x0 .. mcu_x1-1 by mcu_y0 .. mcu_y1-1 hold every sample that the window's pixels depend on, the neighbours that
- * fancy upsampling reads included. Entropy decoding begins at the scan's start (or at a restart marker before row mcu_y0) and ends after row
- * mcu_y1-1, whole: it thereby meets the same damage as libjpeg-turbo's decoder of rows. */
+ * fancy upsampling reads included. Entropy decoding begins at the scan's start and ends after row mcu_y1-1, whole: it thereby meets the same damage
+ * as libjpeg-turbo, which decodes row by row. */
 struct stk_jpeg_window {
 	struct stk_rect pixels; /* as stored, before orientation */
 	int32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1;

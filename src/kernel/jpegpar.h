@@ -30,7 +30,7 @@
 #define STK_JPEGPAR_SEGMENT 8192 /* bits of a segment */
 #endif
 #define STK_JPEGPAR_PIECE 1024 /* bits of a piece of the write phase */
-#define STK_JPEGPAR_ROWS 7    /* rows of checkpoints: a lane looks for agreement in this many segments less one */
+#define STK_JPEGPAR_ROWS 7     /* rows of checkpoints: a lane looks for agreement in this many segments less one */
 #define STK_JPEGPAR_PER_SEGMENT (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_INTERVAL)
 #define STK_JPEGPAR_PIECES (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_PIECE)
 #define STK_JPEGPAR_PER_PIECE (STK_JPEGPAR_PIECE / STK_JPEGPAR_INTERVAL)
@@ -38,6 +38,7 @@
 #define STK_JPEGPAR_SYNC_LANES 256 /* of a thread block: one set of tables each */
 #define STK_JPEGPAR_WRITE_LANES 128
 #define STK_JPEGPAR_IDCT_BLOCKS 32
+#define STK_JPEGPAR_COLOR_ROWS 8
 
 #define STK_JPEGPAR_NONE 0xffffffffu
 
@@ -95,7 +96,7 @@ struct stk_jpegpar_image {
 	struct stk_jpegpar_plane plane[3];
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
 	uint32_t x, y, w, h;
-	uint32_t row0;      /* in rows of all windows of the batch */
+	uint32_t row0;      /* first row, counted over the windows of the batch; a multiple of COLOR_ROWS */
 	uint64_t rgb;       /* offset of the window's rows in rgb, multiple of 16; they begin with pixel x & ~3 */
 	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 4 pixels fit */
 	uint32_t bgr;

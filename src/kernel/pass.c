@@ -59,7 +59,7 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value)
 {
-	assert(window.w > 0 && window.h > 0);
+	assert(window.w >= 0 && window.h >= 0);
 	bool inside = window.x >= 0 && window.y >= 0 && window.w <= p->w - window.x && window.h <= p->h - window.y;
 	struct stk_axis_map *x = last_map(p, 0), *y = last_map(p, 1);
 	if (!inside) {

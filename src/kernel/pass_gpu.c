@@ -244,7 +244,8 @@ enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct st
 	if (!b->n_items)
 		return STK_OK;
 	struct stk_pass_gpu_view view = b->view;
-	struct stk_gpu_grid taps = {.blocks = {2, b->n_items}, .threads = {256}}, run = {.blocks = {b->n_blocks}, .threads = {256}, .shared = b->shared};
+	struct stk_gpu_grid taps = {.blocks = {2, b->n_items}, .threads = {256}},
+			    run = {.blocks = {b->n_blocks}, .threads = {256}, .shared = b->shared};
 	enum stk_status status = b->n_first ? stk__gpu_launch(dev, stream, kernels->taps, taps, (void *[]){&view}, err) : STK_OK;
 	return status ? status : stk__gpu_launch(dev, stream, kernels->run, run, (void *[]){&view}, err);
 }

@@ -174,9 +174,14 @@ template <int C> static __device__ __forceinline__ bool finish_soon(const ending
 	return true;
 }
 
+struct pixel_value {
+	float channel[CHANNELS];
+};
+
 /* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
-static __device__ __forceinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float p[CHANNELS], bool valid, int32_t x, int32_t y)
+static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
 {
+	float *p = value.channel;
 	int32_t channels = it.in_c;
 	for (uint32_t i = 0; i < it.n_steps; i++) {
 		const stk_step &step = v.steps[it.step0 + i];
@@ -214,6 +219,15 @@ static __device__ __forceinline__ void finish(const stk_pass_gpu_view &v, const 
 	for (int c = 0; c < CHANNELS; c++)
 		if (c < channels)
 			store(to + c * it.dst_channel, p[c], it.dtype);
+}
+
+static __device__ __forceinline__ pixel_value hold(const float p[CHANNELS])
+{
+	pixel_value value;
+#pragma unroll
+	for (int c = 0; c < CHANNELS; c++)
+		value.channel[c] = p[c];
+	return value;
 }
 
 /* ---- samplers ---- */
@@ -467,7 +481,7 @@ template <int KIND, typename T, int C> static __device__ void resize(const stk_p
 #pragma unroll
 		for (int i = 0; i < TOGETHER; i++)
 			if (y + i < y1 && !finish_soon<C>(e, p[i], x, y + i))
-				finish(v, it, p[i], inside && y + i >= top && y + i < bottom, x, y + i);
+				finish(v, it, hold(p[i]), inside && y + i >= top && y + i < bottom, x, y + i);
 	}
 }
 
@@ -481,7 +495,7 @@ template <int KIND, typename T> static __device__ __forceinline__ void resize_an
 
 extern __shared__ __align__(16) uint8_t shared[];
 
-extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_constant__ stk_pass_gpu_view v)
+extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
 	uint32_t low = 0, high = v.n_items - 1;
 	while (low < high) {
@@ -515,6 +529,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run(const __grid_cons
 		else if (valid)
 			sample_plain(v, it, x, y, p);
 		if (!finish_soon<CHANNELS>(e, p, x, y))
-			finish(v, it, p, valid, x, y);
+			finish(v, it, hold(p), valid, x, y);
 	}
 }

@@ -48,10 +48,10 @@ struct stk_pass_gpu_item {
 	int64_t src_row, dst_row, dst_pixel, dst_channel; /* bytes */
 	int32_t x0, y0, in_c;
 	int32_t mode, kind, finish; /* kind: enum stk_resample_kind */
-	int32_t sampled;    /* type that a sampler's result rounds to */
-	int32_t dtype;      /* of the output */
-	int32_t columns;    /* outputs of a thread block */
-	uint32_t block0;    /* first thread block */
+	int32_t sampled;            /* type that a sampler's result rounds to */
+	int32_t dtype;              /* of the output */
+	int32_t columns;            /* outputs of a thread block */
+	uint32_t block0;            /* first thread block */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
 	struct stk_warp warp;

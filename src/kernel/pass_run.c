@@ -331,6 +331,8 @@ static int32_t smaller(int32_t a, int32_t b)
 void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, const struct stk_image *src, int32_t x0, int32_t y0,
 	const struct stk_image *dst, void *scratch)
 {
+	if (p->w == 0 || p->h == 0)
+		return; /* an empty window has no pixels to make */
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
 	struct stk_run run = {p, &plan, k, *src, x0, y0, *dst, scratch};

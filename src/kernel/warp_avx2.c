@@ -20,7 +20,9 @@ static inline __m256i floor8(__m256 x)
 
 static inline struct positions positions_at(const struct stk_warp_row *w, int32_t k)
 {
-	__m256i steps = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(w->step));
+	/* Lanes behind the row's end repeat its last pixel: what lies beyond may be outside the window of the source that is there. */
+	__m256i lane = _mm256_min_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(w->n - 1 - k));
+	__m256i steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(w->step));
 	__m256i index = _mm256_add_epi32(_mm256_set1_epi32(w->first + k * w->step), steps);
 	__m256 half = _mm256_set1_ps(w->linear ? 0.5f : 0), fx = _mm256_add_ps(_mm256_cvtepi32_ps(index), _mm256_set1_ps(0.5f));
 	float fy = (float)w->y + 0.5f;

@@ -72,7 +72,7 @@ static enum stk_status prepare_values(const struct cmn *c, struct cmn_state *s, 
 		return stk__fail(
 			err, STK_INVALID, "fill_values has %d values for %d channels: give one, or one a channel", f->count, s->padded);
 	for (int32_t k = 0; k < s->padded; k++)
-		s->fill[k] = k >= s->channels && f->count != s->padded ? 0 : f->count == 1 ? f->v[0] : f->v[k];
+		s->fill[k] = f->count == 1 ? f->v[0] : k < f->count ? f->v[k] : 0;
 	return STK_OK;
 }
 

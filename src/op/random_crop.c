@@ -40,8 +40,8 @@ static int32_t at_least_1(double v)
 static void fall_back(const struct stk_random_crop_args *a, int32_t w, int32_t h, int32_t *out_w, int32_t *out_h)
 {
 	double lo = a->random_aspect_ratio.v[0], hi = a->random_aspect_ratio.v[1], ratio = (double)w / h;
-	*out_w = ratio > hi ? at_least_1(h * hi) : w;
-	*out_h = ratio < lo ? at_least_1(w / lo) : h;
+	*out_w = ratio > hi ? at_least_1(round(h * hi)) : w;
+	*out_h = ratio < lo ? at_least_1(round(w / lo)) : h;
 	double share = a->random_area.v[1] * w * h / ((double)*out_w * *out_h);
 	if (share < 1) {
 		*out_w = at_least_1(*out_w * sqrt(share));
@@ -66,8 +66,8 @@ static bool attempt(const struct stk_random_crop_args *a, struct stk_random *r, 
 static bool hopeless(const struct stk_random_crop_args *a, int32_t w, int32_t h)
 {
 	double smallest = (double)a->random_area.v[0] * w * h;
-	return (double)h * at_least_1(h * (double)a->random_aspect_ratio.v[1]) < smallest ||
-	       (double)w * at_least_1(w / (double)a->random_aspect_ratio.v[0]) < smallest;
+	return (double)h * at_least_1(round(h * (double)a->random_aspect_ratio.v[1])) < smallest ||
+	       (double)w * at_least_1(round(w / (double)a->random_aspect_ratio.v[0])) < smallest;
 }
 
 struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h)

@@ -65,6 +65,7 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 struct bound {
 	bool given, relative;
 	double value;
+	bool wide; /* a share from an input: DALI multiplies those in double, those from arguments in float32 (.51 of 50 is 25.5) */
 };
 
 struct bounds {
@@ -74,10 +75,10 @@ struct bounds {
 static struct bound bound_of(struct stk_ints absolute, struct stk_floats relative, int32_t i)
 {
 	if (absolute.count > 0)
-		return (struct bound){true, false, (double)absolute.v[absolute.count == 1 ? 0 : i]};
+		return (struct bound){true, false, (double)absolute.v[absolute.count == 1 ? 0 : i], false};
 	if (relative.count > 0)
-		return (struct bound){true, true, (double)relative.v[relative.count == 1 ? 0 : i]};
-	return (struct bound){false, true, 0};
+		return (struct bound){true, true, (double)relative.v[relative.count == 1 ? 0 : i], false};
+	return (struct bound){false, true, 0, false};
 }
 
 static enum stk_status check_pair(const char *name, int32_t absolute, int32_t relative, int32_t *n, struct stk_error *err)
@@ -114,7 +115,7 @@ static enum stk_status read_input(
 	double values[STK_MAX_DIMS];
 	stk__convert(values, STK_FLOAT64, t->data, t->desc.dtype, n);
 	for (int32_t i = 0; i < n; i++)
-		*(shape ? &out[i].shape : &out[i].start) = (struct bound){true, normalized && !stk__dtype_whole(t->desc.dtype), values[i]};
+		*(shape ? &out[i].shape : &out[i].start) = (struct bound){true, normalized && !stk__dtype_whole(t->desc.dtype), values[i], true};
 	return STK_OK;
 }
 
@@ -142,7 +143,8 @@ static enum stk_status read_bounds(
 
 static double resolve(struct bound b, int64_t extent)
 {
-	return b.relative ? b.value * (double)extent : b.value;
+	double share = b.wide ? b.value * (double)extent : (double)((float)b.value * (float)extent);
+	return b.relative ? share : b.value;
 }
 
 static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *start, int64_t *size, struct stk_error *err)

@@ -26,7 +26,7 @@ static const struct stk_arg_def warp_affine_args[] = {
 		.shapes = true,
 		.doc = "Height and width of the output, rounded. Default: those of the input."},
 	STK_ARG(struct warp_affine, fill_value, STK_ARG_FLOAT, NULL, STK_FREE, 0,
-		"Value outside the image. Default: the nearest pixel of its edge."),
+		"Value outside the image, in the type of its pixels. Default: the nearest pixel of its edge."),
 	STK_ARG(struct warp_affine, interp_type, STK_ARG_INTERP, "1", (0, 1), 0, "NN or LINEAR."),
 	STK_ARG(struct warp_affine, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's (the default)."),
@@ -79,6 +79,15 @@ static enum stk_status output_type(const struct warp_affine *a, enum stk_dtype i
 	return STK_OK;
 }
 
+/* Where pixels are mixed, what lies outside is one as those inside: of the input's type. */
+static float fill_in(float value, enum stk_dtype dtype)
+{
+	uint64_t pixel;
+	stk__convert(&pixel, dtype, &value, STK_FLOAT, 1);
+	stk__convert(&value, STK_FLOAT, &pixel, dtype, 1);
+	return value;
+}
+
 static enum stk_status warp_affine_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct warp_affine *a = call->args;
@@ -102,7 +111,7 @@ static enum stk_status warp_affine_infer(const struct stk_call *call, struct stk
 	w->out_h = (int32_t)out->shape[dims.h];
 	w->interp = (uint8_t)a->interp_type;
 	w->clamp = !stk__float_given(a->fill_value);
-	w->fill = w->clamp ? 0 : a->fill_value;
+	w->fill = w->clamp ? 0 : a->interp_type == STK_INTERP_NN ? a->fill_value : fill_in(a->fill_value, in->dtype);
 	w->dtype = (uint8_t)out->dtype;
 	return STK_OK;
 }
@@ -118,6 +127,8 @@ const struct stk_op_def stk__op_warp_affine = {
 	       "Positions are in pixels from the top left corner of the image, so that the first pixel's centre is (0.5, 0.5).",
 	.inputs = {1, 2},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, and with NN "
+		     "a pixel in a thousand is its neighbour.",
 	.args = warp_affine_args,
 	.args_size = sizeof(struct warp_affine),
 	.state_size = sizeof(struct stk_warp),

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CUDA kernels of this layer are C: with this header they compile as device code, and with test/c/cuda_emulate.h in its place as plain C, so that
+ * The CUDA kernels of this layer are C: with this header they compile as device code, and after test/c/cuda_emulate.h as plain C, so that
  * their logic is tested where there is no GPU. */
 #ifndef STK_RAGGED_KERNEL_C_H
 #define STK_RAGGED_KERNEL_C_H
 
-#ifdef STK_CUDA_EMULATE
-#include "cuda_emulate.h"
-#else
+#ifndef STK_CUDA_EMULATE
 #define STK_KERNEL extern "C" __global__
 #define STK_DEVICE static __device__ __forceinline__
 #define STK_SHARED_ARRAY(type, name) extern __shared__ type name[]

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#define STK_CUDA_EMULATE
 #define STK_KERNEL static
 #define STK_DEVICE static inline
 #define STK_SHARED_ARRAY(type, name) type *name = emulated.dynamic

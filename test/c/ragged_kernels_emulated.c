@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ragged layer's CUDA kernels, compiled as C for the emulation. */
+#include "cuda_emulate.h"
+
 #include "cuda_emulated_kernels.h"
 
-#define STK_CUDA_EMULATE
 #include "ragged/ragged_assign.cu"
 #undef BLOCK
 #undef TILE

@@ -213,10 +213,11 @@ static void compare_work(const struct stk_jpegpar_view *cpu, const uint8_t *base
 		at = (size_t)(cpu->rgb - base) + im->rgb + 3 * (im->x & 3);
 		for (uint32_t y = 0; y < im->h; y++)
 			for (uint32_t x = 0; x < im->w; x++) {
-				const uint8_t *a = base + at + (size_t)y * im->rgb_pitch + 3 * x, *b = gpu + at + (size_t)y * im->rgb_pitch + 3 * x;
+				const uint8_t *a = base + at + (size_t)y * im->rgb_pitch + 3 * x,
+					      *b = gpu + at + (size_t)y * im->rgb_pitch + 3 * x;
 				if (memcmp(a, b, 3) != 0)
-					fail_msg("pixel %u, %u of image %u (%ux%u, colour %u, upsampling %u): %d %d %d, twin %d %d %d", x, y, i, im->w, im->h,
-						im->color, im->plane[1].upsample, b[0], b[1], b[2], a[0], a[1], a[2]);
+					fail_msg("pixel %u, %u of image %u (%ux%u, colour %u, upsampling %u): %d %d %d, twin %d %d %d", x,
+						y, i, im->w, im->h, im->color, im->plane[1].upsample, b[0], b[1], b[2], a[0], a[1], a[2]);
 			}
 	}
 }

@@ -231,7 +231,8 @@ static enum stk_status bench_run(struct bench *b)
 static void bench_input(struct bench *b, int i, void *data, enum stk_dtype dtype, const char *layout, int ndim, const int64_t *shape)
 {
 	b->in[i] = (struct stk_tensor){data, {.dtype = dtype, .ndim = ndim}};
-	memcpy(b->in[i].desc.shape, shape, (size_t)ndim * sizeof *shape);
+	for (int d = 0; d < ndim; d++)
+		b->in[i].desc.shape[d] = shape[d];
 	strcpy(b->in[i].desc.layout, layout);
 	b->call.n_in = b->call.n_in > i + 1 ? b->call.n_in : i + 1;
 }

@@ -2,12 +2,12 @@
  * The ragged layer through its public functions: the CPU against plain loops, AVX2 against plain C, and the CUDA kernels (emulated) against the CPU. */
 #include "test.h"
 
+#include "base/memory.h"
 #include "base/philox.h"
 #include "ragged/ragged.h"
 #include "stoker/batching.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -539,6 +539,48 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(stk_ragged_pack(cpu, samples, sizes, 2, 4, 1, out, &err), STK_SHAPE);
 }
 
+/* Each allocation and each thread in turn cannot be had: a status says so, or fewer threads do the work. */
+static void test_faults(void **state)
+{
+	(void)state;
+#ifdef STK_FAULTS
+	float cost[64 * 64];
+	int64_t row[64], col[64], size;
+	int8_t status;
+	for (int i = 0; i < 64 * 64; i++)
+		cost[i] = (float)(i * 37 % 101);
+	struct stk_assign a = {.dtype = STK_FLOAT,
+		.cost = cost,
+		.problems = 1,
+		.rows = 64,
+		.cols = 64,
+		.row_stride = 64,
+		.col_stride = 1,
+		.row = row,
+		.col = col,
+		.sizes = &size,
+		.status = &status};
+	for (enum stk_fault kind = STK_FAULT_ALLOC; kind <= STK_FAULT_THREAD; kind++) {
+		bool finished = false;
+		for (int64_t nth = 0; !finished; nth++) {
+			struct stk_ragged *r = NULL;
+			struct stk_error err = {0};
+			stk__fault_set(kind, nth);
+			enum stk_status result = stk_ragged_create(STK_RAGGED_CPU, 2, &r, &err);
+			if (!result)
+				result = stk_ragged_assign(r, &a, NULL, &err);
+			finished = stk__fault_passed(kind) <= nth;
+			stk__fault_set(kind, -1);
+			assert_true(result == STK_OK || (kind == STK_FAULT_ALLOC && result == STK_NO_MEMORY && err.message[0]));
+			assert_true(!finished || result == STK_OK);
+			stk_ragged_destroy(r);
+		}
+	}
+#else
+	skip(); /* needs a build with -Dfaults=true */
+#endif
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -552,6 +594,7 @@ int main(void)
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_heatmap),
 		cmocka_unit_test(test_bad_arguments),
+		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

@@ -20,8 +20,7 @@ static struct stk_decoder *decoders[2][2];
 static void make_decoders(void)
 {
 	for (int turbo = 0; turbo < 2; turbo++) {
-		if (turbo)
-			setenv("STOKER_JPEG", "libjpeg-turbo", 1);
+		setenv("STOKER_JPEG", turbo ? "libjpeg-turbo" : "stoker", 1);
 		for (int l = 0; l < 2; l++)
 			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_level(), &decoders[l][turbo], NULL))
 				abort();

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from conftest import SEED
+from support import SEED
 
 dali = pytest.importorskip("nvidia.dali", reason="NVIDIA DALI is not installed")
 pytestmark = pytest.mark.dali

@@ -8,7 +8,7 @@ import importlib
 import pytest
 from harness import Case, check
 
-TABLES = ("cases_geometry",)
+TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
 CASES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
 
 

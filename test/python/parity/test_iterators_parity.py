@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PyTorch iterators: what each policy delivers over several epochs."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import RECORDS, Record, libraries
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = tmp_path_factory.mktemp("numbers")
+    paths = [root / f"{i}.bin" for i in range(1, 8)]
+    for i, path in enumerate(paths, 1):
+        path.write_bytes(bytes([i]))
+    return [str(p) for p in paths]
+
+
+def _epochs(lib: Any, files: list[str], policy: str, padded: bool, shards: int, by_name: bool, auto_reset: bool, epochs: int) -> list[Any]:
+    torch_side = importlib.import_module(f"{lib.package}.plugin.pytorch")
+    pipes = []
+    for shard in range(shards):
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)
+        with pipe:
+            data, label = lib.fn.readers.file(
+                files=files, num_shards=shards, shard_id=shard, pad_last_batch=padded, stick_to_shard=False, name="Reader"
+            )
+            pipe.set_outputs(data, label)
+        pipes.append(pipe)
+    where = {"reader_name": "Reader"} if by_name else {"size": len(files), "last_batch_padded": padded}
+    policy_ = getattr(torch_side.LastBatchPolicy, policy)
+    loader = torch_side.DALIGenericIterator(pipes, ["data", "label"], last_batch_policy=policy_, auto_reset=auto_reset, **where)
+    made = []
+    for _ in range(epochs):
+        made.append([[one["data"].flatten().tolist() for one in batch] for batch in loader])
+        made.append(len(loader))
+        if not auto_reset:
+            loader.reset()
+    return made
+
+
+@pytest.mark.parametrize("by_name", (True, False))
+@pytest.mark.parametrize("auto_reset", (True, False))
+@pytest.mark.parametrize("padded", (True, False))
+@pytest.mark.parametrize("policy", ("FILL", "PARTIAL", "DROP"))
+def test_policies(numbers: list[str], policy: str, padded: bool, by_name: bool, auto_reset: bool) -> None:
+    dali, ours = (_epochs(lib, numbers, policy, padded, 1, by_name, auto_reset, 4) for lib in libraries())
+    assert ours == dali
+    RECORDS.append(Record("iterators", f"{policy}, padded={padded}, reader_name={by_name}", 0, 1, 1, True, "equal", ""))
+
+
+@pytest.mark.parametrize("shards", (2, 3))
+@pytest.mark.parametrize("padded", (True, False))
+@pytest.mark.parametrize("policy", ("FILL", "PARTIAL", "DROP"))
+def test_several_pipelines(numbers: list[str], policy: str, padded: bool, shards: int) -> None:
+    dali, ours = (_epochs(lib, numbers, policy, padded, shards, True, True, 3) for lib in libraries())
+    assert ours == dali
+    RECORDS.append(Record("iterators", f"{policy}, padded={padded}, {shards} pipelines", 0, 1, 1, True, "equal", ""))
+
+
+def test_classification_iterator(numbers: list[str]) -> None:
+    found = []
+    for lib in libraries():
+        torch_side = importlib.import_module(f"{lib.package}.plugin.pytorch")
+        pipe = lib.Pipeline(batch_size=3, num_threads=1, device_id=None)
+        with pipe:
+            data, label = lib.fn.readers.file(files=numbers, labels=[5, 4, 3, 2, 1, 0, 9], name="Reader")
+            pipe.set_outputs(data, label)
+        batches = list(torch_side.DALIClassificationIterator(pipe, reader_name="Reader"))
+        assert all(b[0]["label"].dtype == torch.int32 for b in batches)
+        found.append([np.concatenate([b[0]["data"].numpy(), b[0]["label"].numpy()], 1).tolist() for b in batches])
+    assert found[1] == found[0]

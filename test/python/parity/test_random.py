@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random operators: the distributions are DALI's, the streams are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import RECORDS, SEED, Case, Library, Record, T, libraries
+
+stats = pytest.importorskip("scipy.stats")
+
+ALPHA = 1e-3  # at a fixed seed: a test that passes once passes always
+DRAWS = 4000
+
+
+def _drawn(lib: Library, build: Callable[[Library], Any], batches: int = 8, batch: int = 500) -> np.ndarray:
+    pipe = lib.Pipeline(batch_size=batch, num_threads=1, device_id=None, seed=SEED, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(build(lib))
+    runs = [pipe.run()[0] for _ in range(batches)]
+    return np.concatenate([np.array(r.at(i))[None] for r in runs for i in range(batch)])
+
+
+def _note(op: str, case: str, p: float) -> None:
+    print(f"{op}({case}): p = {p:.3g}, seed {SEED}")
+    RECORDS.append(Record(op, case, 0, 1, 1, False, f"distribution, p > {ALPHA}", ""))
+    assert p > ALPHA
+
+
+CONTINUOUS: list[tuple[str, dict[str, Any]]] = [
+    ("random.uniform", {}),
+    ("random.uniform", {"range": [-3.0, 5.0]}),
+    ("random.uniform", {"range": [0.0, 1.0], "shape": [3]}),
+    ("random.normal", {}),
+    ("random.normal", {"mean": 4.0, "stddev": 2.5}),
+    ("random.normal", {"mean": -1.0, "shape": [2, 2]}),
+]
+
+
+@pytest.mark.parametrize(("op", "kwargs"), CONTINUOUS)
+def test_continuous(op: str, kwargs: dict[str, Any]) -> None:
+    dali, ours = (_drawn(lib, lambda l: l.operator(op)(**kwargs)) for lib in libraries())
+    assert (ours.shape, ours.dtype) == (dali.shape, dali.dtype)
+    _note(op, str(kwargs), stats.ks_2samp(ours.ravel(), dali.ravel()).pvalue)
+
+
+DISCRETE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("random.coin_flip", (), {}),
+    ("random.coin_flip", (), {"probability": 0.2}),
+    ("random.coin_flip", (), {"probability": 0.7, "dtype": T.UINT8, "shape": [2]}),
+    ("random.uniform", (), {"values": [1.0, 2.0, 5.0]}),
+    ("random.uniform", (), {"range": [0, 5], "dtype": T.INT32}),
+    ("random.choice", (6,), {}),
+    ("random.choice", (4,), {"p": [0.1, 0.2, 0.3, 0.4]}),
+    ("random.choice", ([10, 20, 30],), {"shape": [2]}),
+    ("random.normal", (), {"mean": 3.0, "stddev": 1.5, "dtype": T.INT32}),
+]
+
+
+@pytest.mark.parametrize(("op", "inputs", "kwargs"), DISCRETE)
+def test_discrete(op: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def build(lib: Library) -> Any:
+        return lib.operator(op)(*inputs, **{k: lib.resolve(v) for k, v in kwargs.items()})
+
+    dali, ours = (_drawn(lib, build) for lib in libraries())
+    assert (ours.shape, ours.dtype) == (dali.shape, dali.dtype)
+    values = np.union1d(dali, ours)
+    table = np.array([[(x == v).sum() for v in values] for x in (dali, ours)])
+    table = table[:, table.sum(0) >= 10]
+    _note(op, str(kwargs), stats.chi2_contingency(table).pvalue)
+
+
+def _coordinates(height: int, width: int) -> np.ndarray:
+    """A picture whose pixels say where they are, so that a window of it says which it is."""
+    y, x = np.mgrid[0:height, 0:width]
+    return np.stack([x, y, np.zeros_like(x)], -1).astype(np.float32)
+
+
+WINDOWS: list[tuple[tuple[int, int], dict[str, Any]]] = [
+    ((120, 160), {}),
+    ((60, 300), {}),
+    ((100, 100), {"random_area": [0.3, 0.6], "random_aspect_ratio": [0.5, 2.0]}),
+    ((30, 400), {"random_area": [0.9, 1.0], "num_attempts": 2}),
+]
+
+
+def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> np.ndarray:
+    """Left, top, width and height of drawn windows, read off a picture of coordinates cropped with a nearest filter."""
+    picture = _coordinates(*extent)
+
+    def build(lib: Library) -> Any:
+        image = lib.fn.external_source(source=[[picture] * 250], cycle=True, layout="HWC")
+        return lib.fn.random_resized_crop(image, size=[2, 2], interp_type=lib.types.INTERP_LINEAR, antialias=False, **kwargs)
+
+    out = _drawn(lib, build, batches=8, batch=250)
+    left, right = out[:, 0, 0, 0], out[:, 0, 1, 0]
+    top, bottom = out[:, 0, 0, 1], out[:, 1, 0, 1]
+    width, height = 2 * (right - left), 2 * (bottom - top)  # centers of the halves are half an extent apart
+    return np.stack([left + 0.5 - width / 4, top + 0.5 - height / 4, width, height], 1)
+
+
+@pytest.mark.parametrize(("extent", "kwargs"), WINDOWS)
+def test_windows(extent: tuple[int, int], kwargs: dict[str, Any]) -> None:
+    dali, ours = (_windows(lib, extent, kwargs) for lib in libraries())
+    for what, of in (
+        ("left", lambda w: w[:, 0]),
+        ("top", lambda w: w[:, 1]),
+        ("area", lambda w: w[:, 2] * w[:, 3]),
+        ("aspect", lambda w: w[:, 2] / w[:, 3]),
+    ):
+        _note("random_resized_crop", f"{extent} {kwargs}: {what}", stats.ks_2samp(of(ours).round(2), of(dali).round(2)).pvalue)
+
+
+def test_windows_of_the_decoder(tmp_path: Any) -> None:
+    import cv2
+
+    picture = np.random.default_rng(SEED).integers(0, 255, (120, 160, 3)).astype(np.uint8)
+    data = cv2.imencode(".png", picture)[1]
+
+    def build(lib: Library) -> Any:
+        files = lib.fn.external_source(source=[[data] * 250], cycle=True)
+        return lib.fn.decoders.image_random_crop(files).shape()
+
+    dali, ours = (_drawn(lib, build, batches=8, batch=250) for lib in libraries())
+    for k, what in enumerate(("height", "width")):
+        _note("decoders.image_random_crop", what, stats.ks_2samp(ours[:, k], dali[:, k]).pvalue)
+    _note("decoders.image_random_crop", "aspect", stats.ks_2samp(ours[:, 1] / ours[:, 0], dali[:, 1] / dali[:, 0]).pvalue)
+
+
+def test_torchvisions_windows() -> None:
+    """The same distribution as RandomResizedCrop.get_params, written here after its documentation."""
+    rng = np.random.default_rng(SEED)
+    height, width, reference = 120, 160, []
+    while len(reference) < 2000:
+        for _ in range(10):
+            area, aspect = height * width * rng.uniform(0.08, 1), np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+            w, h = round(float(np.sqrt(area * aspect))), round(float(np.sqrt(area / aspect)))
+            if 0 < w <= width and 0 < h <= height:
+                reference.append((w, h))
+                break
+    sizes = np.array(reference)
+    ours = _windows(list(libraries())[1], (height, width), {})
+    _note("random_resized_crop", "torchvision: area", stats.ks_2samp((ours[:, 2] * ours[:, 3]).round(), sizes[:, 0] * sizes[:, 1]).pvalue)
+    _note("random_resized_crop", "torchvision: width", stats.ks_2samp(ours[:, 2].round(), sizes[:, 0]).pvalue)
+
+
+def test_errors() -> None:
+    from harness import check
+
+    check(Case("random.choice", (), {"p": [0.5, 0.5]}, build=lambda l: l.fn.random.choice(3, p=[0.5, 0.5]), error=True))
+    check(Case("random.uniform", (), {}, build=lambda l: l.fn.random.uniform(range=[0, 1], values=[1.0]), error=True))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""readers.file without shuffling: which file comes when, with which label, over shards and epochs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import RECORDS, Record, libraries, library
+
+
+def _note(op: str, case: str) -> None:
+    RECORDS.append(Record(op, case, 0, 1, 1, True, "equal", ""))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """11 files in folders of unequal size, among them an empty one, one without matches, other endings and hidden names."""
+    root = tmp_path_factory.mktemp("files")
+    names = ["b/2.jpg", "b/10.jpg", "b/1.JPEG", "a/x.png", "a/y.bmp", "d/.hidden.jpg", "d/z.webp", "e/0.jpg", "e/1.jpg", "e/2.jpg", "e/3.tiff"]
+    for name in [*names, "c/readme.txt", "e/notes.md"]:
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name.encode())
+    (root / "empty").mkdir()
+    return root
+
+
+def _batches(package: str, batch: int, count: int, **kwargs: Any) -> list[list[tuple[bytes, int]]]:
+    lib = library(package)
+    pipe = lib.Pipeline(batch_size=batch, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(*lib.fn.readers.file(**kwargs))
+    made = []
+    for _ in range(count):
+        data, label = pipe.run()
+        made.append([(np.array(data.at(i)).tobytes(), int(np.array(label.at(i))[0])) for i in range(batch)])
+    return made
+
+
+def _same(batch: int = 3, count: int = 12, **kwargs: Any) -> None:
+    dali, ours = (_batches(lib.package, batch, count, **kwargs) for lib in libraries())
+    assert ours == dali
+    _note("readers.file", str({k: v for k, v in kwargs.items() if "file" not in k}))
+
+
+def _shards() -> Iterator[tuple[int, int, bool, bool]]:
+    for shards in (1, 2, 3, 4, 5):
+        for shard, pad, stick in itertools.product(range(shards), (False, True), (False, True)):
+            yield shards, shard, pad, stick
+
+
+@pytest.mark.parametrize(("shards", "shard", "pad", "stick"), list(_shards()))
+def test_orders(folder: Path, shards: int, shard: int, pad: bool, stick: bool) -> None:
+    _same(file_root=str(folder), num_shards=shards, shard_id=shard, pad_last_batch=pad, stick_to_shard=stick)
+
+
+@pytest.mark.parametrize("batch", (1, 2, 5, 11, 16))
+def test_batches(folder: Path, batch: int) -> None:
+    for pad in (False, True):
+        _same(batch, 9, file_root=str(folder), pad_last_batch=pad)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    (
+        {"file_filters": ["*.jpg"]},
+        {"file_filters": ["*.jpg"], "case_sensitive_filter": True},
+        {"file_filters": ["*.JPEG", "1*"]},
+        {"dir_filters": ["[be]"]},
+        {"dir_filters": ["b", "e*"], "file_filters": ["?.jpg"]},
+    ),
+)
+def test_filters(folder: Path, kwargs: dict[str, Any]) -> None:
+    _same(file_root=str(folder), **kwargs)
+
+
+def test_lists(folder: Path, tmp_path: Path) -> None:
+    names = ["b/2.jpg", "a/x.png", "e/3.tiff", "b/1.JPEG"]
+    paths = [str(folder / n) for n in names]
+    _same(files=paths)
+    _same(files=paths, labels=[7, -3, 0, 7])
+    _same(files=names, file_root=str(folder))
+    listing = tmp_path / "list.txt"
+    listing.write_text("b/2.jpg 5\n\na/x.png 0\ne/3.tiff 12\n")
+    _same(file_list=str(listing), file_root=str(folder))
+
+
+@pytest.mark.parametrize(
+    "kwargs", ({}, {"files": ["a.jpg"], "labels": [1, 2]}, {"file_root": "/nonexistent"}, {"num_shards": 2, "shard_id": 2}, {"files": []})
+)
+def test_errors(folder: Path, kwargs: dict[str, Any]) -> None:
+    if "num_shards" in kwargs:
+        kwargs = {**kwargs, "file_root": str(folder)}
+    for lib in libraries():
+        with pytest.raises(Exception):  # noqa: B017 - each library has types of its own
+            _batches(lib.package, 1, 1, **kwargs)
+    _note("readers.file", f"error: {kwargs}")
+
+
+@pytest.mark.parametrize("shards", (1, 3))
+def test_meta(folder: Path, shards: int) -> None:
+    found = []
+    for lib in libraries():
+        pipe = lib.Pipeline(batch_size=4, num_threads=1, device_id=None)
+        with pipe:
+            pipe.set_outputs(*lib.fn.readers.file(file_root=str(folder), num_shards=shards, shard_id=0, pad_last_batch=True, name="Reader"))
+        pipe.build()
+        found.append((pipe.reader_meta("Reader"), pipe.epoch_size("Reader")))
+    assert found[1] == found[0]
+    _note("readers.file", f"reader_meta, {shards} shards")
