@@ -34,13 +34,13 @@ test-c: ## tests in C
 
 test-faults: ## tests in C with fault injection built in: the fault loops
 	@$(SETUP) build test
-	@tools/build.sh build-faults -Dfaults=true -Dpython=disabled
+	@tools/build.sh build-faults -Dfaults=true -Dpython=disabled -Dcuda=disabled
 	meson test -C build-faults --print-errorlogs
 
 test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity
+	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
 
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench
@@ -49,7 +49,8 @@ demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=D
 
 wheel: ## make a wheel in dist/
 	@$(SETUP) build wheel
-	python3 tools/wheel_backend.py dist
+	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	STOKER_BUILD=$(BUILD) python3 tools/wheel_backend.py dist
 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist
@@ -91,15 +92,16 @@ tsan: ## the same under ThreadSanitizer
 parity: ## every operator against DALI on the CPU
 	@$(SETUP) build test parity
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python/parity test/python/test_ops_parity.py
+	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python/parity test/python/test_ops_parity.py
 
 selfcheck: ## plant faults and see each caught by its own check
 	@$(SETUP) build test
 	$(PYTHON) tools/selfcheck.py
 
 check-all: lint test asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
+	@$(SETUP) check
 	tools/fuzz.sh
-	STOKER_TEST_FULL=1 PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity
+	STOKER_TEST_FULL=1 STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md

@@ -19,11 +19,11 @@ esac
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tools/tsan.txt
-tools/build.sh $build --buildtype=debugoptimized -Db_sanitize=$flags -Db_lundef=false -Dcuda=disabled
+tools/build.sh $build -Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=$flags -Db_lundef=false
 meson test -C $build --print-errorlogs --timeout-multiplier 4
 
 [ -d test/python ] || exit 0
 # CPython and torch are not built with a sanitizer: its runtime has to come first, and their own leaks are not ours.
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 preload=$(${CC:-cc} -print-file-name=$runtime)
-LD_PRELOAD=$preload PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider -m essential test/python
+LD_PRELOAD=$preload STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider -m essential test/python

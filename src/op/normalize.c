@@ -175,6 +175,36 @@ static enum stk_status normalize_run(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
+/* Mean and stddev that are given, of each channel or of all, make a multiplication and an addition a value: a step of a pass. */
+static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct normalize *a = call->args;
+	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
+	for (int32_t c = 0; c < pass->c; c++) {
+		double sd = a->stddev.v[a->stddev.count == 1 ? 0 : c], variance = sd * sd + a->epsilon;
+		double factor = variance > 0 ? a->scale / sqrt(variance) : 0;
+		scale[c] = (float)factor;
+		bias[c] = (float)(a->shift - a->mean.v[a->mean.count == 1 ? 0 : c] * factor);
+	}
+	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
+}
+
+static unsigned normalize_classify(const void *args, const struct stk_desc *in)
+{
+	const struct normalize *a = args;
+	struct reduction r;
+	struct stk_dims dims;
+	if (a->mean.count < 1 || a->stddev.count < 1 || !stk__dtype_in_float((enum stk_dtype)a->dtype))
+		return STK_CLASS_NEVER;
+	if (!in || stk__dims_of(in, &dims, NULL) || !dims.known || (dims.c >= 0 && dims.c != in->ndim - 1) || reduction_of(a, in, &r, NULL))
+		return STK_CLASS_NEVER;
+	int64_t channels = stk__dims_channels(&dims, in);
+	bool by_channel = dims.c >= 0 && r.reduced == (1u << dims.c) - 1, by_all = a->mean.count == 1 && a->stddev.count == 1;
+	if (channels < 1 || channels > STK_PASS_MAX_CHANNELS || !(by_channel || by_all))
+		return STK_CLASS_NEVER;
+	return stk__classes_for(in, STK_CLASS_POINTWISE);
+}
+
 const struct stk_op_def stk__op_normalize = {
 	.name = "normalize",
 	.doc = "Normalises tensors by mean and standard deviation.\n\n"
@@ -184,6 +214,9 @@ const struct stk_op_def stk__op_normalize = {
 	.inputs = {1, 1},
 	.args = normalize_args,
 	.args_size = sizeof(struct normalize),
+	.classes = STK_CLASS_POINTWISE,
+	.classify = normalize_classify,
 	.infer = normalize_infer,
 	.run_cpu = normalize_run,
+	.lower = normalize_lower,
 };

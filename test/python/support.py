@@ -60,7 +60,9 @@ def import_torchvision():
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         import torchvision
+
         import_torchvision.library = library
     import torchvision.datasets
     import torchvision.transforms.v2
+
     return torchvision

@@ -137,7 +137,9 @@ def test_view_cannot_write(folder):
 
 def test_checksum_is_the_same_for_all_threads(folder):
     def checksum(*arguments, **environment):
-        return json.loads(stoker("run", folder, "--steps", "6", "-b", "8", "--checksum", "--json", *arguments, **environment).stdout)["checksum"]
+        return json.loads(stoker("run", folder, "--steps", "6", "-b", "8", "--checksum", "--json", *arguments, **environment).stdout)[
+            "checksum"
+        ]
 
     reference = checksum("-t", "1")
     assert checksum("-t", "3") == reference

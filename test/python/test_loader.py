@@ -9,6 +9,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
+<<<<<<< HEAD
+=======
+from support import import_torchvision
+
+>>>>>>> main
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
