@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from support import SEED, import_torchvision, write_tree
 from PIL import Image
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError
+from support import SEED, import_torchvision, write_tree
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
