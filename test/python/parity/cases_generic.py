@@ -18,7 +18,9 @@ def _cast(batch: Batch, source: str, target: str) -> Case:
     """Two differences that are meant."""
     kwargs = {"dtype": Name(target)}
     if target == "BOOL" and source.startswith("float"):
-        return Case("cast", [batch], kwargs, bound=1, differs="Every number but 0 is true, as in NumPy and torch; DALI rounds first: .4 is false.")
+        return Case(
+            "cast", [batch], kwargs, bound=1, differs="Every number but 0 is true, as in NumPy and torch; DALI rounds first: .4 is false."
+        )
     if target == "FLOAT16" and source in ("int16", "uint16"):
         even = "Integers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero."
         return Case("cast", [batch], kwargs, bound=32, differs=even)
@@ -196,7 +198,14 @@ def arithmetic() -> Iterator[Case]:
             for b in dtypes:
                 yield _together(rng, symbol, a, b)
     for symbol in BINARY:
-        for a, b in (("uint8", "int8"), ("int32", "uint16"), ("int64", "float32"), ("uint8", "uint8"), ("int16", "int16"), ("bool", "bool")):
+        for a, b in (
+            ("uint8", "int8"),
+            ("int32", "uint16"),
+            ("int64", "float32"),
+            ("uint8", "uint8"),
+            ("int16", "int16"),
+            ("bool", "bool"),
+        ):
             yield _together(rng, symbol, a, b)
     for dtype in dtypes:
         for value in (3, 2.5, True):

@@ -201,7 +201,9 @@ def flip() -> Iterator[Case]:
     for layout, dtype in (("HWC", "uint8"), ("CHW", "uint8"), ("HWC", "float32"), ("CHW", "int16"), ("HWC", "int64")):
         for kwargs in ({}, {"vertical": 1}, {"horizontal": 0}, {"horizontal": 0, "vertical": 1}):
             yield Case("flip", [images(rng, dtype, 3, layout)], kwargs, exact=True)
-    yield Case("flip", [images(rng)], {"horizontal": per_sample([0, 1, 1], "int32"), "vertical": per_sample([1, 0, 1], "int32")}, exact=True)
+    yield Case(
+        "flip", [images(rng)], {"horizontal": per_sample([0, 1, 1], "int32"), "vertical": per_sample([1, 0, 1], "int32")}, exact=True
+    )
     video = [np.ascontiguousarray(np.stack([s] * 2 + [s[::-1]])) for s in images(rng).samples]
     yield Case("flip", [Batch(video, "FHWC")], {"vertical": 1}, exact=True)
 

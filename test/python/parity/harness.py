@@ -141,9 +141,7 @@ class Library:
                 outputs = self.operator(case.op)(*nodes, **{k: self.resolve(v) for k, v in case.kwargs.items()})
             outputs = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
             pipe.set_outputs(*outputs)
-        return [
-            Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for o in pipe.run()
-        ]
+        return [Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for o in pipe.run()]
 
 
 _LIBRARIES: dict[str, Library] = {}

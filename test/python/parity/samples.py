@@ -25,7 +25,9 @@ def smooth(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "uint8
     """Like a photograph: gradients and an edge, with noise."""
     height, width = shape[:2]
     y, x = np.mgrid[0:height, 0:width]
-    base = 0.5 + 0.3 * np.sin(x * rng.uniform(0.05, 0.3)) * np.cos(y * rng.uniform(0.05, 0.3)) + 0.2 * ((x > width // 3) & (y > height // 2))
+    base = (
+        0.5 + 0.3 * np.sin(x * rng.uniform(0.05, 0.3)) * np.cos(y * rng.uniform(0.05, 0.3)) + 0.2 * ((x > width // 3) & (y > height // 2))
+    )
     image = base.reshape(height, width, *([1] * (len(shape) - 2))) + rng.normal(0, 0.04, shape)
     kind = np.dtype(dtype)
     if kind.kind == "f":
@@ -46,7 +48,9 @@ def images(
     return Batch(made, layout)
 
 
-def tensors(rng: np.random.Generator, dtype: str, ndim: int, layout: str | None = None, low: int = 1, high: int = 9, count: int = COUNT) -> Batch:
+def tensors(
+    rng: np.random.Generator, dtype: str, ndim: int, layout: str | None = None, low: int = 1, high: int = 9, count: int = COUNT
+) -> Batch:
     return Batch([values(rng, tuple(int(v) for v in rng.integers(low, high, ndim)), dtype) for _ in range(count)], layout)
 
 

@@ -21,7 +21,19 @@ def _note(op: str, case: str) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """11 files in folders of unequal size, among them an empty one, one without matches, other endings and hidden names."""
     root = tmp_path_factory.mktemp("files")
-    names = ["b/2.jpg", "b/10.jpg", "b/1.JPEG", "a/x.png", "a/y.bmp", "d/.hidden.jpg", "d/z.webp", "e/0.jpg", "e/1.jpg", "e/2.jpg", "e/3.tiff"]
+    names = [
+        "b/2.jpg",
+        "b/10.jpg",
+        "b/1.JPEG",
+        "a/x.png",
+        "a/y.bmp",
+        "d/.hidden.jpg",
+        "d/z.webp",
+        "e/0.jpg",
+        "e/1.jpg",
+        "e/2.jpg",
+        "e/3.tiff",
+    ]
     for name in [*names, "c/readme.txt", "e/notes.md"]:
         path = root / name
         path.parent.mkdir(exist_ok=True)
