@@ -365,7 +365,8 @@ static void test_png_conversions(void **state)
 				w[2] = type == STK_BGR ? v[0] : type == STK_RGB ? v[2] : 128 * unit + 112 / 255.0 * (v[0] - y) / .701;
 				for (int k = 0; k < out; k++) {
 					double g = wide ? ((uint16_t *)got)[i * out + k] : got[i * out + k];
-					if (g - w[k] > .51 + .01 * unit || w[k] - g > .51 + .01 * unit)
+					double below = type == STK_GRAY && c >= 3 ? 1 : .51; /* gray is truncated */
+					if (g - w[k] > .51 + .01 * unit || w[k] - g > below + .01 * unit)
 						fail_msg("type %d of colour %d, %d bits to %s: %g, not %g", type, p.color, p.bits,
 							wide ? "16" : "8", g, w[k]);
 				}
