@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,9 +53,7 @@ LENGTHS = (("FILL", False, True, True), ("FILL", False, False, True))
 @pytest.mark.parametrize("auto_reset", (True, False))
 @pytest.mark.parametrize("padded", (True, False))
 @pytest.mark.parametrize("policy", ("FILL", "PARTIAL", "DROP"))
-def test_policies(
-    numbers: list[str], policy: str, padded: bool, by_name: bool, auto_reset: bool, request: pytest.FixtureRequest
-) -> None:
+def test_policies(numbers: list[str], policy: str, padded: bool, by_name: bool, auto_reset: bool, request: pytest.FixtureRequest) -> None:
     if (policy, padded, auto_reset, by_name) in LENGTHS:
         request.applymarker(pytest.mark.xfail(strict=True, reason="len() between epochs that wrap differs by one"))
     dali, ours = (_epochs(lib, numbers, policy, padded, 1, by_name, auto_reset, 4) for lib in libraries())

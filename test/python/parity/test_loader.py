@@ -84,9 +84,8 @@ def test_as_torchvision(torchvision: Any, folder: Path, name: str, normalize: bo
 
 
 def test_targets_follow_image_folder(torchvision: Any, folder: Path) -> None:
-    from torchvision.datasets import ImageFolder
-
     from stoker import Loader, transforms
+    from torchvision.datasets import ImageFolder
 
     loader = Loader(str(folder), batch_size=5, shuffle=False, last_batch="keep", transforms=[transforms.Resize((8, 8))])
     assert [int(y) for _, labels in loader for y in labels] == ImageFolder(str(folder)).targets
