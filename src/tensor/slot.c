@@ -135,7 +135,8 @@ static bool lay_out(struct stk_slot *s)
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
 		val->region = val->sample_bytes > 0 ? p : NULL;
-		p += val->region ? round_up((size_t)val->sample_bytes * (size_t)r->batch) : 0;
+		if (val->region) /* where nothing is known beforehand there is no block yet */
+			p += round_up((size_t)val->sample_bytes * (size_t)r->batch);
 		memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	}
 	return true;
