@@ -9,15 +9,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
-<<<<<<< HEAD
-=======
 from support import import_torchvision
 
->>>>>>> main
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
-from support import import_torchvision
 
 SMALL = [T.Resize((16, 16))]
 AUGMENT = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
