@@ -27,4 +27,4 @@ meson test -C $build --print-errorlogs --timeout-multiplier 4
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 preload=$(${CC:-cc} -print-file-name=$runtime)
 LD_PRELOAD=$preload STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider --timeout 600 \
-	test/python/test_command.py test/python/test_pipeline.py test/python/test_external.py
+	-m essential --ignore test/python/parity --ignore test/python/test_ops_parity.py test/python

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+pytestmark = pytest.mark.essential
 
 
 def stoker(*arguments, code=0, **environment):
