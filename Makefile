@@ -50,7 +50,7 @@ demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=D
 wheel: ## make a wheel in dist/
 	@$(SETUP) build wheel
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	STOKER_BUILD=$(BUILD) python3 tools/wheel_backend.py dist
+	STOKER_BUILD=build-wheel python3 tools/wheel_backend.py dist # of its own: it has the kernels of all architectures
 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist

@@ -13,7 +13,8 @@ if ! command -v clang >/dev/null; then
 fi
 build=build-fuzz
 [ -f $build/build.ninja ] ||
-	CC=clang meson setup $build --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dpython=disabled -Dcuda=disabled >&2
+	CC=clang meson setup $build --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dpython=disabled \
+		-Dc_args=-fsanitize=fuzzer-no-link >&2
 targets=$*
 [ -n "$targets" ] || targets=$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done)
 mkdir -p $build/found

@@ -88,7 +88,7 @@ class Tree:
         for node in fault.py_tests:
             code = self.run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", node).returncode
             if code not in (0, 1):
-                raise SystemExit(f"selfcheck: {fault.name}: pytest cannot run {node} (code {code})")
+                raise RuntimeError(f"pytest cannot run {node} (code {code})")
             if code:
                 failed.append(node)
         return failed + [c for c in fault.commands if self.run(*c.split()).returncode]
@@ -129,7 +129,10 @@ def main() -> int:
             raise SystemExit("selfcheck: the tree does not build")
         for fault in faults:
             start = time.perf_counter()
-            problem = check(tree, fault)
+            try:
+                problem = check(tree, fault)
+            except (RuntimeError, subprocess.TimeoutExpired) as e:
+                problem = str(e)
             bad += problem is not None
             verdict = f"PROBLEM: {problem}" if problem else "caught"
             print(f"{fault.name:<28} {verdict} ({time.perf_counter() - start:.0f} s)", flush=True)

@@ -21,7 +21,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / os.environ.get("STOKER_BUILD", "build-wheel")  # the Makefile has one already
+BUILD = ROOT / "build-wheel"
 # Libraries that may be inside, with their licences. Anything else is an error: no GPL code gets in unseen.
 LICENCES = {"libjpeg": "IJG AND BSD-3-Clause AND Zlib", "libspng": "BSD-2-Clause", "libjansson": "MIT", "libz": "Zlib"}
 # Libraries that every Linux has: manylinux's list, as far as a C program needs it.

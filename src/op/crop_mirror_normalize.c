@@ -71,8 +71,10 @@ static enum stk_status prepare_values(const struct cmn *c, struct cmn_state *s, 
 	if (f->count != 1 && f->count != s->channels && f->count != s->padded)
 		return stk__fail(
 			err, STK_INVALID, "fill_values has %d values for %d channels: give one, or one a channel", f->count, s->padded);
+	/* A single value reaches appended channels where a window may leave the image, and only there: as in DALI. */
+	bool all = f->count == 1 && stk__bounds(&c->bounds) == STK_BOUNDS_PAD;
 	for (int32_t k = 0; k < s->padded; k++)
-		s->fill[k] = f->count == 1 ? f->v[0] : k < f->count ? f->v[k] : 0;
+		s->fill[k] = k < s->channels && f->count == 1 ? f->v[0] : k < f->count && f->count > 1 ? f->v[k] : all ? f->v[0] : 0;
 	return STK_OK;
 }
 

@@ -214,6 +214,7 @@ const struct stk_op_def stk__op_normalize = {
 	.inputs = {1, 1},
 	.args = normalize_args,
 	.args_size = sizeof(struct normalize),
+	.layouts = "HWC FHWC HW",
 	.classes = STK_CLASS_POINTWISE,
 	.classify = normalize_classify,
 	.infer = normalize_infer,

@@ -2,6 +2,7 @@
 #include "tensor/slot.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct stk_slot_chunk {
 	struct stk_slot_chunk *next;
@@ -49,6 +50,7 @@ struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_value
 		return NULL;
 	}
 	r->refs = 1;
+	r->process = getpid();
 	pthread_mutex_init(&r->lock, NULL);
 	r->expected = r->own + n_values;
 	memcpy(r->own, values, (size_t)n_values * sizeof *values);
@@ -133,7 +135,8 @@ static bool lay_out(struct stk_slot *s)
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
 		val->region = val->sample_bytes > 0 ? p : NULL;
-		p += val->region ? round_up((size_t)val->sample_bytes * (size_t)r->batch) : 0;
+		if (val->region) /* where nothing is known beforehand there is no block yet */
+			p += round_up((size_t)val->sample_bytes * (size_t)r->batch);
 		memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	}
 	return true;
@@ -168,6 +171,8 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
 void stk__slot_return(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
+	if (r->process != getpid())
+		return;
 	pthread_mutex_lock(&r->lock);
 	s->next_free = r->free;
 	r->free = s;

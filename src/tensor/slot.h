@@ -45,6 +45,7 @@ struct stk_ring {
 	struct stk_desc *own;
 	size_t room; /* for samples of unexpected shape: what the last batches needed */
 	size_t bytes;	/* of all slots */
+	int64_t process; /* pid: in a forked child the lock may be held by a thread that is not there */
 	void (*on_free)(void *owner_data);
 	void (*on_return)(void *owner); /* a slot came back; called without locks held; cleared when the owner goes */
 	void *owner;
@@ -58,6 +59,7 @@ void stk__ring_disown(struct stk_ring *ring);
 
 /* A slot laid out for the next batch; NULL: all `limit` are out, or memory is short (*no_memory). */
 struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
+/* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */
 void stk__slot_return(struct stk_slot *slot);
 
 /* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { FILES = 61 };
 static char *folder;
@@ -291,6 +293,33 @@ static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
 	close_pipeline(p, ctx);
 }
 
+/* A child may drop what it inherited at any moment, whatever the parent's workers were doing when it was made. */
+static void test_a_forked_child_drops_batches_without_a_hang(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 2, .tail = "wrap"};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	for (int k = 0; k < 100; k++) {
+		struct stk_batch *b;
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(10);
+			struct stk_batch *none = NULL;
+			stk_batch_unref(&b);
+			bool refused = stk_pipeline_next(p, &none, NULL) == STK_STATE;
+			stk_pipeline_destroy(p);
+			_exit(refused ? 0 : 1);
+		}
+		int status;
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		stk_batch_unref(&b);
+	}
+	close_pipeline(p, ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),
 		cmocka_unit_test(test_batches_outlive_their_pipeline),
+		cmocka_unit_test(test_a_forked_child_drops_batches_without_a_hang),
 		cmocka_unit_test(test_holding_too_many_batches_is_an_error_that_says_so),
 	};
 	return cmocka_run_group_tests_name("engine", tests, set_up, tear_down);

@@ -10,10 +10,6 @@ import pytest
 from support import SEED, run_script, write_tree
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "dali: compares with NVIDIA DALI; skipped where it is not installed")
-
-
 def pytest_report_header() -> str:
     return f"stoker: seed {SEED} (STOKER_TEST_SEED)"
 

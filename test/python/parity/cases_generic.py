@@ -291,9 +291,6 @@ def subscripts() -> Iterator[Case]:
     yield case("x[0:500]", lambda x: x[0:500])
     for dtype in ("int8", "float16", "float32", "int64", "bool"):
         yield case(f"{dtype} x[1:, ::-1]", lambda x: x[1:, ::-1], tensors(rng, dtype, 2, low=3))
-    starts = per_sample([1, 2, 3], "int32")
-    yield Case("slicing", [images(rng, low=25), starts], build=lambda lib, x, i: x[i], title="x[node]", exact=True)
-    yield Case("slicing", [images(rng, low=25), starts], build=lambda lib, x, i: x[i:20, i], title="x[node:20, node]", exact=True)
     yield Case("slicing", [images(rng)], build=lambda lib, x: x.shape()[0], title="x.shape()[0]", exact=True)
     yield Case("slicing", [images(rng)], build=lambda lib, x: x.shape(), title="x.shape()", exact=True)
     yield Case("slicing", [images(rng)], build=lambda lib, x: x.shape(dtype=lib.types.FLOAT), title="x.shape(dtype=FLOAT)", exact=True)

@@ -180,7 +180,9 @@ def slice_() -> Iterator[Case]:
     yield case(dtype=T.FLOAT, start=[3, 4], end=[20, 30])
     kwargs = {"dtype": T.UINT8, "start": [3, 4], "end": [20, 30]}
     yield Case("slice", [images(rng, "float32", low=40)], kwargs, share=0, differs=TRUNCATES)
-    yield case(start=[3], end=[-2 + 20], axes=[-2])
+    yield case(start=[3], end=[18], axes=[-2])
+    yield case(start=[5], end=[5], axes=[0])
+    yield case(start=[500], shape=[10], axes=[0], out_of_bounds_policy="trim_to_shape")
     for bad in (
         {"start": [-1, 0], "end": [4, 4]},
         {"start": [0, 0], "end": [400, 4]},

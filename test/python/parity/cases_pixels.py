@@ -26,7 +26,6 @@ def crop_mirror_normalize() -> Iterator[Case]:
             yield case(dtype=dtype, output_layout=layout, mean=MEAN, std=STD, crop=[20, 30], mirror=1)
             yield case(dtype=dtype, output_layout=layout, pad_output=True, crop=[20, 30])
             yield case(dtype=dtype, output_layout=layout, scale=20, shift=60, mean=MEAN, std=STD)
-            yield case(images(rng, layout="CHW", low=40), dtype=dtype, output_layout=layout, mean=MEAN, std=STD, crop=[20, 30])
     for dtype in ("uint8", "int16", "uint16", "float32"):
         yield case(images(rng, dtype, low=40), mean=[1.5, 2.5, 3.5], std=[2, 3, 4], crop=[20, 30])
         yield case(images(rng, dtype, low=40), dtype=T.UINT8, scale=0.5, shift=7)

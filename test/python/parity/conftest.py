@@ -16,6 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "peer: compares with another library than DALI")
     config.addinivalue_line("markers", "dali: compares with NVIDIA DALI; skipped where it is not installed")
 
 

@@ -151,4 +151,3 @@ def test_errors() -> None:
     from harness import check
 
     check(Case("random.choice", (), {"p": [0.5, 0.5]}, build=lambda l: l.fn.random.choice(3, p=[0.5, 0.5]), error=True))
-    check(Case("random.uniform", (), {}, build=lambda l: l.fn.random.uniform(range=[0, 1], values=[1.0]), error=True))

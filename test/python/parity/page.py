@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of results, doc/parity.md, made from what the tests recorded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, version
+
+from harness import RECORDS, SEED, Record
+
+HEAD = """# Parity with NVIDIA DALI
+
+Made by `make parity`; not edited by hand. Each case is one call that runs in DALI {dali} on the CPU and in Stoker, over the same inputs of random
+shapes (seed {seed}); values, shapes, types and layouts are compared. Unless said otherwise, decoded pixels, windows and moves of data are equal,
+integers differ by at most 1 with 99% equal, and floats by 1e-5 of their range. Random operators are compared by distribution (Kolmogorov-Smirnov
+or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`.
+
+"""
+
+BATCHWIDE = [
+    "`pad` works sample by sample: without `shape` or `align` it says that it cannot grow samples to the largest of their batch, and -1 in `shape`, or "
+    "`align` alone, start from the sample's own extent instead of the batch's largest.",
+    "`one_hot` takes a tensor of one element as a scalar by sample; DALI does so where all samples of the batch have one element.",
+    "`crop_mirror_normalize` takes HWC and HW, not CHW: normalise before `transpose`, or with `output_layout`.",
+    "Images of int32 are refused by `warp_affine`, `crop_mirror_normalize` and the colour operators: cast to float32 first.",
+    "`x[node]`: a DataNode as an index of a subscript is refused; `fn.slice` takes one for each sample.",
+    "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
+    "files, `...` in subscripts, hue and saturation of images whose channels DALI reads past the end.",
+]
+
+
+def _percent(share: float) -> str:
+    return "100" if share == 1 else f"{min(share * 100, 99.99):.2f}"
+
+
+def _row(op: str, records: list[Record]) -> str:
+    integer = [r for r in records if r.scale == 1.0 and not r.rule.startswith(("float", "distribution", "error"))]
+    floats = [r for r in records if r.rule == "float" or (r.scale != 1.0 and r not in integer)]
+    equal = sum(r.equal for r in integer) / len(integer) if integer else 1
+    plain = [r for r in integer if not r.differs]
+    largest = f"{max((r.largest for r in plain), default=0):g}" if integer else "-"
+    relative = f"{max((r.largest / r.scale for r in floats if r.scale and not r.differs), default=0):.1e}" if floats else "-"
+    errors = sum(r.rule == "error" for r in records)
+    return f"| `{op}` | {len(records)} | {errors or ''} | {largest} | {_percent(equal)} | {relative} |"
+
+
+def _tolerances() -> list[str]:
+    """What the operators' own tables say."""
+    from stoker._catalog import operators
+
+    return [f"- `{op.name}`: {text}" for op in operators().values() if (text := getattr(op, "tolerance", None))]
+
+
+def page() -> str:
+    try:
+        dali = version("nvidia-dali-cuda120")
+    except PackageNotFoundError:
+        import nvidia.dali
+
+        dali = nvidia.dali.__version__
+    by_op: dict[str, list[Record]] = defaultdict(list)
+    for record in RECORDS:
+        by_op[record.op].append(record)
+    lines = [
+        "| operator | comparisons | of them errors in both | largest difference of integers | integers equal, % | largest difference of floats, of range |",
+        "|---|---|---|---|---|---|",
+        *(_row(op, by_op[op]) for op in sorted(by_op)),
+    ]
+    told = sorted({(r.op, r.differs) for r in RECORDS if r.differs})
+    tolerances = _tolerances()
+    text = HEAD.format(dali=dali, seed=SEED) + "\n".join(lines) + "\n\n## Where values differ, and why\n\n"
+    text += "\n".join([*(f"- `{op}`: {why}" for op, why in told), *tolerances])
+    return text + "\n\n## Where calls differ\n\n" + "\n".join(f"- {line}" for line in BATCHWIDE) + "\n"
