@@ -2,16 +2,21 @@
  * Batch: one reference to a finished batch, and what is known of its samples. */
 #include "core.h"
 
+#include <unistd.h>
+
 struct batch_object {
 	PyObject ob_base;
 	struct stk_batch *batch;
+	pid_t pid;
 };
 
 static void batch_dealloc(PyObject *object)
 {
 	PyTypeObject *type = Py_TYPE(object);
 
-	stk_batch_unref(&((struct batch_object *)object)->batch);
+	/* In a forked child the slot's lock may be held by a thread that does not exist there. */
+	if (getpid() == ((struct batch_object *)object)->pid)
+		stk_batch_unref(&((struct batch_object *)object)->batch);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);
 }
@@ -34,6 +39,7 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 		return NULL;
 	}
 	self->batch = batch;
+	self->pid = getpid();
 	return (PyObject *)self;
 }
 

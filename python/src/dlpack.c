@@ -4,6 +4,7 @@
 #include "core.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 struct dl_device {
 	int32_t type, id;
@@ -37,61 +38,74 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
+/* What a consumer gets, around the library's: a forked child must not give a slot back, whose lock may be held by a thread that it lacks. */
+struct handed_over {
+	struct dl_versioned versioned;
+	struct dl_managed old;
+	struct dl_versioned *inner;
+	pid_t pid;
+};
+
+/* Any thread, without the GIL. */
+static void give_back(struct handed_over *h)
+{
+	if (h->inner->deleter && getpid() == h->pid)
+		h->inner->deleter(h->inner);
+	free(h);
+}
+
+static void versioned_deleter(struct dl_versioned *managed)
+{
+	give_back(managed->manager);
+}
+
+static void old_deleter(struct dl_managed *managed)
+{
+	give_back(managed->manager);
+}
+
 /* A consumer renames the capsule and calls the deleter itself. */
 static void versioned_capsule_free(PyObject *capsule)
 {
-	struct dl_versioned *managed;
-
-	if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
-		return;
-	managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-	if (managed && managed->deleter)
-		managed->deleter(managed);
+	if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
+		versioned_deleter(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
 }
 
 static void old_capsule_free(PyObject *capsule)
 {
-	struct dl_managed *managed;
-
-	if (!PyCapsule_IsValid(capsule, "dltensor"))
-		return;
-	managed = PyCapsule_GetPointer(capsule, "dltensor");
-	if (managed && managed->deleter)
-		managed->deleter(managed);
+	if (PyCapsule_IsValid(capsule, "dltensor"))
+		old_deleter(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* Any thread, without the GIL. */
-static void old_free(struct dl_managed *managed)
+/* Takes over the library's managed tensor. */
+static PyObject *make_capsule(struct dl_versioned *inner, bool versioned)
 {
-	struct dl_versioned *inner = managed->manager;
-
-	if (inner->deleter)
-		inner->deleter(inner);
-	free(managed);
-}
-
-static PyObject *old_capsule(struct dl_versioned *inner)
-{
-	struct dl_managed *managed = calloc(1, sizeof(*managed));
+	struct handed_over *h = calloc(1, sizeof(*h));
 	PyObject *capsule;
 
-	if (!managed) {
+	if (!h) {
 		inner->deleter(inner);
 		return PyErr_NoMemory();
 	}
-	managed->tensor = inner->tensor;
-	managed->manager = inner;
-	managed->deleter = old_free;
-	capsule = PyCapsule_New(managed, "dltensor", old_capsule_free);
+	h->inner = inner;
+	h->pid = getpid();
+	h->versioned = *inner;
+	h->versioned.manager = h;
+	h->versioned.deleter = versioned_deleter;
+	h->old = (struct dl_managed){.tensor = inner->tensor, .manager = h, .deleter = old_deleter};
+	if (versioned)
+		capsule = PyCapsule_New(&h->versioned, "dltensor_versioned", versioned_capsule_free);
+	else
+		capsule = PyCapsule_New(&h->old, "dltensor", old_capsule_free);
 	if (!capsule)
-		old_free(managed);
+		give_back(h);
 	return capsule;
 }
 
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-	PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None, *capsule;
+	PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
 	int major = 0, minor = 0, type = 1, id = 0;
 	struct dl_versioned *managed;
 	void *raw = NULL;
@@ -117,10 +131,5 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", (int)managed->tensor.device.type,
 			(int)managed->tensor.device.id);
 	}
-	if (major < 1)
-		return old_capsule(managed);
-	capsule = PyCapsule_New(managed, "dltensor_versioned", versioned_capsule_free);
-	if (!capsule)
-		managed->deleter(managed);
-	return capsule;
+	return make_capsule(managed, major >= 1);
 }

@@ -7,29 +7,12 @@
 #include "base/memory.h"
 #include "kernel/convert.h"
 #include "kernel/pass.h"
+#include "draws.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t seed;
-
-static uint32_t next(void)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 33);
-}
-
-static int32_t between(int32_t low, int32_t high)
-{
-	return low + (int32_t)(next() % (uint32_t)(high - low + 1));
-}
-
-static float uniform(float low, float high)
-{
-	return low + (high - low) * (float)(next() % 65536) / 65535;
-}
 
 enum { CANARY = 64 };
 

@@ -96,8 +96,10 @@ def test_fork(tree, script):
     done = check(
         script,
         """
+import torch
 pipe = images()
 mine = pipe.run()
+tensor = torch.from_dlpack(pipe.run()[0].as_tensor())
 child = os.fork()
 if child == 0:
     try:
@@ -109,7 +111,7 @@ if child == 0:
     new = images()
     if len(new.run()[0]) != 4:
         os._exit(3)
-    del pipe, mine
+    del pipe, mine, tensor
     sys.exit(0)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == 0, status
