@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-
 from stoker import StokerError, fn, pipeline_def
 
 
