@@ -93,10 +93,11 @@ struct stk_exec_worker {
 };
 
 /* Counters that many threads add to. X-macro: the names that stk_pipeline_counters shows. */
-#define STK_COUNTERS(X)                                                                                                                    \
-	X(reads_started)                                                                                                                   \
-	X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) X(batches_opened)                    \
-		X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+/* clang-format off */
+#define STK_COUNTERS(X) \
+	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
+	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+/* clang-format on */
 
 struct stk_exec_counters {
 #define STK_COUNTER_FIELD(name) _Atomic int64_t name;
