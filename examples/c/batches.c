@@ -11,19 +11,20 @@ static enum stk_status build(struct stk_graph *g, const char *dir, struct stk_er
 {
 	const int64_t size[] = {224, 224};
 	const double mean[] = {123.675, 116.28, 103.53}, std[] = {58.395, 57.12, 57.375};
-	const struct stk_arg reader[] = {stk_arg_string("file_root", dir), stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
+	const struct stk_arg reader[] = {
+		stk_arg_string("file_root", dir), stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
 	struct stk_node file, image, flip;
 	enum stk_status s;
 	if ((s = stk_graph_add(g, "readers.file", NULL, 0, reader, 3, NULL, &file, err)) ||
-	    (s = stk_graph_add(g, "decoders.image_random_crop", &file, 1, NULL, 0, NULL, &image, err)) ||
-	    (s = stk_graph_add(g, "resize", &image, 1, resize, 1, NULL, &image, err)) ||
-	    (s = stk_graph_add(g, "random.coin_flip", NULL, 0, NULL, 0, NULL, &flip, err)))
+		(s = stk_graph_add(g, "decoders.image_random_crop", &file, 1, NULL, 0, NULL, &image, err)) ||
+		(s = stk_graph_add(g, "resize", &image, 1, resize, 1, NULL, &image, err)) ||
+		(s = stk_graph_add(g, "random.coin_flip", NULL, 0, NULL, 0, NULL, &flip, err)))
 		return s;
 	const struct stk_arg normalize[] = {stk_arg_node("mirror", flip), stk_arg_list("mean", STK_VALUE_FLOATS, mean, 3),
 		stk_arg_list("std", STK_VALUE_FLOATS, std, 3)};
 	if ((s = stk_graph_add(g, "crop_mirror_normalize", &image, 1, normalize, 3, NULL, &image, err)) ||
-	    (s = stk_graph_output(g, image, err)))
+		(s = stk_graph_output(g, image, err)))
 		return s;
 	return stk_graph_output(g, (struct stk_node){file.op, 1}, err);
 }
@@ -38,8 +39,8 @@ static void print_batch(const struct stk_batch *batch)
 	int64_t label_sum = 0;
 	for (int32_t i = 0; i < labels->count; i++)
 		label_sum += *(const int32_t *)labels->samples[i].data;
-	printf("batch %lld: %d images, sum %.6e, labels %lld, first %s\n", (long long)stk_batch_step(batch), images->count, sum, (long long)label_sum,
-		stk_batch_sample(batch, 0)->uri);
+	printf("batch %lld: %d images, sum %.6e, labels %lld, first %s\n", (long long)stk_batch_step(batch), images->count, sum,
+		(long long)label_sum, stk_batch_sample(batch, 0)->uri);
 }
 
 int main(int argc, char **argv)
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 	}
 	const struct stk_pipeline_config config = {.size = sizeof config, .batch_size = argc > 2 ? atoi(argv[2]) : 32, .device_id = -1};
 	if ((s = stk_context_create(NULL, &ctx, &err)) || (s = stk_graph_create(&g, &err)) || (s = build(g, argv[1], &err)) ||
-	    (s = stk_pipeline_create(ctx, g, &config, &p, &err)))
+		(s = stk_pipeline_create(ctx, g, &config, &p, &err)))
 		goto out;
 	while ((s = stk_pipeline_next(p, &batch, &err)) == STK_OK) {
 		print_batch(batch);

@@ -16,10 +16,10 @@ struct stk_batch;
 /* Where a sample of a batch came from. Strings live as long as the batch. */
 struct stk_sample {
 	int64_t epoch, position; /* in the epoch's global sequence */
-	int64_t id;		 /* index in the data set; -1 without a reader */
-	const char *uri;	 /* file or object; "" without */
-	bool padded;		 /* repeats a sample to fill the batch */
-	int32_t replaced;	 /* attempts it took to replace a bad sample; 0: the sample itself */
+	int64_t id;              /* index in the data set; -1 without a reader */
+	const char *uri;         /* file or object; "" without */
+	bool padded;             /* repeats a sample to fill the batch */
+	int32_t replaced;        /* attempts it took to replace a bad sample; 0: the sample itself */
 };
 
 /* Samples of one output. dense: all shapes are equal and the samples lie behind each other in `data`: desc is then of a sample. */
@@ -36,10 +36,10 @@ STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
 /* Gives up one reference and clears *batch; takes NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
 
-STK_API int32_t stk_batch_size(const struct stk_batch *batch);	 /* samples */
+STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
 STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output); /* borrowed */
-STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);		  /* borrowed */
+STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);           /* borrowed */
 /* Epoch and step of the batch in it; last: the epoch's last. */
 STK_API int64_t stk_batch_epoch(const struct stk_batch *batch);
 STK_API int64_t stk_batch_step(const struct stk_batch *batch);
@@ -47,7 +47,8 @@ STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 
 /* DLPack (versioned, 1.0): one sample, or with i = -1 the dense list as one tensor of shape (count, ...). The result is a
  * DLManagedTensorVersioned * that holds a reference to the batch until its deleter is called. STK_SHAPE: not dense; the message names two samples that differ. */
-STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
+	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -16,38 +16,38 @@ enum stk_arg_type {
 	STK_ARG_INT,
 	STK_ARG_FLOAT,
 	STK_ARG_STRING,
-	STK_ARG_DTYPE,	    /* enum stk_dtype */
+	STK_ARG_DTYPE,      /* enum stk_dtype */
 	STK_ARG_IMAGE_TYPE, /* enum stk_image_type */
-	STK_ARG_INTERP,	    /* enum stk_interp */
+	STK_ARG_INTERP,     /* enum stk_interp */
 	STK_ARG_INTS,
 	STK_ARG_FLOATS,
 	STK_ARG_STRINGS,
 };
 
 enum stk_arg_flags {
-	STK_PER_SAMPLE = 1,  /* may also be a node: one value a sample */
+	STK_PER_SAMPLE = 1, /* may also be a node: one value a sample */
 	STK_REQUIRED = 2,
-	STK_ACCEPTED = 4,    /* taken for DALI's sake, without meaning here */
-	STK_SCALAR_OK = 8,   /* a list argument that also takes one value */
+	STK_ACCEPTED = 4,  /* taken for DALI's sake, without meaning here */
+	STK_SCALAR_OK = 8, /* a list argument that also takes one value */
 };
 
 /* One argument, as a reader of the documentation sees it. */
 struct stk_arg_info {
 	const char *name;
-	const char *type;	   /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
+	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
 	enum stk_arg_type kind;
 	uint32_t flags;
-	const char *default_text;  /* JSON; NULL: none, what then holds is in doc */
-	const char *choices;	   /* "a|b|c", or NULL */
-	double min, max;	   /* of numbers; -HUGE_VAL .. HUGE_VAL when free */
+	const char *default_text; /* JSON; NULL: none, what then holds is in doc */
+	const char *choices;      /* "a|b|c", or NULL */
+	double min, max;          /* of numbers; -HUGE_VAL .. HUGE_VAL when free */
 	const char *doc;
 };
 
 enum stk_op_info_flags {
 	STK_OP_IS_READER = 1,
 	STK_OP_IS_RANDOM = 2,
-	STK_OP_IS_BATCH = 4,   /* needs the whole batch */
-	STK_OP_IS_HIDDEN = 8,  /* made by the bindings (arithmetic, slicing); not for users by name */
+	STK_OP_IS_BATCH = 4,  /* needs the whole batch */
+	STK_OP_IS_HIDDEN = 8, /* made by the bindings (arithmetic, slicing); not for users by name */
 };
 
 struct stk_op_info {
@@ -58,7 +58,7 @@ struct stk_op_info {
 	const char *tolerance; /* why it may differ from its reference by more than the rule, or NULL */
 	uint32_t flags;
 	int32_t min_inputs, max_inputs;
-	int32_t outputs;       /* -1: depends on arguments */
+	int32_t outputs; /* -1: depends on arguments */
 	int32_t args;
 };
 

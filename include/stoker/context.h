@@ -21,16 +21,16 @@ enum stk_log_level { STK_LOG_ERROR, STK_LOG_WARNING, STK_LOG_INFO, STK_LOG_DEBUG
 typedef void (*stk_log_fn)(void *user, enum stk_log_level level, const char *text);
 
 struct stk_context_config {
-	size_t size;	 /* sizeof(struct stk_context_config) */
-	int32_t threads; /* workers; 0: affinity mask and cgroup quota, divided by LOCAL_WORLD_SIZE */
+	size_t size;        /* sizeof(struct stk_context_config) */
+	int32_t threads;    /* workers; 0: affinity mask and cgroup quota, divided by LOCAL_WORLD_SIZE */
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
 };
 
 /* config may be NULL for defaults. Reads STOKER_CPU. Any thread. */
-STK_API STK_MUST_USE enum stk_status stk_context_create(const struct stk_context_config *config, struct stk_context **out,
-	struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_context_create(
+	const struct stk_context_config *config, struct stk_context **out, struct stk_error *err);
 
 /* Gives up the caller's reference and clears *ctx; pipelines and batches hold their own. Threads end with the last reference; takes NULL. */
 STK_API void stk_context_unref(struct stk_context **ctx);

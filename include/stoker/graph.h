@@ -20,12 +20,21 @@ struct stk_graph;
 
 /* One output of one operator in a graph: a value, to be passed around freely. */
 struct stk_node {
-	int32_t op;	/* ordinal in the graph */
+	int32_t op;     /* ordinal in the graph */
 	int32_t output; /* of that operator */
 };
 
-enum stk_value_kind { STK_VALUE_NONE, STK_VALUE_BOOL, STK_VALUE_INT, STK_VALUE_FLOAT, STK_VALUE_STRING, STK_VALUE_INTS, STK_VALUE_FLOATS,
-	STK_VALUE_STRINGS, STK_VALUE_NODE };
+enum stk_value_kind {
+	STK_VALUE_NONE,
+	STK_VALUE_BOOL,
+	STK_VALUE_INT,
+	STK_VALUE_FLOAT,
+	STK_VALUE_STRING,
+	STK_VALUE_INTS,
+	STK_VALUE_FLOATS,
+	STK_VALUE_STRINGS,
+	STK_VALUE_NODE
+};
 
 /* An argument as given; pointers are borrowed for the call. Enums (dtype, interp_type, ...) are given as STK_VALUE_INT, or by name as a string. */
 struct stk_arg {
@@ -36,15 +45,43 @@ struct stk_arg {
 		double f;
 		const char *s;
 		struct stk_node node;
-		struct { const void *data; size_t count; } list; /* int64_t, double or const char * */
+		struct {
+			const void *data;
+			size_t count;
+		} list; /* int64_t, double or const char * */
 	} value;
 };
 
-static inline struct stk_arg stk_arg_bool(const char *name, bool v) { struct stk_arg a = {name, STK_VALUE_BOOL, {0}}; a.value.i = v; return a; }
-static inline struct stk_arg stk_arg_int(const char *name, int64_t v) { struct stk_arg a = {name, STK_VALUE_INT, {0}}; a.value.i = v; return a; }
-static inline struct stk_arg stk_arg_float(const char *name, double v) { struct stk_arg a = {name, STK_VALUE_FLOAT, {0}}; a.value.f = v; return a; }
-static inline struct stk_arg stk_arg_string(const char *name, const char *v) { struct stk_arg a = {name, STK_VALUE_STRING, {0}}; a.value.s = v; return a; }
-static inline struct stk_arg stk_arg_node(const char *name, struct stk_node v) { struct stk_arg a = {name, STK_VALUE_NODE, {0}}; a.value.node = v; return a; }
+static inline struct stk_arg stk_arg_bool(const char *name, bool v)
+{
+	struct stk_arg a = {name, STK_VALUE_BOOL, {0}};
+	a.value.i = v;
+	return a;
+}
+static inline struct stk_arg stk_arg_int(const char *name, int64_t v)
+{
+	struct stk_arg a = {name, STK_VALUE_INT, {0}};
+	a.value.i = v;
+	return a;
+}
+static inline struct stk_arg stk_arg_float(const char *name, double v)
+{
+	struct stk_arg a = {name, STK_VALUE_FLOAT, {0}};
+	a.value.f = v;
+	return a;
+}
+static inline struct stk_arg stk_arg_string(const char *name, const char *v)
+{
+	struct stk_arg a = {name, STK_VALUE_STRING, {0}};
+	a.value.s = v;
+	return a;
+}
+static inline struct stk_arg stk_arg_node(const char *name, struct stk_node v)
+{
+	struct stk_arg a = {name, STK_VALUE_NODE, {0}};
+	a.value.node = v;
+	return a;
+}
 static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind kind, const void *data, size_t count)
 {
 	struct stk_arg a = {name, kind, {0}};
@@ -70,7 +107,8 @@ STK_API STK_MUST_USE enum stk_status stk_graph_add(struct stk_graph *g, const ch
 STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node);
 
 /* What is known of a value before any data is seen: dtype, ndim, layout; extents that are not known are -1. Infers on demand. */
-STK_API STK_MUST_USE enum stk_status stk_graph_describe(struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_graph_describe(
+	struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
 
 /* Appends an output of the pipeline. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
@@ -78,14 +116,14 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
 /* A user's source of samples behind an external_source operator, called on the pipeline's own callback thread, one call at a time. */
 struct stk_feed_request {
 	int64_t epoch, batch; /* batch: in its epoch */
-	int32_t index;	      /* in the batch; -1: the whole batch is asked for */
-	int32_t count;	      /* samples in the batch */
+	int32_t index;        /* in the batch; -1: the whole batch is asked for */
+	int32_t count;        /* samples in the batch */
 	int64_t position;     /* of sample `index` in the epoch */
 };
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
 	struct stk_tensor *tensors; /* [output * request.count + i], room given by the caller */
-	int32_t count;		    /* samples given: request.count as it comes; fewer in a short last batch */
+	int32_t count;              /* samples given: request.count as it comes; fewer in a short last batch */
 	void (*release)(void *user);
 	void *release_user;
 };
@@ -93,13 +131,13 @@ struct stk_source_callbacks {
 	/* STK_OK; STK_END: no more data in this epoch; STK_USER with *err filled. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
-	void (*destroy)(void *user);		  /* nullable */
+	void (*destroy)(void *user);              /* nullable */
 	void *user;
 	bool per_sample; /* pull is asked for one sample after another (request.index >= 0), else for whole batches (index -1) */
 };
 /* Gives an external_source its callbacks; the graph owns them from then on, whatever is returned. */
-STK_API STK_MUST_USE enum stk_status stk_graph_set_source(struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks,
-	struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
+	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 
 /* JSON, as `stoker run` takes it. Callbacks are not part of it. *out is freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err);

@@ -21,9 +21,9 @@ enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE 
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
-	int32_t prefetch;      /* finished batches ahead of the consumer; 0: 2 */
-	int32_t device_id;     /* -1: CPU only */
-	uint64_t seed;	       /* of augmentation; the order has its own (a reader's shuffle_seed) */
+	int32_t prefetch;  /* finished batches ahead of the consumer; 0: 2 */
+	int32_t device_id; /* -1: CPU only */
+	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
 	double max_errors;     /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
 	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
@@ -32,13 +32,13 @@ struct stk_pipeline_config {
 	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
 	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
 	const char *trace;     /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;	       /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
-	bool no_fuse;	       /* as STOKER_FUSE=0 */
+	bool lenient;          /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
+	bool no_fuse;          /* as STOKER_FUSE=0 */
 };
 
 /* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */
-STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
-	struct stk_pipeline **out, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
+	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
 /* Cancels what runs and waits for it. Batches that were delivered live on. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
@@ -52,7 +52,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, 
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
 /* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none. STK_TIMEOUT when nothing came: bindings wait in slices so that signals
  * are seen. */
-STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
+	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
 /* Leaves the epoch where it is: what was made ahead of it is dropped and the next batch is the first of the next epoch. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
@@ -66,13 +67,13 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 struct stk_reader_meta {
 	int64_t epoch_size, epoch_size_padded; /* all shards */
 	int32_t shards, shard_id;
-	int64_t steps;	      /* batches that this rank gets in the current epoch */
+	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
-	int64_t classes;      /* 0: not known */
-	uint64_t fingerprint; /* of the data set */
+	int64_t classes;                            /* 0: not known */
+	uint64_t fingerprint;                       /* of the data set */
 };
-STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *name, struct stk_reader_meta *out,
-	struct stk_error *err);
+STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
+	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
 STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p);
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Name of a class of a reader of folders, or NULL. Borrowed. */
@@ -108,10 +109,10 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
 struct stk_span {
-	const char *name;  /* "read", "chain", "batch", "callback", "wait" */
-	int32_t stage;	   /* as explain numbers them; -1 */
+	const char *name; /* "read", "chain", "batch", "callback", "wait" */
+	int32_t stage;    /* as explain numbers them; -1 */
 	int32_t thread;
-	int64_t batch;	   /* since the start */
+	int64_t batch;        /* since the start */
 	int32_t first, count; /* samples */
 	int64_t begin_ns, end_ns;
 };

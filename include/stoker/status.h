@@ -50,12 +50,12 @@ enum stk_status {
  * Zero-initialise it: struct stk_error err = {0}. */
 struct stk_error {
 	enum stk_status code;
-	int64_t sample;	     /* position in the epoch's global sequence, or -1 */
-	int64_t epoch;	     /* or -1 */
-	int64_t offset;	     /* byte offset in the source, or -1 */
-	char op[96];	     /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
-	char uri[512];	     /* the sample's file or object, or "" */
-	char message[1024];  /* the whole text, as a user should read it */
+	int64_t sample;     /* position in the epoch's global sequence, or -1 */
+	int64_t epoch;      /* or -1 */
+	int64_t offset;     /* byte offset in the source, or -1 */
+	char op[96];        /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
+	char uri[512];      /* the sample's file or object, or "" */
+	char message[1024]; /* the whole text, as a user should read it */
 };
 
 /* "INVALID", "IO", ... and a short text. Any thread. Never NULL. */

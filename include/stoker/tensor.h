@@ -35,7 +35,7 @@ enum stk_dtype {
 #define STK_DTYPE_ENUM(name, value, bytes, text) STK_##name = value,
 	STK_DTYPE_LIST(STK_DTYPE_ENUM)
 #undef STK_DTYPE_ENUM
-	STK_DTYPE_COUNT
+		STK_DTYPE_COUNT
 };
 
 /* Channel order of images, with DALI's values. YCbCr is studio range (ITU-R BT.601: Y 16..235). ANY keeps what the file has. */

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
-
 enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = {0};

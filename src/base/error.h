@@ -13,8 +13,7 @@ STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status co
 	__attribute__((format(printf, 3, 4)));
 
 /* Like stk__fail with ": " and the text of errnum at the end; the code follows errnum (ENOENT: NOT_FOUND, ENOMEM: NO_MEMORY, else IO). */
-STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
 void stk__error_set_op(struct stk_error *err, const char *op);

@@ -25,7 +25,7 @@ uint64_t stk__alloc_count(void);
 enum stk_fault { STK_FAULT_ALLOC, STK_FAULT_READ, STK_FAULT_THREAD, STK_FAULT_KINDS };
 #ifdef STK_FAULTS
 bool stk__fault(enum stk_fault kind);
-void stk__fault_set(enum stk_fault kind, int64_t nth); /* nth < 0: never */
+void stk__fault_set(enum stk_fault kind, int64_t nth);      /* nth < 0: never */
 void stk__fault_set_from(enum stk_fault kind, int64_t nth); /* the Nth and all after it fail, until it is set again */
 int64_t stk__fault_passed(enum stk_fault kind);
 #else

@@ -17,11 +17,11 @@ struct stk_codec;
 /* From the header alone, before anything is allocated. */
 struct stk_image_info {
 	const struct stk_codec *codec; /* who takes it */
-	const char *format;	       /* "jpeg", "png" */
-	int32_t width, height;	       /* as stored */
-	int32_t channels;	       /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
-	int32_t bits;		       /* 8 or 16 a channel */
-	int32_t orientation;	       /* EXIF's 1..8; 1 when absent or nonsense */
+	const char *format;            /* "jpeg", "png" */
+	int32_t width, height;         /* as stored */
+	int32_t channels;              /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
+	int32_t bits;                  /* 8 or 16 a channel */
+	int32_t orientation;           /* EXIF's 1..8; 1 when absent or nonsense */
 	bool progressive;
 };
 
@@ -29,13 +29,13 @@ struct stk_image_info {
 struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
 	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256 */
-	bool lenient;	    /* strict=False: libjpeg's data-losing warnings are not errors */
+	bool lenient;       /* strict=False: libjpeg's data-losing warnings are not errors */
 };
 
 /* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, not taken.
  * STK_LIMIT: too large. Any thread; allocates nothing. */
-STK_MUST_USE enum stk_status stk__image_peek(const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info,
-	struct stk_error *err);
+STK_MUST_USE enum stk_status stk__image_peek(
+	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
 
 /* Extent as users see it: width and height swap for orientations 5..8 when `orient`. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
@@ -48,16 +48,16 @@ struct stk_decode {
 	size_t size;
 	const struct stk_image_info *info;
 	enum stk_image_type type;
-	bool orient;		/* apply EXIF's orientation; window is in oriented pixels then */
+	bool orient;            /* apply EXIF's orientation; window is in oriented pixels then */
 	struct stk_rect window; /* inside the image */
-	struct stk_image dst;	/* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
+	struct stk_image dst;   /* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
 };
 
 /* One decoder a worker: libjpeg objects, Huffman tables by content, line buffers. It keeps what it needed for the next image, and gives back what
  * an outlier took. Owner only. */
 struct stk_decoder;
-STK_MUST_USE enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out,
-	struct stk_error *err);
+STK_MUST_USE enum stk_status stk__decoder_create(
+	const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
 /* STK_CORRUPT for damaged or truncated data, with the offset where known. dst holds garbage then. */

@@ -16,7 +16,7 @@ struct stk_batch {
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
 	pthread_mutex_t lock; /* of names */
-	char **names;	      /* by sample; kept with the slot */
+	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
 	bool *named;
 };
@@ -68,8 +68,12 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 			continue;
 		for (int32_t v = 0; v < p->program->n_slot_values; v++)
 			r->slot->values[v].samples[n] = r->slot->values[v].samples[i];
-		b->samples[n] = (struct stk_sample){.epoch = s->place.epoch, .position = s->place.position, .id = s->place.sample, .uri = "",
-			.padded = s->place.padded, .replaced = s->attempt};
+		b->samples[n] = (struct stk_sample){.epoch = s->place.epoch,
+			.position = s->place.position,
+			.id = s->place.sample,
+			.uri = "",
+			.padded = s->place.padded,
+			.replaced = s->attempt};
 		b->named[n++] = false;
 	}
 	b->count = n;
@@ -200,8 +204,15 @@ static void release_exported(DLManagedTensorVersioned *t)
 
 static DLDataType dl_type(enum stk_dtype t)
 {
-	static const uint8_t codes[STK_DTYPE_COUNT] = {[STK_UINT8] = kDLUInt, [STK_UINT16] = kDLUInt, [STK_UINT32] = kDLUInt, [STK_UINT64] = kDLUInt,
-		[STK_FLOAT16] = kDLFloat, [STK_FLOAT] = kDLFloat, [STK_FLOAT64] = kDLFloat, [STK_BOOL] = kDLBool, [STK_BFLOAT16] = kDLBfloat};
+	static const uint8_t codes[STK_DTYPE_COUNT] = {[STK_UINT8] = kDLUInt,
+		[STK_UINT16] = kDLUInt,
+		[STK_UINT32] = kDLUInt,
+		[STK_UINT64] = kDLUInt,
+		[STK_FLOAT16] = kDLFloat,
+		[STK_FLOAT] = kDLFloat,
+		[STK_FLOAT64] = kDLFloat,
+		[STK_BOOL] = kDLBool,
+		[STK_BFLOAT16] = kDLBfloat};
 	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* the rest is kDLInt, 0 */
 }
 
@@ -209,9 +220,11 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 {
 	for (int32_t i = 1; i < l->count; i++)
 		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
-			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim || l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
+			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
+				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
 				return stk__fail(err, STK_SHAPE,
-					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along dim %d; resize or pad them, or "
+					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
+					"dim %d; resize or pad them, or "
 					"take them one by one",
 					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
 					(long long)l->samples[i].desc.shape[d], d);
@@ -241,9 +254,15 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 		stride *= e->shape[k];
 	}
 	e->batch = stk_batch_ref(b);
-	e->tensor = (DLManagedTensorVersioned){.version = {1, 0}, .manager_ctx = e, .deleter = release_exported,
-		.dl_tensor = {.data = i < 0 ? l->data : l->samples[i].data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dl_type(d->dtype),
-			.shape = e->shape, .strides = e->strides}};
+	e->tensor = (DLManagedTensorVersioned){.version = {1, 0},
+		.manager_ctx = e,
+		.deleter = release_exported,
+		.dl_tensor = {.data = i < 0 ? l->data : l->samples[i].data,
+			.device = {kDLCPU, 0},
+			.ndim = ndim,
+			.dtype = dl_type(d->dtype),
+			.shape = e->shape,
+			.strides = e->strides}};
 	*out = &e->tensor;
 	return STK_OK;
 }

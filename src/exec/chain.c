@@ -11,8 +11,14 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	const struct stk_program *g = run->pipeline->program;
 	const struct stk_program_node *n = &g->nodes[index];
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
-	*call = (struct stk_call){.def = n->def, .args = n->node->args, .shared = n->shared, .out = &w->values[n->first_value],
-		.n_in = n->node->n_inputs, .n_out = n->node->n_outputs, .place = s->place, .tools = &w->tools};
+	*call = (struct stk_call){.def = n->def,
+		.args = n->node->args,
+		.shared = n->shared,
+		.out = &w->values[n->first_value],
+		.n_in = n->node->n_inputs,
+		.n_out = n->node->n_outputs,
+		.place = s->place,
+		.tools = &w->tools};
 	if (n->node->n_inputs) {
 		struct stk_tensor *in = stk__arena_take(&w->arena, (size_t)n->node->n_inputs * sizeof *in);
 		if (!in)
@@ -110,8 +116,8 @@ static void load_kept(const struct stk_chain_run *run)
 	}
 }
 
-enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain, int32_t level,
-	int32_t index, int32_t sample, struct stk_error *err)
+enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
+	int32_t level, int32_t index, int32_t sample, struct stk_error *err)
 {
 	const struct stk_chain_run run = {p, w, r, level, index, sample};
 	enum stk_status s = STK_OK;
@@ -131,7 +137,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	return s;
 }
 
-enum stk_status stk__batch_node_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err)
+enum stk_status stk__batch_node_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);

@@ -50,7 +50,8 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 	const char *stage = stage_of(p, r, &i);
 	if (i >= 0)
 		stk__sample_uri(p->program, r->samples[i].place.sample, uri, sizeof uri);
-	snprintf(text, capacity, "no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
+	snprintf(text, capacity,
+		"no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
 		(double)waited_ms / 1e3, (long long)p->next_deliver, stage, uri[0] ? ": " : "", uri, p->in_flight,
 		p->ring->out - (int32_t)(p->next_open - p->next_deliver));
 }
@@ -86,7 +87,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		}
 		if (starved(p))
 			return stk__fail(err, STK_LIMIT,
-				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you keep, or raise max_batches",
+				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you "
+				"keep, or raise max_batches",
 				p->ring->limit, p->ring->out);
 		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
 		if (until >= 0 && now >= until) {

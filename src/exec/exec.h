@@ -23,7 +23,7 @@
 #include "trace/trace.h"
 
 enum stk_read_state {
-	STK_READ_NONE,	    /* not begun */
+	STK_READ_NONE,      /* not begun */
 	STK_READ_TRYING,    /* a worker tries what cannot block */
 	STK_READ_SUBMITTED, /* on its way */
 	STK_READ_DONE,
@@ -31,15 +31,15 @@ enum stk_read_state {
 
 struct stk_sample_state {
 	struct stk_place place; /* of the replacement, where there is one */
-	int32_t attempt;	/* 0: the sample itself */
-	int32_t retries;	/* of reads that failed by the source's fault */
-	int32_t chains_left;	/* of the current level */
-	bool failed;		/* this attempt has; the level's other chains pass it by */
-	bool dropped;		/* for good: not in the batch */
-	uint8_t read;		/* enum stk_read_state */
-	uint64_t waiting;	/* chains of the level that wait for the bytes, a bit each */
+	int32_t attempt;        /* 0: the sample itself */
+	int32_t retries;        /* of reads that failed by the source's fault */
+	int32_t chains_left;    /* of the current level */
+	bool failed;            /* this attempt has; the level's other chains pass it by */
+	bool dropped;           /* for good: not in the batch */
+	uint8_t read;           /* enum stk_read_state */
+	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
-	char *uri;		 /* of a submitted request; kept for the next batch */
+	char *uri; /* of a submitted request; kept for the next batch */
 	size_t uri_room;
 	struct stk_error *error; /* of the read or of the failure; NULL: none */
 	struct stk_record *record;
@@ -56,19 +56,19 @@ struct stk_fed {
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
-	bool active;	/* stands for batch k */
-	bool opened;	/* has a slot and work */
-	bool done;	/* to be delivered */
-	bool ended;	/* the source had no more: an end of epoch instead of a batch */
-	bool fed;	/* its callbacks have run, or there are none */
+	bool active; /* stands for batch k */
+	bool opened; /* has a slot and work */
+	bool done;   /* to be delivered */
+	bool ended;  /* the source had no more: an end of epoch instead of a batch */
+	bool fed;    /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
 	int32_t count, level, todo; /* todo: samples, batch operators and callbacks that the level waits for */
-	int32_t *ready;		    /* ring of items: chain * batch + sample, then batch nodes */
+	int32_t *ready;             /* ring of items: chain * batch + sample, then batch nodes */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
-	struct stk_fed *feds;	 /* by callback of level 0 */
-	struct stk_error error;	 /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
+	struct stk_fed *feds;   /* by callback of level 0 */
+	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
 enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
@@ -87,15 +87,17 @@ struct stk_exec_worker {
 	struct stk_arena arena;
 	struct stk_tools tools;
 	struct stk_tensor *values; /* of the sample in hand, by program value */
-	struct stk_call *calls;	   /* room for a group's calls */
+	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
 	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
 };
 
 /* Counters that many threads add to. X-macro: the names that stk_pipeline_counters shows. */
-#define STK_COUNTERS(X)                                                                                                                    \
-	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) X(batches_opened)           \
-	X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+/* clang-format off */
+#define STK_COUNTERS(X) \
+	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
+	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+/* clang-format on */
 
 struct stk_exec_counters {
 #define STK_COUNTER_FIELD(name) _Atomic int64_t name;
@@ -112,7 +114,7 @@ struct stk_pipeline {
 	bool wraps;
 	pthread_mutex_t lock;
 	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
-	pthread_cond_t feed;	  /* the callback thread has something to do */
+	pthread_cond_t feed;      /* the callback thread has something to do */
 
 	struct stk_record *records; /* batch k stands at k % n_records */
 	int32_t n_records;
@@ -121,7 +123,7 @@ struct stk_pipeline {
 	bool no_slot; /* the last try to open found all slots out */
 
 	/* reading ahead */
-	bool ahead;	/* a read would have blocked: requests go out before workers come to them */
+	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
 	int64_t read_k; /* the next to ask for */
 	int32_t read_i;
 	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
@@ -165,7 +167,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 /* schedule.c; the lock is held unless said */
 bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
 void stk__create_records(struct stk_pipeline *p, int64_t up_to);
-void stk__record_level(struct stk_record *r);		      /* begins the level r->level, or finishes the record */
+void stk__record_level(struct stk_record *r); /* begins the level r->level, or finishes the record */
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
@@ -173,15 +175,16 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
 bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
-	struct stk_error *err); /* without the lock; false: it goes on behind the scenes */
-void stk__read_ahead(struct stk_pipeline *p);					 /* without the lock: asks for what the window still takes */
+	struct stk_error *err);               /* without the lock; false: it goes on behind the scenes */
+void stk__read_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
 /* chain.c, pass.c: without the lock */
-enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain, int32_t level,
-	int32_t index, int32_t sample, struct stk_error *err);
-enum stk_status stk__batch_node_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
+enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
+	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
+enum stk_status stk__batch_node_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
 
 struct stk_chain_run {
 	struct stk_pipeline *pipeline;

@@ -32,7 +32,8 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
 		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of no known type, or of %d dims", name, t->desc.ndim);
 	if (v->desc.dtype != STK_NO_DTYPE && t->desc.dtype != v->desc.dtype)
-		return stk__fail(err, STK_USER, "\"%s\" promised %s and gave %s", name, stk_dtype_name(v->desc.dtype), stk_dtype_name(t->desc.dtype));
+		return stk__fail(err, STK_USER, "\"%s\" promised %s and gave %s", name, stk_dtype_name(v->desc.dtype),
+			stk_dtype_name(t->desc.dtype));
 	if (v->desc.ndim >= 0 && t->desc.ndim != v->desc.ndim)
 		return stk__fail(err, STK_USER, "\"%s\" promised %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
 	int64_t bytes = stk_desc_bytes(&t->desc);
@@ -65,7 +66,10 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	if (!to)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
 	struct stk_feed feed = {.tensors = to, .count = asked};
-	const struct stk_feed_request request = {.epoch = r->at.epoch, .batch = r->at.step, .index = index, .count = r->count,
+	const struct stk_feed_request request = {.epoch = r->at.epoch,
+		.batch = r->at.step,
+		.index = index,
+		.count = r->count,
 		.position = r->samples[index < 0 ? 0 : index].place.position};
 	STK_COUNT(p, user_calls, 1);
 	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
@@ -127,8 +131,8 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
 		s = pull(p, r, c, i, err);
 	if (p->program->reader >= 0 && (s == STK_END || (s == STK_OK && f->count < r->count)))
-		return stk__fail(err, STK_USER, "\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d", node->name, f->count,
-			(long long)r->at.step, (long long)r->at.epoch, r->count);
+		return stk__fail(err, STK_USER, "\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d", node->name,
+			f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
 	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch is short */
 }
 
@@ -154,7 +158,8 @@ static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->feed_epoch, .step = p->feed_step, .count = r->count};
 	for (int32_t i = 0; i < r->count; i++)
-		r->samples[i].place = (struct stk_place){.epoch = p->feed_epoch, .position = p->feed_step * p->config.batch_size + i, .sample = -1};
+		r->samples[i].place =
+			(struct stk_place){.epoch = p->feed_epoch, .position = p->feed_step * p->config.batch_size + i, .sample = -1};
 }
 
 static void tell_reset(struct stk_pipeline *p, int64_t epoch)
@@ -191,8 +196,9 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	was_short = s == STK_OK && r->count < asked;
 	if (leads && (s == STK_END || was_short))
 		tell_reset(p, p->feed_epoch + 1);
-	stk__trace_add(p->trace, p->n_workers, &(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin,
-						       .end_ns = stk__clock_ns()});
+	stk__trace_add(p->trace, p->n_workers,
+		&(struct stk_trace_span){
+			.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = stk__clock_ns()});
 	pthread_mutex_lock(&p->lock);
 	r->fed = true;
 	r->ended = s == STK_END;

@@ -18,7 +18,8 @@ static struct frames frames_of(const struct stk_tensor *t)
 	const struct stk_desc *d = &t->desc;
 	const char *layout = d->layout[0] ? d->layout : by_ndim[d->ndim];
 	ptrdiff_t stride = (ptrdiff_t)stk_dtype_size(d->dtype);
-	struct frames f = {.image = {.data = t->data, .dtype = d->dtype, .width = 1, .height = 1, .channels = 1, .channel = stride}, .count = 1};
+	struct frames f = {
+		.image = {.data = t->data, .dtype = d->dtype, .width = 1, .height = 1, .channels = 1, .channel = stride}, .count = 1};
 	for (int32_t k = d->ndim - 1; k >= 0; k--) {
 		int32_t n = (int32_t)d->shape[k];
 		switch (layout[k]) {
@@ -49,8 +50,8 @@ static bool is_planar(const struct stk_image *i)
 }
 
 /* Decodes the part that the pass reads into scratch. */
-static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass, const struct stk_image *whole,
-	struct stk_image *part, struct stk_rect *at, struct stk_error *err)
+static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass,
+	const struct stk_image *whole, struct stk_image *part, struct stk_rect *at, struct stk_error *err)
 {
 	*at = stk__pass_source(pass);
 	*part = stk__image_hwc(NULL, whole->dtype, at->w, at->h, whole->channels);
@@ -67,8 +68,8 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return call->def->fetch(call, *at, part, err);
 }
 
-static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct frames *src, struct stk_rect at,
-	const struct frames *dst, struct stk_error *err)
+static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct frames *src,
+	struct stk_rect at, const struct frames *dst, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
 	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
@@ -89,7 +90,8 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 }
 
 /* Infers each operator of the group from the one before; ends with the desc of the group's value. */
-static enum stk_status infer_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
+static enum stk_status infer_group(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
 {
 	for (int32_t k = 0; k < group->count; k++) {
 		enum stk_status s = stk__call_prepare(run, group->nodes[k], &calls[k], err);
@@ -122,7 +124,8 @@ enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struc
 	for (int32_t k = 0; k < group->count; k++)
 		calls[k].def->lower(&calls[k], &pass);
 	if (!stk__pass_supports(&pass))
-		return stk__fail(err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src.image.dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src.image.dtype));
 	int32_t value = g->nodes[group->nodes[group->count - 1]].first_value;
 	if ((s = stk__value_place(run, value, err)))
 		return s;

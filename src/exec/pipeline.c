@@ -16,7 +16,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	if (c->max_errors < 0 || c->read_requests < 0 || c->max_batches < 0 || c->timeout_ms < 0)
 		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
 	if (c->device_id >= 0)
-		return stk__fail(err, STK_UNSUPPORTED, "device_id is %d, but this build runs pipelines on the CPU; pass device_id=None", c->device_id);
+		return stk__fail(err, STK_UNSUPPORTED, "device_id is %d, but this build runs pipelines on the CPU; pass device_id=None",
+			c->device_id);
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
@@ -38,7 +39,8 @@ static int64_t env_number(const char *name)
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
-		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"), .lenient = p->config.lenient};
+		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"),
+		.lenient = p->config.lenient};
 	p->n_workers = stk_context_threads(p->ctx);
 	p->workers = stk__calloc((size_t)p->n_workers, sizeof *p->workers);
 	if (!p->workers)
@@ -50,8 +52,11 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 		w->calls = stk__calloc((size_t)p->program->max_nodes + 1, sizeof *w->calls);
 		if (!w->values || !w->calls)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
-		w->tools = (struct stk_tools){.arena = &w->arena, .kernels = stk__pass_kernels(p->ctx->cpu_level), .cpu_level = p->ctx->cpu_level,
-			.lenient = p->config.lenient, .limits = limits};
+		w->tools = (struct stk_tools){.arena = &w->arena,
+			.kernels = stk__pass_kernels(p->ctx->cpu_level),
+			.cpu_level = p->ctx->cpu_level,
+			.lenient = p->config.lenient,
+			.limits = limits};
 		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu_level, &w->tools.decoder, err);
 		if (s)
 			return s;
@@ -144,7 +149,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 {
 	*out = NULL;
 	if (config->size != sizeof *config)
-		return stk__fail(err, STK_INVALID, "stk_pipeline_config.size is %zu; this library expects %zu", config->size, sizeof *config);
+		return stk__fail(
+			err, STK_INVALID, "stk_pipeline_config.size is %zu; this library expects %zu", config->size, sizeof *config);
 	struct stk_pipeline *p = stk__calloc(1, sizeof *p);
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
@@ -161,7 +167,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_destroy(&monotonic);
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
-	    (s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
+		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;

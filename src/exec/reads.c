@@ -138,7 +138,10 @@ static void request_done(struct stk_request *q)
 /* With the lock. */
 static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 {
-	enum { MISS = 16, MANY = 3 * MISS }; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
+	enum {
+		MISS = 16,
+		MANY = 3 * MISS
+	}; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
 	p->cached_in_a_row = 0;
 	p->misses += MISS;
 	if (p->ahead || p->misses < MANY)

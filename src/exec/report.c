@@ -29,7 +29,8 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	const struct stk_program_node *n = reader(p, name);
 	if (!n)
 		return stk__fail(err, STK_NOT_FOUND, "the pipeline has no reader \"%s\"; it has %s%s", name ? name : "",
-			p->program->reader < 0 ? "none" : "", p->program->reader < 0 ? "" : p->program->nodes[p->program->reader].node->name);
+			p->program->reader < 0 ? "none" : "",
+			p->program->reader < 0 ? "" : p->program->nodes[p->program->reader].node->name);
 	const struct stk_order *o = &p->order;
 	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks, batches = (shard + o->batch - 1) / o->batch;
@@ -70,8 +71,9 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 	struct stk_text t = {0};
 	stk__program_explain(p->program, json, &t);
 	if (!json)
-		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n", p->n_workers,
-			p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests, p->config.read_bytes >> 20);
+		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n",
+			p->n_workers, p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests,
+			p->config.read_bytes >> 20);
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for an explanation") : STK_OK;
 }
@@ -116,7 +118,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)
 #undef COUNTER_ROW
-		{"scratch_bytes", (double)scratch_bytes(p)},
+			{"scratch_bytes", (double)scratch_bytes(p)},
 		{"slots", p->ring->made},
 		{"slots_out", p->ring->out},
 		{"slots_peak", p->ring->peak_out},
@@ -142,8 +144,14 @@ size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n
 		return total;
 	n = stk__trace_read(p->trace, spans, n);
 	for (size_t i = 0; i < n; i++)
-		out[i] = (struct stk_span){.name = stk__span_name(spans[i].kind), .stage = spans[i].stage, .thread = spans[i].thread, .batch = spans[i].batch,
-			.first = spans[i].first, .count = spans[i].count, .begin_ns = spans[i].begin_ns, .end_ns = spans[i].end_ns};
+		out[i] = (struct stk_span){.name = stk__span_name(spans[i].kind),
+			.stage = spans[i].stage,
+			.thread = spans[i].thread,
+			.batch = spans[i].batch,
+			.first = spans[i].first,
+			.count = spans[i].count,
+			.begin_ns = spans[i].begin_ns,
+			.end_ns = spans[i].end_ns};
 	stk__free(spans);
 	return n;
 }

@@ -158,7 +158,10 @@ static bool open_next(struct stk_pipeline *p)
 	r->opened = true;
 	STK_COUNT(p, batches_opened, 1);
 	if (no_memory) {
-		r->error = (struct stk_error){.code = STK_NO_MEMORY, .epoch = r->at.epoch, .sample = -1, .offset = -1,
+		r->error = (struct stk_error){.code = STK_NO_MEMORY,
+			.epoch = r->at.epoch,
+			.sample = -1,
+			.offset = -1,
 			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
 		r->level = p->program->n_levels;
 	}
@@ -269,7 +272,8 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
 	remember_bad(p, err, s->place.epoch);
-	bool replace = p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
+	bool replace =
+		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
 		/* the first in the batch's order is the one that is raised, whichever failed first */
 		if (!r->error.code || err->sample < r->error.sample)
@@ -314,8 +318,8 @@ static void compose_message(struct stk_error *e)
 {
 	struct stk_error from = *e;
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
-	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%s", named ? from.uri : "", named ? ": " : "", from.message,
-		(long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
+	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%s", named ? from.uri : "", named ? ": " : "",
+		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
@@ -350,7 +354,8 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 {
 	struct stk_error err = w->error;
 	if (by_read) { /* without an error of its own there was no memory for it */
-		static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
+		static const struct stk_error lost = {
+			.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
 		err = s->error ? *s->error : lost;
 		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
 		if (s->error)
@@ -386,8 +391,15 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	}
 	STK_COUNT(p, samples, done);
 	STK_COUNT(p, units, 1);
-	stk__trace_add(p->trace, worker, &(struct stk_trace_span){.kind = STK_SPAN_CHAIN, .batch = u->record_k, .first = u->samples[0], .count = u->count,
-						 .level = (int16_t)u->level, .stage = (int16_t)u->chain, .begin_ns = begin, .end_ns = end});
+	stk__trace_add(p->trace, worker,
+		&(struct stk_trace_span){.kind = STK_SPAN_CHAIN,
+			.batch = u->record_k,
+			.first = u->samples[0],
+			.count = u->count,
+			.level = (int16_t)u->level,
+			.stage = (int16_t)u->chain,
+			.begin_ns = begin,
+			.end_ns = end});
 }
 
 static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
@@ -396,8 +408,14 @@ static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
 	enum stk_status s = r->error.code ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
-	stk__trace_add(p->trace, worker, &(struct stk_trace_span){.kind = STK_SPAN_BATCH, .batch = u->record_k, .count = r->count,
-						 .level = (int16_t)u->level, .stage = (int16_t)u->node, .begin_ns = begin, .end_ns = stk__clock_ns()});
+	stk__trace_add(p->trace, worker,
+		&(struct stk_trace_span){.kind = STK_SPAN_BATCH,
+			.batch = u->record_k,
+			.count = r->count,
+			.level = (int16_t)u->level,
+			.stage = (int16_t)u->node,
+			.begin_ns = begin,
+			.end_ns = stk__clock_ns()});
 	pthread_mutex_lock(&p->lock);
 	if (s && !r->error.code) {
 		char title[96];

@@ -42,10 +42,12 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	int64_t epoch, consumed;
 	position(p, &epoch, &consumed);
 	stk__text_add(&t,
-		"{\"stoker_state\": %d, \"order\": %d, \"random\": %d, \"seed\": %llu, \"order_seed\": %llu, \"shuffle\": %s, \"epoch\": %lld, "
+		"{\"stoker_state\": %d, \"order\": %d, \"random\": %d, \"seed\": %llu, \"order_seed\": %llu, \"shuffle\": %s, \"epoch\": "
+		"%lld, "
 		"\"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"}",
 		STATE_FORMAT, ORDER_VERSION, RANDOM_VERSION, (unsigned long long)p->config.seed, (unsigned long long)p->order.seed,
-		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size, (unsigned long long)fingerprint(p));
+		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size,
+		(unsigned long long)fingerprint(p));
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the state") : STK_OK;
 }
@@ -63,10 +65,12 @@ static enum stk_status check_data(const struct stk_pipeline *p, const json_t *j,
 	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p));
 	const char *want = json_string_value(json_object_get(j, "fingerprint"));
 	if (size != p->order.size)
-		return stk__fail(err, STK_STATE, "the state is of a data set of %lld samples; this one has %lld: samples were %s since it was saved",
+		return stk__fail(err, STK_STATE,
+			"the state is of a data set of %lld samples; this one has %lld: samples were %s since it was saved",
 			(long long)size, (long long)p->order.size, size > p->order.size ? "removed" : "added");
 	if (!want || strcmp(want, have))
-		return stk__fail(err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
+		return stk__fail(
+			err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
 	bool shuffle = json_is_true(json_object_get(j, "shuffle"));
 	if (shuffle != p->order.shuffle)
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", shuffle ? "shuffled" : "sequential",
@@ -86,16 +90,18 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 		s = stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged%s%s", j ? "" : ": ", j ? "" : je.text);
 	else if (format != STATE_FORMAT || !get_int(j, "order", &order) || order != ORDER_VERSION || !get_int(j, "random", &random) ||
 		 random != RANDOM_VERSION)
-		s = stk__fail(err, STK_STATE, "the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld)",
+		s = stk__fail(err, STK_STATE,
+			"the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld)",
 			(long long)format, (long long)order, (long long)random);
-	else if (!get_int(j, "epoch", &epoch) || !get_int(j, "consumed", &consumed) || !get_int(j, "size", &samples) || epoch < 0 || consumed < 0 ||
-		 consumed > (int64_t)1 << 62) /* over the size: a step that ran into the next epoch, where epochs wrap */
-		s = stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)epoch, (long long)consumed,
-			(long long)samples);
+	else if (!get_int(j, "epoch", &epoch) || !get_int(j, "consumed", &consumed) || !get_int(j, "size", &samples) || epoch < 0 ||
+		 consumed < 0 || consumed > (int64_t)1 << 62) /* over the size: a step that ran into the next epoch, where epochs wrap */
+		s = stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)epoch,
+			(long long)consumed, (long long)samples);
 	else
 		s = check_data(p, j, samples, err);
 	if (s == STK_OK && consumed && p->program->reader < 0)
-		s = stk__fail(err, STK_STATE, "a pipeline fed by an external source can't go on in mid-epoch: the source itself would have to");
+		s = stk__fail(
+			err, STK_STATE, "a pipeline fed by an external source can't go on in mid-epoch: the source itself would have to");
 	if (s == STK_OK) {
 		p->order.seed = (uint64_t)json_integer_value(json_object_get(j, "order_seed"));
 		p->order.start_epoch = epoch;

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <string.h>
 
-static const char *const type_names[] = {"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats",
-	"strings"};
+static const char *const type_names[] = {
+	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
 static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_error *err)
 {
@@ -18,7 +18,8 @@ static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_erro
 static enum stk_status check_range(const struct stk_arg_def *def, double v, struct stk_error *err)
 {
 	if (!(v >= def->min && v <= def->max) && !(isnan(v) && def->min == -HUGE_VAL))
-		return stk__fail(err, STK_INVALID, "argument \"%s\" is %g; it must be from %g to %g (%s)", def->name, v, def->min, def->max, def->doc);
+		return stk__fail(err, STK_INVALID, "argument \"%s\" is %g; it must be from %g to %g (%s)", def->name, v, def->min, def->max,
+			def->doc);
 	return STK_OK;
 }
 
@@ -64,13 +65,15 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 {
 	if (v->kind == STK_VALUE_STRING) {
 		if (!enum_by_name(def, v->value.s, field))
-			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s, type_names[def->type] + 3);
+			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s,
+				type_names[def->type] + 3);
 		return check_choice(def, *field, err);
 	}
 	if (v->kind != STK_VALUE_INT)
 		return wrong_type(def, err);
 	if (v->value.i < -1 || v->value.i >= enum_count(def))
-		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i, type_names[def->type]);
+		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i,
+			type_names[def->type]);
 	*field = (int32_t)v->value.i;
 	return check_choice(def, *field, err);
 }
@@ -111,8 +114,8 @@ static bool choice_listed(const char *choices, const char *s)
 	return false;
 }
 
-static enum stk_status set_string(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, const char **field,
-	struct stk_error *err)
+static enum stk_status set_string(
+	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, const char **field, struct stk_error *err)
 {
 	if (v->kind != STK_VALUE_STRING)
 		return wrong_type(def, err);
@@ -141,7 +144,8 @@ static size_t list_count(const struct stk_arg *v)
 	return v->kind == STK_VALUE_INTS || v->kind == STK_VALUE_FLOATS || v->kind == STK_VALUE_STRINGS ? v->value.list.count : 1;
 }
 
-static enum stk_status set_numbers(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, void *field, struct stk_error *err)
+static enum stk_status set_numbers(
+	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, void *field, struct stk_error *err)
 {
 	size_t n = list_count(v);
 	bool ints = def->type == STK_ARG_INTS;
@@ -168,8 +172,8 @@ static enum stk_status set_numbers(struct stk_graph *g, const struct stk_arg_def
 }
 
 /* All strings in one block, since there may be millions of paths. */
-static enum stk_status set_strings(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, struct stk_strings *field,
-	struct stk_error *err)
+static enum stk_status set_strings(
+	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, struct stk_strings *field, struct stk_error *err)
 {
 	if (v->kind != STK_VALUE_STRING && v->kind != STK_VALUE_STRINGS)
 		return wrong_type(def, err);
@@ -293,16 +297,16 @@ enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_d
 	struct stk_arg v = {.name = def->name};
 	json_t *j = json_loads(def->fallback, JSON_DECODE_ANY, NULL);
 	enum stk_status s = j && value_of_json(j, &v, numbers, strings)
-		? stk__arg_set(g, def, &v, args, err)
-		: stk__fail(err, STK_STATE, "the default of \"%s\" can't be read: %s", def->name, def->fallback);
+				    ? stk__arg_set(g, def, &v, args, err)
+				    : stk__fail(err, STK_STATE, "the default of \"%s\" can't be read: %s", def->name, def->fallback);
 	json_decref(j);
 	return s;
 }
 
 /* ---- one sample's value ---- */
 
-static enum stk_status sample_list(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, void *field, struct stk_arena *memory,
-	struct stk_error *err)
+static enum stk_status sample_list(
+	const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, void *field, struct stk_arena *memory, struct stk_error *err)
 {
 	bool ints = def->type == STK_ARG_INTS;
 	void *data = stk__arena_take(memory, (size_t)n * 8 + 8);
@@ -321,8 +325,8 @@ static enum stk_status sample_list(const struct stk_arg_def *def, const struct s
 	return STK_OK;
 }
 
-enum stk_status stk__arg_set_sample(const struct stk_arg_def *def, const struct stk_tensor *t, void *args, struct stk_arena *memory,
-	struct stk_error *err)
+enum stk_status stk__arg_set_sample(
+	const struct stk_arg_def *def, const struct stk_tensor *t, void *args, struct stk_arena *memory, struct stk_error *err)
 {
 	void *field = (char *)args + def->offset;
 	int64_t n = stk_desc_elements(&t->desc), i;
@@ -345,7 +349,8 @@ enum stk_status stk__arg_set_sample(const struct stk_arg_def *def, const struct 
 	case STK_ARG_INTERP:
 		stk__convert(&i, STK_INT64, t->data, t->desc.dtype, 1);
 		if (i < 0 || i >= enum_count(def))
-			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)i, type_names[def->type]);
+			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)i,
+				type_names[def->type]);
 		*(int32_t *)field = (int32_t)i;
 		return STK_OK;
 	default:

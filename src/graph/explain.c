@@ -82,7 +82,8 @@ static void group_json(const struct stk_program *p, const struct stk_group *g, s
 static void level_json(const struct stk_program *p, int32_t l, struct stk_text *t)
 {
 	const struct stk_level *level = &p->levels[l];
-	stk__text_add(t, "%s{\"callbacks\": %d, \"batch_operators\": %d, \"chains\": [", l ? ", " : "", level->n_callbacks, level->n_batch_nodes);
+	stk__text_add(
+		t, "%s{\"callbacks\": %d, \"batch_operators\": %d, \"chains\": [", l ? ", " : "", level->n_callbacks, level->n_batch_nodes);
 	for (int32_t c = 0; c < level->n_chains; c++) {
 		stk__text_add(t, "%s{\"reads\": %s, \"groups\": [", c ? ", " : "", level->chains[c].reads ? "true" : "false");
 		for (int32_t g = 0; g < level->chains[c].n_groups; g++) {

@@ -108,15 +108,16 @@ static enum stk_status find_arg(const struct stk_op_def *def, const char *name, 
 		if (strcmp(out->name, name) == 0)
 			return STK_OK;
 	const char *near = stk__nearest(name, next_arg_name, def);
-	return stk__fail(err, STK_INVALID, "%s has no argument \"%s\"%s%s%s", def->name, name, near ? "; did you mean \"" : "", near ? near : "",
-		near ? "\"?" : "");
+	return stk__fail(err, STK_INVALID, "%s has no argument \"%s\"%s%s%s", def->name, name, near ? "; did you mean \"" : "",
+		near ? near : "", near ? "\"?" : "");
 }
 
-static enum stk_status set_varying(struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg_def *def, struct stk_node value,
-	struct stk_error *err)
+static enum stk_status set_varying(
+	struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg_def *def, struct stk_node value, struct stk_error *err)
 {
 	if (!(def->flags & STK_PER_SAMPLE))
-		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is one value for all samples; it can't be a node", node->def->name, def->name);
+		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is one value for all samples; it can't be a node", node->def->name,
+			def->name);
 	enum stk_status s = check_node(g, value, def->name, err);
 	if (s == STK_OK)
 		node->varying[node->n_varying++] = (struct stk_varying){*def, value};
@@ -124,7 +125,8 @@ static enum stk_status set_varying(struct stk_graph *g, struct stk_graph_node *n
 }
 
 /* Defaults first, then what was given, then what is required. */
-static enum stk_status set_args(struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg *args, size_t n_args, struct stk_error *err)
+static enum stk_status set_args(
+	struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg *args, size_t n_args, struct stk_error *err)
 {
 	struct stk_arg_def def;
 	int32_t k;
@@ -151,7 +153,8 @@ static enum stk_status set_args(struct stk_graph *g, struct stk_graph_node *node
 	return STK_OK;
 }
 
-static enum stk_status set_inputs(struct stk_graph *g, struct stk_graph_node *node, const struct stk_node *inputs, size_t n, struct stk_error *err)
+static enum stk_status set_inputs(
+	struct stk_graph *g, struct stk_graph_node *node, const struct stk_node *inputs, size_t n, struct stk_error *err)
 {
 	const struct stk_op_def *def = node->def;
 	if ((int64_t)n < def->inputs.min || (int64_t)n > def->inputs.max)
@@ -168,8 +171,8 @@ static enum stk_status set_inputs(struct stk_graph *g, struct stk_graph_node *no
 	return STK_OK;
 }
 
-static struct stk_graph_node *new_node(struct stk_graph *g, const struct stk_op_def *def, const struct stk_graph_options *o, size_t n_inputs,
-	size_t n_args)
+static struct stk_graph_node *new_node(
+	struct stk_graph *g, const struct stk_op_def *def, const struct stk_graph_options *o, size_t n_inputs, size_t n_args)
 {
 	struct stk_graph_node *node = stk__graph_alloc(g, sizeof *node);
 	if (!node)
@@ -196,8 +199,8 @@ static enum stk_status check_name(const struct stk_graph *g, const char *name, s
 	return STK_OK;
 }
 
-enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs, const struct stk_arg *args,
-	size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err)
+enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
+	const struct stk_arg *args, size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err)
 {
 	if (g->frozen)
 		return stk__fail(err, STK_STATE, "a pipeline was made from this graph: build another graph");
@@ -268,7 +271,8 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	return STK_OK;
 }
 
-enum stk_status stk_graph_set_source(struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err)
+enum stk_status stk_graph_set_source(
+	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err)
 {
 	enum stk_status s = check_node(g, node, "the source", err);
 	if (s == STK_OK && (!(g->nodes[node.op]->def->flags & STK_OP_CALLBACK) || g->nodes[node.op]->has_source))

@@ -48,12 +48,13 @@ void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
-enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
+enum stk_status stk__arg_set(
+	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
 /* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors). memory: of the sample. */
-enum stk_status stk__arg_set_sample(const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory,
-	struct stk_error *err);
+enum stk_status stk__arg_set_sample(
+	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 
 /* infer.c: descs of a node's outputs from what is known of its inputs, with the checks of layouts. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);

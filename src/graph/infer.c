@@ -32,8 +32,8 @@ static enum stk_status check_layout(const struct stk_graph_node *node, const str
 		return STK_OK;
 	if (in->layout[0])
 		return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s, not \"%s\"", def->name, def->layouts, in->layout);
-	return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s; this one has %d dim%s and no layout", def->name, def->layouts, in->ndim,
-		in->ndim == 1 ? "" : "s");
+	return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s; this one has %d dim%s and no layout", def->name, def->layouts,
+		in->ndim, in->ndim == 1 ? "" : "s");
 }
 
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
@@ -46,7 +46,12 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	enum stk_status s = node->n_inputs ? check_layout(node, &in[0].desc, err) : STK_OK;
 	if (s)
 		return s;
-	struct stk_call call = {.def = node->def, .args = node->args, .in = in, .out = out, .n_in = node->n_inputs, .n_out = node->n_outputs,
+	struct stk_call call = {.def = node->def,
+		.args = node->args,
+		.in = in,
+		.out = out,
+		.n_in = node->n_inputs,
+		.n_out = node->n_outputs,
 		.state = state};
 	size_t offsets[64]; /* an operator has no more arguments: stk_graph_node.given */
 	bool shapes = false;

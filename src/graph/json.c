@@ -171,15 +171,19 @@ static enum stk_status read_op(const json_t *j, struct read_op *op, size_t index
 	json_t *args = json_object_get(j, "args"), *v;
 	const char *name;
 	if (!json_is_string(json_object_get(j, "op")) || (inputs && !json_is_array(inputs)) || (args && !json_is_object(args)))
-		return stk__fail(err, STK_INVALID, "operator %zu of the JSON needs \"op\", a list \"inputs\" and an object \"args\"", index);
+		return stk__fail(
+			err, STK_INVALID, "operator %zu of the JSON needs \"op\", a list \"inputs\" and an object \"args\"", index);
 	if (json_array_size(inputs) > STK_MAX_INPUTS || json_object_size(args) > MAX_ARGS)
 		return stk__fail(err, STK_LIMIT, "operator %zu of the JSON has too many inputs or arguments", index);
 	for (; op->n_inputs < json_array_size(inputs); op->n_inputs++)
 		if (!node_of_json(json_array_get(inputs, op->n_inputs), &op->inputs[op->n_inputs]))
-			return stk__fail(err, STK_INVALID, "input %zu of operator %zu of the JSON is no [operator, output]", op->n_inputs, index);
-	json_object_foreach(args, name, v) {
+			return stk__fail(
+				err, STK_INVALID, "input %zu of operator %zu of the JSON is no [operator, output]", op->n_inputs, index);
+	json_object_foreach(args, name, v)
+	{
 		if (!arg_of_json(name, v, &op->args[op->n_args], &op->memory[op->n_args]))
-			return stk__fail(err, STK_INVALID, "argument \"%s\" of operator %zu of the JSON has a value of no known kind", name, index);
+			return stk__fail(
+				err, STK_INVALID, "argument \"%s\" of operator %zu of the JSON has a value of no known kind", name, index);
 		op->n_args++;
 	}
 	return STK_OK;
@@ -192,7 +196,8 @@ static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index
 	enum stk_status s = read_op(j, &op, index, err);
 	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where"))};
 	if (s == STK_OK)
-		s = stk_graph_add(g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);
+		s = stk_graph_add(
+			g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);
 	for (size_t i = 0; i < MAX_ARGS; i++)
 		stk__free(op.memory[i]);
 	return s;
@@ -203,7 +208,8 @@ static enum stk_status read_graph(struct stk_graph *g, const json_t *j, struct s
 	const json_t *ops = json_object_get(j, "operators"), *outputs = json_object_get(j, "outputs");
 	enum stk_status s = STK_OK;
 	if (json_integer_value(json_object_get(j, "stoker_graph")) != GRAPH_FORMAT || !json_is_array(ops) || !json_is_array(outputs))
-		return stk__fail(err, STK_INVALID, "the JSON is no pipeline: it needs \"stoker_graph\": %d, \"operators\" and \"outputs\"", GRAPH_FORMAT);
+		return stk__fail(err, STK_INVALID, "the JSON is no pipeline: it needs \"stoker_graph\": %d, \"operators\" and \"outputs\"",
+			GRAPH_FORMAT);
 	for (size_t i = 0; i < json_array_size(ops) && s == STK_OK; i++)
 		s = add_op(g, json_array_get(ops, i), i, err);
 	for (size_t i = 0; i < json_array_size(outputs) && s == STK_OK; i++) {
@@ -222,7 +228,8 @@ enum stk_status stk_graph_deserialize(const char *text, size_t size, struct stk_
 	*out = NULL;
 	json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
 	if (!j)
-		return stk__fail(err, STK_INVALID, "the pipeline's JSON can't be read: line %d, column %d: %s", je.line, je.column, je.text);
+		return stk__fail(
+			err, STK_INVALID, "the pipeline's JSON can't be read: line %d, column %d: %s", je.line, je.column, je.text);
 	struct stk_graph *g = NULL;
 	enum stk_status s = stk_graph_create(&g, err);
 	if (s == STK_OK)

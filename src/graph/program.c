@@ -79,7 +79,8 @@ static enum stk_status find_reader(struct stk_program *p, struct stk_error *err)
 		if (!p->nodes[i].def->reader)
 			continue;
 		if (p->reader >= 0)
-			return stk__fail(err, STK_UNSUPPORTED, "a pipeline has one reader, and this one has two: \"%s\" and \"%s\"; make two pipelines",
+			return stk__fail(err, STK_UNSUPPORTED,
+				"a pipeline has one reader, and this one has two: \"%s\" and \"%s\"; make two pipelines",
 				p->nodes[p->reader].node->name, p->nodes[i].node->name);
 		p->reader = i;
 		p->reads = p->nodes[i].def->reader->uri != NULL;
@@ -210,7 +211,8 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
 		for (int32_t k = 0; k < inputs_of(n); k++)
-			if (input_value(n, k) == v && !(is_chain_node(n) && (from->cloned || (n->level == from->level && n->chain == from->chain))))
+			if (input_value(n, k) == v &&
+				!(is_chain_node(n) && (from->cloned || (n->level == from->level && n->chain == from->chain))))
 				return true;
 	}
 	return false;
@@ -288,7 +290,8 @@ static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		if ((n->def->flags & STK_OP_CALLBACK) && !n->node->has_source)
-			return stk__fail(err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
+			return stk__fail(
+				err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
 		if (!n->def->setup)
 			continue;
 		enum stk_status s = n->def->setup(n->node->args, &n->shared, err);

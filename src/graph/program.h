@@ -17,7 +17,7 @@
 struct stk_value {
 	int32_t node, output;
 	struct stk_desc desc; /* what is known beforehand */
-	int32_t slot;	      /* its place among the values kept in the slot; -1: lives in a worker's scratch */
+	int32_t slot;         /* its place among the values kept in the slot; -1: lives in a worker's scratch */
 	int32_t consumers;    /* inputs and arguments that read it */
 	bool is_output;
 };
@@ -37,14 +37,14 @@ struct stk_program_node {
 	struct stk_program_varying *varying;
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
-	unsigned classes;	       /* what it adds to a pass */
-	int32_t level, chain; /* chain: in its level; -1 for batch, callback and cloned nodes */
+	unsigned classes;              /* what it adds to a pass */
+	int32_t level, chain;          /* chain: in its level; -1 for batch, callback and cloned nodes */
 };
 
 struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
-	bool pass;	      /* its nodes make one pass; the first may be a decoder */
+	bool pass; /* its nodes make one pass; the first may be a decoder */
 };
 
 struct stk_chain {
@@ -78,15 +78,16 @@ struct stk_program {
 	struct stk_level *levels;
 	int32_t n_levels;
 	int32_t reader; /* node, or -1 */
-	bool reads;	/* the reader has bytes to fetch */
+	bool reads;     /* the reader has bytes to fetch */
 	bool fused;
 	size_t args_size, state_size; /* of the largest node */
-	int32_t max_nodes;	      /* of the longest chain */
+	int32_t max_nodes;            /* of the longest chain */
 	uint64_t seed;
 };
 
 /* Freezes the graph. seed: of augmentation. */
-STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__program_create(
+	struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err);
 struct stk_program *stk__program_ref(struct stk_program *p);
 void stk__program_unref(struct stk_program *p);
 

@@ -54,18 +54,27 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* of strings: "error|pad|trim_to_shape" */
-	bool shapes;	     /* a per-sample value of it makes the output's shape unknown beforehand */
+	bool shapes;         /* a per-sample value of it makes the output's shape unknown beforehand */
 	const struct stk_arg_def *group;
 	const char *doc;
 };
 
 #define STK_ANY_NUMBER -HUGE_VAL, HUGE_VAL
 #define STK_ARG(S, member, kind, dflt, range, fl, text)                                                                                    \
-	{.name = #member, .type = kind, .flags = (fl), .offset = offsetof(S, member), .fallback = dflt, STK__RANGE range, .doc = text}
+	{                                                                                                                                  \
+		.name = #member, .type = kind, .flags = (fl), .offset = offsetof(S, member), .fallback = dflt, STK__RANGE range,           \
+		.doc = text                                                                                                                \
+	}
 #define STK__RANGE(lo, hi) .min = lo, .max = hi
 #define STK_FREE (-HUGE_VAL, HUGE_VAL)
-#define STK_ARG_GROUP(S, member, table) {.name = "", .offset = offsetof(S, member), .group = table}
-#define STK_ARG_END {.name = NULL}
+#define STK_ARG_GROUP(S, member, table)                                                                                                    \
+	{                                                                                                                                  \
+		.name = "", .offset = offsetof(S, member), .group = table                                                                  \
+	}
+#define STK_ARG_END                                                                                                                        \
+	{                                                                                                                                  \
+		.name = NULL                                                                                                               \
+	}
 
 /* ---- a call ---- */
 
@@ -81,19 +90,19 @@ struct stk_tools {
 
 struct stk_call {
 	const struct stk_op_def *def;
-	const void *args;	     /* the operator's argument struct, per-sample values filled in */
+	const void *args; /* the operator's argument struct, per-sample values filled in */
 	/* While a graph is built: offsets in args of the arguments that will come sample by sample, and hold their defaults until then. */
 	const size_t *varying;
 	int32_t n_varying;
-	const void *shared;	     /* what `setup` made; NULL without */
+	const void *shared;   /* what `setup` made; NULL without */
 	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
 	size_t bytes_size;
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
-	void *state;		  /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
+	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
-	struct stk_place place;	  /* epoch, position, sample id */
+	struct stk_place place;   /* epoch, position, sample id */
 	struct stk_tools *tools;  /* NULL while a graph is built */
 };
 
@@ -110,8 +119,8 @@ struct stk_reader_def {
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
-	int64_t (*classes)(const void *shared);					   /* nullable */
-	const char *(*class_name)(const void *shared, int64_t label);		   /* nullable */
+	int64_t (*classes)(const void *shared);                                    /* nullable */
+	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
 };
 
 /* ---- the definition ---- */
@@ -133,9 +142,10 @@ struct stk_op_def {
 	struct {
 		int16_t min, max;
 	} inputs;
-	int32_t outputs;       /* 0: one */
+	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
-	const char *layouts;   /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
+	const char *
+		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
 	const struct stk_arg_def *args;
 	size_t args_size, state_size;

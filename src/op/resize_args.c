@@ -18,7 +18,8 @@ const struct stk_arg_def stk__filter_group[] = {
 		.offset = offsetof(struct stk_filter_args, border),
 		.fallback = "\"repeat\"",
 		.choices = "repeat|drop",
-		.doc = "What a filter finds outside the image: the edge's pixel again, or nothing, and then the rest counts for all, Pillow's rule."},
+		.doc = "What a filter finds outside the image: the edge's pixel again, or nothing, and then the rest counts for all, "
+		       "Pillow's rule."},
 	STK_ARG(struct stk_filter_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's (the default), to which values are rounded."),
 	STK_ARG_END,

@@ -28,7 +28,7 @@ extern const struct stk_arg_def stk__extent_group[];
 
 /* a: part of call->args. out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
  * others are -1. */
-enum stk_status stk__extent_of_args(const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out,
-	struct stk_error *err);
+enum stk_status stk__extent_of_args(
+	const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err);
 
 #endif

@@ -115,7 +115,8 @@ static enum stk_status read_input(
 	double values[STK_MAX_DIMS];
 	stk__convert(values, STK_FLOAT64, t->data, t->desc.dtype, n);
 	for (int32_t i = 0; i < n; i++)
-		*(shape ? &out[i].shape : &out[i].start) = (struct bound){true, normalized && !stk__dtype_whole(t->desc.dtype), values[i], true};
+		*(shape ? &out[i].shape : &out[i].start) =
+			(struct bound){true, normalized && !stk__dtype_whole(t->desc.dtype), values[i], true};
 	return STK_OK;
 }
 

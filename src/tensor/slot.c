@@ -16,7 +16,8 @@ static size_t round_up(size_t n)
 
 static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 {
-	return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
+	return a->dtype == b->dtype && a->ndim == b->ndim &&
+	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
 /* ---- ring ---- */
@@ -224,7 +225,8 @@ static bool make_dense(struct stk_slot *s, struct stk_slot_value *val, int32_t n
 	for (int32_t i = 1; i < n && lies; i++)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {
-		uint8_t *to = val->region && same_shape(&val->samples[0].desc, &val->expected) ? val->region : take_room(s, bytes * (size_t)n);
+		uint8_t *to =
+			val->region && same_shape(&val->samples[0].desc, &val->expected) ? val->region : take_room(s, bytes * (size_t)n);
 		if (!to)
 			return false;
 		for (int32_t i = 0; i < n; i++) { /* samples of a region only ever move down, after one was left out */

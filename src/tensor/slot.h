@@ -16,7 +16,7 @@
 struct stk_slot_value {
 	struct stk_tensor *samples; /* `batch` of them */
 	struct stk_desc expected;   /* of a sample; ndim -1: none is */
-	uint8_t *region;	    /* batch * sample_bytes; NULL without an expected shape */
+	uint8_t *region;            /* batch * sample_bytes; NULL without an expected shape */
 	int64_t sample_bytes;
 };
 
@@ -27,9 +27,9 @@ struct stk_slot {
 	struct stk_slot *next_free;
 	struct stk_slot_value *values;
 	uint8_t *block;
-	size_t capacity, fixed; /* bytes; `fixed` are regions, the rest is room */
+	size_t capacity, fixed;   /* bytes; `fixed` are regions, the rest is room */
 	_Atomic size_t room_used; /* asked for, also beyond the block */
-	pthread_mutex_t lock;	/* of chunks */
+	pthread_mutex_t lock;     /* of chunks */
 	struct stk_slot_chunk *chunks;
 	void *owner_data; /* the ring's owner keeps its per-batch record here; freed by on_free */
 };
@@ -39,12 +39,12 @@ struct stk_ring {
 	pthread_mutex_t lock;
 	struct stk_slot *free;
 	int32_t batch, n_values, limit, made, peak_out;
-	_Atomic int32_t out; /* slots that are being filled or read */
-	struct stk_desc *expected; /* per value: what new batches are laid out for */
+	_Atomic int32_t out;          /* slots that are being filled or read */
+	struct stk_desc *expected;    /* per value: what new batches are laid out for */
 	const struct stk_desc *known; /* per value: what is known beforehand */
 	struct stk_desc *own;
-	size_t room; /* for samples of unexpected shape: what the last batches needed */
-	size_t bytes;	/* of all slots */
+	size_t room;     /* for samples of unexpected shape: what the last batches needed */
+	size_t bytes;    /* of all slots */
 	int64_t process; /* pid: in a forked child the lock may be held by a thread that is not there */
 	void (*on_free)(void *owner_data);
 	void (*on_return)(void *owner); /* a slot came back; called without locks held; cleared when the owner goes */

@@ -19,7 +19,7 @@ struct stk_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work, left;
 	struct stk_pool_client *clients; /* in order of joining */
-	_Atomic uint64_t wakes;		 /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
+	_Atomic uint64_t wakes;          /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
 	_Atomic int32_t sleepers;
 	bool stop;
 	int32_t n_threads;

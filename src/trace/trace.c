@@ -100,11 +100,14 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	n = stk__trace_read(t, spans, n);
 	fputs("{\"traceEvents\":[\n", f);
 	for (size_t i = 0; i < n; i++)
-		fprintf(f, "%s{\"name\":\"%s %d\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"batch\":%lld,\"level\":%d,"
-			   "\"first\":%d,\"count\":%d}}",
+		fprintf(f,
+			"%s{\"name\":\"%s "
+			"%d\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"batch\":%lld,\"level\":"
+			"%d,"
+			"\"first\":%d,\"count\":%d}}",
 			i ? ",\n" : "", stk__span_name(spans[i].kind), spans[i].stage, stk__span_name(spans[i].kind), spans[i].thread,
-			(double)spans[i].begin_ns / 1e3, (double)(spans[i].end_ns - spans[i].begin_ns) / 1e3, (long long)spans[i].batch, spans[i].level,
-			spans[i].first, spans[i].count);
+			(double)spans[i].begin_ns / 1e3, (double)(spans[i].end_ns - spans[i].begin_ns) / 1e3, (long long)spans[i].batch,
+			spans[i].level, spans[i].first, spans[i].count);
 	fputs("\n]}\n", f);
 	stk__free(spans);
 	bool bad = ferror(f) != 0;

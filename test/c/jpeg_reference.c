@@ -106,7 +106,8 @@ uint8_t *jpeg_reference_encode(const struct jpeg_shape *shape, uint64_t seed, si
 	jpeg_create_compress(&info);
 	uint8_t *row = malloc((size_t)shape->width * 3);
 	if (setjmp(manager.jump)) {
-		info.err->format_message((j_common_ptr)&info, (char[JMSG_LENGTH_MAX]){0}), fprintf(stderr, "libjpeg cannot encode this: %d\n", info.err->msg_code);
+		info.err->format_message((j_common_ptr)&info, (char[JMSG_LENGTH_MAX]){0}),
+			fprintf(stderr, "libjpeg cannot encode this: %d\n", info.err->msg_code);
 		abort();
 	}
 	jpeg_mem_dest(&info, &out, &length);

@@ -25,8 +25,12 @@ char *make_folder(int files, uint64_t seed)
 		mkdir(path, 0700);
 	}
 	for (int i = 0; folder && i < files; i++) {
-		struct test_jpeg j = {.width = test_random_in(&seed, 40, 160), .height = test_random_in(&seed, 40, 160), .components = 3, .quality = 90,
-			.noise = 0.2, .seed = (uint64_t)i};
+		struct test_jpeg j = {.width = test_random_in(&seed, 40, 160),
+			.height = test_random_in(&seed, 40, 160),
+			.components = 3,
+			.quality = 90,
+			.noise = 0.2,
+			.seed = (uint64_t)i};
 		j.h[0] = j.v[0] = i % 4 ? 2 : 1;
 		struct test_file f = test_jpeg_make(&j);
 		file_path(folder, i, path, sizeof path);
@@ -83,8 +87,16 @@ struct stk_pipeline *open_pipeline(const char *folder, const struct options *o, 
 	const struct stk_context_config cc = {.size = sizeof cc, .threads = o->threads};
 	assert_int_equal(stk_context_create(&cc, ctx, &err), STK_OK);
 	struct stk_graph *g = make_graph(folder, o);
-	const struct stk_pipeline_config pc = {.size = sizeof pc, .batch_size = o->batch, .prefetch = o->prefetch, .device_id = -1, .seed = o->seed,
-		.on_error = o->on_error, .max_errors = o->max_errors, .max_batches = o->max_batches, .no_fuse = o->no_fuse, .trace = o->trace ? "" : NULL};
+	const struct stk_pipeline_config pc = {.size = sizeof pc,
+		.batch_size = o->batch,
+		.prefetch = o->prefetch,
+		.device_id = -1,
+		.seed = o->seed,
+		.on_error = o->on_error,
+		.max_errors = o->max_errors,
+		.max_batches = o->max_batches,
+		.no_fuse = o->no_fuse,
+		.trace = o->trace ? "" : NULL};
 	struct stk_pipeline *p = NULL;
 	if (stk_pipeline_create(*ctx, g, &pc, &p, &err))
 		fail_msg("pipeline: %s", err.message);

@@ -32,8 +32,7 @@ static void test_philox_known_answers(void **state)
 {
 	(void)state;
 	const uint32_t zero[4] = {0}, ones[4] = {~0u, ~0u, ~0u, ~0u}, pi[4] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
-	const uint32_t want[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-		{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+	const uint32_t want[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
 		{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
 	struct stk_philox_block b = stk__philox(0, zero);
 	assert_memory_equal(b.v, want[0], sizeof b.v);

@@ -36,8 +36,9 @@ static void assert_same_run(const struct run *a, const struct run *b, const char
 		fail_msg("%s: %zu samples against %zu", what, a->count, b->count);
 	for (size_t i = 0; i < a->count; i++)
 		if (a->samples[i].id != b->samples[i].id || a->samples[i].hash != b->samples[i].hash)
-			fail_msg("%s: sample %zu differs: id %lld hash %016llx against id %lld hash %016llx", what, i, (long long)a->samples[i].id,
-				(unsigned long long)a->samples[i].hash, (long long)b->samples[i].id, (unsigned long long)b->samples[i].hash);
+			fail_msg("%s: sample %zu differs: id %lld hash %016llx against id %lld hash %016llx", what, i,
+				(long long)a->samples[i].id, (unsigned long long)a->samples[i].hash, (long long)b->samples[i].id,
+				(unsigned long long)b->samples[i].hash);
 }
 
 static void check_variant(const struct run *want, struct options o, const char *what)
@@ -183,8 +184,9 @@ static void test_restoring_does_no_earlier_work(void **state)
 {
 	(void)state;
 	const struct options o = {.threads = 2, .batch = 8, .tail = "keep"};
-	const char *at_the_end = "{\"stoker_state\": 1, \"order\": 1, \"random\": 1, \"seed\": 0, \"order_seed\": 0, \"shuffle\": true, \"epoch\": 0, "
-				 "\"consumed\": 56, \"size\": 61, \"fingerprint\": \"%016llx\"}";
+	const char *at_the_end =
+		"{\"stoker_state\": 1, \"order\": 1, \"random\": 1, \"seed\": 0, \"order_seed\": 0, \"shuffle\": true, \"epoch\": 0, "
+		"\"consumed\": 56, \"size\": 61, \"fingerprint\": \"%016llx\"}";
 	char text[512];
 	struct stk_context *ctx;
 	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);

@@ -136,7 +136,8 @@ static void test_too_many_errors_stop_the_run(void **state)
 static void test_a_vanished_file_is_a_bad_sample(void **state)
 {
 	(void)state;
-	const struct options o = {.threads = 2, .batch = 8, .tail = "keep", .on_error = STK_ON_ERROR_SKIP, .max_errors = 30, .in_order = true};
+	const struct options o = {
+		.threads = 2, .batch = 8, .tail = "keep", .on_error = STK_ON_ERROR_SKIP, .max_errors = 30, .in_order = true};
 	struct stk_context *ctx;
 	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
 	char path[512];

@@ -5,9 +5,9 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "draws.h"
 #include "kernel/convert.h"
 #include "kernel/pass.h"
-#include "draws.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -131,7 +131,6 @@ static void run(const struct stk_pass *p, enum stk_cpu_level level, const struct
 }
 
 /* ---- the resize's reference ---- */
-
 static double curve(int filter, double x)
 {
 	double a = fabs(x), pi = 3.14159265358979323846;

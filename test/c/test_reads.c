@@ -21,7 +21,7 @@ struct slow_source {
 	struct test_file file;
 	int64_t latency_ns;
 	const char *stalled; /* a uri that waits for release */
-	int fail_every;	     /* the first request of every n-th uri fails with an I/O error */
+	int fail_every;      /* the first request of every n-th uri fails with an I/O error */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
@@ -156,8 +156,8 @@ static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, in
 	struct stk_graph *g;
 	struct stk_node file, image;
 	struct stk_error err = {0};
-	const struct stk_arg reader[] = {stk_arg_list("files", STK_VALUE_STRINGS, list, (size_t)files), stk_arg_bool("random_shuffle", shuffle),
-		stk_arg_string("tail", "keep")};
+	const struct stk_arg reader[] = {stk_arg_list("files", STK_VALUE_STRINGS, list, (size_t)files),
+		stk_arg_bool("random_shuffle", shuffle), stk_arg_string("tail", "keep")};
 	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
 	if (stk_graph_add(g, "readers.file", NULL, 0, reader, 3, NULL, &file, &err) ||
 		stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err) ||
@@ -216,7 +216,8 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	double mean = s->area / (double)(s->counted_ns - s->begun_ns);
 	double rate = (double)s->completed / ((double)(end - s->begun_ns) / 1e9), ideal = WINDOW / (LATENCY_MS / 1e3);
 	pthread_mutex_unlock(&s->lock);
-	print_message("%.0f of %d requests in flight on average; %.0f requests/s, %.1f%% of %.0f\n", mean, WINDOW, rate, 100 * rate / ideal, ideal);
+	print_message("%.0f of %d requests in flight on average; %.0f requests/s, %.1f%% of %.0f\n", mean, WINDOW, rate, 100 * rate / ideal,
+		ideal);
 #ifndef __SANITIZE_THREAD__ /* there the workers themselves are too slow to keep the window full */
 	assert_true(mean >= 0.9 * WINDOW);
 #endif

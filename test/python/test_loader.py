@@ -9,11 +9,10 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from support import import_torchvision
-
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
+from support import import_torchvision
 
 SMALL = [T.Resize((16, 16))]
 AUGMENT = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
