@@ -41,7 +41,7 @@ class Fault:
         path = tree / self.file
         text = path.read_text()
         if text.count(self.find) != 1:
-            raise SystemExit(f"selfcheck: {self.name}: {self.file} holds {text.count(self.find)} times: {self.find!r}")
+            raise RuntimeError(f"{self.file} holds {text.count(self.find)} times: {self.find!r}")
         path.write_text(text.replace(self.find, self.put))
         return text
 
