@@ -336,7 +336,7 @@ class Pipeline:
         """The next batch; release_outputs gives it up, unless something made from it lives."""
         self._held = self._take()
         self._scheduled = max(0, self._scheduled - 1)
-        return self._held  # type: ignore[no-any-return]
+        return self._held
 
     def release_outputs(self) -> None:
         """Gives up what share_outputs returned."""

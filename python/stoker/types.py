@@ -250,7 +250,7 @@ def to_numpy_type(dtype: DALIDataType) -> type[np.generic]:
     if dtype in (BFLOAT16, NO_TYPE):
         raise TypeError(f"NumPy has no type for {DALIDataType(dtype)!r}")
     name = dtype_name(dtype)
-    return getattr(np, "bool_" if name == "bool" else name)  # type: ignore[no-any-return]
+    return getattr(np, "bool_" if name == "bool" else name)
 
 
 def __getattr__(name: str) -> Any:

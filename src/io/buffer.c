@@ -98,7 +98,7 @@ void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
 static size_t budget(const struct stk_buffer_pool *p)
 {
 	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
-	return peak + peak / 4 + SPARE;
+	return peak + SPARE;
 }
 
 static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
