@@ -25,6 +25,8 @@ meson test -C $build --print-errorlogs --timeout-multiplier 4
 [ -d test/python ] || exit 0
 # CPython and torch are not built with a sanitizer: its runtime has to come first, and their own leaks are not ours.
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
+# torch's mutexes are locked where ThreadSanitizer looks and unlocked where it does not.
+export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0
 # libstdc++ comes along, or the runtime would not find the throw that it stands in for.
 preload="$(${CC:-cc} -print-file-name=$runtime) $(${CC:-cc} -print-file-name=libstdc++.so.6)"
 LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider --timeout 600 \
