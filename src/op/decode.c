@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/decode.h"
 
+#include "op/intensity.h"
+
 #define IGNORED(member, kind, dflt, why) STK_ARG(struct stk_decode_args, member, kind, dflt, STK_FREE, STK_ACCEPTED, why)
 
 static const char about_device[] = "Tunes DALI's decoder on GPUs.";
@@ -37,27 +39,6 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* The largest value that a type of pixels stands for; 0: not a type of pixels. */
-static double white(enum stk_dtype dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-		return 255;
-	case STK_INT8:
-		return 127;
-	case STK_UINT16:
-		return 65535;
-	case STK_INT16:
-		return 32767;
-	case STK_FLOAT:
-	case STK_FLOAT16:
-	case STK_BFLOAT16:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 /* 16-bit files keep their bits until the type asked for, unless that is the 8-bit one that the codec itself rounds to. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
@@ -68,7 +49,7 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_decode_args *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	if (white((enum stk_dtype)a->dtype) == 0)
+	if (stk__intensity_range((enum stk_dtype)a->dtype) == 0)
 		return stk__fail(err, STK_UNSUPPORTED, "images are not decoded to %s; decode to uint8 or float32, then cast",
 			stk_dtype_name((enum stk_dtype)a->dtype));
 	if (in->ndim >= 0 && in->ndim != 1)
@@ -150,7 +131,7 @@ void stk__decode_lower(const struct stk_call *call, struct stk_pass *pass)
 		return;
 	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS] = {0};
 	for (int32_t c = 0; c < STK_PASS_MAX_CHANNELS; c++)
-		scale[c] = (float)(white(to) / white(from));
+		scale[c] = (float)(stk__intensity_range(to) / stk__intensity_range(from));
 	stk__pass_affine(pass, scale, bias, to);
 }
 
