@@ -15,6 +15,8 @@ from stoker._advise.plan import Block, Plan, Step
 from stoker._advise.subject import recognise
 from stoker.errors import StateError
 
+_END: Any = object()  # of an epoch
+
 
 class Watched:
     """A loader under trial. Iterates as the loader does; what else the loader has is reachable through it. One thread at a time."""
@@ -29,6 +31,7 @@ class Watched:
         self._cache = Cache(plan.cached)
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
+        self._let_go = 0  # batches of this epoch that nobody got
 
     def __iter__(self) -> Iterator[Any]:
         return self._epoch(iter(self._loader))
@@ -50,31 +53,37 @@ class Watched:
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
         """An epoch with as many batches as the loader has, whether made or kept."""
-        most = self._length()
+        most, given, self._let_go = self._length(), 0, 0
+        for batch in self._trial(source, most):
+            given += 1
+            yield batch
+        while given != most:
+            batch = next(source, _END)
+            if batch is _END and (most < 0 or self._let_go == 0):
+                break
+            given += 1
+            yield self._cache.next() if batch is _END else batch
+        if self.done:
+            self._cache.clear()
+
+    def _trial(self, source: Iterator[Any], most: int) -> Iterator[Any]:
+        """The part of an epoch that is measured."""
         given, open_step = 0, None
-        while not self.done:
+        while True:
             asked = self._mark()
             if open_step is not None and self._add(open_step, asked, source):
                 asked = self._mark()  # what was done between two blocks is no part of a step
             if given == most or self.done:
-                break
+                return
             host, cpu = time.perf_counter(), time.thread_time()
-            try:
-                batch = self._take(source)
-            except StopIteration:
+            batch = self._take(source)
+            if batch is _END:
                 return
             waited, own = time.perf_counter() - host, time.thread_time() - cpu
             if given == 0:
                 self._epoch_starts.append(waited)
             got = self._mark()
             open_step = Step(asked, got, None, waited, own) if given else None
-            given += 1
-            yield batch
-        while given != most:
-            try:
-                batch = next(source)
-            except StopIteration:
-                return
             given += 1
             yield batch
 
@@ -93,8 +102,9 @@ class Watched:
     def _take(self, source: Iterator[Any]) -> Any:
         if self._blocks[self._at].kind == "cached":
             return self._cache.next()
-        batch = next(source)
-        self._cache.offer(batch)
+        batch = next(source, _END)
+        if batch is not _END:
+            self._cache.offer(batch)
         return batch
 
     # ---- blocks ----
@@ -125,13 +135,11 @@ class Watched:
         self._at += 1
         self._follow_the_gpu()
         if self.done:
-            self._cache.clear()
             self._tell()
         elif block.kind == "cached":
             # The queues filled up meanwhile, and would hide a slow loader for as long as they last.
             for _ in range(self._subject.ahead):
-                if next(source, None) is None:
-                    break
+                self._let_go += next(source, _END) is not _END
 
     def _follow_the_gpu(self) -> None:
         """A loop that came to the GPU after the trial began: from the next block on its clock counts, and what was before is done again."""
