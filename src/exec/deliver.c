@@ -38,7 +38,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 			*sample = i;
 			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
 		}
-	return "a batch operator";
+	return "an operator that needs the whole batch";
 }
 
 /* After 30 s without a batch, once: what is waited for. With the lock. */

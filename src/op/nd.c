@@ -93,6 +93,32 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 	return stk__dtype_in_float((enum stk_dtype)dtype) ? stk__classes_for(in, classes | STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
 }
 
+static enum stk_status blame(enum stk_status s, int32_t call, struct stk_error *err)
+{
+	if (err)
+		err->sample = call;
+	return s;
+}
+
+enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err)
+{
+	const struct stk_desc *first = &calls[0].in[0].desc;
+	for (int32_t i = 1; i < count; i++) {
+		const struct stk_desc *in = &calls[i].in[0].desc;
+		if (in->ndim != first->ndim)
+			return blame(
+				stk__fail(err, STK_SHAPE, "%d dims, where the first sample of the batch has %d", in->ndim, first->ndim), i,
+				err);
+		for (int32_t d = 0; d < in->ndim; d++)
+			if ((dims >> d & 1) && in->shape[d] != first->shape[d])
+				return blame(stk__fail(err, STK_SHAPE,
+						     "an extent of %lld in dim %d, where the first sample of the batch has %lld",
+						     (long long)in->shape[d], d, (long long)first->shape[d]),
+					i, err);
+	}
+	return STK_OK;
+}
+
 enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0];
