@@ -130,7 +130,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = r->error.code;
 		if (err)
 			*err = r->error;
-	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
+	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");

@@ -205,6 +205,8 @@ void stk__feeder_stop(struct stk_pipeline *p);
 void stk__release_fed(struct stk_record *r);
 
 /* batch.c */
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
+	struct stk_error *err); /* outputs have one type and number of dims in all samples */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
 void stk__batch_free_data(void *batch);
 
