@@ -81,7 +81,7 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 		return; /* infer has refused it before */
 	float value[STK_PASS_MAX_CHANNELS] = {0};
 	for (int32_t c = 0; c < pass->c && c < STK_PASS_MAX_CHANNELS; c++)
-		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : c] : 0;
+		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : pass->plane + c] : 0;
 	stk__pass_window(pass, stk__window_rect(w, &dims), stk__window_inside(w, desc) ? NULL : value);
 }
 
@@ -137,17 +137,25 @@ enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype,
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	if (fill.count > 1)
-		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
+	int32_t c = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
+	if (fill.count > 1 && (c < 0 || out->shape[c] != fill.count))
+		return stk__fail(err, STK_INVALID, "fill_values has %d values: give one, or one for each channel", fill.count);
 	const void *data;
 	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
 	if (s)
 		return s;
-	float one = fill.count == 1 ? fill.v[0] : 0;
-	uint64_t element = 0; /* room for one of any type */
-	stk__convert(&element, out->dtype, &one, STK_FLOAT, 1);
+	size_t element = stk_dtype_size(out->dtype);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, out->ndim, stk_dtype_size(out->dtype), in->shape, NULL, w->start, NULL, out->shape);
-	stk__copy_nd(dims, out->ndim, stk_dtype_size(out->dtype), call->out[0].data, data, &element);
+	stk__copy_nd_dense(dims, out->ndim, element, in->shape, NULL, w->start, NULL, out->shape);
+	if (c >= 0)
+		dims[c].size = 1; /* a channel at a time, each with its value */
+	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
+		float one = fill.count > 0 ? fill.v[k] : 0;
+		uint64_t value = 0; /* room for one of any type */
+		stk__convert(&value, out->dtype, &one, STK_FLOAT, 1);
+		stk__copy_nd(dims, out->ndim, element, (char *)call->out[0].data + (c < 0 ? 0 : k * dims[c].dst), data, &value);
+		if (c >= 0)
+			dims[c].start++;
+	}
 	return STK_OK;
 }

@@ -221,14 +221,14 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	const struct stk_desc *in = &call->in[0].desc;
 	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	double given[2 * STK_PASS_MAX_CHANNELS];
-	struct reduction r = {.groups = pass->c};
+	struct reduction r = {.groups = a->mean.count > a->stddev.count ? a->mean.count : a->stddev.count};
 	if (call->gathered && reduction_of(a, in, &r, NULL))
 		return; /* infer has refused it before */
 	if (!call->gathered)
 		measure(call, 1, &r, given, given + r.groups);
 	const double *mean = call->gathered ? call->gathered : given, *factor = mean + r.groups;
 	for (int32_t c = 0; c < pass->c; c++) {
-		int32_t g = r.groups == 1 ? 0 : c;
+		int32_t g = r.groups == 1 ? 0 : pass->plane + c;
 		scale[c] = (float)factor[g];
 		bias[c] = (float)(a->shift - mean[g] * factor[g]);
 	}
