@@ -36,6 +36,7 @@ struct stk_sample_state {
 	int32_t chains_left;    /* of the current level */
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
+	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
@@ -62,12 +63,13 @@ struct stk_record {
 	bool ended;  /* the source had no more: an end of epoch instead of a batch */
 	bool fed;    /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
-	int32_t count, level, todo; /* todo: samples, batch operators and callbacks that the level waits for */
-	int32_t *ready;             /* ring of items: chain * batch + sample, then batch nodes */
+	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
+	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
-	struct stk_fed *feds;   /* by callback of level 0 */
+	struct stk_fed *feds;          /* by callback of level 0 */
+	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
@@ -76,7 +78,7 @@ enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RET
 struct stk_unit {
 	struct stk_record *record;
 	int64_t record_k;
-	int32_t level, chain; /* chain -1: batch node `node` */
+	int32_t level, chain; /* chain -1: `node` gathers */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
 	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
@@ -183,8 +185,9 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 /* chain.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-enum stk_status stk__batch_node_run(
-	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
+/* A node's gather over the record's samples. *blamed: the sample that a failure is due to, or -1. */
+enum stk_status stk__gather_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 
 struct stk_chain_run {
 	struct stk_pipeline *pipeline;
@@ -202,6 +205,8 @@ void stk__feeder_stop(struct stk_pipeline *p);
 void stk__release_fed(struct stk_record *r);
 
 /* batch.c */
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
+	struct stk_error *err); /* outputs have one type and number of dims in all samples */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
 void stk__batch_free_data(void *batch);
 

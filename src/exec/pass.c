@@ -68,27 +68,6 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return call->def->fetch(call, *at, part, err);
 }
 
-static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct frames *src,
-	struct stk_rect at, const struct frames *dst, struct stk_error *err)
-{
-	struct stk_exec_worker *w = run->worker;
-	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
-	if (!scratch)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
-	int32_t planes = is_planar(&src->image) ? src->image.channels : 1;
-	for (int32_t f = 0; f < src->count; f++)
-		for (int32_t c = 0; c < planes; c++) {
-			struct stk_image from = src->image, to = dst->image;
-			from.data = (char *)from.data + f * src->stride + c * from.channel;
-			to.data = (char *)to.data + f * dst->stride + c * to.channel;
-			from.channels = planes > 1 ? 1 : from.channels;
-			to.channels = planes > 1 ? 1 : to.channels;
-			stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
-		}
-	STK_COUNT(run->pipeline, passes, 1);
-	return STK_OK;
-}
-
 /* Infers each operator of the group from the one before; ends with the desc of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
@@ -101,6 +80,54 @@ static enum stk_status infer_group(
 			stk__error_set_op(err, title);
 			return s;
 		}
+	}
+	return STK_OK;
+}
+
+/* What the group's operators do to an image like `src`, or to one plane of it. */
+static enum stk_status lower_group(const struct stk_call *calls, int32_t count, const struct stk_image *src, int32_t plane,
+	struct stk_pass *pass, struct stk_error *err)
+{
+	stk__pass_begin(pass, src->dtype, src->width, src->height, is_planar(src) ? 1 : src->channels);
+	pass->plane = plane;
+	for (int32_t k = 0; k < count; k++)
+		calls[k].def->lower(&calls[k], pass);
+	if (!stk__pass_supports(pass))
+		return stk__fail(err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src->dtype));
+	return STK_OK;
+}
+
+static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct frames *src,
+	struct stk_rect at, const struct frames *dst, struct stk_error *err)
+{
+	struct stk_exec_worker *w = run->worker;
+	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
+	if (!scratch)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
+	for (int32_t f = 0; f < src->count; f++) {
+		struct stk_image from = src->image, to = dst->image;
+		from.data = (char *)from.data + f * src->stride;
+		to.data = (char *)to.data + f * dst->stride;
+		stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
+	}
+	return STK_OK;
+}
+
+/* Planes one after the other, each with the steps of its channel; what is appended to the last becomes planes as well. */
+static enum stk_status run_planes(const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass *pass,
+	const struct frames *src, const struct frames *dst, struct stk_error *err)
+{
+	for (int32_t c = 0; c < src->image.channels; c++) {
+		enum stk_status s = c ? lower_group(run->worker->calls, group->count, &src->image, c, pass, err) : STK_OK;
+		if (s)
+			return s;
+		struct frames from = *src, to = *dst;
+		from.image.data = (char *)from.image.data + c * from.image.channel;
+		to.image.data = (char *)to.image.data + c * to.image.channel;
+		from.image.channels = 1;
+		to.image.channels = pass->c;
+		if ((s = run_frames(run, pass, &from, (struct stk_rect){0}, &to, err)))
+			return s;
 	}
 	return STK_OK;
 }
@@ -120,12 +147,8 @@ enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struc
 	else
 		src = frames_of(&calls[0].in[0]);
 	struct stk_pass pass;
-	stk__pass_begin(&pass, src.image.dtype, src.image.width, src.image.height, is_planar(&src.image) ? 1 : src.image.channels);
-	for (int32_t k = 0; k < group->count; k++)
-		calls[k].def->lower(&calls[k], &pass);
-	if (!stk__pass_supports(&pass))
-		return stk__fail(
-			err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src.image.dtype));
+	if ((s = lower_group(calls, group->count, &src.image, 0, &pass, err)))
+		return s;
 	int32_t value = g->nodes[group->nodes[group->count - 1]].first_value;
 	if ((s = stk__value_place(run, value, err)))
 		return s;
@@ -137,5 +160,6 @@ enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struc
 		src.image = part;
 	}
 	struct frames dst = frames_of(&w->values[value]);
-	return run_frames(run, &pass, &src, at, &dst, err);
+	STK_COUNT(run->pipeline, passes, 1);
+	return is_planar(&src.image) ? run_planes(run, group, &pass, &src, &dst, err) : run_frames(run, &pass, &src, at, &dst, err);
 }
