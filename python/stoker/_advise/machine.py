@@ -12,18 +12,6 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _WORKER, _READER = "stoker-", "stoker-read"  # names of the library's threads
 
 
-def cores() -> float:
-    """Cores that this process may use: affinity, and the control group's quota."""
-    usable = float(len(os.sched_getaffinity(0)))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        if quota != "max":
-            usable = min(usable, int(quota) / int(period))
-    except (OSError, ValueError):
-        pass
-    return usable
-
-
 @dataclass
 class Used:
     """Of a group of threads: how many there are, seconds on a core, seconds in the queue for one."""

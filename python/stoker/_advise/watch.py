@@ -13,6 +13,7 @@ from stoker._advise import clock, machine, report
 from stoker._advise.cache import Cache
 from stoker._advise.plan import Block, Plan, Step
 from stoker._advise.subject import recognise
+from stoker._cores import usable_cores
 from stoker.errors import StateError
 
 _END: Any = object()  # of an epoch
@@ -160,7 +161,7 @@ class Watched:
                 f"advise: {seen} steps were measured; the first block ends after {needed} more: run longer, or give fewer steps and warmup"
             )
         assert self._clock is not None
-        return report.make(self._subject, self._clock.device, over, self._epoch_starts, machine.cores())
+        return report.make(self._subject, self._clock.device, over, self._epoch_starts, usable_cores())
 
     def _tell(self) -> None:
         if _rank() != 0:
