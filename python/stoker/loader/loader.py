@@ -150,6 +150,14 @@ class Loader:
         )
         return [padded for _, padded in facts], [i for i, _ in facts]
 
+    def _at_last(self) -> bool:
+        """Whether the batch taken last is the epoch's last."""
+        return self._run.last or self._run.step == len(self)
+
+    def _samples_of_last_step(self) -> int:
+        """Samples of all ranks that count in an epoch's last step; 0: all of them."""
+        return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
+
     @property
     def epoch(self) -> int:
         """The epoch that is iterated, or will be next."""
