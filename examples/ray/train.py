@@ -25,9 +25,10 @@ from torch.nn.functional import cross_entropy
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def network(classes: int) -> nn.Module:
+def network_for(loader: Loader) -> nn.Module:
+    """A function of its own: where `torch` and a name such as `classes` meet, Ray would try to pickle the module torch.classes."""
     body = [nn.Conv2d(3, 16, 7, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 5, stride=2), nn.ReLU()]
-    return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, classes))
+    return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, len(loader.classes)))
 
 
 @torch.no_grad()
@@ -48,7 +49,7 @@ def work(config: dict[str, Any]) -> None:
     train = Loader(Path(config["folder"]) / "train", shuffle=True, transforms=augment, **common)
     plain = [T.Resize(config["size"] * 8 // 7), T.CenterCrop(config["size"]), T.Normalize(MEAN, STD)]
     valid = Loader(Path(config["folder"]) / "val", last_batch="pad", transforms=plain, **common)
-    model = ray.train.torch.prepare_model(network(len(train.classes)))
+    model = ray.train.torch.prepare_model(network_for(train))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is not None:
