@@ -83,6 +83,8 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 {
 	const struct stk_value *value = &p->program->values[p->program->slot_values[v]];
 	struct stk_tensor_list l = {.count = n, .samples = slot->values[v].samples, .desc = value->desc, .device_id = -1};
+	if (value->on_gpu)
+		l.device_id = p->config.device_id;
 	l.dense = stk__slot_settle(slot, v, n, &l.data);
 	if (n > 0) {
 		struct stk_desc first = l.samples[0].desc;
@@ -230,8 +232,7 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 
 enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
 {
-	(void)b, (void)stream, (void)err; /* all is in host memory */
-	return STK_OK;
+	return stk__slot_use_stream(b->slot, (stk_gpu_stream)(uintptr_t)stream, err);
 }
 
 enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
@@ -244,7 +245,10 @@ enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, v
 	size_t bytes = i < 0 ? (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count : (size_t)stk_desc_bytes(&l->samples[i].desc);
 	if (size < bytes)
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
-	memcpy(to, i < 0 ? l->data : l->samples[i].data, bytes);
+	const void *from = i < 0 ? l->data : l->samples[i].data;
+	if (l->device_id >= 0)
+		return stk__slot_download(b->slot, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+	memcpy(to, from, bytes);
 	return STK_OK;
 }
 
@@ -304,7 +308,7 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 		.manager_ctx = e,
 		.deleter = release_exported,
 		.dl_tensor = {.data = i < 0 ? l->data : l->samples[i].data,
-			.device = {kDLCPU, 0},
+			.device = {l->device_id < 0 ? kDLCPU : kDLCUDA, l->device_id < 0 ? 0 : l->device_id},
 			.ndim = ndim,
 			.dtype = dl_type(d->dtype),
 			.shape = e->shape,
