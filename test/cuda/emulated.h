@@ -15,7 +15,7 @@
  *     memory=N[K|M|G]     of a device; 8G unless told
  *     fail=FUNCTION:N     the Nth call of a function fails, without its suffix: fail=cuMemAlloc:3. Allocations: out of memory; the rest: unknown error
  *     lost=N              behind N operations on streams, everything fails with CUDA_ERROR_LAUNCH_FAILED
- *     open                device memory may be read by the host at any time (see below)
+ *     open                device memory and the host's are one: each may touch the other's at any time
  *     strict              what is left on a device when its context goes away is an abort, not only a message
  *
  * Like a GPU's:

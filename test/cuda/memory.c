@@ -279,7 +279,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, void *stream)
 	if (result)
 		return result;
 	struct operation *op = NULL;
-	if (!emulated_on_device(to, size))
+	if (!emulated_on_device(to, size) && !driver.options.open)
 		result = CUDA_INVALID_VALUE;
 	else if (!(op = emulated_operation(OPERATION_FILL, 0)))
 		result = CUDA_OUT_OF_MEMORY;
