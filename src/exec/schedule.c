@@ -379,7 +379,8 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (s->request.status)
 			return FAILED;
 	}
-	w->error = (struct stk_error){0};
+	if (w->error.code) /* of an earlier sample; to clear it for each would take longer than a small sample's own work */
+		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
@@ -398,32 +399,46 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 	fail_sample(p, s, &err);
 }
 
+/* The sample is next. */
+static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
+{
+	const struct stk_program_node *reader = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
+	if (reader && reader->def->reader->soon)
+		reader->def->reader->soon(reader->shared, s->place.sample);
+}
+
 static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	int64_t begin = stk__clock_ns();
-	int32_t done = 0;
+	int32_t done[STK_MAX_UNIT], n_done = 0;
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		struct stk_sample_state *s = &r->samples[i];
+		if (k + 1 < u->count)
+			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (o == WAITS)
 			continue;
-		done++;
-		pthread_mutex_lock(&p->lock);
-		if (o == FAILED)
+		done[n_done++] = i;
+		if (o == FAILED) {
+			pthread_mutex_lock(&p->lock);
 			sample_failed(p, w, s, chain->reads && s->request.status != STK_OK);
-		sample_part_done(r, i);
-		pthread_mutex_unlock(&p->lock);
+			pthread_mutex_unlock(&p->lock);
+		}
 	}
+	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
+	for (int32_t k = 0; k < n_done; k++)
+		sample_part_done(r, done[k]);
+	pthread_mutex_unlock(&p->lock);
 	int64_t end = stk__clock_ns();
-	if (done) {
+	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
-	STK_COUNT(p, samples, done);
+	STK_COUNT(p, samples, n_done);
 	STK_COUNT(p, units, 1);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_CHAIN,

@@ -134,6 +134,7 @@ struct stk_reader_def {
 	uint64_t (*fingerprint)(const void *shared);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
