@@ -94,6 +94,8 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 {
 	const struct stk_value *value = &p->program->values[p->program->slot_values[v]];
 	struct stk_tensor_list l = {.count = n, .samples = slot->values[v].samples, .desc = value->desc, .device_id = -1};
+	if (value->on_gpu)
+		l.device_id = p->config.device_id;
 	l.dense = stk__slot_settle(slot, v, n, &l.data);
 	if (n > 0) {
 		struct stk_desc first = l.samples[0].desc;
@@ -104,6 +106,32 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 		l.desc = first;
 	}
 	return l;
+}
+
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
+{
+	for (int32_t o = 0; o < p->program->n_outputs; o++) {
+		const struct stk_value *v = &p->program->values[p->program->outputs[o]];
+		const struct stk_desc *first = NULL;
+		for (int32_t i = 0; i < r->count; i++) {
+			const struct stk_desc *d = &r->slot->values[v->slot].samples[i].desc;
+			if (r->samples[i].dropped)
+				continue;
+			first = first ? first : d;
+			if (d->ndim == first->ndim && d->dtype == first->dtype)
+				continue;
+			char title[96];
+			enum stk_status s = stk__fail(err, STK_SHAPE,
+				"output %d is %s of %d dims in sample %lld of epoch %lld, and %s of %d dims in the first of its batch", o,
+				stk_dtype_name(d->dtype), d->ndim, (long long)r->samples[i].place.position,
+				(long long)r->samples[i].place.epoch, stk_dtype_name(first->dtype), first->ndim);
+			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
+			stk__error_set_op(err, title);
+			stk__error_set_sample(err, "", r->samples[i].place.epoch, r->samples[i].place.position);
+			return s;
+		}
+	}
+	return STK_OK;
 }
 
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
@@ -218,8 +246,7 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 
 enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
 {
-	(void)b, (void)stream, (void)err; /* all is in host memory */
-	return STK_OK;
+	return stk__slot_use_stream(b->slot, (stk_gpu_stream)(uintptr_t)stream, err);
 }
 
 enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
@@ -232,7 +259,10 @@ enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, v
 	size_t bytes = i < 0 ? (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count : (size_t)stk_desc_bytes(&l->samples[i].desc);
 	if (size < bytes)
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
-	memcpy(to, i < 0 ? l->data : l->samples[i].data, bytes);
+	const void *from = i < 0 ? l->data : l->samples[i].data;
+	if (l->device_id >= 0)
+		return stk__slot_download(b->slot, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+	memcpy(to, from, bytes);
 	return STK_OK;
 }
 
