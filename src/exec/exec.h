@@ -149,7 +149,7 @@ struct stk_pipeline {
 	int32_t max_chains;
 
 	pthread_t feeder;
-	bool has_feeder, feeder_runs;
+	bool has_feeder, feeder_runs, abandoned;
 	int64_t feed_epoch, feed_step;
 
 	bool started, stopping;
@@ -227,6 +227,8 @@ enum stk_status stk__pass_group_cores(
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
 void stk__feeder_stop(struct stk_pipeline *p);
+bool stk__feeder_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
+void stk__feeder_abandon(struct stk_pipeline *p);     /* by a callback: the thread destroys the pipeline when it has returned */
 void stk__release_fed(struct stk_record *r);
 
 /* batch.c */
