@@ -35,7 +35,7 @@ static void destroy_slot(struct stk_slot *s)
 	for (int32_t v = 0; s->values && v < r->n_values; v++)
 		stk__free(s->values[v].samples);
 	stk__free(s->values);
-	stk__free(s->block);
+	stk__unmap(s->block, s->capacity);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
 }
@@ -123,8 +123,8 @@ static bool lay_out(struct stk_slot *s)
 	size_t need = fixed + r->room;
 	if (need > s->capacity || need + (1 << 20) < s->capacity / 2) {
 		r->bytes -= s->capacity;
-		stk__free(s->block);
-		s->block = stk__alloc(need);
+		stk__unmap(s->block, s->capacity);
+		s->block = stk__map(need);
 		s->capacity = s->block ? need : 0;
 		r->bytes += s->capacity;
 		if (!s->block)
