@@ -188,8 +188,9 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
 bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
-	struct stk_error *err);               /* without the lock; false: it goes on behind the scenes */
-void stk__read_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
+	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
+void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
+bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
