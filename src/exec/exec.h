@@ -173,6 +173,8 @@ void stk__record_level(struct stk_record *r); /* begins the level r->level, or f
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
+void stk__name_sample(
+	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
