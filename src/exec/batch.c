@@ -213,6 +213,41 @@ bool stk_batch_is_last(const struct stk_batch *b)
 	return b->at.last;
 }
 
+static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
+{
+	for (int32_t i = 1; i < l->count; i++)
+		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
+			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
+				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
+				return stk__fail(err, STK_SHAPE,
+					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
+					"dim %d; resize or pad them, or "
+					"take them one by one",
+					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
+					(long long)l->samples[i].desc.shape[d], d);
+	return stk__fail(err, STK_SHAPE, "the batch is empty");
+}
+
+enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
+{
+	(void)b, (void)stream, (void)err; /* all is in host memory */
+	return STK_OK;
+}
+
+enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
+{
+	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	if (!l || i >= l->count)
+		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	if (i < 0 && !l->dense)
+		return not_dense(l, b, err);
+	size_t bytes = i < 0 ? (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count : (size_t)stk_desc_bytes(&l->samples[i].desc);
+	if (size < bytes)
+		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
+	memcpy(to, i < 0 ? l->data : l->samples[i].data, bytes);
+	return STK_OK;
+}
+
 /* ---- DLPack ---- */
 
 struct exported {
@@ -240,21 +275,6 @@ static DLDataType dl_type(enum stk_dtype t)
 		[STK_BOOL] = kDLBool,
 		[STK_BFLOAT16] = kDLBfloat};
 	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* the rest is kDLInt, 0 */
-}
-
-static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
-{
-	for (int32_t i = 1; i < l->count; i++)
-		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
-			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
-				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
-				return stk__fail(err, STK_SHAPE,
-					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
-					"dim %d; resize or pad them, or "
-					"take them one by one",
-					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
-					(long long)l->samples[i].desc.shape[d], d);
-	return stk__fail(err, STK_SHAPE, "the batch is empty");
 }
 
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)

@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "exec/context.h"
+#include "exec/frames.h"
 #include "graph/program.h"
 #include "stoker/pipeline.h"
 #include "tensor/slot.h"
@@ -200,6 +201,20 @@ struct stk_chain_run {
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+
+/* The same in parts: what a group does to a sample's image, worked out; the work itself. */
+struct stk_pass_group {
+	const struct stk_group *group;
+	struct stk_call *calls; /* the worker's, one an operator; inferred */
+	struct stk_frames src;  /* of a decoder: the whole image, without data */
+	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
+	int32_t value;          /* what comes out */
+};
+enum stk_status stk__pass_group_infer(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
+enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err);
+enum stk_status stk__pass_group_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);

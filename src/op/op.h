@@ -168,7 +168,7 @@ struct stk_op_def {
 
 	/* Types, layouts and shapes of the outputs. While a graph is built data is NULL and extents may be -1: unknown in, unknown out (the framework
 	 * itself makes extents unknown where a per-sample argument marked `shapes` varies). For a sample all is known, and infer may leave what it
-	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: run is then not asked to fill it). Required. */
+	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: it is complete, and run leaves it alone). Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* What it does; by kind:

@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "op/arithmetic.h"
 #include "op/op.h"
-#include "op/random_crop.h"
+#include "op/random_crop_args.h"
 #include "op/resize_args.h"
 
 #include <jansson.h>
