@@ -49,6 +49,14 @@ const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 /* The same for a bit a lane. */
 unsigned emulated_vote(const char *what, int set);
 
+/* Asynchronous copies to shared memory (kernel/cuda.cuh). Those of odd blocks are done as late, those of even ones as early as they may be. */
+void emulated_copy(void *to, const void *from, unsigned size);
+void emulated_copy_commit(void);
+void emulated_copy_wait(unsigned groups);
+
+/* The launch fails for what a kernel does that is wrong, or that the emulation has not. */
+void emulated_refuse(const char *why);
+
 #ifdef __cplusplus
 }
 #endif

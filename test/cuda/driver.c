@@ -31,6 +31,11 @@ struct module {
 
 extern const struct emulated_kernel *const __start_stk_kernels[], *const __stop_stk_kernels[];
 
+/* What is missing does not link. */
+#define STK_HAVE(name, params) (void *)(uintptr_t)name,
+__attribute__((used)) static void *const functions[] = {STK_CUDA_FUNCTIONS(STK_HAVE)};
+#undef STK_HAVE
+
 void emulated_lock(void)
 {
 	pthread_mutex_lock(&driver.lock);
