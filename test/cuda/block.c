@@ -257,7 +257,8 @@ const char *emulated_launch(
 	emulated.block_dim = block;
 	emulated.grid_dim = grid;
 	for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y * grid.z && !run.error; i++) {
-		emulated.block = (struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
+		emulated.block =
+			(struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
 		memset(emulated.shared, JUNK, shared);
 		run_block();
 	}

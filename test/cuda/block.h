@@ -28,7 +28,7 @@ extern struct emulated emulated;
 /* A kernel as kernels.py makes it from a .cu file. Arguments travel packed, in a struct of the kernel's own. */
 struct emulated_kernel {
 	const char *module, *name;
-	size_t arguments;                           /* bytes of them, packed */
+	size_t arguments; /* bytes of them, packed */
 	void (*pack)(void *to, void *const params[]);
 	void (*run)(const void *packed);
 };

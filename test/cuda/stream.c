@@ -308,16 +308,6 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 }
 
 /* There are no graphs here. */
-int cuStreamIsCapturing(void *stream, int *status)
-{
-	int device = 0, result = emulated_enter(__func__, true, &device);
-	(void)stream;
-	if (result)
-		return result;
-	*status = 0;
-	emulated_unlock();
-	return CUDA_OK;
-}
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
