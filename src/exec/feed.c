@@ -114,7 +114,8 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
 			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err))) {
-				stk__error_set_sample(err, "", r->at.epoch, r->samples[i].place.position);
+				stk__error_set_op(err, "external_source");
+				stk__name_sample(p, &r->samples[i], err);
 				return s;
 			}
 			if (v->desc.layout[0])

@@ -362,7 +362,7 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
-static void name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
 	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
@@ -373,7 +373,7 @@ static void name_sample(const struct stk_pipeline *p, const struct stk_sample_st
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
-	name_sample(p, s, &full);
+	stk__name_sample(p, s, &full);
 	s->failed = true;
 	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
@@ -487,7 +487,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
-			name_sample(p, &r->samples[blamed], &w->error);
+			stk__name_sample(p, &r->samples[blamed], &w->error);
 		r->error = w->error;
 	}
 	stk__level_part_done(r);
