@@ -108,20 +108,41 @@ enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype,
 	return STK_OK;
 }
 
+/* One value of the output's type for what lies outside. */
+static enum stk_status fill_element(struct stk_floats fill, enum stk_dtype dtype, uint64_t *element, struct stk_error *err)
+{
+	if (fill.count > 1)
+		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
+	float one = fill.count == 1 ? fill.v[0] : 0;
+	*element = 0; /* room for one of any type */
+	stk__convert(element, dtype, &one, STK_FLOAT, 1);
+	return STK_OK;
+}
+
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	if (fill.count > 1)
-		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
 	const void *data;
-	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
-	if (s)
+	uint64_t element;
+	enum stk_status s = fill_element(fill, out->dtype, &element, err);
+	if (s || (s = stk__input_as(call, out->dtype, &data, err)))
 		return s;
-	float one = fill.count == 1 ? fill.v[0] : 0;
-	uint64_t element = 0; /* room for one of any type */
-	stk__convert(&element, out->dtype, &one, STK_FLOAT, 1);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	stk__copy_nd_dense(dims, out->ndim, stk_dtype_size(out->dtype), in->shape, NULL, w->start, NULL, out->shape);
 	stk__copy_nd(dims, out->ndim, stk_dtype_size(out->dtype), call->out[0].data, data, &element);
+	return STK_OK;
+}
+
+enum stk_status stk__window_array(
+	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	uint64_t element;
+	enum stk_status s = fill_element(fill, out->dtype, &element, err);
+	if (s)
+		return s;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, out->ndim, 1, in->shape, NULL, w->start, NULL, out->shape);
+	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, out->ndim, &element, false);
 	return STK_OK;
 }

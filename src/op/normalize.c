@@ -111,41 +111,19 @@ static inline void walk_next(struct walk *w)
 	}
 }
 
-static void measure_mean(const float *x, int64_t n, struct walk w, int64_t groups, double *mean)
+/* x: in[0], or what it was converted to. */
+static void add_job(const struct stk_call *call, const struct stk_tensor *x, const struct reduction *r, struct stk_array_jobs *jobs)
 {
-	memset(mean, 0, (size_t)groups * sizeof *mean);
-	for (int64_t i = 0; i < n; i++, walk_next(&w))
-		mean[w.group] += x[i];
-	for (int64_t g = 0; g < groups; g++)
-		mean[g] /= (double)(n / groups);
-}
-
-static void measure_variance(const float *x, int64_t n, struct walk w, int64_t groups, int64_t ddof, const double *mean, double *variance)
-{
-	memset(variance, 0, (size_t)groups * sizeof *variance);
-	for (int64_t i = 0; i < n; i++, walk_next(&w)) {
-		double d = x[i] - mean[w.group];
-		variance[w.group] += d * d;
-	}
-	int64_t count = n / groups - ddof;
-	for (int64_t g = 0; g < groups; g++)
-		variance[g] = count > 0 ? variance[g] / (double)count : 0;
-}
-
-/* Mean and factor (scale / stddev; 0 where nothing varies) of each group. */
-static void prepare(const struct normalize *a, const float *x, int64_t n, struct walk w, int64_t groups, double *mean, double *factor)
-{
-	if (a->mean.count < 0)
-		measure_mean(x, n, w, groups, mean);
-	for (int64_t g = 0; a->mean.count >= 0 && g < groups; g++)
-		mean[g] = a->mean.v[a->mean.count == 1 ? 0 : g];
-	if (a->stddev.count < 0)
-		measure_variance(x, n, w, groups, a->ddof, mean, factor);
-	for (int64_t g = 0; g < groups; g++) {
-		double sd = a->stddev.count < 0 ? 0 : a->stddev.v[a->stddev.count == 1 ? 0 : g];
-		double variance = (a->stddev.count < 0 ? factor[g] : sd * sd) + a->epsilon;
-		factor[g] = variance > 0 ? a->scale / sqrt(variance) : 0;
-	}
+	const struct normalize *a = call->args;
+	struct stk_array_normalize n = {.mean = a->mean.count >= 0 ? a->mean.v : NULL,
+		.n_mean = a->mean.count,
+		.stddev = a->stddev.count >= 0 ? a->stddev.v : NULL,
+		.n_stddev = a->stddev.count,
+		.ddof = a->ddof,
+		.epsilon = a->epsilon,
+		.scale = a->scale,
+		.shift = a->shift};
+	stk__array_normalize(jobs, &n, x, &call->out[0], r->reduced);
 }
 
 static enum stk_status normalize_run(const struct stk_call *call, struct stk_error *err)
@@ -157,21 +135,38 @@ static enum stk_status normalize_run(const struct stk_call *call, struct stk_err
 	int64_t n = stk_desc_elements(in);
 	if (s || n == 0)
 		return s;
+	if (n > STK_ARRAY_MOST)
+		return stk__fail(err, STK_LIMIT, "tensors of up to %d values are normalised, not of %lld", STK_ARRAY_MOST, (long long)n);
 	const void *data;
 	if ((s = stk__input_as(call, STK_FLOAT, &data, err)))
 		return s;
 	const float *x = data;
 	float *y = a->dtype == STK_FLOAT ? call->out[0].data : stk__arena_take(call->tools->arena, (size_t)n * sizeof *y);
-	double *mean = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *mean);
-	double *factor = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *factor);
-	if (!y || !mean || !factor)
+	double *stats = stk__arena_take(call->tools->arena, 2 * (size_t)r.groups * sizeof *stats);
+	if (!y || !stats)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to normalise %lld values", (long long)n);
+	struct stk_tensor floats = {(void *)(uintptr_t)x, *in};
+	struct stk_array_job job;
+	floats.desc.dtype = STK_FLOAT;
+	add_job(call, &floats, &r, &(struct stk_array_jobs){&job, 0});
+	job.normalize.stats = stats;
+	stk__array_measure(&job);
 	struct walk w = walk_begin(in, &r);
-	prepare(a, x, n, w, r.groups, mean, factor);
 	for (int64_t i = 0; i < n; i++, walk_next(&w))
-		y[i] = (float)((x[i] - mean[w.group]) * factor[w.group] + a->shift);
+		y[i] = (float)((x[i] - stats[2 * w.group]) * stats[2 * w.group + 1] + a->shift);
 	if (a->dtype != STK_FLOAT)
 		stk__convert(call->out[0].data, (enum stk_dtype)a->dtype, y, STK_FLOAT, n);
+	return STK_OK;
+}
+
+static enum stk_status normalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	struct reduction r;
+	enum stk_status s = reduction_of(call->args, &call->in[0].desc, &r, err);
+	if (s)
+		return s;
+	if (stk_desc_elements(&call->in[0].desc) > 0)
+		add_job(call, &call->in[0], &r, jobs);
 	return STK_OK;
 }
 
@@ -219,5 +214,6 @@ const struct stk_op_def stk__op_normalize = {
 	.classify = normalize_classify,
 	.infer = normalize_infer,
 	.run_cpu = normalize_run,
+	.lower_array = normalize_lower_array,
 	.lower = normalize_lower,
 };
