@@ -95,6 +95,32 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	return l;
 }
 
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
+{
+	for (int32_t o = 0; o < p->program->n_outputs; o++) {
+		const struct stk_value *v = &p->program->values[p->program->outputs[o]];
+		const struct stk_desc *first = NULL;
+		for (int32_t i = 0; i < r->count; i++) {
+			const struct stk_desc *d = &r->slot->values[v->slot].samples[i].desc;
+			if (r->samples[i].dropped)
+				continue;
+			first = first ? first : d;
+			if (d->ndim == first->ndim && d->dtype == first->dtype)
+				continue;
+			char title[96];
+			enum stk_status s = stk__fail(err, STK_SHAPE,
+				"output %d is %s of %d dims in sample %lld of epoch %lld, and %s of %d dims in the first of its batch", o,
+				stk_dtype_name(d->dtype), d->ndim, (long long)r->samples[i].place.position,
+				(long long)r->samples[i].place.epoch, stk_dtype_name(first->dtype), first->ndim);
+			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
+			stk__error_set_op(err, title);
+			stk__error_set_sample(err, "", r->samples[i].place.epoch, r->samples[i].place.position);
+			return s;
+		}
+	}
+	return STK_OK;
+}
+
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_batch *b = batch_of(r->slot, p->program->n_outputs);

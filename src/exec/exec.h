@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "exec/context.h"
+#include "exec/frames.h"
 #include "graph/program.h"
 #include "stoker/pipeline.h"
 #include "tensor/slot.h"
@@ -36,6 +37,7 @@ struct stk_sample_state {
 	int32_t chains_left;    /* of the current level */
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
+	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
@@ -62,12 +64,13 @@ struct stk_record {
 	bool ended;  /* the source had no more: an end of epoch instead of a batch */
 	bool fed;    /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
-	int32_t count, level, todo; /* todo: samples, batch operators and callbacks that the level waits for */
-	int32_t *ready;             /* ring of items: chain * batch + sample, then batch nodes */
+	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
+	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
 	struct stk_sample_state *samples;
-	struct stk_fed *feds;   /* by callback of level 0 */
+	struct stk_fed *feds;          /* by callback of level 0 */
+	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
@@ -76,7 +79,7 @@ enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RET
 struct stk_unit {
 	struct stk_record *record;
 	int64_t record_k;
-	int32_t level, chain; /* chain -1: batch node `node` */
+	int32_t level, chain; /* chain -1: `node` gathers */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
 	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
@@ -183,8 +186,9 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 /* chain.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-enum stk_status stk__batch_node_run(
-	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
+/* A node's gather over the record's samples. *blamed: the sample that a failure is due to, or -1. */
+enum stk_status stk__gather_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 
 struct stk_chain_run {
 	struct stk_pipeline *pipeline;
@@ -196,12 +200,28 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node,
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 
+/* The same in parts: what a group does to a sample's image, worked out; the work itself. */
+struct stk_pass_group {
+	const struct stk_group *group;
+	struct stk_call *calls; /* the worker's, one an operator; inferred */
+	struct stk_frames src;  /* of a decoder: the whole image, without data */
+	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
+	int32_t value;          /* what comes out */
+};
+enum stk_status stk__pass_group_infer(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
+enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err);
+enum stk_status stk__pass_group_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
+
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
 void stk__feeder_stop(struct stk_pipeline *p);
 void stk__release_fed(struct stk_record *r);
 
 /* batch.c */
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
+	struct stk_error *err); /* outputs have one type and number of dims in all samples */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
 void stk__batch_free_data(void *batch);
 

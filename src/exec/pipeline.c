@@ -72,7 +72,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	r->samples = stk__calloc(batch, sizeof *r->samples);
 	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes, sizeof *r->ready);
 	r->feds = stk__calloc((size_t)first->n_callbacks, sizeof *r->feds);
-	if (!r->samples || !r->ready || !r->feds)
+	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
+	if (!r->samples || !r->ready || !r->feds || !r->gathered)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
@@ -215,6 +216,9 @@ static void free_records(struct stk_pipeline *p)
 			stk__free(r->feds[c].release);
 			stk__free(r->feds[c].release_user);
 		}
+		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
+			stk__free(r->gathered[g].data);
+		stk__free(r->gathered);
 		stk__free(r->samples);
 		stk__free(r->ready);
 		stk__free(r->feds);

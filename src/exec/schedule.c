@@ -70,7 +70,7 @@ static void push(struct stk_record *r, int32_t item)
 	r->ready[(r->ready_head + r->ready_count++) % ready_room(r->pipeline)] = item;
 }
 
-static int32_t batch_item(const struct stk_pipeline *p, int32_t node)
+static int32_t gather_item(const struct stk_pipeline *p, int32_t node)
 {
 	return p->max_chains * p->config.batch_size + node;
 }
@@ -104,16 +104,18 @@ void stk__record_level(struct stk_record *r)
 	for (; r->level < p->program->n_levels; r->level++) {
 		const struct stk_level *level = &p->program->levels[r->level];
 		bool calls = level->n_callbacks && !r->fed;
-		r->todo = level->n_batch_nodes + (calls ? 1 : 0);
-		for (int32_t i = 0; level->n_chains && i < r->count; i++)
-			r->todo += !r->samples[i].dropped;
+		r->todo = level->n_gathers + (calls ? 1 : 0);
+		for (int32_t i = 0; i < r->count; i++) {
+			r->samples[i].present = !r->samples[i].dropped;
+			r->todo += level->n_chains && r->samples[i].present;
+		}
 		if (r->todo == 0)
 			continue;
 		for (int32_t i = 0; level->n_chains && i < r->count; i++)
 			if (!r->samples[i].dropped)
 				begin_sample(r, i);
-		for (int32_t k = 0; k < level->n_batch_nodes; k++)
-			push(r, batch_item(p, level->batch_nodes[k]));
+		for (int32_t k = 0; k < level->n_gathers; k++)
+			push(r, gather_item(p, level->gathers[k]));
 		if (calls)
 			pthread_cond_signal(&p->feed);
 		return;
@@ -209,11 +211,11 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 	while (r->ready_count) {
 		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
-		if (item >= batch_item(p, 0)) {
+		if (item >= gather_item(p, 0)) {
 			r->ready_head = (r->ready_head + 1) % ready_room(p);
 			r->ready_count--;
 			u->chain = -1;
-			u->node = item - batch_item(p, 0);
+			u->node = item - gather_item(p, 0);
 			return true;
 		}
 		take_samples(r, u);
@@ -322,13 +324,18 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
+static void name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+{
+	char uri[STK_MAX_URI];
+	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
+	stk__error_set_sample(err, uri, s->place.epoch, s->place.position);
+	compose_message(err);
+}
+
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
-	char uri[STK_MAX_URI];
-	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
-	stk__error_set_sample(&full, uri, s->place.epoch, s->place.position);
-	compose_message(&full);
+	name_sample(p, s, &full);
 	s->failed = true;
 	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
@@ -402,12 +409,13 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			.end_ns = end});
 }
 
-static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
+static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
-	enum stk_status s = r->error.code ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
+	int32_t blamed;
+	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_BATCH,
 			.batch = u->record_k,
@@ -421,6 +429,9 @@ static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int
 		char title[96];
 		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
 		stk__error_set_op(&w->error, title);
+		w->error.sample = -1;
+		if (blamed >= 0)
+			name_sample(p, &r->samples[blamed], &w->error);
 		r->error = w->error;
 	}
 	stk__level_part_done(r);
@@ -446,6 +457,6 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	if (u.chain >= 0)
 		do_chain(p, &p->workers[worker], worker, &u);
 	else
-		do_batch_node(p, &p->workers[worker], worker, &u);
+		do_gather(p, &p->workers[worker], worker, &u);
 	return true;
 }

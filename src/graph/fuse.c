@@ -5,6 +5,15 @@
  * (stk__pass_joins). Fusion changes no value, so every choice here is one of speed. */
 #include "graph/program.h"
 
+#include <string.h>
+
+/* True where the pass that begins with this node is made of an image's planes, one after the other. */
+static bool by_plane(const struct stk_program *p, const struct stk_program_node *head)
+{
+	const char *layout = head->node->n_inputs ? p->values[head->inputs[0]].desc.layout : "", *c = strchr(layout, 'C');
+	return c && c[1];
+}
+
 static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
 {
 	if (!p->fused || !next->lowers || next->def->fetch || next->inputs[0] != last->first_value)
@@ -29,12 +38,13 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
 		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
 		unsigned classes = last->classes;
+		bool planes = by_plane(p, last);
 		order[used++] = chain->nodes[i];
 		g.count = 1;
 		int32_t end = i;
 		for (int32_t j = i + 1; g.pass && j < n; j++) {
 			const struct stk_program_node *next = &p->nodes[chain->nodes[j]];
-			if (taken[j] || !joins(p, last, classes, next))
+			if (taken[j] || !joins(p, last, classes, next) || (planes && (next->classes & STK_CLASS_MIXES)))
 				continue;
 			taken[j] = true;
 			order[used++] = chain->nodes[j];

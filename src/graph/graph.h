@@ -29,6 +29,7 @@ struct stk_graph_node {
 	struct stk_desc *outputs;
 	struct stk_source_callbacks source;
 	bool has_source;
+	bool gathers; /* with its arguments over its inputs: needs all samples of the batch */
 };
 
 struct stk_graph {

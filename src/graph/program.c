@@ -30,7 +30,8 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	for (int32_t i = 0; i < g->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		const struct stk_graph_node *from = g->nodes[i];
-		*n = (struct stk_program_node){.node = from, .def = from->def, .first_value = v, .chain = -1};
+		*n = (struct stk_program_node){
+			.node = from, .def = from->def, .first_value = v, .chain = -1, .gathers = from->gathers ? p->n_gathers++ : -1};
 		for (int32_t k = 0; k < from->n_outputs; k++)
 			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false};
 		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
@@ -90,7 +91,7 @@ static enum stk_status find_reader(struct stk_program *p, struct stk_error *err)
 
 static bool is_chain_node(const struct stk_program_node *n)
 {
-	return !n->cloned && !(n->def->flags & (STK_OP_BATCH | STK_OP_CALLBACK));
+	return !n->cloned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
 static int32_t inputs_of(const struct stk_program_node *n)
@@ -103,7 +104,7 @@ static int32_t input_value(const struct stk_program_node *n, int32_t k)
 	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
 }
 
-/* A node's level: one more than what it must wait for. */
+/* A node's level: one more than what it must wait for, and two where it gathers in between. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -118,10 +119,10 @@ static void find_levels(struct stk_program *p)
 		n->level = source_driven ? 1 : 0;
 		for (int32_t k = 0; k < inputs_of(n); k++) {
 			const struct stk_program_node *from = &p->nodes[p->values[input_value(n, k)].node];
-			if (from->cloned)
+			if (from->cloned && n->gathers < 0)
 				continue;
-			bool waits = !is_chain_node(from) || !is_chain_node(n);
-			int32_t level = from->level + (waits ? 1 : 0);
+			int32_t made = from->cloned ? (source_driven ? 1 : 0) : from->level;
+			int32_t level = made + (n->gathers >= 0 ? 2 : from->def->flags & STK_OP_CALLBACK ? 1 : 0);
 			if (level > n->level)
 				n->level = level;
 		}
@@ -167,12 +168,12 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Does chain c of level l read cloned node i, directly? */
+/* Does chain c of level l run cloned node i for a node that reads it? Nodes that gather take it from the slot, as their gather did. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		if (!is_chain_node(n) || n->level != level || n->chain != chain)
+		if (!is_chain_node(n) || n->gathers >= 0 || n->level != level || n->chain != chain)
 			continue;
 		for (int32_t k = 0; k < inputs_of(n); k++)
 			if (p->values[input_value(n, k)].node == i)
@@ -181,15 +182,15 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. A batch operator's needs come before its level. */
+/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. What is gathered over comes before. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];
 	int32_t first = p->levels[0].n_callbacks && p->reader < 0 ? 1 : 0, last = p->n_levels - 1;
 	for (int32_t j = 0; j < p->n_nodes; j++)
-		for (int32_t k = 0; (p->nodes[j].def->flags & STK_OP_BATCH) && k < inputs_of(&p->nodes[j]); k++)
-			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 1 < last)
-				last = p->nodes[j].level - 1;
+		for (int32_t k = 0; p->nodes[j].gathers >= 0 && k < inputs_of(&p->nodes[j]); k++)
+			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 2 < last)
+				last = p->nodes[j].level - 2;
 	for (int32_t l = first; l <= last; l++)
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
 			if (chain_reads(p, l, c, i)) {
@@ -211,8 +212,8 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
 		for (int32_t k = 0; k < inputs_of(n); k++)
-			if (input_value(n, k) == v &&
-				!(is_chain_node(n) && (from->cloned || (n->level == from->level && n->chain == from->chain))))
+			if (input_value(n, k) == v && !(is_chain_node(n) && n->gathers < 0 &&
+							      (from->cloned || (n->level == from->level && n->chain == from->chain))))
 				return true;
 	}
 	return false;
@@ -258,17 +259,17 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 	if (!p->levels)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d levels", p->n_levels);
 	for (int32_t l = 0; l < p->n_levels; l++) {
-		p->levels[l].batch_nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
+		p->levels[l].gathers = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
 		p->levels[l].callbacks = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
-		if (!p->levels[l].batch_nodes || !p->levels[l].callbacks)
+		if (!p->levels[l].gathers || !p->levels[l].callbacks)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for a level");
 	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_level *l = &p->levels[p->nodes[i].level];
 		if (p->nodes[i].def->flags & STK_OP_CALLBACK)
 			l->callbacks[l->n_callbacks++] = i;
-		else if (p->nodes[i].def->flags & STK_OP_BATCH)
-			l->batch_nodes[l->n_batch_nodes++] = i;
+		else if (p->nodes[i].gathers >= 0)
+			l[-1].gathers[l[-1].n_gathers++] = i;
 	}
 	enum stk_status s = find_chains(p, err);
 	if (s)

@@ -6,7 +6,8 @@
  *   chain    operators that run on one core, one sample at a time, while its data is in cache; chains of a level are independent (six cameras)
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
- * A barrier stands only where an operator needs the batch or waits (a user's callback). Operators without inputs (readers, draws, constants) are
+ * A barrier stands only where an operator needs to know all samples of the batch (it gathers: in a level of its own before that of its chain) or
+ * waits (a user's callback). Operators without inputs (readers, draws, constants) are
  * cloned into each chain that reads them, since they are pure functions of the position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
@@ -38,7 +39,8 @@ struct stk_program_node {
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
 	unsigned classes;              /* what it adds to a pass */
-	int32_t level, chain;          /* chain: in its level; -1 for batch, callback and cloned nodes */
+	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
+	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
 };
 
 struct stk_group {
@@ -58,8 +60,8 @@ struct stk_chain {
 struct stk_level {
 	struct stk_chain *chains;
 	int32_t n_chains;
-	int32_t *batch_nodes; /* run_batch, after the levels before */
-	int32_t n_batch_nodes;
+	int32_t *gathers; /* nodes of the next level whose gather runs in this one, over what the levels before made */
+	int32_t n_gathers;
 	int32_t *callbacks; /* external sources; level 0 only */
 	int32_t n_callbacks;
 };
@@ -77,8 +79,9 @@ struct stk_program {
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t reader; /* node, or -1 */
-	bool reads;     /* the reader has bytes to fetch */
+	int32_t n_gathers; /* nodes that gather */
+	int32_t reader;    /* node, or -1 */
+	bool reads;        /* the reader has bytes to fetch */
 	bool fused;
 	size_t args_size, state_size; /* of the largest node */
 	int32_t max_nodes;            /* of the longest chain */

@@ -181,7 +181,9 @@ static void add_run(double *sums, uint32_t lanes, uint32_t k, const uint8_t *x, 
 		uint32_t lane = (k + i) % STK_ARRAY_LANES, most = STK_ARRAY_LANES - lane, m = n - i < most ? n - i : most;
 		for (uint32_t j = 0; dtype == STK_FLOAT && j < m; j++)
 			block[j] = *(const float *)(const void *)(x + (int64_t)(i + j) * step);
-		for (uint32_t j = 0; dtype != STK_FLOAT && j < m; j++)
+		if (stride == 1 && dtype != STK_FLOAT)
+			stk__convert(block, STK_FLOAT, x + (int64_t)i * step, (enum stk_dtype)dtype, m);
+		for (uint32_t j = 0; stride != 1 && dtype != STK_FLOAT && j < m; j++)
 			block[j] = stk__array_float(x + (int64_t)(i + j) * step, dtype);
 		double *to = lanes == 1 ? sums : sums + lane, from = mean ? *mean : 0;
 		if (lanes == 1)
@@ -214,14 +216,26 @@ static double sum_group(const struct stk_array_job *job, const uint8_t *base, co
 	return sums[0];
 }
 
-void stk__array_measure(const struct stk_array_job *job)
+static const uint8_t *group_base(const struct stk_array_job *job, uint32_t group)
+{
+	const struct stk_array_normalize *n = &job->normalize;
+	return job->src[0] + stk__array_offset(n->kept, n->n_kept, group) * stk__array_size(job->src_dtype[0]);
+}
+
+void stk__array_sums(const struct stk_array_job *job, const double *about, double *sums)
+{
+	for (uint32_t g = 0; job->n && g < job->normalize.groups; g++)
+		sums[g] += sum_group(job, group_base(job, g), about ? &about[g] : NULL);
+}
+
+/* Mean and factor of all groups. */
+static void measure(const struct stk_array_job *job)
 {
 	const struct stk_array_normalize *n = &job->normalize;
 	for (uint32_t g = 0; job->n && g < n->groups; g++) {
-		const uint8_t *base = job->src[0] + stk__array_offset(n->kept, n->n_kept, g) * stk__array_size(job->src_dtype[0]);
-		double mean = stk__array_mean(n, g, n->mean ? 0 : sum_group(job, base, NULL));
+		double mean = stk__array_mean(n, g, n->mean ? 0 : sum_group(job, group_base(job, g), NULL));
 		n->stats[2 * g] = mean;
-		n->stats[2 * g + 1] = stk__array_factor(n, g, n->stddev ? 0 : sum_group(job, base, &mean));
+		n->stats[2 * g + 1] = stk__array_factor(n, g, n->factor ? 0 : sum_group(job, group_base(job, g), &mean));
 	}
 }
 
@@ -238,7 +252,7 @@ bool stk__array_run(const struct stk_array_job *given, void *scratch)
 	if (job.kind == STK_ARRAY_NORMALIZE) {
 		job.normalize.stats = scratch;
 		job.src[1] = scratch;
-		stk__array_measure(&job);
+		measure(&job);
 	}
 	for (uint32_t i = 0; i < job.n; i++) {
 		struct stk_array_place p = stk__array_place(&job, i);

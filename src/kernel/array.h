@@ -45,14 +45,15 @@ struct stk_array_axis {
 	uint32_t size;
 	int64_t stride;
 };
-/* (x - mean) * scale / sqrt(stddev^2 + epsilon) + shift, in double. mean and stddev: floats, one or one a group, or NULL: measured.
+/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. mean and factor: one, or one a
+ * group; NULL: measured.
  * The order of sums is fixed. A group's elements are numbered in the order of memory; fewer than STK_ARRAY_SERIAL are added one after the other, more
  * as STK_ARRAY_LANES partial sums, element k in sum k % LANES, and those pairwise: those LANES/2 apart, then LANES/4, ... */
 #define STK_ARRAY_LANES 256
 #define STK_ARRAY_SERIAL 1024
 struct stk_array_normalize {
-	const float *mean, *stddev;
-	int32_t n_mean, n_stddev;
+	const double *mean, *factor;
+	int32_t n_mean, n_factor;
 	uint32_t groups, count; /* count: elements of a group */
 	int32_t n_kept, n_reduced;
 	struct stk_array_axis kept[STK_MAX_DIMS], reduced[STK_MAX_DIMS];
@@ -66,7 +67,7 @@ struct stk_array_one_hot {
 	uint32_t classes, inner; /* output i stands for class i / inner % classes */
 };
 
-/* Addresses are those of the side that runs it, except for given means and standard deviations: on the host. */
+/* Addresses are those of the side that runs it, except for given means and factors: on the host. */
 struct stk_array_job {
 	int32_t kind, ndim;
 	uint32_t n; /* outputs; 0: nothing to do */
@@ -82,7 +83,8 @@ struct stk_array_job {
 	};
 };
 
-/* Where operators put their jobs. An operator makes as many as it has inputs at most; `v` has room for those. */
+/* Where operators put their jobs; `v` has room for as many as one may make. */
+#define STK_ARRAY_MOST_JOBS 64
 struct stk_array_jobs {
 	struct stk_array_job *v;
 	int32_t count;
@@ -121,7 +123,7 @@ size_t stk__array_scratch(const struct stk_array_job *job);
 /* False: whole numbers are divided by 0; the output is not complete then. scratch: aligned to 8. */
 bool stk__array_run(const struct stk_array_job *job, void *scratch);
 
-/* Mean and factor (scale / stddev; 0 where nothing varies) of all groups of a NORMALIZE job, to job->normalize.stats. */
-void stk__array_measure(const struct stk_array_job *job);
+/* Of a NORMALIZE job: adds to each group's sum its values, or with `about` the squares of their distances from about[group]. Any thread. */
+void stk__array_sums(const struct stk_array_job *job, const double *about, double *sums);
 
 #endif

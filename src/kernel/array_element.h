@@ -168,15 +168,15 @@ STK_HD int64_t stk__array_offset(const struct stk_array_axis *axes, int32_t n, u
 
 STK_HD double stk__array_mean(const struct stk_array_normalize *n, uint32_t group, double sum)
 {
-	return n->mean ? (double)n->mean[n->n_mean == 1 ? 0 : group] : sum / (double)n->count;
+	return n->mean ? n->mean[n->n_mean == 1 ? 0 : group] : sum / (double)n->count;
 }
 
 STK_HD double stk__array_factor(const struct stk_array_normalize *n, uint32_t group, double squares)
 {
+	if (n->factor)
+		return n->factor[n->n_factor == 1 ? 0 : group];
 	int64_t count = (int64_t)n->count - n->ddof;
-	double sd = n->stddev ? (double)n->stddev[n->n_stddev == 1 ? 0 : group] : 0;
-	double variance = n->stddev ? sd * sd : count > 0 ? squares / (double)count : 0;
-	variance += n->epsilon;
+	double variance = (count > 0 ? squares / (double)count : 0) + n->epsilon;
 	return variance > 0 ? n->scale / sqrt(variance) : 0;
 }
 

@@ -26,7 +26,7 @@ static uint32_t constant_bytes(const struct stk_array_job *job)
 	const struct stk_array_normalize *n = &job->normalize;
 	if (job->kind != STK_ARRAY_NORMALIZE)
 		return 0;
-	return (uint32_t)sizeof(float) * (uint32_t)((n->mean ? n->n_mean : 0) + (n->stddev ? n->n_stddev : 0));
+	return (uint32_t)sizeof(double) * (uint32_t)((n->mean ? n->n_mean : 0) + (n->factor ? n->n_factor : 0));
 }
 
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum)
@@ -80,22 +80,22 @@ void stk__array_gpu_begin(struct stk_array_gpu *b)
 	memset(b->blocks, 0, sizeof b->blocks);
 }
 
-/* Copies given floats to the tables; returns where the device will have them. */
-static const float *keep(struct stk_array_gpu *b, const float *v, int32_t n)
+/* Copies given numbers to the tables; returns where the device will have them. */
+static const double *keep(struct stk_array_gpu *b, const double *v, int32_t n)
 {
 	if (!v)
 		return NULL;
 	size_t at = b->constants_at + b->n_constants;
 	memcpy(b->tables + at, v, (size_t)n * sizeof *v);
 	b->n_constants += (uint32_t)n * (uint32_t)sizeof *v;
-	return (const float *)(uintptr_t)(b->device_tables + at);
+	return (const double *)(uintptr_t)(b->device_tables + at);
 }
 
 static void place_normalize(struct stk_array_gpu *b, struct stk_array_gpu_item *it)
 {
 	struct stk_array_normalize *n = &it->job.normalize;
 	n->mean = keep(b, n->mean, n->n_mean);
-	n->stddev = keep(b, n->stddev, n->n_stddev);
+	n->factor = keep(b, n->factor, n->n_factor);
 	n->stats = (double *)(uintptr_t)(b->device_work + 2 * sizeof(double) * b->n_groups);
 	it->job.src[1] = (const uint8_t *)n->stats;
 	/* A thread measures a short group, a thread block a long one. */

@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid
 		mean = together ? sum_lanes(mean) : mean;
 	}
 	mean = stk__array_mean(&n, group, mean);
-	if (!n.stddev) {
+	if (!n.factor) {
 		term distances = {mean, true};
 		squares = sum_elements(it.job, base, first, step, distances);
 		squares = together ? sum_lanes(squares) : squares;

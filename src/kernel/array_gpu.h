@@ -37,7 +37,7 @@ struct stk_array_gpu_view {
 /* What a batch may hold. To size one, add up what its jobs need. */
 struct stk_array_gpu_limits {
 	uint32_t jobs;
-	uint32_t constants; /* bytes of given means and standard deviations */
+	uint32_t constants; /* bytes of given means and factors */
 	uint32_t groups;    /* of normalisations */
 };
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * decoders.image_random_crop: decodes a random window of an image. */
 #include "op/decode.h"
-#include "op/random_crop.h"
+#include "op/random_crop_args.h"
 
 struct decode_random_crop {
 	struct stk_decode_args decode;

@@ -79,6 +79,13 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
+/* What an operator found out about all samples of a batch; memory that stays with the batch's record and serves the next batches too. */
+struct stk_gathered {
+	void *data;
+	size_t room;
+};
+void *stk__gathered_take(struct stk_gathered *g, size_t size); /* data with room for `size` bytes, uninitialised; NULL: out of memory */
+
 /* What a worker lends to an operator for one sample. */
 struct stk_tools {
 	struct stk_arena *arena; /* scratch until the sample's chain has ended */
@@ -98,6 +105,7 @@ struct stk_call {
 	const void *shared;   /* what `setup` made; NULL without */
 	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
 	size_t bytes_size;
+	const void *gathered;        /* what `gather` left for the batch; NULL where it was not asked for, and while a graph is built */
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
@@ -128,7 +136,6 @@ struct stk_reader_def {
 
 enum stk_op_flags {
 	STK_OP_RANDOM = 1,   /* draws from call->random */
-	STK_OP_BATCH = 2,    /* run_batch: needs all samples */
 	STK_OP_HIDDEN = 4,   /* for bindings */
 	STK_OP_CALLBACK = 8, /* a user's source: filled on the callback thread */
 	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
@@ -162,7 +169,7 @@ struct stk_op_def {
 
 	/* Types, layouts and shapes of the outputs. While a graph is built data is NULL and extents may be -1: unknown in, unknown out (the framework
 	 * itself makes extents unknown where a per-sample argument marked `shapes` varies). For a sample all is known, and infer may leave what it
-	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: run is then not asked to fill it). Required. */
+	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: it is complete, and run leaves it alone). Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* What it does; by kind:
@@ -170,15 +177,21 @@ struct stk_op_def {
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
 	 *   and fetch decodes the part that the finished pass reads.
-	 * - lower_array: run_cpu for a tensor in device memory, as jobs: reads no tensor's data, whose addresses are the GPU's. Appends as many jobs as
-	 *   there are inputs at most; none where run_cpu would write nothing. For outputs of at most STK_ARRAY_MOST elements; larger ones are for the cores.
-	 * - run_batch: all samples at once, after all have come. */
+	 * - lower_array: run_cpu for a tensor in device memory, as jobs: reads no data that lies there (addresses are the GPU's). Appends STK_ARRAY_MOST_JOBS at
+	 *   most; none where nothing is to be written. For outputs of at most STK_ARRAY_MOST elements. STK_UNSUPPORTED: this call is for the cores. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
 	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* data unused */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
-	enum stk_status (*run_batch)(const struct stk_call *calls, int32_t count, struct stk_error *err);
+
+	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of
+	 * all samples, with arguments and inputs and without outputs, once all have come, and leaves what it found in `out`. infer, lower and run_cpu then
+	 * serve each sample as ever, with call->gathered: so only what needs the batch waits for it, and the work is done on all cores and in passes.
+	 * Where one sample is to blame for a failure, err->sample is its index in `calls`.
+	 * gathers tells, when the graph is built, whether these arguments over these inputs need it; nullable: always. */
+	enum stk_status (*gather)(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err);
+	bool (*gathers)(const struct stk_call *call);
 
 	const struct stk_reader_def *reader;
 };
