@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPACE = 8 << 20, CALLS = 48, BATCHES = 30, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
+enum { SPACE = 24 << 20, CALLS = 48, BATCHES = 30, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
 static struct stk_error err;
 static uint64_t rng = 3;
