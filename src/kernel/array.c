@@ -172,48 +172,55 @@ void stk__array_one_hot(
 
 /* ---- measures ---- */
 
-/* Adds n values, element k of the group being the first, to the partial sums (for a short group there is only the first). */
-static void add_run(double *sums, uint32_t lanes, uint32_t k, const uint8_t *x, int dtype, int64_t stride, uint32_t n, const double *mean)
+static inline float value_at(const uint8_t *x, int dtype)
+{
+	return dtype == STK_FLOAT ? *(const float *)(const void *)x : stk__array_float(x, dtype);
+}
+
+static inline double term(float x, const double *about)
+{
+	return about ? (x - *about) * (x - *about) : (double)x;
+}
+
+/* Adds a run of n values, of which the first is element k of the group, to the partial sums. */
+static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {
 	float block[STK_ARRAY_LANES];
-	int64_t step = stride * stk__array_size(dtype);
 	for (uint32_t i = 0; i < n;) {
 		uint32_t lane = (k + i) % STK_ARRAY_LANES, most = STK_ARRAY_LANES - lane, m = n - i < most ? n - i : most;
-		for (uint32_t j = 0; dtype == STK_FLOAT && j < m; j++)
-			block[j] = *(const float *)(const void *)(x + (int64_t)(i + j) * step);
-		if (stride == 1 && dtype != STK_FLOAT)
+		if (step == stk__array_size(dtype))
 			stk__convert(block, STK_FLOAT, x + (int64_t)i * step, (enum stk_dtype)dtype, m);
-		for (uint32_t j = 0; stride != 1 && dtype != STK_FLOAT && j < m; j++)
-			block[j] = stk__array_float(x + (int64_t)(i + j) * step, dtype);
-		double *to = lanes == 1 ? sums : sums + lane, from = mean ? *mean : 0;
-		if (lanes == 1)
-			for (uint32_t j = 0; j < m; j++)
-				*to += mean ? (block[j] - from) * (block[j] - from) : (double)block[j];
-		else if (mean)
-			for (uint32_t j = 0; j < m; j++)
-				to[j] += (block[j] - from) * (block[j] - from);
 		else
 			for (uint32_t j = 0; j < m; j++)
-				to[j] += (double)block[j];
+				block[j] = value_at(x + (int64_t)(i + j) * step, dtype);
+		for (uint32_t j = 0; j < m; j++)
+			sums[lane + j] += term(block[j], about);
 		i += m;
 	}
 }
 
-/* The sum over a group of the values, or of the squares of their distance from *mean. */
-static double sum_group(const struct stk_array_job *job, const uint8_t *base, const double *mean)
+/* The sum over a group of the values, or of the squares of their distance from *about. */
+static double sum_group(const struct stk_array_job *job, const uint8_t *base, const double *about)
 {
 	const struct stk_array_normalize *n = &job->normalize;
-	double sums[STK_ARRAY_LANES];
-	uint32_t lanes = n->count < STK_ARRAY_SERIAL ? 1 : STK_ARRAY_LANES;
-	uint32_t run = n->n_reduced ? n->reduced[n->n_reduced - 1].size : 1;
-	int64_t stride = n->n_reduced ? n->reduced[n->n_reduced - 1].stride : 1, size = stk__array_size(job->src_dtype[0]);
-	memset(sums, 0, sizeof *sums * lanes);
-	for (uint32_t k = 0; k < n->count; k += run)
-		add_run(sums, lanes, k, base + stk__array_offset(n->reduced, n->n_reduced, k) * size, job->src_dtype[0], stride, run, mean);
-	for (uint32_t apart = lanes / 2; apart > 0; apart /= 2)
+	const struct stk_array_axis one = {1, 1}, *inner = n->n_reduced ? &n->reduced[n->n_reduced - 1] : &one;
+	int dtype = job->src_dtype[0];
+	int64_t size = stk__array_size(dtype), step = inner->stride * size;
+	double sums[STK_ARRAY_LANES], sum = 0;
+	bool serial = n->count < STK_ARRAY_SERIAL;
+	if (!serial)
+		memset(sums, 0, sizeof sums);
+	for (uint32_t k = 0; k < n->count; k += inner->size) {
+		const uint8_t *x = base + stk__array_offset(n->reduced, n->n_reduced, k) * size;
+		for (uint32_t i = 0; serial && i < inner->size; i++)
+			sum += term(value_at(x + i * step, dtype), about);
+		if (!serial)
+			add_run(sums, k, x, dtype, step, inner->size, about);
+	}
+	for (uint32_t apart = serial ? 0 : STK_ARRAY_LANES / 2; apart > 0; apart /= 2)
 		for (uint32_t i = 0; i < apart; i++)
 			sums[i] += sums[i + apart];
-	return sums[0];
+	return serial ? sum : sums[0];
 }
 
 static const uint8_t *group_base(const struct stk_array_job *job, uint32_t group)
