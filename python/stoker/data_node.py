@@ -58,8 +58,8 @@ class DataNode:
 
     @property
     def device(self) -> str:
-        """Where it lies."""
-        return "cpu"
+        """Where it lies: "cpu" or "gpu"."""
+        return self._builder.device(self._ref)
 
     def __repr__(self) -> str:
         return f"DataNode({self._what}, operator {self._ref.op}, output {self._ref.output})"
@@ -72,20 +72,29 @@ class DataNode:
         """The value on the GPU; without one, itself."""
         if self._builder.device_id is None:
             notice("the pipeline has no GPU (device_id=None): .gpu() leaves data on the CPU")
+        elif self.device == "cpu":
+            uploaded: DataNode = self._call("copy", [self], device="gpu")
+            return uploaded
         return self
 
     def cpu(self) -> DataNode:
-        """The value on the CPU."""
+        """The value on the CPU. What lies on the GPU cannot come back inside a graph yet."""
+        if self.device == "gpu":
+            raise UnsupportedError(
+                f"{self._what}(...).cpu() at {users_line()}: a value on the GPU cannot come back to the cores inside a graph yet. Leave the operators "
+                "behind it on the GPU, or move them before .gpu(); a delivered batch has as_cpu()."
+            )
         return self
 
     # ---- about the value ----
 
     def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
         """The shape of each sample, int64 unless `dtype` says otherwise."""
-        shape: DataNode = self._call("_shape", [self])
+        # Shapes are known on the cores, wherever the values lie.
+        shape: DataNode = self._call("_shape", [self], device="cpu")
         if dtype is not None and types.to_dtype(dtype) != types.INT64:
             shape = self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
-        return shape
+        return shape.gpu() if device == "gpu" and self._builder.device_id is not None else shape
 
     def property(self, key: str, *, device: str = "cpu") -> NoReturn:
         raise UnsupportedError(
@@ -112,10 +121,10 @@ class DataNode:
     # ---- operators ----
 
     @staticmethod
-    def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None) -> Any:
+    def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None, device: str | None = None) -> Any:
         from stoker._operator import call_operator
 
-        return call_operator(op, inputs, args or [])
+        return call_operator(op, inputs, args or [], device=device)
 
     def _arithmetic(self, op: str, other: Any = None, *, swap: bool = False, unary: bool = False) -> DataNode:
         if unary:

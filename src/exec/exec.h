@@ -9,6 +9,7 @@
  * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
  *
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
+ *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore */
@@ -37,6 +38,8 @@ struct stk_sample_state {
 	int32_t chains_left;    /* of the current level */
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
+	bool on_cores;          /* the GPU would not decode it */
+	const uint8_t *staged;  /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL */
 	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
@@ -55,6 +58,9 @@ struct stk_fed {
 	int32_t pulls, count;
 };
 
+struct stk_device_stage;
+struct stk_device_batch;
+
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
@@ -68,6 +74,7 @@ struct stk_record {
 	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
+	struct stk_device_batch *device; /* while it has work for the GPU */
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
@@ -79,7 +86,7 @@ enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RET
 struct stk_unit {
 	struct stk_record *record;
 	int64_t record_k;
-	int32_t level, chain; /* chain -1: `node` gathers */
+	int32_t level, chain; /* chain -1: `node` gathers; -2: the level's jobs go to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
 	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
@@ -99,7 +106,7 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
 /* clang-format on */
 
 struct stk_exec_counters {
@@ -123,7 +130,8 @@ struct stk_pipeline {
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
-	bool no_slot; /* the last try to open found all slots out */
+	struct stk_device_stage *device; /* NULL: all runs on the cores */
+	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */
 	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
@@ -176,6 +184,8 @@ void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
+void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
+void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */

@@ -114,6 +114,14 @@ struct stk_call {
 	struct stk_tools *tools;  /* NULL while a graph is built */
 };
 
+/* A file as a decoder was given it, for who decodes many at once. */
+struct stk_encoded {
+	const uint8_t *data;
+	size_t size;
+	enum stk_image_type type;
+	bool orient; /* EXIF's orientation applies */
+};
+
 /* How many values of an operator's outputs and inputs there can be. */
 enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 
@@ -126,6 +134,7 @@ struct stk_reader_def {
 	uint64_t (*fingerprint)(const void *shared);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
@@ -151,6 +160,7 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
+	uint32_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
@@ -178,7 +188,8 @@ struct stk_op_def {
 	 *   and fetch decodes the part that the finished pass reads. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
-	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* data unused */
+	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
+	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
 	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of

@@ -267,6 +267,19 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 	return status;
 }
 
+enum stk_status stk__slot_download(struct stk_slot *s, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+{
+	struct stk_ring *r = s->ring;
+	enum stk_status status = stk__gpu_enter(r->dev, err);
+	if (status)
+		return status;
+	status = stk__gpu_download(r->dev, r->stream, to, from, size, err);
+	if (!status)
+		status = stk__gpu_stream_sync(r->dev, r->stream, err);
+	stk__gpu_leave(r->dev);
+	return status;
+}
+
 /* ---- taking and returning ---- */
 
 struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
