@@ -184,7 +184,7 @@ void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
-void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
+void stk__level_over(struct stk_record *r);                                                     /* its steps on the GPU too */
 void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
