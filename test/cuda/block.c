@@ -38,7 +38,7 @@ static struct {
 	uint8_t *stacks;
 	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
 	bool started[MOST_THREADS];
-	unsigned threads, current, returned, at_block;
+	unsigned threads, current, returned, at_block, launches;
 	const struct emulated_kernel *kernel;
 	const void *packed;
 	const char *error;
@@ -219,18 +219,30 @@ static void begin_block(void)
 	run.returned = run.at_block = 0;
 }
 
-static void run_block(void)
+/* Until all lanes of the warp wait for others, or have returned. False: they all did at once. */
+static bool run_warp(unsigned w, bool backwards)
 {
+	bool moved = false;
+	while (run.warps[w].ready && !run.error) {
+		uint32_t lanes = run.warps[w].ready;
+		for (moved = true; lanes;) {
+			unsigned lane = backwards ? 31 - (unsigned)__builtin_clz(lanes) : (unsigned)__builtin_ctz(lanes);
+			lanes &= ~(1u << lane);
+			go_on(w * WARP + lane);
+		}
+	}
+	return moved;
+}
+
+/* Threads come first to last or, backwards, last to first: a missing barrier shows in one of them. */
+static void run_block(bool backwards)
+{
+	unsigned warps = (run.threads + WARP - 1) / WARP;
 	begin_block();
 	while (run.returned < run.threads && !run.error) {
 		bool moved = false;
-		for (unsigned w = 0; w * WARP < run.threads && !run.error; w++) {
-			while (run.warps[w].ready && !run.error) {
-				moved = true;
-				for (uint32_t lanes = run.warps[w].ready; lanes; lanes &= lanes - 1)
-					go_on(w * WARP + (unsigned)__builtin_ctz(lanes));
-			}
-		}
+		for (unsigned i = 0; i < warps && !run.error; i++)
+			moved |= run_warp(backwards ? warps - 1 - i : i, backwards);
 		if (!moved)
 			emulated_refuse("threads wait for others that wait elsewhere or have returned");
 	}
@@ -267,8 +279,9 @@ const char *emulated_launch(
 		emulated.block =
 			(struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
 		memset(emulated.shared, JUNK, shared);
-		run_block();
+		run_block((run.launches + i) % 2);
 	}
+	run.launches++;
 	free(emulated.shared);
 	if (run.error) { /* fibers were left in the middle */
 		free(run.stacks);
