@@ -127,7 +127,7 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 {
 	size_t end;
 	struct stk_jpeg_scan scan;
-	if (e->type != STK_RGB && e->type != STK_BGR)
+	if ((e->type != STK_RGB && e->type != STK_BGR) || e->denom > 1)
 		return false;
 	if (stk__jpeg_header_parse(e->data, e->size, &d->header, NULL) || (e->orient && d->header.orientation != 1))
 		return false;
