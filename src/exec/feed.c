@@ -242,8 +242,28 @@ static void *feeder_main(void *arg)
 		else
 			pthread_cond_wait(&p->feed, &p->lock);
 	}
+	bool abandoned = p->abandoned;
 	pthread_mutex_unlock(&p->lock);
+	if (abandoned) {
+		pthread_detach(p->feeder);
+		p->has_feeder = false;
+		stk_pipeline_destroy(p);
+	}
 	return NULL;
+}
+
+bool stk__feeder_is_me(const struct stk_pipeline *p)
+{
+	return p->has_feeder && pthread_equal(p->feeder, pthread_self());
+}
+
+void stk__feeder_abandon(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->abandoned = true;
+	p->stopping = true;
+	p->feeder_runs = false;
+	pthread_mutex_unlock(&p->lock);
 }
 
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err)

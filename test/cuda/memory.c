@@ -140,6 +140,7 @@ static int place(size_t size, int device, uint64_t *address)
 	struct block b = {memory.base + memory.taken + pages - round_up(size, ALIGN), size, device};
 	memory.taken += pages + PAGE;
 	protect(&b, PROT_READ | PROT_WRITE);
+	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
 	memset(b.at, JUNK, size < JUNK_MOST ? size : JUNK_MOST);
 	ASAN_POISON_MEMORY_REGION(pages_of(&b), pages_size(&b));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);
@@ -250,6 +251,11 @@ static int copy(const char *function, uint64_t to, uint64_t from, size_t size, v
 		op->to = target;
 		op->from = staged ? memcpy(op->packed, source, size) : source;
 		op->size = size;
+		if (driver.options.idle) {
+			op->kind = OPERATION_FILL;
+			op->value = 0;
+			op->size = to_device ? 0 : size;
+		}
 		result = emulated_submit(device, stream, op);
 	}
 	if (!result && waits)
