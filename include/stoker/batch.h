@@ -59,6 +59,11 @@ STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batc
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 
+/* The same as a batch of its own with this one output: *out, of which the caller owns a reference, knows its samples as the first one does and
+ * holds no slot. With i = -1 lists of unequal shapes are copied too. */
+STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
+	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -110,7 +110,7 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
 struct stk_span {
-	const char *name; /* "read", "chain", "batch", "callback", "wait" */
+	const char *name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end) */
 	int32_t stage;    /* as explain numbers them; -1 */
 	int32_t thread;
 	int64_t batch;        /* since the start */

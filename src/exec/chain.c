@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include <string.h>
 
@@ -50,7 +50,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	if (n->gathers >= 0)
 		call->gathered = run->record->gathered[n->gathers].data;
 	if (index == g->reader) {
-		call->bytes = s->request.data;
+		call->bytes = s->request.data ? s->request.data : s->staged;
 		call->bytes_size = s->request.size;
 	}
 	for (int32_t k = 0; k < call->n_out; k++)
@@ -127,7 +127,9 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		load_kept(&run);
 	for (int32_t g = 0; g < chain->n_groups && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
-		s = group->pass ? stk__pass_group_run(&run, group, err) : run_single(&run, group->nodes[0], err);
+		s = group->step >= 0 ? stk__device_describe(&run, group, err)
+		    : group->pass    ? stk__pass_group_run(&run, group, err)
+				     : run_single(&run, group->nodes[0], err);
 		if (s && err) {
 			char title[96];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The consumer's side: waiting, policies, ends of epochs. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include "base/clock.h"
 
@@ -71,11 +71,21 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
 }
 
+/* The consumer waits for a batch that the GPU has: more of them at once keep it busier, as far as its memory goes. With the lock. */
+static void deepen(struct stk_pipeline *p)
+{
+	const struct stk_record *r = stk__record(p, p->next_deliver);
+	bool submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
+	if (submitted && p->depth < p->most_depth && stk__device_has_room(p))
+		p->depth++;
+}
+
 static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_record **out, struct stk_error *err)
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
+	deepen(p);
 	for (;;) {
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
@@ -205,6 +215,8 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s)
 		return s;
+	if (stk__feeder_is_me(p))
+		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
 	bool between = p->end_pending || (p->delivered_last && p->delivered_step >= 0) || (p->delivered_step < 0 && p->next_deliver == 0);
 	p->end_pending = false;
 	if (between)

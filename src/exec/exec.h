@@ -9,6 +9,7 @@
  * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
  *
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
+ *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore */
@@ -37,6 +38,8 @@ struct stk_sample_state {
 	int32_t chains_left;    /* of the current level */
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
+	bool on_cores;          /* the GPU would not decode it */
+	const uint8_t *staged;  /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL */
 	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
@@ -55,6 +58,9 @@ struct stk_fed {
 	int32_t pulls, count;
 };
 
+struct stk_device_stage;
+struct stk_device_batch;
+
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
@@ -68,6 +74,7 @@ struct stk_record {
 	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
+	struct stk_device_batch *device; /* while it has work for the GPU */
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
@@ -79,7 +86,7 @@ enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RET
 struct stk_unit {
 	struct stk_record *record;
 	int64_t record_k;
-	int32_t level, chain; /* chain -1: `node` gathers */
+	int32_t level, chain; /* chain -1: `node` gathers; -2: the level's jobs go to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
 	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
@@ -92,6 +99,10 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* of the sample in hand, by program value */
 	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
+	struct stk_device_batch *reading; /* whose pinned memory `room` is of */
+	int64_t reading_k;                /* and which batch it was then */
+	uint8_t *room;                    /* what is left of the worker's own piece of it */
+	size_t room_left;
 	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
 };
 
@@ -99,7 +110,7 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
 /* clang-format on */
 
 struct stk_exec_counters {
@@ -123,7 +134,9 @@ struct stk_pipeline {
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
-	bool no_slot; /* the last try to open found all slots out */
+	int32_t depth, most_depth;       /* batches opened before they are asked for */
+	struct stk_device_stage *device; /* NULL: all runs on the cores */
+	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */
 	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
@@ -141,7 +154,7 @@ struct stk_pipeline {
 	int32_t max_chains;
 
 	pthread_t feeder;
-	bool has_feeder, feeder_runs;
+	bool has_feeder, feeder_runs, abandoned;
 	int64_t feed_epoch, feed_step;
 
 	bool started, stopping;
@@ -174,12 +187,18 @@ void stk__record_level(struct stk_record *r); /* begins the level r->level, or f
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
+void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
+void stk__sample_again(struct stk_record *r, int32_t i);                              /* runs the level's chains once more, on the cores */
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* after its chains: on the GPU */
+void stk__name_sample(
+	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
-bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
-	struct stk_error *err);               /* without the lock; false: it goes on behind the scenes */
-void stk__read_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
+bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,
+	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
+void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
+bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
@@ -217,6 +236,8 @@ enum stk_status stk__pass_group_cores(
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
 void stk__feeder_stop(struct stk_pipeline *p);
+bool stk__feeder_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
+void stk__feeder_abandon(struct stk_pipeline *p);     /* by a callback: the thread destroys the pipeline when it has returned */
 void stk__release_fed(struct stk_record *r);
 
 /* batch.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,10 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "prefetch is %d; it must be from 0 (the default, 2) to 1024", c->prefetch);
 	if (c->max_errors < 0 || c->read_requests < 0 || c->max_batches < 0 || c->timeout_ms < 0)
 		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
-	if (c->device_id >= 0)
-		return stk__fail(err, STK_UNSUPPORTED, "device_id is %d, but this build runs pipelines on the CPU; pass device_id=None",
-			c->device_id);
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
-	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
 	return STK_OK;
@@ -70,7 +66,7 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	const struct stk_level *first = &p->program->levels[0];
 	r->pipeline = p;
 	r->samples = stk__calloc(batch, sizeof *r->samples);
-	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes, sizeof *r->ready);
+	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes + 1, sizeof *r->ready);
 	r->feds = stk__calloc((size_t)first->n_callbacks, sizeof *r->feds);
 	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
 	if (!r->samples || !r->ready || !r->feds || !r->gathered)
@@ -92,7 +88,10 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (3 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
-	p->n_records = p->config.prefetch + 2 + window;
+	p->depth = p->most_depth = p->config.prefetch;
+	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
+		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
+	p->n_records = p->most_depth + 2 + window;
 	for (int32_t l = 0; l < p->program->n_levels; l++) {
 		int32_t n = p->program->levels[l].n_chains;
 		p->max_chains = n > p->max_chains ? n : p->max_chains;
@@ -103,6 +102,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	if (p->max_chains > 64)
 		return stk__fail(err, STK_LIMIT, "the graph has %d independent chains; at most 64 are supported", p->max_chains);
 	p->max_chains = p->max_chains ? p->max_chains : 1;
+	p->config.max_batches = p->config.max_batches ? p->config.max_batches : p->most_depth + 16;
 	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
 	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->max_chains, sizeof *p->cost_ns);
 	bool ok = p->records && p->cost_ns;
@@ -168,12 +168,14 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_destroy(&monotonic);
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
-		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
+		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
+	if (p->program->n_steps && (s = stk__device_create(p, err)))
+		goto out;
 	if (config->trace) {
-		p->trace = stk__trace_create(p->n_workers + 2, 1 << 14);
+		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);
 		if (!p->trace)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
 	}
@@ -196,7 +198,7 @@ void stk__drain(struct stk_pipeline *p)
 	stk__feeder_stop(p);
 	stk__pool_leave(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
-	while (p->in_flight || p->in_callbacks)
+	while (p->in_flight || p->in_callbacks || (p->device && (p->device->submitted || p->device->busy)))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
@@ -230,10 +232,15 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
 		return;
+	if (stk__feeder_is_me(p)) { /* a garbage collector may run anywhere, in a source too */
+		stk__feeder_abandon(p);
+		return;
+	}
 	if (p->started)
 		stk__drain(p);
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
 		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
+	stk__device_destroy(p);
 	stk__trace_destroy(p->trace);
 	if (p->ring)
 		stk__ring_disown(p->ring);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
  * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include "base/clock.h"
 
@@ -35,9 +35,10 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
 			s->attempt = s->retries = 0;
-			s->failed = s->dropped = false;
+			s->failed = s->dropped = s->on_cores = false;
 			s->read = STK_READ_NONE;
 			s->waiting = 0;
+			s->staged = NULL;
 		}
 	}
 }
@@ -54,6 +55,9 @@ void stk__record_reset(struct stk_record *r)
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
+	if (r->device)
+		stk__device_batch_give(p, r->device);
+	r->device = NULL;
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
@@ -62,7 +66,7 @@ void stk__record_reset(struct stk_record *r)
 
 static int32_t ready_room(const struct stk_pipeline *p)
 {
-	return p->max_chains * p->config.batch_size + p->program->n_nodes;
+	return p->max_chains * p->config.batch_size + p->program->n_nodes + 1;
 }
 
 static void push(struct stk_record *r, int32_t item)
@@ -73,6 +77,11 @@ static void push(struct stk_record *r, int32_t item)
 static int32_t gather_item(const struct stk_pipeline *p, int32_t node)
 {
 	return p->max_chains * p->config.batch_size + node;
+}
+
+static int32_t device_item(const struct stk_pipeline *p)
+{
+	return gather_item(p, p->program->n_nodes);
 }
 
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample)
@@ -124,25 +133,41 @@ void stk__record_level(struct stk_record *r)
 	pthread_cond_broadcast(&p->delivered);
 }
 
-void stk__level_part_done(struct stk_record *r)
+void stk__level_over(struct stk_record *r)
 {
-	if (--r->todo > 0)
-		return;
 	r->level++;
 	if (r->ended || r->error.code) /* nothing more is made of it */
 		r->level = r->pipeline->program->n_levels;
 	stk__record_level(r);
 }
 
-/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+void stk__level_part_done(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	if (--r->todo > 0)
+		return;
+	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
+		push(r, device_item(p));
+	else
+		stk__level_over(r);
+}
+
+void stk__sample_again(struct stk_record *r, int32_t i)
+{
+	r->samples[i].on_cores = true;
+	r->todo++;
+	begin_sample(r, i);
+}
+
+/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while the oldest of them is not done, since it may be held up by a
  * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
  * steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
 	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
-	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->depth);
+	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
 }
 
 static bool open_next(struct stk_pipeline *p)
@@ -152,6 +177,8 @@ static bool open_next(struct stk_pipeline *p)
 		return false;
 	stk__create_records(p, p->next_open + 1);
 	struct stk_record *r = stk__record(p, p->next_open);
+	if (p->device && !r->device && !(r->device = stk__device_batch_take(p, r)))
+		return false;
 	r->slot = stk__ring_take(p->ring, &no_memory);
 	p->no_slot = !r->slot && !no_memory;
 	if (!r->slot && !no_memory)
@@ -182,18 +209,29 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-static void take_samples(struct stk_record *r, struct stk_unit *u)
+/* To try its read now would most likely add a request to a full window: it stays ready until one of those ends. */
+static bool must_wait(const struct stk_pipeline *p, const struct stk_chain *chain, const struct stk_sample_state *s)
+{
+	return chain->reads && s->read == STK_READ_NONE && p->ahead && p->in_flight && stk__reads_full(p);
+}
+
+/* left: items to look at, so that what goes round is seen once. */
+static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
 	const struct stk_chain *chain = &p->program->levels[r->level].chains[u->chain];
 	int32_t room = ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
-	while (r->ready_count && u->count < most) {
+	for (; *left > 0 && u->count < most; --*left) {
 		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
 		if (i < 0 || i >= batch)
 			return;
 		r->ready_head = (r->ready_head + 1) % room;
 		r->ready_count--;
 		struct stk_sample_state *s = &r->samples[i];
+		if (must_wait(p, chain, s)) {
+			push(r, item);
+			continue;
+		}
 		if (chain->reads && (s->read == STK_READ_TRYING || s->read == STK_READ_SUBMITTED)) {
 			s->waiting |= 1ull << u->chain; /* another chain's worker is at it */
 			continue;
@@ -208,17 +246,17 @@ static void take_samples(struct stk_record *r, struct stk_unit *u)
 static bool take_from(struct stk_record *r, struct stk_unit *u)
 {
 	struct stk_pipeline *p = r->pipeline;
-	while (r->ready_count) {
+	for (int32_t left = r->ready_count; left > 0;) {
 		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
 		if (item >= gather_item(p, 0)) {
 			r->ready_head = (r->ready_head + 1) % ready_room(p);
 			r->ready_count--;
-			u->chain = -1;
+			u->chain = item == device_item(p) ? -2 : -1;
 			u->node = item - gather_item(p, 0);
 			return true;
 		}
-		take_samples(r, u);
+		take_samples(r, u, &left);
 		if (u->count)
 			return true;
 	}
@@ -292,6 +330,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	STK_COUNT(p, replaced, 1);
 	struct stk_place original = stk__order_place(&p->order, r->k, i);
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
+	s->staged = NULL;
 	s->read = STK_READ_NONE;
 	s->retries = 0;
 	begin_sample(r, i);
@@ -324,7 +363,7 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
-static void name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
 	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
@@ -335,10 +374,18 @@ static void name_sample(const struct stk_pipeline *p, const struct stk_sample_st
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
-	name_sample(p, s, &full);
+	stk__name_sample(p, s, &full);
 	s->failed = true;
 	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
+}
+
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err)
+{
+	r->todo++;
+	r->samples[i].chains_left = 1;
+	fail_sample(r->pipeline, &r->samples[i], err);
+	sample_part_done(r, i);
 }
 
 static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w, const struct stk_unit *u, int32_t i)
@@ -347,12 +394,13 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	struct stk_sample_state *s = &r->samples[i];
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	if (chain->reads) {
-		if (s->read == STK_READ_TRYING && !stk__read_inline(p, r, u->chain, i, &w->error))
+		if (s->read == STK_READ_TRYING && !stk__read_inline(p, w, r, u->chain, i, &w->error))
 			return WAITS;
 		if (s->request.status)
 			return FAILED;
 	}
-	w->error = (struct stk_error){0};
+	if (w->error.code) /* of an earlier sample; to clear it for each would take longer than a small sample's own work */
+		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
@@ -371,32 +419,49 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 	fail_sample(p, s, &err);
 }
 
+/* The sample is next. */
+static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
+{
+	const struct stk_program_node *reader = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
+	if (reader && reader->def->reader->soon)
+		reader->def->reader->soon(reader->shared, s->place.sample);
+}
+
 static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	int64_t begin = stk__clock_ns();
-	int32_t done = 0;
+	int32_t done[STK_MAX_UNIT], n_done = 0;
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		struct stk_sample_state *s = &r->samples[i];
+		if (k + 1 < u->count)
+			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (o == WAITS)
 			continue;
-		done++;
-		pthread_mutex_lock(&p->lock);
-		if (o == FAILED)
+		done[n_done++] = i;
+		if (o == FAILED) {
+			pthread_mutex_lock(&p->lock);
 			sample_failed(p, w, s, chain->reads && s->request.status != STK_OK);
-		sample_part_done(r, i);
-		pthread_mutex_unlock(&p->lock);
+			pthread_mutex_unlock(&p->lock);
+		}
 	}
+	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
+	for (int32_t k = 0; k < n_done; k++)
+		sample_part_done(r, done[k]);
+	bool ahead = chain->reads && p->ahead;
+	pthread_mutex_unlock(&p->lock);
+	if (ahead)
+		stk__read_ahead(p); /* bytes were given back */
 	int64_t end = stk__clock_ns();
-	if (done) {
+	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
-	STK_COUNT(p, samples, done);
+	STK_COUNT(p, samples, n_done);
 	STK_COUNT(p, units, 1);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_CHAIN,
@@ -431,10 +496,36 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
-			name_sample(p, &r->samples[blamed], &w->error);
+			stk__name_sample(p, &r->samples[blamed], &w->error);
 		r->error = w->error;
 	}
 	stk__level_part_done(r);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* From here on the batch belongs to the thread that waits for the GPU. */
+static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
+{
+	struct stk_record *r = u->record;
+	int64_t begin = stk__clock_ns();
+	w->error = (struct stk_error){0};
+	enum stk_status s = stk__device_submit(p, r, &w->error);
+	stk__trace_add(p->trace, worker,
+		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
+			.batch = u->record_k,
+			.count = r->count,
+			.level = (int16_t)u->level,
+			.stage = -1,
+			.begin_ns = begin,
+			.end_ns = stk__clock_ns()});
+	pthread_mutex_lock(&p->lock);
+	if (s == STK_OK) {
+		stk__device_submitted(p, r);
+	} else {
+		if (!r->error.code)
+			r->error = w->error;
+		stk__level_over(r);
+	}
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -456,7 +547,9 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 		stk__pool_wake(p->ctx->pool);
 	if (u.chain >= 0)
 		do_chain(p, &p->workers[worker], worker, &u);
-	else
+	else if (u.chain == -1)
 		do_gather(p, &p->workers[worker], worker, &u);
+	else
+		do_submit(p, &p->workers[worker], worker, &u);
 	return true;
 }

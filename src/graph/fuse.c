@@ -16,7 +16,7 @@ static bool by_plane(const struct stk_program *p, const struct stk_program_node 
 
 static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
 {
-	if (!p->fused || !next->lowers || next->def->fetch || next->inputs[0] != last->first_value)
+	if (!p->fused || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu || next->inputs[0] != last->first_value)
 		return false;
 	const struct stk_value *between = &p->values[last->first_value];
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
@@ -61,6 +61,11 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		}
 		chain->groups[k] = g;
 		last_of[k] = end;
+	}
+	for (int32_t k = 0; k < chain->n_groups; k++) {
+		const struct stk_program_node *head = &p->nodes[chain->groups[k].nodes[0]];
+		chain->groups[k].step = head->on_gpu ? p->n_steps++ : -1;
+		p->n_decodes += head->on_gpu && head->def->fetch;
 	}
 	return STK_OK;
 }

@@ -171,10 +171,10 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Readers and users' sources give bytes and tensors of the cores; what is placed nowhere goes where its inputs are. */
+/* What has no inputs is made on the cores; what is placed nowhere goes where its inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
-	if (node->def->reader || (node->def->flags & STK_OP_CALLBACK))
+	if (!node->n_inputs)
 		return STK_DEVICE_CPU;
 	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
 		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)
@@ -244,6 +244,11 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	g->room_nodes = (int32_t)room;
 	*out = (struct stk_node){g->n_nodes, 0};
 	g->nodes[g->n_nodes++] = node;
+	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
+		/* made on the cores whatever was asked for: draws, constants */
+		const struct stk_graph_options moved = {.where = options->where, .device = STK_DEVICE_GPU};
+		return stk_graph_add(g, "copy", out, 1, NULL, 0, &moved, out, err);
+	}
 out:
 	if (s && err) {
 		char title[96];

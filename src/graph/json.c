@@ -198,7 +198,9 @@ static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index
 	enum stk_status s = read_op(j, &op, index, err);
 	const char *device = json_string_value(json_object_get(j, "device"));
 	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where")),
-		!device ? STK_DEVICE_CPU : strcmp(device, "gpu") == 0 ? STK_DEVICE_GPU : STK_DEVICE_ANY};
+		!device                      ? STK_DEVICE_CPU
+		: strcmp(device, "gpu") == 0 ? STK_DEVICE_GPU
+					     : STK_DEVICE_ANY};
 	if (s == STK_OK)
 		s = stk_graph_add(
 			g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);

@@ -30,10 +30,14 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	for (int32_t i = 0; i < g->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		const struct stk_graph_node *from = g->nodes[i];
-		*n = (struct stk_program_node){
-			.node = from, .def = from->def, .first_value = v, .chain = -1, .gathers = from->gathers ? p->n_gathers++ : -1};
+		*n = (struct stk_program_node){.node = from,
+			.def = from->def,
+			.first_value = v,
+			.chain = -1,
+			.gathers = from->gathers ? p->n_gathers++ : -1,
+			.on_gpu = p->on_gpu && from->device == STK_DEVICE_GPU};
 		for (int32_t k = 0; k < from->n_outputs; k++)
-			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false};
+			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false, n->on_gpu};
 		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
 		n->varying = stk__program_alloc(p, (size_t)from->n_varying, sizeof *n->varying);
 		if (!n->inputs || !n->varying)
@@ -52,6 +56,28 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			p->args_size = n->def->args_size;
 		if (n->def->state_size > p->state_size)
 			p->state_size = n->def->state_size;
+	}
+	return STK_OK;
+}
+
+/* The cores do not see the GPU's values; they are worked out beforehand where a shape or an argument depends on them. */
+static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
+{
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		for (int32_t k = 0; k < n->node->n_inputs + n->node->n_varying; k++) {
+			bool input = k < n->node->n_inputs;
+			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+			bool host = (n->def->host_inputs >> k & 1) || (n->gathers >= 0 && (n->def->flags & STK_OP_GATHERS_DATA));
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !host))
+				continue;
+			char from[96], to[96];
+			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);
+			stk__node_title(n->node, to, sizeof to);
+			return stk__fail(err, STK_UNSUPPORTED,
+				"%s reads on the cores what %s leaves on the GPU%s%s; make that on the cores (device=\"cpu\")", to, from,
+				input ? "" : ": argument ", input ? "" : n->varying[k - n->node->n_inputs].def.name);
+		}
 	}
 	return STK_OK;
 }
@@ -154,6 +180,13 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 			if (is_chain_node(&p->nodes[j]) && p->nodes[j].level == n->level)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
+	}
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is no work for another core */
+		const struct stk_program_node *n = &p->nodes[i];
+		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
+			continue;
+		first = first < 0 || p->nodes[first].level != n->level ? i : first;
+		parent[find_root(parent, i)] = find_root(parent, first);
 	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
@@ -279,9 +312,11 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 		p->levels[l].chains = stk__program_alloc(p, (size_t)p->levels[l].n_chains, sizeof *p->levels[l].chains);
 		if (!p->levels[l].chains)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
+		p->levels[l].first_step = p->n_steps;
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
 			if ((s = fill_chain(p, l, c, err)))
 				return s;
+		p->levels[l].n_steps = p->n_steps - p->levels[l].first_step;
 	}
 	return STK_OK;
 }
@@ -307,7 +342,8 @@ static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err)
+enum stk_status stk__program_create(
+	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err)
 {
 	if (!graph->n_outputs)
 		return stk__fail(err, STK_INVALID, "the graph has no outputs: name them with stk_graph_output");
@@ -319,8 +355,9 @@ enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool
 	p->graph = stk__graph_ref(graph);
 	p->seed = seed;
 	p->fused = fuse;
+	p->on_gpu = on_gpu;
 	enum stk_status s = make_nodes(p, err);
-	if (s || (s = find_reader(p, err)))
+	if (s || (s = check_places(p, err)) || (s = find_reader(p, err)))
 		goto out;
 	name_streams(p);
 	p->n_outputs = graph->n_outputs;

@@ -21,6 +21,7 @@ struct stk_value {
 	int32_t slot;         /* its place among the values kept in the slot; -1: lives in a worker's scratch */
 	int32_t consumers;    /* inputs and arguments that read it */
 	bool is_output;
+	bool on_gpu; /* its data are addresses there */
 };
 
 struct stk_program_varying {
@@ -38,6 +39,7 @@ struct stk_program_node {
 	struct stk_program_varying *varying;
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	bool on_gpu;                   /* described by its chain, done by the batch's step on the GPU */
 	unsigned classes;              /* what it adds to a pass */
 	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
 	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
@@ -46,7 +48,8 @@ struct stk_program_node {
 struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
-	bool pass; /* its nodes make one pass; the first may be a decoder */
+	bool pass;    /* its nodes make one pass; the first may be a decoder */
+	int32_t step; /* on the GPU: its number among the program's steps there; -1: on the cores */
 };
 
 struct stk_chain {
@@ -64,6 +67,7 @@ struct stk_level {
 	int32_t n_gathers;
 	int32_t *callbacks; /* external sources; level 0 only */
 	int32_t n_callbacks;
+	int32_t first_step, n_steps; /* on the GPU, for the whole batch, when all chains are done */
 };
 
 struct stk_program {
@@ -80,17 +84,20 @@ struct stk_program {
 	struct stk_level *levels;
 	int32_t n_levels;
 	int32_t n_gathers; /* nodes that gather */
+	int32_t n_steps;   /* on the GPU */
+	int32_t n_decodes; /* steps that begin with files */
 	int32_t reader;    /* node, or -1 */
 	bool reads;        /* the reader has bytes to fetch */
 	bool fused;
+	bool on_gpu;                  /* operators may be */
 	size_t args_size, state_size; /* of the largest node */
 	int32_t max_nodes;            /* of the longest chain */
 	uint64_t seed;
 };
 
-/* Freezes the graph. seed: of augmentation. */
+/* Freezes the graph. seed: of augmentation; on_gpu: operators that are placed on the GPU run there, else on the cores. */
 STK_MUST_USE enum stk_status stk__program_create(
-	struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err);
+	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err);
 struct stk_program *stk__program_ref(struct stk_program *p);
 void stk__program_unref(struct stk_program *p);
 

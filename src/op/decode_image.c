@@ -4,6 +4,9 @@
 
 static const struct stk_arg_def decode_image_args[] = {
 	{.name = "", .group = stk__decode_group},
+	STK_ARG(struct stk_decode_args, scale_denom, STK_ARG_INT, "1", (1, 8), 0,
+		"1, 2, 4 or 8: JPEGs are decoded at this fraction of their size, extents rounded up, with the pixels that libjpeg-turbo "
+		"gives. Much of the work falls away with the pixels: for thumbnails, and before a resize to far less."),
 	{.name = "", .group = stk__decode_cache_group},
 	STK_ARG_END,
 };
@@ -18,6 +21,7 @@ const struct stk_op_def stk__op_decode_image = {
 	       "what follows keeps\n"
 	       "only a part of the image, only that part is decoded.",
 	.inputs = {1, 1},
+	.host_inputs = 1,
 	.args = decode_image_args,
 	.args_size = sizeof(struct stk_decode_args),
 	.state_size = sizeof(struct stk_decode_state),
@@ -26,5 +30,6 @@ const struct stk_op_def stk__op_decode_image = {
 	.infer = stk__decode_infer,
 	.lower = stk__decode_lower,
 	.extent = stk__decode_extent,
+	.encoded = stk__decode_encoded,
 	.fetch = stk__decode_fetch,
 };

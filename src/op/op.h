@@ -10,6 +10,7 @@
 #include "base/philox.h"
 #include "codec/codec.h"
 #include "io/io.h"
+#include "kernel/array.h"
 #include "kernel/pass.h"
 #include "order/order.h"
 #include "stoker/catalog.h"
@@ -114,6 +115,15 @@ struct stk_call {
 	struct stk_tools *tools;  /* NULL while a graph is built */
 };
 
+/* A file as a decoder was given it, for who decodes many at once. */
+struct stk_encoded {
+	const uint8_t *data;
+	size_t size;
+	enum stk_image_type type;
+	bool orient;   /* EXIF's orientation applies */
+	int32_t denom; /* above 1: decoded at 1/denom of the size */
+};
+
 /* How many values of an operator's outputs and inputs there can be. */
 enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 
@@ -126,6 +136,7 @@ struct stk_reader_def {
 	uint64_t (*fingerprint)(const void *shared);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
@@ -134,10 +145,11 @@ struct stk_reader_def {
 /* ---- the definition ---- */
 
 enum stk_op_flags {
-	STK_OP_RANDOM = 1,   /* draws from call->random */
-	STK_OP_HIDDEN = 4,   /* for bindings */
-	STK_OP_CALLBACK = 8, /* a user's source: filled on the callback thread */
-	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_RANDOM = 1,       /* draws from call->random */
+	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
+	STK_OP_HIDDEN = 4,       /* for bindings */
+	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */
@@ -151,6 +163,7 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
+	uint32_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
@@ -175,10 +188,14 @@ struct stk_op_def {
 	 * - run_cpu: one sample, out[].data is given. The general way, for tensors of any kind.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
-	 *   and fetch decodes the part that the finished pass reads. */
+	 *   and fetch decodes the part that the finished pass reads.
+	 * - lower_array: run_cpu for a tensor in device memory, as jobs: reads no data that lies there (addresses are the GPU's). Appends STK_ARRAY_MOST_JOBS at
+	 *   most; none where nothing is to be written. For outputs of at most STK_ARRAY_MOST elements. STK_UNSUPPORTED: this call is for the cores. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
-	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* data unused */
+	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
+	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
 	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of

@@ -105,7 +105,9 @@ static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	int32_t axes[STK_MAX_DIMS], n = in->ndim < 0 ? 1 : pad_axes(a, in, axes, NULL);
+	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* where it is not known yet which they are */
+	if (in->ndim >= 0)
+		n = pad_axes(a, in, axes, NULL);
 	bool needs = false;
 	for (int32_t i = 0; i < n; i++)
 		needs |= (in->ndim < 0 || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
@@ -134,6 +136,13 @@ static enum stk_status pad_run(const struct stk_call *call, struct stk_error *er
 	const struct pad *a = call->args;
 	const struct pad_state *s = call->state;
 	return stk__window_copy(call, &s->window, (struct stk_floats){1, &a->fill_value}, err);
+}
+
+static enum stk_status pad_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct pad *a = call->args;
+	const struct pad_state *s = call->state;
+	return stk__window_array(call, &s->window, (struct stk_floats){1, &a->fill_value}, jobs, err);
 }
 
 static void pad_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -172,5 +181,6 @@ const struct stk_op_def stk__op_pad = {
 	.gathers = pad_gathers,
 	.infer = pad_infer,
 	.run_cpu = pad_run,
+	.lower_array = pad_lower_array,
 	.lower = pad_lower,
 };

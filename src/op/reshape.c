@@ -161,12 +161,21 @@ static enum stk_status reshape_run(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
+static enum stk_status reshape_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	stk__array_plain(jobs, &call->in[0], &call->out[0], false);
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_reshape = {
 	.name = "reshape",
 	.doc = "Gives tensors another shape, with the same elements in the same order.",
 	.inputs = {1, 2},
+	.host_inputs = 2,
 	.args = reshape_args,
 	.args_size = sizeof(struct reshape),
 	.infer = reshape_infer,
 	.run_cpu = reshape_run,
+	.lower_array = reshape_lower_array,
 };

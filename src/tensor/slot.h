@@ -86,6 +86,8 @@ struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
 STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Copies from the slot's part on the GPU to host memory, and waits for it. */
+STK_MUST_USE enum stk_status stk__slot_download(struct stk_slot *slot, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
 /* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */
 void stk__slot_return(struct stk_slot *slot);
 

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a group on the GPU does to a sample becomes jobs: its operators are inferred on the cores as ever, host values that it reads are staged, and
+ * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
+#include "exec/device.h"
+
+#include <string.h>
+
+static void lost(struct stk_error *err)
+{
+	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
+		/* the caller says so */
+	}
+}
+
+/* NULL: out of memory, err is filled. */
+static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, struct stk_error *err)
+{
+	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, src),
+		[STK_JOB_MOVE] = offsetof(struct stk_device_job, src),
+		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, src),
+		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
+		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
+	struct stk_device_batch *b = run->record->device;
+	pthread_mutex_lock(&b->lock);
+	struct stk_device_job *j = stk__arena_take(&b->jobs, sizes[kind]);
+	pthread_mutex_unlock(&b->lock);
+	if (!j) {
+		lost(err);
+		return NULL;
+	}
+	struct stk_device_job **at = &b->first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];
+	while (*at)
+		at = &(*at)->next;
+	j->next = NULL;
+	j->kind = kind;
+	j->sample = run->sample;
+	*at = j;
+	return j;
+}
+
+/* Samples of a value whose size is known beforehand are staged behind each other, so that they travel together. */
+static void *stage(const struct stk_chain_run *run, int32_t value, size_t bytes, struct stk_error *err)
+{
+	struct stk_device_batch *b = run->record->device;
+	int64_t known = stk_desc_bytes(&run->pipeline->program->values[value].desc);
+	if (known <= 0 || (size_t)known != bytes)
+		return (void *)stk__device_memory_take(&b->staging, bytes, err);
+	pthread_mutex_lock(&b->lock);
+	if (!b->mirrors[value])
+		b->mirrors[value] = stk__device_memory_take(&b->staging, bytes * (size_t)run->pipeline->config.batch_size, err);
+	uintptr_t mirror = b->mirrors[value];
+	pthread_mutex_unlock(&b->lock);
+	return mirror ? (void *)(mirror + (size_t)run->sample * bytes) : NULL;
+}
+
+static enum stk_status upload(
+	const struct stk_chain_run *run, int32_t step, const void *from, uintptr_t to, size_t bytes, struct stk_error *err)
+{
+	struct stk_device_job *j = add_job(run, step, STK_JOB_UPLOAD, err);
+	if (!j)
+		return STK_NO_MEMORY;
+	j->from = (uintptr_t)from;
+	j->to = to;
+	j->bytes = bytes;
+	return STK_OK;
+}
+
+enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
+{
+	const struct stk_value *v = &run->pipeline->program->values[value];
+	struct stk_tensor *t = &run->worker->values[value];
+	int64_t bytes = stk_desc_bytes(&t->desc);
+	if (bytes < 0)
+		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
+	if (v->slot < 0) {
+		t->data = (void *)stk__device_memory_take(&run->record->device->scratch, (size_t)bytes, err);
+		return t->data ? STK_OK : STK_NO_MEMORY;
+	}
+	if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory on the GPU for an output of %lld bytes", (long long)bytes);
+	t->data = run->record->slot->values[v->slot].samples[run->sample].data;
+	return STK_OK;
+}
+
+/* Stages a host tensor for an address on the GPU. */
+static enum stk_status send(
+	const struct stk_chain_run *run, int32_t step, int32_t value, const struct stk_tensor *host, uintptr_t to, struct stk_error *err)
+{
+	size_t bytes = (size_t)stk_desc_bytes(&host->desc);
+	void *staged = stage(run, value, bytes, err);
+	if (!staged)
+		return STK_NO_MEMORY;
+	memcpy(staged, host->data, bytes);
+	return upload(run, step, staged, to, bytes, err);
+}
+
+/* Host values that the head of a group reads on the GPU are copied there; while the group is described they stand for them. */
+static enum stk_status send_inputs(
+	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
+{
+	const struct stk_program *g = run->pipeline->program;
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < head->node->n_inputs; k++)
+		kept[k] = run->worker->values[head->inputs[k]].data;
+	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
+		int32_t value = head->inputs[k];
+		struct stk_tensor *t = &run->worker->values[value];
+		if (g->values[value].on_gpu || (head->def->host_inputs >> k & 1))
+			continue;
+		uintptr_t to = stk__device_memory_take(&run->record->device->scratch, (size_t)stk_desc_bytes(&t->desc), err);
+		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
+		t->data = (void *)to;
+	}
+	return s;
+}
+
+static void keep_inputs(const struct stk_chain_run *run, const struct stk_program_node *head, void *const *kept)
+{
+	for (int32_t k = 0; k < head->node->n_inputs; k++)
+		run->worker->values[head->inputs[k]].data = kept[k];
+}
+
+/* ---- files ---- */
+
+static uint8_t *room(void *user, size_t size)
+{
+	enum { PIECE = 2 << 20, SLACK = 64 };
+	struct stk_exec_worker *w = user;
+	if (w->room_left < size + SLACK) {
+		size_t piece = size + SLACK > PIECE ? size + SLACK : PIECE;
+		w->room = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
+		w->room_left = w->room ? piece : 0;
+	}
+	return w->room;
+}
+
+void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
+{
+	if (w->reading != b || w->reading_k != b->record_k)
+		w->room_left = 0;
+	w->reading = b;
+	w->reading_k = b->record_k;
+	q->room = room;
+	q->room_user = w;
+}
+
+const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
+{
+	enum { ALIGN = 128 }; /* 64 bytes behind a file are its own */
+	const uint8_t *at = w->room;
+	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
+	taken = taken < w->room_left ? taken : w->room_left;
+	w->room += taken;
+	w->room_left -= taken;
+	return at;
+}
+
+/* From the header alone: whether the GPU decodes the window that the pass reads. */
+static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
+{
+	size_t end;
+	struct stk_jpeg_scan scan;
+	if ((e->type != STK_RGB && e->type != STK_BGR) || e->denom > 1)
+		return false;
+	if (stk__jpeg_header_parse(e->data, e->size, &d->header, NULL) || (e->orient && d->header.orientation != 1))
+		return false;
+	d->window = stk__pass_source(pass);
+	if (!d->window.w || !d->window.h || !stk__pass_gpu_supports(pass) || !stk__jpeg_find_eoi(e->data, e->size, &d->header, &end) ||
+		!stk__jpeg_scan_plan(&d->header, end, &scan))
+		return false;
+	struct stk_jpeg_window w = stk__jpeg_window_plan(&scan, d->window);
+	d->blocks = (uint32_t)((w.mcu_y1 - w.mcu_y0 + 1) * scan.mcus_x * scan.blocks);
+	d->size = e->size;
+	d->type = e->type;
+	return true;
+}
+
+static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)
+{
+	void *to = (void *)stk__device_memory_take(&b->files, e->size, err);
+	return to ? memcpy(to, e->data, e->size) : NULL;
+}
+
+static enum stk_status describe_decode(
+	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool *taken, struct stk_error *err)
+{
+	struct stk_encoded e;
+	g->calls[0].def->encoded(&g->calls[0], &e);
+	struct stk_decode_job d;
+	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d);
+	if (!*taken)
+		return STK_OK;
+	struct stk_sample_state *s = &run->record->samples[run->sample];
+	const uint8_t *file = e.data == s->staged ? e.data : keep_file(run->record->device, &e, err);
+	struct stk_device_job *j = file ? add_job(run, step, STK_JOB_DECODE, err) : NULL;
+	if (!j)
+		return STK_NO_MEMORY;
+	d.file = file;
+	if (e.data == s->request.data)
+		s->staged = file; /* should the cores be asked for it once more */
+	j->decode = d;
+	j->pass = g->pass;
+	j->dst = stk__frames_of(&run->worker->values[g->value]).image;
+	STK_COUNT(run->pipeline, decodes, 1);
+	STK_COUNT(run->pipeline, gpu_decodes, 1);
+	return STK_OK;
+}
+
+/* What the cores make of the group goes to its place over pinned memory. */
+static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+{
+	struct stk_tensor out = run->worker->values[g->value];
+	size_t bytes = (size_t)stk_desc_bytes(&out.desc);
+	uintptr_t to = (uintptr_t)out.data;
+	out.data = (void *)stk__device_memory_take(&run->record->device->staging, bytes, err);
+	enum stk_status s = out.data ? stk__pass_group_cores(run, g, &out, err) : STK_NO_MEMORY;
+	return s ? s : upload(run, step, out.data, to, bytes, err);
+}
+
+/* ---- groups ---- */
+
+static enum stk_status add_pass(const struct stk_chain_run *run, const struct stk_pass *pass, const struct stk_frames *src,
+	const struct stk_frames *dst, int32_t step, struct stk_error *err)
+{
+	if (!stk__pass_gpu_supports(pass))
+		return stk__fail(err, STK_UNSUPPORTED,
+			"this has no GPU version for images of %s with %d channels yet; place it on the cores",
+			stk_dtype_name((enum stk_dtype)pass->in_dtype), pass->in_c);
+	for (int32_t f = 0; f < src->count; f++) {
+		struct stk_device_job *j = add_job(run, step, STK_JOB_PASS, err);
+		if (!j)
+			return STK_NO_MEMORY;
+		j->pass = *pass;
+		j->src = src->image;
+		j->dst = dst->image;
+		j->src.data = (char *)j->src.data + f * src->stride;
+		j->dst.data = (char *)j->dst.data + f * dst->stride;
+	}
+	return STK_OK;
+}
+
+static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+{
+	struct stk_frames dst = stk__frames_of(&run->worker->values[g->value]);
+	if (!stk__is_planar(&g->src.image))
+		return add_pass(run, &g->pass, &g->src, &dst, step, err);
+	for (int32_t c = 0; c < g->src.image.channels; c++) {
+		enum stk_status s = c ? stk__pass_group_lower(g, c, err) : STK_OK;
+		struct stk_frames from = stk__frames_plane(&g->src, c, 1), to = stk__frames_plane(&dst, c, g->pass.c);
+		if (s || (s = add_pass(run, &g->pass, &from, &to, step, err)))
+			return s;
+	}
+	return STK_OK;
+}
+
+static enum stk_status describe_pass_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	struct stk_pass_group g;
+	bool taken = false;
+	enum stk_status s = stk__pass_group_infer(run, group, &g, err);
+	if (s || (s = stk__device_place(run, g.value, err)))
+		return s;
+	STK_COUNT(run->pipeline, passes, 1);
+	if (!g.calls[0].def->fetch)
+		return describe_pass(run, &g, group->step, err);
+	s = describe_decode(run, &g, group->step, &taken, err);
+	return s || taken ? s : run_on_cores(run, &g, group->step, err);
+}
+
+/* A view: of what lies there, moved where the slot must have a copy; or of a host value, which is sent to its place. */
+static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
+	bool host, int32_t value, struct stk_error *err)
+{
+	const struct stk_tensor from = *view;
+	if (!host && run->pipeline->program->values[value].slot < 0)
+		return STK_OK;
+	enum stk_status s = stk__device_place(run, value, err);
+	if (s)
+		return s;
+	uintptr_t to = (uintptr_t)run->worker->values[value].data;
+	if (host)
+		return send(run, group->step, value, &from, to, err);
+	struct stk_device_job *j = add_job(run, group->step, STK_JOB_MOVE, err);
+	if (!j)
+		return STK_NO_MEMORY;
+	j->from = (uintptr_t)from.data;
+	j->to = to;
+	j->bytes = (size_t)stk_desc_bytes(&from.desc);
+	return STK_OK;
+}
+
+/* ---- operators on tensors ---- */
+
+static void *keep(struct stk_device_batch *b, const void *from, size_t size)
+{
+	pthread_mutex_lock(&b->lock);
+	void *to = stk__arena_take(&b->jobs, size);
+	pthread_mutex_unlock(&b->lock);
+	return to ? memcpy(to, from, size) : NULL;
+}
+
+static enum stk_status add_array(const struct stk_chain_run *run, int32_t step, const struct stk_array_job *from, struct stk_error *err)
+{
+	struct stk_device_batch *b = run->record->device;
+	struct stk_device_job *j = add_job(run, step, STK_JOB_ARRAY, err);
+	struct stk_array_job *a = j ? keep(b, from, sizeof *from) : NULL;
+	bool ok = a != NULL;
+	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_mean)
+		ok = (a->normalize.mean = keep(b, a->normalize.mean, (size_t)a->normalize.n_mean * sizeof(double))) != NULL;
+	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_factor)
+		ok = (a->normalize.factor = keep(b, a->normalize.factor, (size_t)a->normalize.n_factor * sizeof(double))) != NULL;
+	if (j)
+		j->array = a;
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
+}
+
+/* Inputs and outputs have their places on the GPU. */
+static enum stk_status describe_arrays(const struct stk_chain_run *run, const struct stk_call *call, int32_t step, struct stk_error *err)
+{
+	struct stk_array_jobs jobs = {stk__arena_take(&run->worker->arena, STK_ARRAY_MOST_JOBS * sizeof(struct stk_array_job)), 0};
+	enum stk_status s =
+		jobs.v ? call->def->lower_array(call, &jobs, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	for (int32_t k = 0; k < jobs.count && s == STK_OK; k++)
+		s = add_array(run, step, &jobs.v[k], err);
+	return s;
+}
+
+/* Host values alone: the cores do it, and what comes out is sent to its place. */
+static enum stk_status run_single_on_cores(
+	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
+{
+	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
+	if (!out)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	for (int32_t k = 0; k < call->n_out; k++) {
+		enum stk_status s = stk__device_place(run, n->first_value + k, err);
+		out[k] = call->out[k];
+		out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
+		if (s || !out[k].data)
+			return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	}
+	const struct stk_tensor *places = call->out;
+	call->out = out;
+	enum stk_status s = call->def->run_cpu(call, err);
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
+		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
+	return s;
+}
+
+static bool all_host(const struct stk_chain_run *run, const struct stk_program_node *n)
+{
+	for (int32_t k = 0; k < n->node->n_inputs; k++)
+		if (run->pipeline->program->values[n->inputs[k]].on_gpu)
+			return false;
+	return true;
+}
+
+static enum stk_status describe_call(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, bool host, struct stk_error *err)
+{
+	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
+	if (host && !n->def->lower_array)
+		return run_single_on_cores(run, n, call, group->step, err);
+	if (!n->def->lower_array)
+		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
+	void *kept[STK_MAX_INPUTS];
+	enum stk_status s = send_inputs(run, n, group->step, kept, err);
+	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
+	for (int32_t k = 0; k < call->n_in; k++)
+		in[k].data = run->worker->values[n->inputs[k]].data;
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
+		s = stk__device_place(run, n->first_value + k, err);
+	if (s == STK_OK)
+		s = describe_arrays(run, call, group->step, err);
+	keep_inputs(run, n, kept);
+	return s;
+}
+
+static enum stk_status describe_single(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
+	struct stk_call call;
+	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
+	if (s || (s = n->def->infer(&call, err)))
+		return s;
+	bool host = all_host(run, n), views = true;
+	for (int32_t k = 0; k < call.n_out; k++)
+		views &= call.out[k].data != NULL;
+	if (!views)
+		return describe_call(run, group, &call, host, err);
+	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++)
+		s = describe_view(run, group, &call.out[k], host, n->first_value + k, err);
+	return s;
+}
+
+enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	struct stk_device_batch *b = run->record->device;
+	const struct stk_program_node *head = &run->pipeline->program->nodes[group->nodes[0]];
+	b->first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
+	atomic_store(&b->pending[run->sample], true);
+	if (!group->pass)
+		return describe_single(run, group, err);
+	void *kept[STK_MAX_INPUTS];
+	enum stk_status s = send_inputs(run, head, group->step, kept, err);
+	if (s == STK_OK)
+		s = describe_pass_group(run, group, err);
+	keep_inputs(run, head, kept);
+	return s;
+}

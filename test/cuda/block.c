@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block.h"
+
+#include "fiber.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The stacks' distance is no power of two, or their tops would fight for the same lines of the cache. */
+enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5, COPIES = 64 };
+
+struct emulated emulated;
+
+/* A warp's lanes as bits. A lane that is neither ready nor at a barrier has returned. */
+struct warp {
+	uint32_t ready, waiting, at_block;
+	const char *what;
+	unsigned turn; /* which of the two sets of values is being given: the other may still be read */
+	uint32_t votes[2];
+	uint64_t values[2][WARP];
+};
+
+/* A thread's copies under way, oldest first from `first` on, round and round. */
+struct copies {
+	struct {
+		void *to;
+		const void *from;
+		unsigned size, group;
+	} copy[COPIES];
+	unsigned first, count, group;
+};
+
+static struct {
+	struct copies copies[MOST_THREADS];
+	struct fiber scheduler, fibers[MOST_THREADS];
+	struct warp warps[MOST_THREADS / WARP];
+	uint8_t *stacks;
+	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
+	bool started[MOST_THREADS];
+	unsigned threads, current, returned, at_block, launches;
+	const struct emulated_kernel *kernel;
+	const void *packed;
+	const char *error;
+} run;
+
+static struct fiber *fiber_of(unsigned thread)
+{
+	return &run.fibers[run.fiber_of[thread]];
+}
+
+static void pause_thread(void)
+{
+	fiber_switch(fiber_of(run.current), &run.scheduler);
+}
+
+void emulated_refuse(const char *why)
+{
+	if (!run.error)
+		run.error = why;
+}
+
+/* ---- barriers ---- */
+
+static void open_block(void)
+{
+	if (!run.at_block || run.at_block + run.returned < run.threads)
+		return;
+	for (unsigned w = 0; w * WARP < run.threads; w++) {
+		run.warps[w].ready |= run.warps[w].at_block;
+		run.warps[w].at_block = 0;
+	}
+	run.at_block = 0;
+}
+
+static void open_warp(struct warp *w)
+{
+	if (!w->waiting || w->ready || w->at_block)
+		return;
+	for (unsigned i = 0; i < WARP; i++)
+		if (!(w->waiting >> i & 1))
+			w->values[w->turn][i] = 0;
+	w->turn ^= 1;
+	w->votes[w->turn] = 0;
+	w->ready = w->waiting;
+	w->waiting = 0;
+	w->what = NULL;
+}
+
+/* The lane of the current thread waits; returns the index of the values that were given meanwhile. */
+static unsigned wait_for_warp(const char *what)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	uint32_t me = 1u << run.current % WARP;
+	unsigned turn = w->turn;
+	if (w->what && w->what != what && strcmp(w->what, what) != 0)
+		emulated_refuse("lanes of a warp wait at different instructions");
+	w->what = what;
+	w->ready &= ~me;
+	w->waiting |= me;
+	open_warp(w);
+	if (!(w->ready & me))
+		pause_thread();
+	return turn;
+}
+
+void emulated_sync_block(void)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	uint32_t me = 1u << run.current % WARP;
+	w->ready &= ~me;
+	w->at_block |= me;
+	run.at_block++;
+	open_block();
+	if (!(w->ready & me))
+		pause_thread();
+}
+
+const uint64_t *emulated_exchange(const char *what, uint64_t mine)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	w->values[w->turn][run.current % WARP] = mine;
+	return w->values[wait_for_warp(what)];
+}
+
+unsigned emulated_vote(const char *what, int set)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	w->votes[w->turn] |= (uint32_t)(set != 0) << run.current % WARP;
+	return w->votes[wait_for_warp(what)];
+}
+
+/* ---- copies ---- */
+
+static void finish_oldest(struct copies *c)
+{
+	memcpy(c->copy[c->first].to, c->copy[c->first].from, c->copy[c->first].size);
+	c->first = (c->first + 1) % COPIES;
+	c->count--;
+}
+
+void emulated_copy(void *to, const void *from, unsigned size)
+{
+	struct copies *c = &run.copies[run.current];
+	unsigned at = (c->first + c->count) % COPIES;
+	if (((uintptr_t)to | (uintptr_t)from) % size)
+		emulated_refuse("an asynchronous copy is not aligned");
+	if (c->count == COPIES)
+		finish_oldest(c);
+	c->copy[at].to = to;
+	c->copy[at].from = from;
+	c->copy[at].size = size;
+	c->copy[at].group = c->group;
+	c->count++;
+	if (emulated.block.x % 2 == 0)
+		finish_oldest(c);
+}
+
+void emulated_copy_commit(void)
+{
+	run.copies[run.current].group++;
+}
+
+void emulated_copy_wait(unsigned groups)
+{
+	struct copies *c = &run.copies[run.current];
+	while (c->count && c->copy[c->first].group + groups < c->group)
+		finish_oldest(c);
+}
+
+/* ---- threads ---- */
+
+static void run_thread(void)
+{
+	run.kernel->run(run.packed);
+	while (run.copies[run.current].count)
+		finish_oldest(&run.copies[run.current]);
+	struct warp *w = &run.warps[run.current / WARP];
+	w->ready &= ~(1u << run.current % WARP);
+	run.returned++;
+	open_warp(w);
+	open_block();
+}
+
+/* A fiber runs threads to their ends, one after the other: the last to become free, still warm, takes the next. */
+static void fiber_main(void)
+{
+	fiber_entered(&run.scheduler);
+	for (;;) {
+		run_thread();
+		run.free[run.frees++] = run.fiber_of[run.current];
+		pause_thread();
+	}
+}
+
+static void go_on(unsigned thread)
+{
+	unsigned x = emulated.block_dim.x, y = emulated.block_dim.y;
+	run.current = thread;
+	emulated.thread = (struct emulated_dim){thread % x, thread / x % y, thread / x / y};
+	if (!run.started[thread]) {
+		run.started[thread] = true;
+		run.fiber_of[thread] = run.free[--run.frees];
+	}
+	fiber_switch(&run.scheduler, fiber_of(thread));
+}
+
+static void begin_block(void)
+{
+	for (unsigned t = 0; t < run.threads; t++)
+		run.started[t] = false, run.copies[t].count = run.copies[t].group = 0;
+	for (unsigned w = 0; w * WARP < run.threads; w++) {
+		unsigned lanes = run.threads - w * WARP;
+		run.warps[w].ready = lanes < WARP ? (1u << lanes) - 1 : ~0u;
+		run.warps[w].waiting = run.warps[w].at_block = 0;
+		run.warps[w].votes[run.warps[w].turn] = 0;
+		run.warps[w].what = NULL;
+	}
+	run.returned = run.at_block = 0;
+}
+
+/* Until all lanes of the warp wait for others, or have returned. False: they all did at once. */
+static bool run_warp(unsigned w, bool backwards)
+{
+	bool moved = false;
+	while (run.warps[w].ready && !run.error) {
+		uint32_t lanes = run.warps[w].ready;
+		for (moved = true; lanes;) {
+			unsigned lane = backwards ? 31 - (unsigned)__builtin_clz(lanes) : (unsigned)__builtin_ctz(lanes);
+			lanes &= ~(1u << lane);
+			go_on(w * WARP + lane);
+		}
+	}
+	return moved;
+}
+
+/* Threads come first to last or, backwards, last to first: a missing barrier shows in one of them. */
+static void run_block(bool backwards)
+{
+	unsigned warps = (run.threads + WARP - 1) / WARP;
+	begin_block();
+	while (run.returned < run.threads && !run.error) {
+		bool moved = false;
+		for (unsigned i = 0; i < warps && !run.error; i++)
+			moved |= run_warp(backwards ? warps - 1 - i : i, backwards);
+		if (!moved)
+			emulated_refuse("threads wait for others that wait elsewhere or have returned");
+	}
+}
+
+static void make_fibers(void)
+{
+	run.stacks = malloc((size_t)MOST_THREADS * STRIDE);
+	run.frees = 0;
+	for (unsigned i = MOST_THREADS; i > 0; i--) {
+		struct fiber *f = &run.fibers[i - 1];
+		f->stack = run.stacks + (size_t)(i - 1) * STRIDE;
+		f->size = STACK;
+		fiber_start(f, fiber_main);
+		run.free[run.frees++] = i - 1;
+	}
+}
+
+const char *emulated_launch(
+	const struct emulated_kernel *kernel, const void *packed, struct emulated_dim grid, struct emulated_dim block, size_t shared)
+{
+	if (!run.stacks)
+		make_fibers();
+	run.threads = block.x * block.y * block.z;
+	run.kernel = kernel;
+	run.packed = packed;
+	run.error = NULL;
+	/* Allocated anew, so that AddressSanitizer sees what lies beyond its end. */
+	if (posix_memalign(&emulated.shared, 256, shared ? shared : 1))
+		return "no memory for a launch";
+	emulated.block_dim = block;
+	emulated.grid_dim = grid;
+	for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y * grid.z && !run.error; i++) {
+		emulated.block =
+			(struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
+		memset(emulated.shared, JUNK, shared);
+		run_block((run.launches + i) % 2);
+	}
+	run.launches++;
+	free(emulated.shared);
+	if (run.error) { /* fibers were left in the middle */
+		free(run.stacks);
+		run.stacks = NULL;
+	}
+	return run.error;
+}
