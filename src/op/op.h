@@ -120,7 +120,8 @@ struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
 	enum stk_image_type type;
-	bool orient; /* EXIF's orientation applies */
+	bool orient;   /* EXIF's orientation applies */
+	int32_t denom; /* as stk_decode has it */
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
