@@ -130,6 +130,7 @@ struct stk_pipeline {
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
+	int32_t depth, most_depth;       /* batches opened before they are asked for */
 	struct stk_device_stage *device; /* NULL: all runs on the cores */
 	bool no_slot;                    /* the last try to open found all slots out */
 
@@ -182,8 +183,9 @@ void stk__record_level(struct stk_record *r); /* begins the level r->level, or f
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
-void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
+void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
+void stk__sample_again(struct stk_record *r, int32_t i);                              /* runs the level's chains once more, on the cores */
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* after its chains: on the GPU */
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);

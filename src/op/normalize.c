@@ -299,6 +299,7 @@ const struct stk_op_def stk__op_normalize = {
 	.layouts = "HWC FHWC HW",
 	.classes = STK_CLASS_POINTWISE,
 	.classify = normalize_classify,
+	.flags = STK_OP_GATHERS_DATA,
 	.gather = normalize_gather,
 	.gathers = normalize_gathers,
 	.infer = normalize_infer,

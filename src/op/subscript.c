@@ -204,6 +204,7 @@ const struct stk_op_def stk__op_subscript = {
 	.name = "_subscript",
 	.doc = "Takes a part of a tensor by indices and ranges, with Python's rules.",
 	.inputs = {1, 1 + 3 * STK_MAX_DIMS},
+	.host_inputs = ~1u,
 	.args = subscript_args,
 	.args_size = sizeof(struct subscript),
 	.flags = STK_OP_HIDDEN,

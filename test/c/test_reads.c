@@ -145,7 +145,7 @@ static struct slow_source *add_slow_source(struct stk_context *ctx, int64_t late
 	return s;
 }
 
-static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle)
+static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle, size_t read_bytes)
 {
 	char(*names)[24] = calloc((size_t)files, sizeof *names);
 	const char **list = calloc((size_t)files, sizeof *list);
@@ -163,7 +163,8 @@ static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, in
 		stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err) ||
 		stk_graph_output(g, (struct stk_node){file.op, 1}, &err))
 		fail_msg("%s", err.message);
-	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = batch, .device_id = -1, .trace = ""};
+	const struct stk_pipeline_config c = {
+		.size = sizeof c, .batch_size = batch, .device_id = -1, .trace = "", .read_bytes = read_bytes};
 	struct stk_pipeline *p;
 	if (stk_pipeline_create(ctx, g, &c, &p, &err))
 		fail_msg("%s", err.message);
@@ -198,7 +199,7 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	enum { N = 3000, LATENCY_MS = 115, WINDOW = 256 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, LATENCY_MS * 1000000ll);
-	struct stk_pipeline *p = slow_pipeline(ctx, N, 64, true);
+	struct stk_pipeline *p = slow_pipeline(ctx, N, 64, true, 0);
 	int threads = threads_now();
 	struct stk_batch *b;
 	int64_t count = 0;
@@ -232,7 +233,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 0);
 	s->stalled = "slow://3"; /* in order: of batch 0 */
-	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
+	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false, 0);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	/* batches 1 and 2 are made while batch 0 waits: all their chains have run */
 	struct stk_batch *b = NULL;
@@ -266,10 +267,36 @@ static void test_faults_of_the_source_are_retried(void **state)
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 1000000);
 	s->fail_every = 5;
-	struct stk_pipeline *p = slow_pipeline(ctx, 100, 16, true);
+	struct stk_pipeline *p = slow_pipeline(ctx, 100, 16, true, 0);
 	struct run r = drain_epochs(p, 1);
 	assert_int_equal(r.count, 100);
 	assert_int_equal(stk_pipeline_bad_samples(p), 0);
+	free(r.samples);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
+/* Nobody takes a batch: what the open ones need is read, and then what read_bytes allows, however fast the source is. */
+static void test_bytes_ahead_are_bounded(void **state)
+{
+	(void)state;
+	enum { BATCH = 4, OPEN = 3 * BATCH, WORKERS = 2, WINDOW = 20, CALM = 50 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	struct stk_pipeline *p = slow_pipeline(ctx, 500, BATCH, true, WINDOW * s->file.size);
+	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+	int64_t before = -1, now = 0;
+	for (int calm = 0; calm < CALM; calm = now == before && now >= OPEN ? calm + 1 : 0) {
+		usleep(2000);
+		before = now;
+		pthread_mutex_lock(&s->lock);
+		now = s->completed + s->in_flight;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (now > OPEN + WINDOW + WORKERS)
+		fail_msg("%lld objects were read, where %d and a window of %d would do", (long long)now, OPEN, WINDOW);
+	struct run r = drain_epochs(p, 1);
+	assert_int_equal(r.count, 500);
 	free(r.samples);
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
@@ -281,7 +308,7 @@ static void test_ending_with_reads_under_way(void **state)
 	for (int i = 0; i < 20; i++) {
 		struct stk_context *ctx = two_workers();
 		add_slow_source(ctx, 3000000);
-		struct stk_pipeline *p = slow_pipeline(ctx, 500, 16, true);
+		struct stk_pipeline *p = slow_pipeline(ctx, 500, 16, true, 0);
 		struct stk_batch *b = NULL;
 		for (int k = 0; k < i % 4; k++) {
 			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
@@ -300,6 +327,7 @@ int main(void)
 		cmocka_unit_test(test_latency_is_hidden_by_requests_in_flight),
 		cmocka_unit_test(test_a_straggler_holds_nobody_up),
 		cmocka_unit_test(test_faults_of_the_source_are_retried),
+		cmocka_unit_test(test_bytes_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
 	};
 	return cmocka_run_group_tests_name("reads", tests, NULL, NULL);
