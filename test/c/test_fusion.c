@@ -111,7 +111,7 @@ static double counter(struct stk_pipeline *p, const char *name)
 	return 0;
 }
 
-static void keep_batch(struct result *r, const struct stk_batch *b)
+static void keep_batch(struct result *r, struct stk_batch *b)
 {
 	size_t n = (size_t)stk_batch_size(b);
 	r->run.samples = realloc(r->run.samples, (r->run.count + n) * sizeof *r->run.samples);
