@@ -145,6 +145,15 @@ static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 	return stk__order_check(&p->order, err);
 }
 
+/* Nothing is placed on the GPU, but one that is not there is an error all the same. */
+static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = NULL;
+	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &dev, err);
+	stk__gpu_device_close(dev);
+	return s;
+}
+
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
 	struct stk_pipeline **out, struct stk_error *err)
 {
@@ -172,7 +181,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
-	if (p->program->n_steps && (s = stk__device_create(p, err)))
+	if (p->config.device_id >= 0 && (s = p->program->n_steps ? stk__device_create(p, err) : check_device(p, err)))
 		goto out;
 	if (config->trace) {
 		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);
