@@ -122,6 +122,39 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
+static uint8_t *room(void *user, size_t size)
+{
+	enum { PIECE = 2 << 20, SLACK = 64 };
+	struct stk_exec_worker *w = user;
+	if (w->room_left < size + SLACK) {
+		size_t piece = size + SLACK > PIECE ? size + SLACK : PIECE;
+		w->room = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
+		w->room_left = w->room ? piece : 0;
+	}
+	return w->room;
+}
+
+void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
+{
+	if (w->reading != b || w->reading_k != b->record_k)
+		w->room_left = 0;
+	w->reading = b;
+	w->reading_k = b->record_k;
+	q->room = room;
+	q->room_user = w;
+}
+
+const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
+{
+	enum { ALIGN = 128 }; /* 64 bytes behind a file are its own */
+	const uint8_t *at = w->room;
+	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
+	taken = taken < w->room_left ? taken : w->room_left;
+	w->room += taken;
+	w->room_left -= taken;
+	return at;
+}
+
 /* From the header alone: whether the GPU decodes the window that the pass reads. */
 static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
@@ -142,6 +175,12 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	return true;
 }
 
+static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)
+{
+	void *to = (void *)stk__device_memory_take(&b->files, e->size, err);
+	return to ? memcpy(to, e->data, e->size) : NULL;
+}
+
 static enum stk_status describe_decode(
 	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool *taken, struct stk_error *err)
 {
@@ -151,14 +190,14 @@ static enum stk_status describe_decode(
 	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d);
 	if (!*taken)
 		return STK_OK;
-	uint8_t *file = (uint8_t *)stk__device_memory_take(&run->record->device->files, e.size, err);
+	struct stk_sample_state *s = &run->record->samples[run->sample];
+	const uint8_t *file = e.data == s->staged ? e.data : keep_file(run->record->device, &e, err);
 	struct stk_device_job *j = file ? add_job(run, step, STK_JOB_DECODE, err) : NULL;
 	if (!j)
 		return STK_NO_MEMORY;
-	memcpy(file, e.data, e.size);
 	d.file = file;
-	if (e.data == run->record->samples[run->sample].request.data)
-		run->record->samples[run->sample].staged = file; /* should the cores be asked for it once more */
+	if (e.data == s->request.data)
+		s->staged = file; /* should the cores be asked for it once more */
 	j->decode = d;
 	j->pass = g->pass;
 	j->dst = stk__frames_of(&run->worker->values[g->value]).image;

@@ -126,6 +126,11 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 /* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
+/* A read by a worker lands in pinned memory of the batch: where the worker's last file ended, so that files lie together. Between begin and end the
+ * request asks for room; end says how much was used, and where it lies. */
+void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
+const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
+
 /* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);

@@ -99,6 +99,10 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* of the sample in hand, by program value */
 	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
+	struct stk_device_batch *reading; /* whose pinned memory `room` is of */
+	int64_t reading_k;                /* and which batch it was then */
+	uint8_t *room;                    /* what is left of the worker's own piece of it */
+	size_t room_left;
 	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
 };
 
@@ -191,7 +195,7 @@ void stk__name_sample(
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
-bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
+bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,
 	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
 void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
 bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */

@@ -330,6 +330,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	STK_COUNT(p, replaced, 1);
 	struct stk_place original = stk__order_place(&p->order, r->k, i);
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
+	s->staged = NULL;
 	s->read = STK_READ_NONE;
 	s->retries = 0;
 	begin_sample(r, i);
@@ -393,7 +394,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	struct stk_sample_state *s = &r->samples[i];
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	if (chain->reads) {
-		if (s->read == STK_READ_TRYING && !stk__read_inline(p, r, u->chain, i, &w->error))
+		if (s->read == STK_READ_TRYING && !stk__read_inline(p, w, r, u->chain, i, &w->error))
 			return WAITS;
 		if (s->request.status)
 			return FAILED;

@@ -181,6 +181,13 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
 	}
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is no work for another core */
+		const struct stk_program_node *n = &p->nodes[i];
+		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
+			continue;
+		first = first < 0 || p->nodes[first].level != n->level ? i : first;
+		parent[find_root(parent, i)] = find_root(parent, first);
+	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		if (is_chain_node(n)) {
