@@ -27,7 +27,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	b->items = stk__calloc(decodes, sizeof *b->items);
 	if (!b->first || !b->pending || !b->mirrors || !b->tables || !b->decodes || !b->items)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
-	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->own_stream, err);
+	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -42,7 +42,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
-		stk__gpu_stream_destroy(dev, b->own_stream);
+		stk__gpu_stream_destroy(dev, b->stream);
 	}
 	stk__device_memory_destroy(&b->files);
 	stk__device_memory_destroy(&b->staging);

@@ -78,6 +78,7 @@ struct stk_record {
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
+	int32_t bad;                   /* samples, replaced ones too */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
@@ -164,7 +165,7 @@ struct stk_pipeline {
 	bool delivered_last;
 	struct {
 		int64_t epoch, count;
-	} errors[2]; /* of the epoch in hand and of the next, which reading ahead has begun; by epoch % 2 */
+	} errors; /* of the epoch in hand, in batches that were delivered */
 	struct stk_error *bad;
 	int64_t n_bad, room_bad;
 	bool stall_told;

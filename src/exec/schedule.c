@@ -61,7 +61,7 @@ void stk__record_reset(struct stk_record *r)
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
-	r->level = r->todo = 0;
+	r->level = r->todo = r->bad = 0;
 }
 
 static int32_t ready_room(const struct stk_pipeline *p)
@@ -275,15 +275,10 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 
 /* ---- failures ---- */
 
-static void remember_bad(struct stk_pipeline *p, const struct stk_error *err, int64_t epoch)
+static void remember_bad(struct stk_pipeline *p, const struct stk_error *err)
 {
 	enum { KEPT = 10000 };
 	STK_COUNT(p, bad_samples, 1);
-	if (p->errors[epoch % 2].epoch != epoch) {
-		p->errors[epoch % 2].epoch = epoch;
-		p->errors[epoch % 2].count = 0;
-	}
-	p->errors[epoch % 2].count++;
 	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
 		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
 		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
@@ -311,7 +306,8 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
-	remember_bad(p, err, s->place.epoch);
+	remember_bad(p, err);
+	r->bad++;
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {

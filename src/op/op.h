@@ -149,6 +149,7 @@ enum stk_op_flags {
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */
 	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
