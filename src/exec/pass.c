@@ -47,6 +47,8 @@ static enum stk_status infer_group(
 enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err)
 {
 	const struct stk_image *src = &g->src.image;
+	if (!src->channels)
+		return stk__fail(err, STK_SHAPE, "an image without channels");
 	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, stk__is_planar(src) ? 1 : src->channels);
 	g->pass.plane = plane;
 	g->pass.stream = g->stream;

@@ -62,7 +62,7 @@ void stk__record_reset(struct stk_record *r)
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
-	r->level = r->todo = 0;
+	r->level = r->todo = r->bad = 0;
 }
 
 static int32_t ready_room(const struct stk_pipeline *p)
@@ -147,7 +147,7 @@ void stk__level_part_done(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	if (--r->todo > 0)
 		return;
-	if (p->program->levels[r->level].n_steps && !r->ended && !r->error.code)
+	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
 		push(r, device_item(p));
 	else
 		stk__level_over(r);
@@ -160,15 +160,15 @@ void stk__sample_again(struct stk_record *r, int32_t i)
 	begin_sample(r, i);
 }
 
-/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while the oldest of them is not done, since it may be held up by a
  * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
  * steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
 	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
-	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->depth);
+	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
 }
 
 static bool open_next(struct stk_pipeline *p)
@@ -276,15 +276,10 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 
 /* ---- failures ---- */
 
-static void remember_bad(struct stk_pipeline *p, const struct stk_error *err, int64_t epoch)
+static void remember_bad(struct stk_pipeline *p, const struct stk_error *err)
 {
 	enum { KEPT = 10000 };
 	STK_COUNT(p, bad_samples, 1);
-	if (p->errors[epoch % 2].epoch != epoch) {
-		p->errors[epoch % 2].epoch = epoch;
-		p->errors[epoch % 2].count = 0;
-	}
-	p->errors[epoch % 2].count++;
 	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
 		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
 		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
@@ -312,7 +307,8 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
-	remember_bad(p, err, s->place.epoch);
+	remember_bad(p, err);
+	r->bad++;
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
@@ -331,6 +327,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	STK_COUNT(p, replaced, 1);
 	struct stk_place original = stk__order_place(&p->order, r->k, i);
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
+	s->staged = NULL;
 	s->read = STK_READ_NONE;
 	s->retries = 0;
 	begin_sample(r, i);
@@ -380,13 +377,21 @@ static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, cons
 		stk__set_error(&s->error, &full);
 }
 
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err)
+{
+	r->todo++;
+	r->samples[i].chains_left = 1;
+	fail_sample(r->pipeline, &r->samples[i], err);
+	sample_part_done(r, i);
+}
+
 static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w, const struct stk_unit *u, int32_t i)
 {
 	struct stk_record *r = u->record;
 	struct stk_sample_state *s = &r->samples[i];
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	if (chain->reads) {
-		if (s->read == STK_READ_TRYING && !stk__read_inline(p, r, u->chain, i, &w->error))
+		if (s->read == STK_READ_TRYING && !stk__read_inline(p, w, r, u->chain, i, &w->error))
 			return WAITS;
 		if (s->request.status)
 			return FAILED;
@@ -515,7 +520,8 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	if (s == STK_OK) {
 		stk__device_submitted(p, r);
 	} else {
-		r->error = w->error;
+		if (!r->error.code)
+			r->error = w->error;
 		stk__level_over(r);
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -87,36 +87,52 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-static uint32_t larger(uint64_t n, uint64_t least)
+static uint32_t add_up(uint32_t a, uint64_t b)
 {
-	n = n > least ? n : least;
-	return n > INT32_MAX ? INT32_MAX : (uint32_t)n;
+	return a + b < UINT32_MAX ? (uint32_t)(a + b) : UINT32_MAX;
 }
 
-enum { BLOCK_BYTES = 450 }; /* about what the decoder takes for a block */
+/* What the batch's files take together, and a quarter more where the decoder has to grow for them. */
+static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_device_batch *b, bool spare)
+{
+	struct stk_cuda_jpeg_limits sum = {.slots = 1};
+	for (int32_t i = 0; i < b->n_decodes; i++) {
+		const struct stk_cuda_jpeg_limits *need = &b->decodes[i]->decode.need;
+		sum.batch.bytes = add_up(sum.batch.bytes, need->batch.bytes);
+		sum.batch.blocks = add_up(sum.batch.blocks, need->batch.blocks);
+		sum.taps = add_up(sum.taps, need->taps);
+	}
+	if (spare) {
+		sum.batch.bytes = add_up(sum.batch.bytes, sum.batch.bytes / 4);
+		sum.batch.blocks = add_up(sum.batch.blocks, sum.batch.blocks / 4);
+		sum.taps = add_up(sum.taps, sum.taps / 4);
+	}
+	return sum;
+}
 
-/* A decoder for the batch, made anew where a batch has more than the largest before; within the limit, what is over it goes to the cores. */
+/* A decoder with room for the batch. Within the limit of memory: what is over it goes to the cores. */
 static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	uint64_t bytes = 0, blocks = 0;
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		bytes += b->decodes[i]->decode.size;
-		blocks += b->decodes[i]->decode.blocks;
-	}
-	uint64_t most = p->device->memory_limit / BLOCK_BYTES;
-	blocks = blocks < most ? blocks : most;
-	if (b->jpeg && bytes <= b->limits.bytes && blocks <= b->limits.blocks)
+	struct stk_cuda_jpeg_limits limits = decoder_limits(b, false);
+	limits.batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes);
+	if (b->jpeg && stk__cuda_jpeg_holds(b->jpeg, b->jpeg_slot, &limits))
 		return STK_OK;
-	stk__cuda_jpeg_destroy(b->jpeg);
-	b->jpeg = NULL;
-	blocks += blocks / 4;
-	struct stk_cuda_jpeg_limits limits = {.slots = 1,
-		.batch = {.images = (uint32_t)(p->config.batch_size * p->program->n_decodes),
-			.bytes = larger(bytes + bytes / 4, b->limits.bytes),
-			.blocks = larger(blocks < most ? blocks : most, b->limits.blocks)}};
-	enum stk_status s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
-	b->limits = limits.batch;
-	b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
+	uint32_t images = limits.batch.images;
+	size_t most = p->device->memory_limit / (size_t)(p->config.prefetch + 1);
+	limits = decoder_limits(b, true);
+	limits.batch.images = images;
+	while (limits.batch.blocks > 1 && stk__cuda_jpeg_bytes(&limits) > most)
+		limits.batch.blocks -= limits.batch.blocks / 8 + 1;
+	enum stk_status s;
+	if (b->jpeg) {
+		s = stk__cuda_jpeg_reserve(b->jpeg, b->jpeg_slot, &limits, err);
+	} else {
+		s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
+		b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
+	}
+	size_t held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
+	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
+	}
 	return s;
 }
 
@@ -129,80 +145,119 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.header = &j->decode.header,
 			.window = j->decode.window,
 			.type = j->decode.type,
+			.orientation = j->decode.orientation,
 			.pass = &j->pass,
 			.dst = j->dst};
 	}
-	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->items, b->n_decodes, err) : STK_OK;
+	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->stream, b->items, b->n_decodes, err) : STK_OK;
 }
 
 /* ---- steps ---- */
 
-void stk__device_passes_free(struct stk_gpu_device *dev, struct stk_device_passes *s)
+void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
-	stk__pass_gpu_destroy(s->gpu);
-	stk__gpu_host_free(dev, s->tables);
-	stk__gpu_free(dev, s->memory);
-	*s = (struct stk_device_passes){0};
+	stk__pass_gpu_destroy(t->passes);
+	stk__array_gpu_destroy(t->arrays);
+	stk__gpu_host_free(dev, t->host);
+	stk__gpu_host_free(dev, t->flags);
+	stk__gpu_free(dev, t->device);
+	*t = (struct stk_device_tables){0};
 }
 
-static enum stk_status grow_passes(
-	struct stk_gpu_device *dev, struct stk_device_passes *s, const struct stk_pass_gpu_limits *limits, struct stk_error *err)
-{
-	stk__device_passes_free(dev, s);
-	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(limits);
-	enum stk_status status = stk__gpu_host_alloc(dev, sizes.tables, &s->tables, err);
-	if (!status)
-		status = stk__gpu_alloc(dev, sizes.tables + sizes.work, &s->memory, err);
-	if (!status)
-		status = stk__pass_gpu_create(limits, s->tables, s->memory, s->memory + sizes.tables, &s->gpu, err);
-	s->limits = *limits;
-	s->bytes = sizes.tables + sizes.work;
-	return status;
-}
-
-static enum stk_status count_pass(
+static enum stk_status need(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)p, (void)step, (void)err;
-	b->n_passes += j->kind == STK_JOB_PASS;
+	if (j->kind == STK_JOB_PASS)
+		stk__pass_gpu_need(&j->pass, &b->pass_need);
+	else if (j->kind == STK_JOB_ARRAY)
+		stk__array_gpu_need(j->array, &b->array_need);
 	return STK_OK;
 }
 
-static enum stk_status add_pass(
+static enum stk_status add(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
-	(void)p, (void)err;
-	if (j->kind == STK_JOB_PASS && !stk__pass_gpu_add(b->passes[step].gpu, &j->pass, &j->src, 0, 0, &j->dst))
-		b->full = true;
-	return STK_OK;
+	(void)p;
+	struct stk_device_tables *t = &b->tables[step];
+	bool ok = true;
+	if (j->kind == STK_JOB_PASS)
+		ok = stk__pass_gpu_add(t->passes, &j->pass, &j->src, 0, 0, &j->dst);
+	else if (j->kind == STK_JOB_ARRAY)
+		ok = stk__array_gpu_add(t->arrays, j->array, &j->index);
+	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");
+}
+
+static uint32_t room_for(uint32_t n)
+{
+	return n + n / 4;
+}
+
+static enum stk_status take_tables(
+	struct stk_gpu_device *dev, struct stk_device_tables *t, size_t tables, size_t work, uint32_t flags, struct stk_error *err)
+{
+	enum stk_status s = stk__gpu_host_alloc(dev, tables, &t->host, err);
+	if (!s && flags)
+		s = stk__gpu_host_alloc(dev, flags * sizeof *t->flags, (void **)&t->flags, err);
+	return s ? s : stk__gpu_alloc(dev, tables + work, &t->device, err);
+}
+
+static enum stk_status ready_passes(
+	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
+{
+	if (t->passes && b->pass_need.images <= t->pass_limits.images && b->pass_need.taps <= t->pass_limits.taps)
+		return STK_OK;
+	stk__device_tables_free(dev, t);
+	struct stk_pass_gpu_limits l = {room_for(b->pass_need.images), room_for(b->pass_need.taps)};
+	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
+	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
+	t->pass_limits = l;
+	return s ? s : stk__pass_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->passes, err);
+}
+
+static enum stk_status ready_arrays(
+	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
+{
+	const struct stk_array_gpu_limits *n = &b->array_need, *have = &t->array_limits;
+	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->groups <= have->groups)
+		return STK_OK;
+	stk__device_tables_free(dev, t);
+	struct stk_array_gpu_limits l = {room_for(n->jobs), room_for(n->constants), room_for(n->groups)};
+	struct stk_array_gpu_sizes sizes = stk__array_gpu_sizes(&l);
+	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, l.jobs, err);
+	t->array_limits = l;
+	return s ? s : stk__array_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
 }
 
 static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
-	enum { TAPS = 8192, MOST = 1 << 28 };
+	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_device_tables *t = &r->device->tables[step];
+	enum stk_status s = ready_passes(dev, r->device, t, err);
+	if (s)
+		return s;
+	stk__pass_gpu_begin(t->passes);
+	if ((s = for_jobs(p, r, step, add, err)) ||
+		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
+		return s;
+	return stk__pass_gpu_launch(dev, &p->device->pass_kernels, t->passes, r->device->stream, err);
+}
+
+static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = p->device->dev;
 	struct stk_device_batch *b = r->device;
-	struct stk_device_passes *t = &b->passes[step];
-	b->n_passes = 0;
-	enum stk_status s = for_jobs(p, r, step, count_pass, err);
-	if (s || !b->n_passes)
+	struct stk_device_tables *t = &b->tables[step];
+	enum stk_status s = ready_arrays(dev, b, t, err);
+	if (s)
 		return s;
-	uint32_t images = (uint32_t)b->n_passes;
-	struct stk_pass_gpu_limits wanted = {images, images * TAPS};
-	do {
-		if (wanted.taps > MOST)
-			return stk__fail(err, STK_LIMIT, "the filters of one batch do not fit on the GPU");
-		bool small = images > t->limits.images || wanted.taps > t->limits.taps;
-		if ((!t->gpu || small) && (s = grow_passes(p->device->dev, t, &wanted, err)))
-			return s;
-		b->full = false;
-		stk__pass_gpu_begin(t->gpu);
-		s = for_jobs(p, r, step, add_pass, err);
-		wanted.taps = 2 * t->limits.taps;
-	} while (b->full);
-	size_t bytes = stk__pass_gpu_end(t->gpu);
-	if ((s = stk__gpu_upload(p->device->dev, b->stream, t->memory, t->tables, bytes, err)))
+	stk__array_gpu_begin(t->arrays);
+	if ((s = for_jobs(p, r, step, add, err)) ||
+		(s = stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err)) ||
+		(s = stk__array_gpu_launch(dev, &p->device->array_kernels, t->arrays, b->stream, err)))
 		return s;
-	return stk__pass_gpu_launch(p->device->dev, &p->device->kernels, t->gpu, b->stream, err);
+	t->n_flags = b->array_need.jobs;
+	return stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err);
 }
 
 static enum stk_status move(
@@ -210,6 +265,20 @@ static enum stk_status move(
 {
 	(void)step;
 	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
+}
+
+static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	b->pass_need = (struct stk_pass_gpu_limits){0};
+	b->array_need = (struct stk_array_gpu_limits){0};
+	b->tables[step].n_flags = 0;
+	enum stk_status s = for_jobs(p, r, step, need, err);
+	if (s == STK_OK && b->pass_need.images)
+		s = run_passes(p, r, step, err);
+	if (s == STK_OK && b->array_need.jobs)
+		s = run_arrays(p, r, step, err);
+	return s ? s : for_jobs(p, r, step, move, err);
 }
 
 /* ---- all of it ---- */
@@ -236,12 +305,10 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = b->n_decodes ? ready_decoder(p, b, err) : STK_OK;
 	if (s)
 		return s;
-	b->stream = b->n_decodes ? stk__cuda_jpeg_stream(b->jpeg, 0) : b->own_stream;
 	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
 		return s;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
-		if ((s = run_passes(p, r, level->first_step + k, err)) == STK_OK)
-			s = for_jobs(p, r, level->first_step + k, move, err);
+		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
 }
 

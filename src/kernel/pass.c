@@ -21,7 +21,7 @@ static struct stk_axis_map identity(int32_t size)
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c)
 {
-	assert(w > 0 && h > 0 && c > 0);
+	assert(w >= 0 && h >= 0 && c > 0);
 	/* The steps, most of the struct, are written when they are added: a pass is built for every sample. */
 	memset(p, 0, offsetof(struct stk_pass, steps));
 	p->in_dtype = p->dtype = (uint8_t)dtype;

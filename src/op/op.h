@@ -120,7 +120,8 @@ struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
 	enum stk_image_type type;
-	bool orient; /* EXIF's orientation applies */
+	bool orient;   /* EXIF's orientation applies */
+	int32_t denom; /* above 1: decoded at 1/denom of the size */
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
@@ -148,6 +149,7 @@ enum stk_op_flags {
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */
 	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 

@@ -420,6 +420,28 @@ def test_a_pipeline(tree):
         Loader(images(), transforms=SMALL)
 
 
+@pytest.mark.parametrize("kind", ["plain", "dataset", "own order"])
+def test_step(tree, files, kind):
+    """Counts what a schedule counts: across a resume, also on another number of ranks."""
+    source = {"dataset": type("Set", (), {"__len__": lambda s: 21, "__getitem__": lambda s, i: (str(files[i]), i)})()}.get(kind, tree)
+    arguments = {"sampler": (lambda epoch: list(range(21)))} if kind == "own order" else {"shuffle": True}
+    arguments["fields"] = ("image", "label")
+
+    def loader(batch, **more):
+        return make(source, batch, last_batch="drop", **arguments, **more)
+
+    first = loader(4, shard=None)
+    assert first.step == 0
+    steps = [first.step for _ in first]
+    assert steps == [1, 2, 3, 4, 5] and first.step == 0 and first.epoch == 1
+    it = iter(first)
+    next(it), next(it)
+    second = loader(2, shard=(1, 2))
+    second.load_state_dict(first.state_dict())
+    assert second.step == 2
+    assert [second.step for _ in second] == [3, 4, 5]
+
+
 def test_as_dataloader(tree):
     loader = make(tree, shuffle=True)
     wrapped = loader.as_dataloader()
