@@ -227,6 +227,7 @@ struct stk_pass_group {
 	struct stk_frames src;  /* of a decoder: the whole image, without data */
 	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
 	int32_t value;          /* what comes out */
+	bool stream;            /* to memory rather than into caches */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);

@@ -4,6 +4,7 @@
 #include "exec/device.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -444,6 +445,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
+	stk__stores_fence();
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
 		sample_part_done(r, done[k]);
