@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import pickle
-import sys
 
 import numpy as np
 import pytest
