@@ -89,7 +89,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p
 /* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data.
  * Freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
-/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, or the data set differs (the message says how).
+/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, the data set differs (the message says how), or
+ * in mid-epoch where a user's source can't begin (enum stk_seek).
  * Reads, decodes and calls nothing for earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 
@@ -100,7 +101,8 @@ STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
 /* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "allocations", ... Returns how many
- * there are; fills at most n. Names are constant. */
+ * there are; fills at most n. Names are constant. Times in ns: "wait_ns" the consumer has waited in stk_pipeline_next, "busy_ns" all workers together
+ * have worked, "source_ns" users' sources have run. */
 struct stk_counter {
 	const char *name;
 	double value;

@@ -30,6 +30,8 @@ class Source:
         reset: Callable[[int], None] | None,
         layouts: tuple[str, ...],
         per_sample: bool,
+        seek: int,
+        shard: tuple[int, int] = (0, 1),
     ) -> None: ...
     @property
     def errors(self) -> list[tuple[int, int, int, int, BaseException]]: ...

@@ -14,7 +14,7 @@ from stoker import _core, types
 from stoker._build import GraphBuilder, Record, building
 from stoker._constant import constant_node
 from stoker._context import close_at_exit, workers
-from stoker._settings import Settings
+from stoker._settings import Settings, read_state
 from stoker._sources import FedSource
 from stoker._where import users_line
 from stoker.data_node import DataNode
@@ -36,7 +36,8 @@ class Pipeline:
         images, labels = pipe.run()
 
     batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
-    device_id: None is CPU only; a number without that GPU is an error. seed: of all random operators; None draws one.
+    device_id: None is CPU only; a number without that GPU is an error. seed: of all random operators; None draws one, or
+    takes that of the checkpoint.
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
@@ -232,7 +233,7 @@ class Pipeline:
         close_at_exit(self)
         self._check_declared()
         if self._settings.checkpoint is not None:
-            self._core.restore(_read_state(self._settings.checkpoint))
+            self._core.restore(read_state(self._settings.checkpoint))
 
     def _check_declared(self) -> None:
         s = self._settings
@@ -421,7 +422,7 @@ class Pipeline:
             count += 1
         self._outputs = [None] * count  # type: ignore[list-item]
         if self._settings.checkpoint is not None:
-            self._core.restore(_read_state(self._settings.checkpoint))
+            self._core.restore(read_state(self._settings.checkpoint))
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Takes over the graph of a serialised pipeline."""
@@ -459,15 +460,6 @@ def _has_output(core: _core.Pipeline, i: int) -> bool:
     except IndexError:
         return False
     return True
-
-
-def _read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """A state given as text or as the file that holds it."""
-    if isinstance(state, bytes):
-        return state.decode()
-    if isinstance(state, str) and state.lstrip().startswith("{"):
-        return state
-    return Path(state).read_text()
 
 
 def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:

@@ -96,7 +96,8 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
+	X(busy_ns) X(source_ns)
 /* clang-format on */
 
 struct stk_exec_counters {
@@ -200,6 +201,13 @@ enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struc
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
 void stk__feeder_stop(struct stk_pipeline *p);
 void stk__release_fed(struct stk_record *r);
+
+/* state.c */
+/* Without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count from the epoch's start, also in a
+ * run that began in its middle. */
+int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
+/* Whole steps of an epoch that lie before this run. */
+int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* batch.c */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
