@@ -86,7 +86,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p
 
 /* ---- state ---- */
 
-/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data.
+/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and of parts of it.
  * Freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
 /* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, the data set differs (the message says how), or

@@ -11,7 +11,8 @@
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
- *   batch.c     what the consumer gets                               state.c    save and restore */
+ *   batch.c     what the consumer gets                               state.c    save and restore
+ *   changes.c   what differs from a state's files */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -71,7 +72,7 @@ struct stk_record {
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
-enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
+enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3, STK_STATE_RUNS = 32 };
 
 struct stk_unit {
 	struct stk_record *record;
@@ -153,6 +154,8 @@ struct stk_pipeline {
 	struct stk_error *bad;
 	int64_t n_bad, room_bad;
 	bool stall_told;
+	bool digested;                    /* `digests` is filled */
+	uint32_t digests[STK_STATE_RUNS]; /* of runs of the reader's files, for states */
 
 	struct stk_trace *trace;
 	struct stk_exec_counters counters;
@@ -208,6 +211,12 @@ void stk__release_fed(struct stk_record *r);
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
 /* Whole steps of an epoch that lie before this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
+
+/* changes.c */
+/* Adds what tells of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
+void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
+/* What changed since a state was saved with these entries, as an error; STK_OK: no more is known than that something did. */
+STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */

@@ -55,10 +55,12 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	stk__text_add(&t,
 		"{\"stoker_state\": %d, \"order\": %d, \"random\": %d, \"seed\": %llu, \"order_seed\": %llu, \"shuffle\": %s, \"epoch\": "
 		"%lld, "
-		"\"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"}",
+		"\"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"",
 		STATE_FORMAT, ORDER_VERSION, RANDOM_VERSION, (unsigned long long)p->config.seed, (unsigned long long)p->order.seed,
 		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size,
 		(unsigned long long)fingerprint(p));
+	stk__changes_save(p, &t);
+	stk__text_add(&t, "}");
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the state") : STK_OK;
 }
@@ -75,13 +77,19 @@ static enum stk_status check_data(const struct stk_pipeline *p, const json_t *j,
 	char have[32];
 	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p));
 	const char *want = json_string_value(json_object_get(j, "fingerprint"));
-	if (size != p->order.size)
-		return stk__fail(err, STK_STATE,
-			"the state is of a data set of %lld samples; this one has %lld: samples were %s since it was saved",
-			(long long)size, (long long)p->order.size, size > p->order.size ? "removed" : "added");
-	if (!want || strcmp(want, have))
+	bool same = want && strcmp(want, have) == 0;
+	enum stk_status s = same ? STK_OK
+				 : stk__changes_tell(p, json_integer_value(json_object_get(j, "files")),
+					   json_string_value(json_object_get(j, "runs")), err);
+	if (s)
+		return s;
+	if (!same && size == p->order.size)
 		return stk__fail(
 			err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
+	if (size != p->order.size)
+		return stk__fail(err, STK_STATE,
+			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved", (long long)size,
+			(long long)p->order.size, size > p->order.size ? "removed" : "added");
 	bool shuffle = json_is_true(json_object_get(j, "shuffle"));
 	if (shuffle != p->order.shuffle)
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", shuffle ? "shuffled" : "sequential",
