@@ -14,6 +14,7 @@ from stoker.loader._order import Order
 from stoker.loader._shard import check_agreement
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec, mix
+from stoker.loader._waiting import Watch
 from stoker.pipeline import Pipeline
 
 
@@ -32,6 +33,7 @@ class Run:
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.last = False  # the epoch's last batch is out, its end was not seen
+        self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
 
@@ -106,6 +108,7 @@ class Run:
     def _leave(self) -> None:
         """Ends the current epoch where it is."""
         assert self.pipe is not None
+        self.watch.begun = None
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._drop()
         elif self.last:
@@ -131,9 +134,12 @@ class Run:
     def take(self) -> _core.Batch | None:
         """The next batch; None at the end of the epoch."""
         pipe = self.ready()
+        if self.step == 1:
+            self.watch.first_step_done(pipe)
         # A pipeline of the user's whose reader wraps has no end of its own.
         batch = None if self.last and pipe is self.source and self._wraps() else pipe._wait(pipe._running())
         if batch is None:
+            self.watch.end(pipe, self.epoch)
             if self.order is not None:
                 self._drop()
             self._next_epoch()

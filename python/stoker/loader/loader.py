@@ -49,6 +49,9 @@ class Loader:
     fields: of image, label, path, index, in this order; more names for more targets of a Dataset.
     split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not). strict=False lets damaged JPEG data
     pass that still decodes. trace: a file for a Chrome trace.
+
+    After an epoch in which more than 5% of the time went into waiting for batches, one line on stderr says how much, and what for: cores, reading, or
+    the Python of a Dataset.
     """
 
     def __init__(
