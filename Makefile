@@ -19,7 +19,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
 
 .DEFAULT_GOAL = build
-.PHONY: build build-faults setup test test-c test-faults test-python demo wheel wheel-test bench lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
+.PHONY: build build-faults setup test test-c test-faults test-python demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
 
 build: ## build library, command and Python module into build/
 	@$(SETUP) build
@@ -59,6 +59,11 @@ bench: ## figures beside those of the peers, into bench/results/; DATA=DIR takes
 	@$(SETUP) build test parity bench
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	PYTHONPATH=$(BUILD)/python $(PYTHON) bench/run.py --build $(BUILD) $(if $(DATA),--data $(DATA))
+
+instructions: ## instructions an image, counted by callgrind, beside the recorded ones; RECORD=1 records them anew
+	@$(SETUP) build test
+	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	$(PYTHON) bench/instructions.py --build $(BUILD) $(if $(RECORD),--record)
 
 lint: checks ## formatting, static analysis, types, and the project's own rules
 	@$(SETUP) build test lint

@@ -4,10 +4,10 @@
 
 The photographs are those that scikit-image and scikit-learn carry, or those in the folders given with --source. Each cut is another region, scale
 and mirroring, with the sensor noise that real photographs have, so that files have ImageNet's bytes per pixel: long side about 490 (log-normal),
-aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive. A run with the same arguments and
-packages gives the same files.
+aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive. With --kind cameras they are frames of a
+vehicle's cameras instead: 1600x900, quality 82, 4:2:0. A run with the same arguments and packages gives the same files.
 
-usage: corpus.py OUT COUNT [--source DIR]... [--seed N] [--classes N] [--jobs N]
+usage: corpus.py OUT COUNT [--kind imagenet|cameras] [--source DIR]... [--seed N] [--classes N] [--jobs N]
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ SKIMAGE = (
 SKLEARN = ("china.jpg", "flower.jpg")
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
 MIN_PIXELS = 100_000
+FRAME = (1600, 900)  # of a camera
 _photos: list[Image.Image] = []
 
 
@@ -68,11 +69,8 @@ def draw_size(rng: np.random.Generator) -> tuple[int, int]:
     return (short_side, long_side) if rng.random() < 0.28 else (long_side, short_side)
 
 
-def cut(index: int, out: str, seed: int, classes: int) -> tuple[int, int]:
-    """Writes image `index`; returns its bytes and pixels."""
-    rng = np.random.default_rng((seed, index))
-    photo = _photos[int(rng.integers(len(_photos)))]
-    width, height = draw_size(rng)
+def draw_scene(rng: np.random.Generator, photo: Image.Image, width: int, height: int, grain: float) -> Image.Image:
+    """A region of a photograph, of another scale, mirroring and brightness, with the noise of a sensor."""
     fit = min(photo.width / width, photo.height / height)
     zoom = fit if fit <= 1 else float(np.exp(rng.uniform(0, np.log(fit))))
     zoom *= float(rng.uniform(0.7, 1))
@@ -82,11 +80,23 @@ def cut(index: int, out: str, seed: int, classes: int) -> tuple[int, int]:
     pixels = np.asarray(image, dtype=np.float32)
     if rng.random() < 0.5:
         pixels = pixels[:, ::-1]
-    pixels = pixels * rng.uniform(0.8, 1.2) + rng.standard_normal((height, width, 1), dtype=np.float32) * 3
-    image = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-    gray = rng.random() < 0.01
+    pixels = pixels * rng.uniform(0.8, 1.2) + rng.standard_normal((height, width, 1), dtype=np.float32) * grain
+    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+
+
+def cut(index: int, out: str, seed: int, classes: int, kind: str) -> tuple[int, int]:
+    """Writes image `index`; returns its bytes and pixels."""
+    rng = np.random.default_rng((seed, index))
     folder = Path(out) / f"class{index % classes:03d}"
     path = folder / f"{index:06d}.jpg"
+    photo = _photos[int(rng.integers(len(_photos)))]
+    if kind == "cameras":
+        image = draw_scene(rng, photo, *FRAME, 1.2)
+        image.save(path, quality=82, subsampling=2)
+        return path.stat().st_size, image.width * image.height
+    width, height = draw_size(rng)
+    image = draw_scene(rng, photo, width, height, 3)
+    gray = rng.random() < 0.01
     subsampling = 0 if gray or rng.random() < 0.1 else 2
     (image.convert("L") if gray else image).save(
         path, quality=int(rng.integers(92, 98)), subsampling=subsampling, progressive=bool(rng.random() < 0.005)
@@ -94,7 +104,9 @@ def cut(index: int, out: str, seed: int, classes: int) -> tuple[int, int]:
     return path.stat().st_size, width * height
 
 
-def make(out: Path, count: int, sources: list[Path], seed: int = 7, classes: int = 16, jobs: int | None = None) -> dict:
+def make(
+    out: Path, count: int, sources: list[Path], seed: int = 7, classes: int = 16, jobs: int | None = None, kind: str = "imagenet"
+) -> dict:
     """Cuts `count` images; returns what they are, as also written to OUT/corpus.json."""
     paths = (
         [str(p) for s in sources for p in sorted(s.rglob("*")) if p.suffix.lower() in ENDINGS]
@@ -106,7 +118,7 @@ def make(out: Path, count: int, sources: list[Path], seed: int = 7, classes: int
     total_bytes = total_pixels = 0
     jobs = jobs or len(os.sched_getaffinity(0))
     with multiprocessing.get_context("fork").Pool(jobs, load_photos, (paths,)) as pool:
-        work = functools.partial(cut, out=str(out), seed=seed, classes=classes)
+        work = functools.partial(cut, out=str(out), seed=seed, classes=classes, kind=kind)
         for done, (size, pixels) in enumerate(pool.imap_unordered(work, range(count), chunksize=8), 1):
             total_bytes += size
             total_pixels += pixels
@@ -129,12 +141,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("count", type=int)
+    parser.add_argument("--kind", choices=["imagenet", "cameras"], default="imagenet")
     parser.add_argument("--source", type=Path, action="append", default=[])
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--classes", type=int, default=16)
     parser.add_argument("--jobs", type=int)
     a = parser.parse_args()
-    print(json.dumps(make(a.out, a.count, a.source, a.seed, a.classes, a.jobs)))
+    print(json.dumps(make(a.out, a.count, a.source, a.seed, a.classes, a.jobs, a.kind)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the measuring programs, each in a process of its own, and prints their figures as tables; all of it goes into bench/results/ as JSON.
 
-usage: run.py [--build DIR] [--data DIR] [--only NAME,...]     names: compare ceiling memory startup cifar listing
+usage: run.py [--build DIR] [--data DIR] [--cameras DIR] [--only NAME,...]     names: compare cameras ceiling memory startup cifar listing
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import measure
 import peers
 
 HERE = Path(__file__).resolve().parent
-IMAGES = 4800
+IMAGES, FRAMES = 4800, 240
 
 
 def child(*command: str | Path) -> dict | None:
@@ -41,6 +41,10 @@ def python(script: str, *arguments: str | Path) -> dict | None:
 
 def run_compare(folder: Path, build: Path) -> list[dict | None]:
     return [python("compare.py", peer, folder) for peer in ("dali", "torchvision", "simplejpeg")]
+
+
+def run_cameras(folder: Path, build: Path) -> list[dict | None]:
+    return [python("cameras.py", folder)]
 
 
 def run_ceiling(folder: Path, build: Path) -> list[dict | None]:
@@ -98,6 +102,7 @@ def run_listing(folder: Path, build: Path) -> list[dict | None]:
 
 RUNS = {
     "compare": run_compare,
+    "cameras": run_cameras,
     "ceiling": run_ceiling,
     "memory": run_memory,
     "startup": run_startup,
@@ -123,21 +128,29 @@ def print_others(results: list[dict]) -> None:
         print(measure.table(rows), "\n")
 
 
+def made(folder: Path, count: int, kind: str) -> Path:
+    """A corpus of our own, cut the first time it is asked for."""
+    if not (folder / "corpus.json").exists():
+        corpus.make(folder, count, [], kind=kind)
+    return folder
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build"))
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--cameras", type=Path, help="frames of 1600x900")
     parser.add_argument("--only", default=",".join(RUNS))
     a = parser.parse_args()
-    folder = a.data
-    if not folder:
-        folder = Path(".demo") / "bench"
-        if not (folder / "corpus.json").exists():
-            corpus.make(folder, IMAGES, [])
+    names = a.only.split(",")
+    folder = a.data or made(Path(".demo") / "bench", IMAGES, "imagenet")
+    own = {}
+    if "cameras" in names:
+        own["cameras"] = a.cameras or made(Path(".demo") / "cameras", FRAMES, "cameras")
     inputs = measure.describe(peers.list_files(folder))
     for file in peers.list_files(folder):  # the page cache is warm for everyone
         file.read_bytes()
-    found = [r for name in a.only.split(",") for r in RUNS[name](folder, a.build)]
+    found = [r for name in names for r in RUNS[name](own.get(name, folder), a.build)]
     results = [r for r in found if r]
     out = HERE / "results" / time.strftime("%Y-%m-%d-%H%M%S.json")
     out.parent.mkdir(exist_ok=True)

@@ -166,6 +166,8 @@ static int print_as_json(const struct bench *b)
 	json_t *o = json_object(), *all = json_object();
 	put_int(o, "files", b->files);
 	put_int(o, "threads", stk_context_threads(b->session.ctx));
+	if (b->session.device_id >= 0)
+		put_int(o, "device", b->session.device_id);
 	put_int(o, "rounds", b->rounds);
 	json_object_set_new(o, "stoker", slices_json(b->ours, b->rounds));
 	if (b->has_ceiling) {
@@ -190,8 +192,12 @@ static int print_as_json(const struct bench *b)
 static int print_as_text(const struct bench *b, const char *folder)
 {
 	double ours = median_of(b->ours, b->rounds, rate);
-	printf("%s: %" PRId64 " files, %d threads; decode, random crop, resize, flip, normalise\n\n", folder, b->files,
+	const int32_t device = b->session.device_id;
+	printf("%s: %" PRId64 " files, %d threads; decode, random crop, resize, flip, normalise", folder, b->files,
 		stk_context_threads(b->session.ctx));
+	if (device >= 0)
+		printf(", on GPU %d", device);
+	puts("\n");
 	printf("  %-30s %9s %24s\n", "", "images/s", "CPU-seconds per 1000");
 	printf("  %-30s %9.0f %24.3f\n", "stoker", ours, median_of(b->ours, b->rounds, cost));
 	if (b->has_ceiling) {
@@ -202,10 +208,15 @@ static int print_as_text(const struct bench *b, const char *folder)
 		}
 		printf("  %-30s %9.0f %24.3f\n\n", "libjpeg-turbo, decoding alone", median_of(b->theirs, b->rounds, rate),
 			median_of(b->theirs, b->rounds, cost));
-		printf("stoker does all of it at %.0f%% of the rate that decoding alone has (%.0f to %.0f%%), per CPU-second.\n",
-			100 * median(b->shares, b->rounds), 100 * low, 100 * high);
+		if (device >= 0)
+			printf("stoker does all of it at %.1f times the rate that decoding alone has on the cores.\n",
+				ours / median_of(b->theirs, b->rounds, rate));
+		else
+			printf("stoker does all of it at %.0f%% of the rate that decoding alone has (%.0f to %.0f%%), per CPU-second.\n",
+				100 * median(b->shares, b->rounds), 100 * low, 100 * high);
 	}
-	printf("An epoch of %" PRId64 " images takes %.0f s on these cores.\n", b->files, ours > 0 ? (double)b->files / ours : 0);
+	printf("An epoch of %" PRId64 " images takes %.*f s %s.\n", b->files, device < 0 ? 0 : 1, ours > 0 ? (double)b->files / ours : 0,
+		device < 0 ? "on these cores" : "on this GPU");
 	return EXIT_FINE;
 }
 
@@ -231,18 +242,18 @@ static int run_bench(const struct settings *s)
 	return code;
 }
 
-static const struct option options[] = {OPTION_BATCH, OPTION_THREADS,
+static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEVICE,
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops (default 224)."),
 	{"seconds", 0, OPTION_FLOAT, offsetof(struct settings, seconds), 0.1, 3600, "S", "How long to measure (default 10)."}, OPTION_QUIET,
 	OPTION_JSON, {0}};
 
 const struct command command_bench = {
 	.name = "bench",
-	.summary = "what these files and these cores can do, beside libjpeg-turbo alone",
+	.summary = "what these files and these cores, or a GPU, can do, beside libjpeg-turbo alone",
 	.usage = "DIR",
 	.details = "Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes "
 		   "windows\n"
-		   "of the same sizes with libjpeg-turbo: what no loader on it can exceed.",
+		   "of the same sizes with libjpeg-turbo: what no loader on it can exceed. With --device all but reading happens on a GPU.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.min_args = 1,

@@ -18,7 +18,7 @@ struct settings {
 	bool json, quiet, checksum, decode_only;
 	int64_t threads, batch, epochs, steps, seed, size, columns;
 	double seconds;
-	const char *output;
+	const char *output, *device;
 	const char *const *args; /* what is no option */
 	int32_t arg_count;
 };
@@ -51,6 +51,8 @@ struct option {
 #define OPTION_JSON OPTION_FLAG_OF("json", 'j', json, "Print JSON.")
 #define OPTION_THREADS OPTION_INT_OF("threads", 't', threads, 1, 4096, "Worker threads (default: what the machine allows).")
 #define OPTION_BATCH OPTION_INT_OF("batch", 'b', batch, 1, 65536, "Samples a batch.")
+#define OPTION_DEVICE                                                                                                                      \
+	OPTION_TEXT_OF("device", 'd', device, "N", "Run on this GPU: its number, cuda or cuda:N (default: cpu, the cores alone).")
 #define OPTION_QUIET OPTION_FLAG_OF("quiet", 'q', quiet, "No progress on the terminal.")
 
 struct command {

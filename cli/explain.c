@@ -23,7 +23,7 @@ static int run_explain(const struct settings *s)
 	return code;
 }
 
-static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_JSON, {0}};
+static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEVICE, OPTION_JSON, {0}};
 
 const struct command command_explain = {
 	.name = "explain",

@@ -70,7 +70,7 @@ static void print_op(size_t index, const struct stk_op_info *op)
 	if (op->max_inputs != op->min_inputs)
 		printf(" to %d", op->max_inputs);
 	printf("%s%s%s%s\n", op->layouts[0] ? "; layouts: " : "", op->layouts, op->flags & STK_OP_IS_RANDOM ? "; random" : "",
-		op->flags & STK_OP_IS_BATCH ? "; needs the whole batch" : "");
+		op->flags & STK_OP_IS_BATCH ? "; may need the whole batch" : "");
 	if (op->tolerance)
 		printf("tolerance: %s\n", op->tolerance);
 	for (int32_t i = 0; stk_op_arg(index, i, &arg); i++) {

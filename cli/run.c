@@ -22,19 +22,33 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t size)
 	return hash;
 }
 
-static void count_batch(const struct stk_batch *batch, bool checksum, struct totals *totals)
+static enum stk_status hash_output(struct stk_batch *batch, int32_t output, uint64_t *hash, struct stk_error *err)
 {
+	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	struct stk_batch *host = NULL;
+	enum stk_status status = STK_OK;
+	if (list->device_id >= 0)
+		status = stk_batch_to_host(batch, output, -1, &host, err);
+	list = host ? stk_batch_output(host, 0) : list;
+	for (int32_t i = 0; status == STK_OK && i < list->count; i++)
+		*hash = hash_bytes(*hash, list->samples[i].data, stk_desc_bytes(&list->samples[i].desc));
+	stk_batch_unref(&host);
+	return status;
+}
+
+static enum stk_status count_batch(struct stk_batch *batch, bool checksum, struct totals *totals, struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
 	totals->batches++;
 	totals->samples += stk_batch_size(batch);
-	for (int32_t output = 0; output < stk_batch_outputs(batch); output++) {
+	for (int32_t output = 0; status == STK_OK && output < stk_batch_outputs(batch); output++) {
 		const struct stk_tensor_list *list = stk_batch_output(batch, output);
-		for (int32_t i = 0; i < list->count; i++) {
-			int64_t bytes = stk_desc_bytes(&list->samples[i].desc);
-			totals->bytes += bytes;
-			if (checksum)
-				totals->checksum = hash_bytes(totals->checksum, list->samples[i].data, bytes);
-		}
+		for (int32_t i = 0; i < list->count; i++)
+			totals->bytes += stk_desc_bytes(&list->samples[i].desc);
+		if (checksum)
+			status = hash_output(batch, output, &totals->checksum, err);
 	}
+	return status;
 }
 
 /* Runs until the wanted epochs or steps are done. */
@@ -61,9 +75,11 @@ static enum stk_status run_batches(struct session *session, const struct setting
 		}
 		if (status != STK_OK)
 			break;
-		count_batch(batch, s->checksum, totals);
+		status = count_batch(batch, s->checksum, totals, err);
 		totals->epochs += wraps && stk_batch_is_last(batch);
 		stk_batch_unref(&batch);
+		if (status != STK_OK)
+			break;
 		progress_update(&progress, totals->batches);
 	}
 	progress_end(&progress);
@@ -113,7 +129,7 @@ static int run_run(const struct settings *s)
 	return code;
 }
 
-static const struct option options[] = {OPTION_BATCH, OPTION_THREADS,
+static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEVICE,
 	OPTION_INT_OF("epochs", 'e', epochs, 1, 1e9, "Epochs to run (default 1)."),
 	OPTION_INT_OF("steps", 'n', steps, 1, 1e12, "Stop after N batches."),
 	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the augmentation."),
@@ -125,7 +141,7 @@ const struct command command_run = {
 	.usage = "PIPELINE.json|DIR",
 	.details = "Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum is the same for every number of "
 		   "threads,\n"
-		   "with and without fusion, on every machine.",
+		   "with and without fusion, on the cores and on a GPU, on every machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
 	.min_args = 1,

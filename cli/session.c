@@ -57,14 +57,21 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err)
 	return NULL;
 }
 
-static enum stk_status add(
-	struct stk_graph *g, const char *op, struct stk_node *value, const struct stk_arg *args, size_t n, struct stk_error *err)
+static enum stk_status add_at(struct stk_graph *g, const char *op, enum stk_device device, struct stk_node *value,
+	const struct stk_arg *args, size_t n, struct stk_error *err)
 {
+	const struct stk_graph_options options = {.device = device};
 	struct stk_node out;
-	enum stk_status status = stk_graph_add(g, op, value->op < 0 ? NULL : value, value->op < 0 ? 0 : 1, args, n, NULL, &out, err);
+	enum stk_status status = stk_graph_add(g, op, value->op < 0 ? NULL : value, value->op < 0 ? 0 : 1, args, n, &options, &out, err);
 	if (status == STK_OK)
 		*value = out;
 	return status;
+}
+
+static enum stk_status add(
+	struct stk_graph *g, const char *op, struct stk_node *value, const struct stk_arg *args, size_t n, struct stk_error *err)
+{
+	return add_at(g, op, STK_DEVICE_ANY, value, args, n, err);
 }
 
 static enum stk_status add_reader(struct stk_graph *g, const char *source, bool train, struct stk_node *out, struct stk_error *err)
@@ -81,6 +88,7 @@ static enum stk_status add_reader(struct stk_graph *g, const char *source, bool 
 	return add(g, "readers.file", out, args, n, err);
 }
 
+/* Decoded, transformed and delivered on the GPU where the pipeline has one. */
 static enum stk_status build_train_graph(struct stk_graph *g, const char *source, const struct settings *s, struct stk_error *err)
 {
 	const int64_t size[2] = {s->size ? s->size : 224, s->size ? s->size : 224};
@@ -88,7 +96,7 @@ static enum stk_status build_train_graph(struct stk_graph *g, const char *source
 	enum stk_status status = add_reader(g, source, true, &image, err);
 	label = (struct stk_node){image.op, 1};
 	if (status == STK_OK)
-		status = add(g, "decoders.image_random_crop", &image, NULL, 0, err);
+		status = add_at(g, "decoders.image_random_crop", STK_DEVICE_GPU, &image, NULL, 0, err);
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
 	if (status == STK_OK)
 		status = add(g, "resize", &image, resize, 1, err);
@@ -98,6 +106,8 @@ static enum stk_status build_train_graph(struct stk_graph *g, const char *source
 		stk_arg_list("std", STK_VALUE_FLOATS, imagenet_std, 3), stk_arg_string("output_layout", "CHW")};
 	if (status == STK_OK)
 		status = add(g, "crop_mirror_normalize", &image, normalize, 4, err);
+	if (status == STK_OK && s->device)
+		status = add_at(g, "copy", STK_DEVICE_GPU, &label, NULL, 0, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, image, err);
 	if (status == STK_OK)
@@ -154,11 +164,24 @@ bool open_context(struct session *session, const char *command, const struct set
 {
 	const struct stk_context_config config = {.size = sizeof(config), .threads = (int32_t)s->threads, .log = print_log};
 	struct stk_error err = {0};
-	*session = (struct session){.command = command};
+	*session = (struct session){.command = command, .device_id = -1};
 	if (stk_context_create(&config, &session->ctx, &err) == STK_OK)
 		return true;
 	fail(command, &err);
 	return false;
+}
+
+/* "1", "cuda" and "cuda:1" name a GPU, "cpu" none. */
+static bool parse_device(const char *text, int32_t *device_id)
+{
+	char *end;
+	*device_id = -1;
+	if (!text || !strcmp(text, "cpu"))
+		return true;
+	const char *number = !strncmp(text, "cuda:", 5) ? text + 5 : !strcmp(text, "cuda") ? "0" : text;
+	long id = strtol(number, &end, 10);
+	*device_id = (int32_t)id;
+	return number[0] >= '0' && number[0] <= '9' && *end == '\0' && id < 4096;
 }
 
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
@@ -167,11 +190,15 @@ bool open_session(struct session *session, const char *command, const char *sour
 	struct stk_error err = {0};
 	if (!open_context(session, command, s))
 		return false;
+	if (!parse_device(s->device, &session->device_id)) {
+		fail_text(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
+		return false;
+	}
 	const struct stk_pipeline_config config = {.size = sizeof(config),
 		.batch_size = (int32_t)(s->batch              ? s->batch
 					: kind == GRAPH_TRAIN ? 128
 							      : 32),
-		.device_id = -1,
+		.device_id = session->device_id,
 		.seed = (uint64_t)s->seed,
 		.on_error = kind == GRAPH_DECODE_CHECK ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
 		.max_errors = kind == GRAPH_DECODE_CHECK ? 1e15 : 0};

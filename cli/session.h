@@ -11,6 +11,7 @@ struct session {
 	const char *command; /* whose messages these are */
 	struct stk_context *ctx;
 	struct stk_pipeline *pipeline;
+	int32_t device_id;      /* of the GPU it runs on; -1: the cores alone */
 	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
 };

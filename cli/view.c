@@ -49,12 +49,10 @@ static int report(const struct settings *s, const char *path, const struct sheet
 	return print_json(o);
 }
 
-static int draw_batch(const struct session *session, const struct settings *s, const struct stk_batch *batch)
+/* host: the one output to draw, in host memory. */
+static int draw_output(const struct session *session, const struct settings *s, struct stk_batch *host)
 {
-	int32_t output = picture_output(batch);
-	if (output < 0)
-		return fail_text("view", "no output of this pipeline looks like an image (HWC or CHW with 1 or 3 channels)");
-	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	const struct stk_tensor_list *list = stk_batch_output(host, 0);
 	const char *path = s->output ? s->output : "view.png";
 	char text[1024];
 	struct sheet sheet;
@@ -66,11 +64,25 @@ static int draw_batch(const struct session *session, const struct settings *s, c
 		for (int32_t i = 0; i < list->count; i++)
 			sheet_draw(&sheet, i, &list->samples[i], &scale);
 		if (write_png(path, sheet.pixels, sheet.width, sheet.height, text, sizeof(text)))
-			code = report(s, path, &sheet, batch, list->count);
+			code = report(s, path, &sheet, host, list->count);
 		else
 			fail_text("view", "%s", text);
 	}
 	sheet_destroy(&sheet);
+	return code;
+}
+
+static int draw_batch(const struct session *session, const struct settings *s, struct stk_batch *batch)
+{
+	int32_t output = picture_output(batch);
+	struct stk_batch *host = NULL;
+	struct stk_error err = {0};
+	if (output < 0)
+		return fail_text("view", "no output of this pipeline looks like an image (HWC or CHW with 1 or 3 channels)");
+	if (stk_batch_to_host(batch, output, -1, &host, &err) != STK_OK)
+		return fail("view", &err);
+	int code = draw_output(session, s, host);
+	stk_batch_unref(&host);
 	return code;
 }
 
@@ -101,7 +113,7 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 	OPTION_INT_OF("batch", 'b', batch, 1, 4096, "Samples to show (default 64)."),
 	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples in a row (default: about square)."),
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
-	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_JSON, {0}};
+	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_JSON, {0}};
 
 const struct command command_view = {
 	.name = "view",

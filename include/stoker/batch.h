@@ -29,7 +29,7 @@ struct stk_tensor_list {
 	bool dense;
 	void *data;
 	struct stk_desc desc; /* dense: of each sample; else dtype, layout and ndim with extents of -1 where samples differ */
-	int32_t device_id;    /* -1: host memory */
+	int32_t device_id;    /* -1: host memory; else data and samples' data are addresses on that GPU, and what made them has finished */
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
@@ -49,6 +49,20 @@ STK_API bool stk_batch_is_last(const struct stk_batch *batch);
  * DLManagedTensorVersioned * that holds a reference to the batch until its deleter is called. STK_SHAPE: not dense; the message names two samples that differ. */
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
+
+/* Batches with outputs on a GPU: the consumer's work on this stream (a CUstream; 0 and 1 the legacy default stream, 2 the thread's own, as DLPack
+ * numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. Nothing waits on the
+ * host. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. */
+STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
+
+/* Copies one sample, or with i = -1 the dense list, to host memory of `size` bytes, and waits for it. Outputs in host memory too. */
+STK_API STK_MUST_USE enum stk_status stk_batch_copy(
+	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
+
+/* The same as a batch of its own with this one output: *out, of which the caller owns a reference, knows its samples as the first one does and
+ * holds no slot. With i = -1 lists of unequal shapes are copied too. */
+STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
+	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
 
 #ifdef __cplusplus
 }

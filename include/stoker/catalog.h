@@ -46,7 +46,7 @@ struct stk_arg_info {
 enum stk_op_info_flags {
 	STK_OP_IS_READER = 1,
 	STK_OP_IS_RANDOM = 2,
-	STK_OP_IS_BATCH = 4,  /* needs the whole batch */
+	STK_OP_IS_BATCH = 4,  /* may need the whole batch: with some of its arguments */
 	STK_OP_IS_HIDDEN = 8, /* made by the bindings (arithmetic, slicing); not for users by name */
 };
 

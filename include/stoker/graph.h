@@ -93,15 +93,23 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
+/* Where an operator runs in a pipeline that has a GPU (stk_pipeline_config.device_id); without one all run on the cores. ANY: where its inputs are:
+ * on the GPU as soon as one of them is. A value of the cores that an operator on the GPU reads is copied there. */
+enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
+
 struct stk_graph_options {
-	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
-	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
+	const char *name;       /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
+	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
+	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
 };
 
 /* Appends an operator and checks names, types and ranges of its arguments. *out is its first output; the others are {out->op, 1}, ...
  * Errors: STK_NOT_FOUND (no such operator: the message names the nearest or says that DALI has it), STK_INVALID. options may be NULL. */
 STK_API STK_MUST_USE enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
 	const struct stk_arg *args, size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err);
+
+/* Where a value will be in a pipeline with a GPU: STK_DEVICE_CPU or STK_DEVICE_GPU. */
+STK_API enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node);
 
 /* Outputs of an operator of the graph (1 for most). */
 STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node);

@@ -22,12 +22,13 @@ struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
 	int32_t prefetch;  /* finished batches ahead of the consumer; 0: 2 */
-	int32_t device_id; /* -1: CPU only */
+	int32_t device_id; /* of the GPU for operators placed there (CUDA's number among the visible ones); -1: none, all run on the cores */
 	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
 	double max_errors;     /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
 	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
 	size_t memory_limit;   /* bytes for scratch of one sample; 0: 2 GiB */
+	size_t gpu_memory;     /* bytes on the GPU for decoding; what does not fit is decoded on the cores; 0: a quarter of what is free */
 	int32_t read_requests; /* reads ahead; 0: 256 */
 	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
 	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
@@ -111,7 +112,7 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
 struct stk_span {
-	const char *name; /* "read", "chain", "batch", "callback", "wait" */
+	const char *name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end) */
 	int32_t stage;    /* as explain numbers them; -1 */
 	int32_t thread;
 	int64_t batch;        /* since the start */

@@ -66,29 +66,14 @@ static const struct stk_tensor_list *output_at(PyObject *object, PyObject *index
 	return stk_batch_output(batch_of(object), (int32_t)i);
 }
 
-static PyObject *shape_tuple(const struct stk_desc *desc)
-{
-	PyObject *list = PyList_New(0), *result;
-
-	for (int32_t d = 0; list && d < desc->ndim; d++) {
-		PyObject *extent = PyLong_FromLongLong(desc->shape[d]);
-		if (!extent || PyList_Append(list, extent) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(extent);
-	}
-	result = list ? PyList_AsTuple(list) : NULL;
-	Py_XDECREF(list);
-	return result;
-}
-
 static PyObject *batch_describe(PyObject *object, PyObject *index)
 {
 	const struct stk_tensor_list *list = output_at(object, index);
 
 	if (!list)
 		return NULL;
-	return Py_BuildValue("iOiNsi", (int)list->count, list->dense ? Py_True : Py_False, (int)list->desc.dtype, shape_tuple(&list->desc),
-		list->desc.layout, (int)list->device_id);
+	return Py_BuildValue("iOiNsi", (int)list->count, list->dense ? Py_True : Py_False, (int)list->desc.dtype,
+		core_shape(&list->desc, -1), list->desc.layout, (int)list->device_id);
 }
 
 static PyObject *batch_shapes(PyObject *object, PyObject *index)
@@ -97,7 +82,7 @@ static PyObject *batch_shapes(PyObject *object, PyObject *index)
 	PyObject *shapes = list ? PyList_New(0) : NULL;
 
 	for (int32_t i = 0; shapes && i < list->count; i++) {
-		PyObject *shape = shape_tuple(&list->samples[i].desc);
+		PyObject *shape = core_shape(&list->samples[i].desc, -1);
 		if (!shape || PyList_Append(shapes, shape) < 0)
 			Py_CLEAR(shapes);
 		Py_XDECREF(shape);
@@ -117,6 +102,32 @@ static PyObject *batch_sample(PyObject *object, PyObject *index)
 	s = stk_batch_sample(batch_of(object), (int32_t)i);
 	return Py_BuildValue("LLLNOi", (long long)s->epoch, (long long)s->position, (long long)s->id, core_text(s->uri ? s->uri : ""),
 		s->padded ? Py_True : Py_False, (int)s->replaced);
+}
+
+static PyObject *batch_to_host(PyObject *object, PyObject *args)
+{
+	struct core_state *state = PyType_GetModuleState(Py_TYPE(object));
+	struct stk_batch *copy = NULL;
+	struct stk_error err = {0};
+	enum stk_status status;
+	int output, index = -1;
+
+	if (!PyArg_ParseTuple(args, "i|i:to_host", &output, &index))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_batch_to_host(batch_of(object), output, index, &copy, &err);
+	Py_END_ALLOW_THREADS return status == STK_OK ? core_batch_new(state->batch, copy) : core_raise(status, &err);
+}
+
+static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
+{
+	const unsigned long long handle = PyLong_AsUnsignedLongLong(stream);
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	if (PyErr_Occurred())
+		return NULL;
+	status = stk_batch_use_stream(batch_of(object), handle, &err);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
 static PyObject *batch_outputs(PyObject *object, void *unused)
@@ -147,6 +158,11 @@ static PyMethodDef batch_methods[] = {
 	{"describe", batch_describe, METH_O,
 		"describe(output)\n--\n\n(count, dense, dtype, shape, layout, device_id); extents that differ between samples are -1."},
 	{"shapes", batch_shapes, METH_O, "shapes(output)\n--\n\nShapes of the samples."},
+	{"to_host", batch_to_host, METH_VARARGS,
+		"to_host(output, index=-1)\n--\n\nA Batch of this one output, or of one sample of it, copied to host memory."},
+	{"use_stream", batch_use_stream, METH_O,
+		"use_stream(stream)\n--\n\nA stream reads the batch: its memory is not written again before the stream's work so far has "
+		"ended."},
 	{"sample", batch_sample, METH_O, "sample(i)\n--\n\n(epoch, position, id, uri, padded, replaced)."},
 	{NULL, NULL, 0, NULL},
 };

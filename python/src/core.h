@@ -73,7 +73,14 @@ void core_args_clear(struct core_args *a);
 /* (op, output) -> node; false with an exception. */
 bool core_node_from(PyObject *object, struct stk_node *out);
 
+/* ---- shapes (values.c) ---- */
+
+/* The extents as a tuple of ints: of a description, behind a leading one where lead >= 0. NULL with an exception. */
+PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
+
 /* ---- DLPack (dlpack.c) ---- */
+
+/* __dlpack__ of one sample of an output, or with index -1 of all: parses the protocol's arguments. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
 #endif

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack capsules, versioned and of the old protocol. Structures as https://dmlc.github.io/dlpack/latest/ specifies them. */
+ * DLPack capsules, versioned and of the old protocol. Structures as https://dmlc.github.io/dlpack/latest/ specifies them; the library hands them out
+ * as void *, since a public header with these names would clash with DLPack's own. */
 #include "core.h"
 
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { DL_CPU = 1, DL_CUDA = 2 };
+enum { DL_IS_COPIED = 2 }; /* a flag */
 
 struct dl_device {
 	int32_t type, id;
@@ -102,34 +106,99 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned)
 	return capsule;
 }
 
-PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs)
+/* What the consumer asks for. */
+struct wish {
+	PyObject *stream, *copy;
+	bool versioned;
+	bool places; /* it names a device */
+	struct dl_device device;
+};
+
+static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 {
 	static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-	PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
-	int major = 0, minor = 0, type = 1, id = 0;
-	struct dl_versioned *managed;
-	void *raw = NULL;
+	PyObject *max_version = Py_None, *device = Py_None;
+	int major = 0, minor = 0, type = DL_CPU, id = 0;
+
+	*w = (struct wish){.stream = Py_None, .copy = Py_None};
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &w->stream, &max_version, &device, &w->copy))
+		return false;
+	if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor))
+		return false;
+	if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id))
+		return false;
+	w->versioned = major >= 1;
+	w->places = device != Py_None;
+	w->device = (struct dl_device){type, id};
+	return true;
+}
+
+/* The consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None is the legacy default stream, and with
+ * -1 the consumer takes care of everything itself. The data are complete, so that it has nothing to wait for. */
+static bool note_stream(struct stk_batch *batch, PyObject *stream)
+{
 	struct stk_error err = {0};
+	long long number = 1;
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version, &device, &copy))
-		return NULL;
-	if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor))
-		return NULL;
-	if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id))
-		return NULL;
-	if (copy == Py_True) {
-		PyErr_SetString(PyExc_BufferError, "stoker hands over its memory without a copy; copy the result");
-		return NULL;
+	if (stream != Py_None) {
+		number = PyLong_AsLongLong(stream);
+		if (number == -1)
+			return !PyErr_Occurred();
+		if (number == 0) {
+			PyErr_SetString(PyExc_ValueError,
+				"__dlpack__: stream 0 is ambiguous on CUDA: 1 is the legacy default stream, 2 the thread's own");
+			return false;
+		}
 	}
-	status = stk_batch_dlpack(batch, output, index, &raw, &err);
+	status = stk_batch_use_stream(batch, (uint64_t)number, &err);
 	if (status != STK_OK)
-		return core_raise(status, &err);
-	managed = raw;
-	if (device != Py_None && (type != managed->tensor.device.type || id != managed->tensor.device.id)) {
-		managed->deleter(managed);
-		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", (int)managed->tensor.device.type,
-			(int)managed->tensor.device.id);
-	}
-	return make_capsule(managed, major >= 1);
+		core_raise(status, &err);
+	return status == STK_OK;
+}
+
+/* A copy in host memory as a managed tensor; the copy lives as long as that does. */
+static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
+{
+	struct stk_batch *copy = NULL;
+	enum stk_status status;
+
+	Py_BEGIN_ALLOW_THREADS status = stk_batch_to_host(batch, output, index, &copy, err);
+	Py_END_ALLOW_THREADS if (status != STK_OK) return status;
+	status = stk_batch_dlpack(copy, 0, index < 0 ? -1 : 0, out, err);
+	stk_batch_unref(&copy);
+	if (status == STK_OK)
+		((struct dl_versioned *)*out)->flags |= DL_IS_COPIED;
+	return status;
+}
+
+static PyObject *cannot(const struct wish *w, bool on_gpu, int32_t device_id)
+{
+	if (w->places && w->device.type != (on_gpu ? DL_CUDA : DL_CPU) && w->device.type != DL_CPU)
+		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", on_gpu ? DL_CUDA : DL_CPU, (int)device_id);
+	if (w->copy == Py_False)
+		return PyErr_Format(PyExc_BufferError, "the tensor lies on a GPU: to host memory it goes by a copy");
+	return PyErr_Format(PyExc_BufferError, "stoker hands over memory of the GPU without a copy; copy the result");
+}
+
+PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs)
+{
+	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	const bool on_gpu = list->device_id >= 0;
+	struct wish w;
+	struct stk_error err = {0};
+	enum stk_status status;
+	bool to_host, here;
+	void *managed = NULL;
+
+	if (!parse_wish(args, kwargs, &w))
+		return NULL;
+	here = !w.places || (on_gpu ? w.device.type == DL_CUDA && w.device.id == list->device_id : w.device.type == DL_CPU);
+	to_host = here ? w.copy == Py_True && !on_gpu : w.device.type == DL_CPU && w.copy != Py_False;
+	if (!to_host && (!here || w.copy == Py_True))
+		return cannot(&w, on_gpu, on_gpu ? list->device_id : 0);
+	if (on_gpu && !to_host && !note_stream(batch, w.stream))
+		return NULL;
+	status = to_host ? copied(batch, output, index, &managed, &err) : stk_batch_dlpack(batch, output, index, &managed, &err);
+	return status == STK_OK ? make_capsule(managed, w.versioned) : core_raise(status, &err);
 }

@@ -73,7 +73,7 @@ static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
 
 static PyObject *graph_add(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"op", "inputs", "args", "name", "where", NULL};
+	static char *names[] = {"op", "inputs", "args", "name", "where", "device", NULL};
 	struct graph_object *self = (struct graph_object *)object;
 	struct stk_graph_options options = {0};
 	struct core_args values = {0};
@@ -82,10 +82,13 @@ static PyObject *graph_add(PyObject *object, PyObject *args, PyObject *kwargs)
 	PyObject *input_seq, *value_seq, *result = NULL;
 	size_t n_inputs = 0;
 	const char *op;
+	int device = STK_DEVICE_ANY;
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO|zz:add", names, &op, &input_seq, &value_seq, &options.name, &options.where))
+	if (!PyArg_ParseTupleAndKeywords(
+		    args, kwargs, "sOO|zzi:add", names, &op, &input_seq, &value_seq, &options.name, &options.where, &device))
 		return NULL;
+	options.device = (enum stk_device)device;
 	inputs = nodes_from(input_seq, &n_inputs);
 	if (!inputs || core_args_fill(&values, value_seq) < 0)
 		goto out;
@@ -124,14 +127,15 @@ static PyObject *graph_describe(PyObject *object, PyObject *node)
 	status = stk_graph_describe(((struct graph_object *)object)->g, n, &desc, &err);
 	if (status != STK_OK)
 		return core_raise(status, &err);
-	shape = PyList_New(0);
-	for (int32_t i = 0; shape && i < desc.ndim; i++) {
-		PyObject *extent = PyLong_FromLongLong(desc.shape[i]);
-		if (!extent || PyList_Append(shape, extent) < 0)
-			Py_CLEAR(shape);
-		Py_XDECREF(extent);
-	}
+	shape = core_shape(&desc, -1);
 	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
+}
+
+static PyObject *graph_device(PyObject *object, PyObject *node)
+{
+	struct stk_node n;
+
+	return core_node_from(node, &n) ? PyLong_FromLong(stk_graph_node_device(((struct graph_object *)object)->g, n)) : NULL;
 }
 
 static PyObject *graph_set_source(PyObject *object, PyObject *args)
@@ -165,9 +169,12 @@ static PyObject *graph_serialize(PyObject *object, PyObject *unused)
 
 static PyMethodDef graph_methods[] = {
 	{"add", (PyCFunction)(void (*)(void))graph_add, METH_VARARGS | METH_KEYWORDS,
-		"add(op, inputs, args, name=None, where=None)\n--\n\nAppends an operator; returns (its ordinal, number of outputs)."},
+		"add(op, inputs, args, name=None, where=None, device=0)\n--\n\nAppends an operator; device: 0 where its inputs are, 1 "
+		"cores, 2 GPU. Returns (its ordinal, number "
+		"of outputs)."},
 	{"output", graph_output, METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
 	{"describe", graph_describe, METH_O, "describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as known before any data."},
+	{"device", graph_device, METH_O, "device(node)\n--\n\nWhere a value is in a pipeline with a GPU: 1 cores, 2 GPU."},
 	{"set_source", graph_set_source, METH_VARARGS, "set_source(node, source)\n--\n\nGives an external_source its Source, held weakly."},
 	{"serialize", graph_serialize, METH_NOARGS, "serialize()\n--\n\nThe graph as JSON."},
 	{NULL, NULL, 0, NULL},

@@ -141,19 +141,16 @@ static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
 	return 0;
 }
 
+static const struct stk_tensor_list *list_of(const struct tensor_object *self)
+{
+	return stk_batch_output(core_batch_get(self->batch), self->output);
+}
+
 static PyObject *extents(const struct tensor_object *self)
 {
-	PyObject *list = PyList_New(0), *result;
+	const struct stk_tensor_list *list = list_of(self);
 
-	for (int32_t d = 0; list && d < self->ndim; d++) {
-		PyObject *extent = PyLong_FromSsize_t(self->shape[d]);
-		if (!extent || PyList_Append(list, extent) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(extent);
-	}
-	result = list ? PyList_AsTuple(list) : NULL;
-	Py_XDECREF(list);
-	return result;
+	return self->index < 0 ? core_shape(&list->desc, list->count) : core_shape(&list->samples[self->index].desc, -1);
 }
 
 /* NumPy's array interface, version 3; CUDA's, version 3, has the same fields. */
@@ -192,11 +189,24 @@ static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
 {
 	struct tensor_object *self = (struct tensor_object *)object;
 
+	struct stk_error err = {0};
+	PyObject *result, *with_stream = NULL;
+	enum stk_status status;
+
 	(void)unused;
-	if (self->device_id >= 0)
-		return interface(self);
-	PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
-	return NULL;
+	if (self->device_id < 0) {
+		PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
+		return NULL;
+	}
+	/* The protocol does not say on which stream the consumer reads: the legacy default stream waits for all that do not opt out. */
+	status = stk_batch_use_stream(core_batch_get(self->batch), 1, &err);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	result = interface(self);
+	if (result && PyMapping_SetItemString(result, "stream", Py_None) == 0) /* the data are complete: there is nothing to wait for */
+		with_stream = Py_NewRef(result);
+	Py_XDECREF(result);
+	return with_stream;
 }
 
 static PyObject *tensor_dlpack(PyObject *object, PyObject *args, PyObject *kwargs)

@@ -163,6 +163,21 @@ int core_args_fill(struct core_args *a, PyObject *values)
 	return 0;
 }
 
+PyObject *core_shape(const struct stk_desc *desc, int64_t lead)
+{
+	PyObject *list = PyList_New(0), *result;
+
+	for (int32_t d = lead >= 0 ? -1 : 0; list && d < desc->ndim; d++) {
+		PyObject *extent = PyLong_FromLongLong(d < 0 ? lead : desc->shape[d]);
+		if (!extent || PyList_Append(list, extent) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(extent);
+	}
+	result = list ? PyList_AsTuple(list) : NULL;
+	Py_XDECREF(list);
+	return result;
+}
+
 void core_args_clear(struct core_args *a)
 {
 	for (size_t i = 0; i < a->block_count; i++)

@@ -10,6 +10,10 @@ def as_buffer(value: Any) -> Any:
     """A C-contiguous buffer over an array, tensor, bytes or number; a copy only where it must be."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return value
+    if hasattr(value, "as_cpu"):  # a tensor of another pipeline
+        value = value.as_cpu()
+    elif hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):  # CuPy's
+        value = value.get()
     if type(value).__module__.partition(".")[0] == "torch":
         value = value.detach().cpu().contiguous().numpy()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):

@@ -16,6 +16,9 @@ from stoker.errors import InvalidArgumentError, StokerError
 
 Value = tuple[str, int, Any]  # name, kind, value
 
+# As the library numbers them. "mixed" reads on the cores and gives on the GPU: for the library its place is the GPU.
+DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
+
 
 class NodeRef(NamedTuple):
     """One output of one operator of a graph."""
@@ -51,15 +54,15 @@ class GraphBuilder:
         self.first = first
         self.names: set[str] = set()
 
-    def add(self, op: str, inputs: Sequence[NodeRef], args: Sequence[Value], name: str | None = None) -> Record:
-        """Appends an operator; errors name it and the user's line."""
+    def add(self, op: str, inputs: Sequence[NodeRef], args: Sequence[Value], name: str | None = None, device: str | None = None) -> Record:
+        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are."""
         where = users_line()
         if self.first is not None:
             record = self._compare(op, tuple(inputs), tuple(args), name, where)
         else:
             if name is not None and name in self.names:
                 raise InvalidArgumentError(f"{op} at {where}: there is already an operator named {name!r}")
-            _ordinal, outputs = self.graph.add(op, inputs, args, name, where)
+            _ordinal, outputs = self.graph.add(op, inputs, args, name, where, DEVICES[device])
             record = Record(op, tuple(inputs), tuple(args), name, where, outputs)
         if name is not None:
             self.names.add(name)
@@ -84,7 +87,11 @@ class GraphBuilder:
                 )
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
-    def describe(self, node: NodeRef) -> tuple[int, int, list[int], str]:
+    def device(self, node: NodeRef) -> str:
+        """Where a value lies when the pipeline runs: "cpu" or "gpu"."""
+        return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
+
+    def describe(self, node: NodeRef) -> tuple[int, int, tuple[int, ...], str]:
         """(dtype, ndim, shape, layout) of a value, as far as known."""
         return self.graph.describe(node)
 

@@ -57,6 +57,7 @@ def external_source(
     num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
     cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None ends for good.
     layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
+    device: "gpu" uploads what the source gives, in a pipeline with a GPU. Arrays that lie on a GPU already go through host memory.
 
     Python runs on one thread of its own, which alone takes the GIL. What it gives is read without a copy, so do not write to an array after
     giving it away. An exception reaches whoever waits for the batch, with its own traceback and the sample's place.
@@ -69,7 +70,9 @@ def external_source(
     if repeat_last:
         raise InvalidArgumentError(f"external_source at {users_line()}: repeat_last is not in Stoker yet; feed the batch again")
     builder = current_builder("fn.external_source")
-    if device not in (None, "cpu") and builder.device_id is None:
+    if device not in (None, "cpu", "gpu"):
+        raise InvalidArgumentError(f"external_source at {users_line()}: device is 'cpu' or 'gpu', not {device!r}")
+    if device == "gpu" and builder.device_id is None:
         notice('the pipeline has no GPU (device_id=None): external_source with device="gpu" stays on the CPU')
     outputs = 1 if num_outputs is None else num_outputs
     layouts = tuple(x or "" for x in _per_output(layout, outputs, "layout"))
@@ -91,7 +94,8 @@ def external_source(
         args.append(("ndim", int(ValueKind.INTS), known))
     nodes = call_operator("external_source", [], args, name)
     nodes = nodes if isinstance(nodes, list) else [nodes]
+    given = [n.gpu() for n in nodes] if device == "gpu" and builder.device_id is not None else nodes
     if builder.first is None:
         builder.graph.set_source(tuple(nodes[0].ref), adapter.handle)
-        builder.sources.append((name or f"__source_{nodes[0].ref.op}", adapter, nodes))
-    return nodes[0] if num_outputs is None else nodes
+        builder.sources.append((name or f"__source_{nodes[0].ref.op}", adapter, given))
+    return given[0] if num_outputs is None else given

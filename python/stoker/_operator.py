@@ -49,6 +49,8 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
     if isinstance(value, DataNode):
         if not arg.per_sample:
             raise BadValue(f"argument '{arg.name}' is the same for all samples: it takes {arg.type}, not a DataNode")
+        if value.device == "gpu":
+            raise BadValue(f"argument '{arg.name}' is read by the cores: it takes a value that lies there, not on the GPU")
         return node_value(arg.name, value.ref)
     kind, converted = convert(op, arg, value)
     return (arg.name, int(kind), converted)
@@ -71,12 +73,14 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
     return values
 
 
-def call_operator(op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None) -> Any:
+def call_operator(
+    op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
+) -> Any:
     """Adds an operator whose arguments are ready; its node, or the list of its nodes."""
     builder = current_builder(f"fn.{op_name}")
     if any(n._builder is not builder for n in inputs):
         raise InvalidArgumentError(f"{op_name} at {users_line()}: an input is a node of another pipeline")
-    record = builder.add(op_name, [n.ref for n in inputs], args, name)
+    record = builder.add(op_name, [n.ref for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
     nodes = [DataNode(builder, NodeRef(ordinal, k), op_name) for k in range(record.outputs)]
     return nodes[0] if len(nodes) == 1 else nodes
@@ -93,7 +97,13 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count = op.min_inputs if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
         raise ArgumentError(f"{op.name} at {users_line()}: takes {count} inputs, {len(inputs)} were given (arguments go by name)")
     nodes = [_as_node(i, op) for i in inputs]
-    return call_operator(op.name, nodes, _arg_values(op, kwargs), kwargs.get("name"))
+    device = kwargs.get("device")
+    if device == "cpu" and any(n.device == "gpu" for n in nodes):
+        raise ArgumentError(
+            f'{op.name} at {users_line()}: device="cpu", but an input lies on the GPU and cannot come back inside a graph yet; leave device out, '
+            "or move the operator before .gpu()"
+        )
+    return call_operator(op.name, nodes, _arg_values(op, kwargs), kwargs.get("name"), device)
 
 
 def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

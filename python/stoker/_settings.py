@@ -61,6 +61,7 @@ _MEANT = (
     "max_batches",
     "read_requests",
     "read_bytes",
+    "gpu_memory_limit",
 )
 
 
@@ -87,6 +88,7 @@ class Settings:
     max_batches: int
     read_requests: int
     read_bytes: int
+    gpu_memory_limit: int
 
     @classmethod
     def from_arguments(
@@ -132,6 +134,7 @@ class Settings:
             max_batches=_whole("max_batches", k.get("max_batches") or 0, 0),
             read_requests=_whole("read_requests", k.get("read_requests") or 0, 0),
             read_bytes=_whole("read_bytes", k.get("read_bytes") or 0, 0),
+            gpu_memory_limit=_whole("gpu_memory_limit", k.get("gpu_memory_limit") or 0, 0),
         )
 
     def core_arguments(self) -> dict[str, Any]:
@@ -150,6 +153,7 @@ class Settings:
             "trace": self.trace,
             "lenient": not self.strict,
             "no_fuse": not self.fuse,
+            "gpu_memory": self.gpu_memory_limit,
         }
 
     def as_json(self) -> dict[str, Any]:

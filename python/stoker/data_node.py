@@ -56,8 +56,8 @@ class DataNode:
 
     @property
     def device(self) -> str:
-        """Where it lies."""
-        return "cpu"
+        """Where it lies: "cpu" or "gpu"."""
+        return self._builder.device(self._ref)
 
     def __repr__(self) -> str:
         return f"DataNode({self._what}, operator {self._ref.op}, output {self._ref.output})"
@@ -70,20 +70,29 @@ class DataNode:
         """The value on the GPU; without one, itself."""
         if self._builder.device_id is None:
             notice("the pipeline has no GPU (device_id=None): .gpu() leaves data on the CPU")
+        elif self.device == "cpu":
+            uploaded: DataNode = self._call("copy", [self], device="gpu")
+            return uploaded
         return self
 
     def cpu(self) -> DataNode:
-        """The value on the CPU."""
+        """The value on the CPU. What lies on the GPU cannot come back inside a graph yet."""
+        if self.device == "gpu":
+            raise UnsupportedError(
+                f"{self._what}(...).cpu() at {users_line()}: a value on the GPU cannot come back to the cores inside a graph yet. Leave the operators "
+                "behind it on the GPU, or move them before .gpu(); a delivered batch has as_cpu()."
+            )
         return self
 
     # ---- about the value ----
 
     def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
         """The shape of each sample, int64 unless `dtype` says otherwise."""
-        shape: DataNode = self._call("_shape", [self])
+        # Shapes are known on the cores, wherever the values lie.
+        shape: DataNode = self._call("_shape", [self], device="cpu")
         if dtype is not None and types.to_dtype(dtype) != types.INT64:
             shape = self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
-        return shape
+        return shape.gpu() if device == "gpu" and self._builder.device_id is not None else shape
 
     def property(self, key: str, *, device: str = "cpu") -> NoReturn:
         raise UnsupportedError(
@@ -110,10 +119,10 @@ class DataNode:
     # ---- operators ----
 
     @staticmethod
-    def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None) -> Any:
+    def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None, device: str | None = None) -> Any:
         from stoker._operator import call_operator
 
-        return call_operator(op, inputs, args or [])
+        return call_operator(op, inputs, args or [], device=device)
 
     def _arithmetic(self, op: str, other: Any = None, *, swap: bool = False, unary: bool = False) -> DataNode:
         if unary:
@@ -237,39 +246,54 @@ def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
     return keys[: at[0]] + fill + keys[at[0] + 1 :]
 
 
-def _bound(value: Any, what: str) -> int:
-    if value is None:
-        return _OPEN
-    if isinstance(value, DataNode):
-        raise UnsupportedError(
-            f"{what} of a subscript at {users_line()}: a DataNode cannot be one yet; fn.slice takes a range for each sample"
-        )
-    try:
-        return int(value.__index__())
-    except AttributeError:
-        raise InvalidArgumentError(f"{what} of a subscript at {users_line()}: a whole number is needed, not {value!r}") from None
+class _Bounds:
+    """Numbers of a subscript, and the nodes that stand in for some of them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[DataNode] = []
+        self.held: list[int] = []  # for each number the input that holds it; 0: none
+
+    def add(self, value: Any, otherwise: int, what: str) -> int:
+        """The number, or a placeholder where a node holds it."""
+        from stoker._constant import constant_node
+
+        if isinstance(value, types.ScalarConstant):
+            value = constant_node(value)
+        if isinstance(value, DataNode):
+            self.nodes.append(value)
+            self.held.append(len(self.nodes))
+            return 1
+        self.held.append(0)
+        if value is None:
+            return otherwise
+        try:
+            return int(value.__index__())
+        except AttributeError:
+            raise InvalidArgumentError(f"{what} of a subscript at {users_line()}: a whole number is needed, not {value!r}") from None
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
-    """node[key]: whole numbers, ranges with steps, '...'."""
+    """node[key]: whole numbers and ranges with steps, each a number or a node with one for each sample, and '...'."""
     keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
     kinds, lo, hi, step = [], [], [], []
+    bounds = _Bounds()
     for k in keys:
         if isinstance(k, _NewAxis) or k is None:
             raise UnsupportedError(f"a new axis in a subscript at {users_line()}: not in Stoker yet; fn.reshape can add one")
         if isinstance(k, slice):
-            full = k == slice(None)
+            full = k.start is None and k.stop is None and k.step is None
             kinds.append(_FULL if full else _RANGE)
-            lo.append(_bound(k.start, "the start"))
-            hi.append(_bound(k.stop, "the end"))
-            step.append(1 if k.step is None else _bound(k.step, "the step"))
+            lo.append(bounds.add(k.start, _OPEN, "the start"))
+            hi.append(bounds.add(k.stop, _OPEN, "the end"))
+            step.append(bounds.add(k.step, 1, "the step"))
         else:
             kinds.append(_INDEX)
-            lo.append(_bound(k, "an index"))
-            hi.append(_OPEN)
-            step.append(1)
+            lo.append(bounds.add(k, _OPEN, "an index"))
+            hi.append(bounds.add(None, _OPEN, ""))
+            step.append(bounds.add(None, 1, ""))
     ints = int(ValueKind.INTS)
-    result: DataNode = DataNode._call(
-        "_subscript", [node], [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
-    )
+    args: list[Value] = [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
+    if bounds.nodes:
+        args.append(("held", ints, bounds.held))
+    result: DataNode = DataNode._call("_subscript", [node, *bounds.nodes], args)
     return result

@@ -19,7 +19,7 @@ from stoker._sources import FedSource
 from stoker._where import users_line
 from stoker.data_node import DataNode
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError
-from stoker.tensors import TensorListCPU
+from stoker.tensors import TensorList, stream_handle, tensor_list
 
 _current: list[Pipeline] = []
 
@@ -36,12 +36,13 @@ class Pipeline:
         images, labels = pipe.run()
 
     batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
-    device_id: None is CPU only; a number without that GPU is an error. seed: of all random operators; None draws one, or
-    takes that of the checkpoint.
+    device_id: None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error. seed: of all
+    random operators; None draws one, or takes that of the checkpoint.
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
-    seconds of a wait for a batch; memory_limit in bytes for one sample; strict=False lets damaged JPEG data pass that still decodes;
+    seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for decoding (a quarter of what is free
+    by default; what does not fit is decoded on the cores); strict=False lets damaged JPEG data pass that still decodes;
     trace="FILE" writes a Chrome trace.
 
     Taken for DALI's sake, without meaning here: exec_pipelined, exec_async, exec_dynamic, bytes_per_sample, set_affinity, max_streams,
@@ -65,7 +66,7 @@ class Pipeline:
         self._workers: Any = None
         self._scope: list[Any] = []
         self._scheduled = 0
-        self._ready: deque[tuple[TensorListCPU, ...]] = deque()
+        self._ready: deque[tuple[TensorList, ...]] = deque()
         self._held: Any = None
         self._delivered = 0
         self._epoch = 0  # of the last batch
@@ -313,29 +314,32 @@ class Pipeline:
                 raise StateError("the pipeline was closed while a batch was waited for") from None
             raise
 
-    def _take(self) -> tuple[TensorListCPU, ...]:
+    def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         batch = self._next()
-        return tuple(TensorListCPU(batch, i) for i in range(self.num_outputs))
+        if cuda_stream is not None:
+            batch.use_stream(stream_handle(cuda_stream))
+        return tuple(tensor_list(batch, i) for i in range(self.num_outputs))
 
-    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU, ...]:
-        """One batch: a tensor list for each output. run(name=batch) feeds inputs first."""
+    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorList, ...]:
+        """One batch: a tensor list for each output. run(name=batch) feeds inputs first. cuda_stream: one that will read the batch, as for
+        TensorListGPU.use_stream; streams that take tensors through DLPack need not be named."""
         for name, data in inputs.items():
             self.feed_input(name, data)
-        return self.outputs()
+        return self.outputs(cuda_stream)
 
-    def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU, ...]:
+    def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """The next batch; the one before is released."""
         self.release_outputs()
-        return self.share_outputs()
+        return self.share_outputs(cuda_stream)
 
     def schedule_run(self) -> None:
         """Starts to work ahead without waiting."""
         self._running().start()
         self._scheduled += 1
 
-    def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU, ...]:
+    def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """The next batch; release_outputs gives it up, unless something made from it lives."""
-        self._held = self._take()
+        self._held = self._take(cuda_stream)
         self._scheduled = max(0, self._scheduled - 1)
         return self._held
 

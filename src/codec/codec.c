@@ -114,7 +114,8 @@ static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_dec
 {
 	const struct stk_image_info *info = rq->info;
 	struct stk_decode stored = *rq;
-	stored.window = stk__orient_rect(info->orientation, info->width, info->height, rq->window);
+	int32_t width = stk__image_scaled(info->width, rq->denom), height = stk__image_scaled(info->height, rq->denom);
+	stored.window = stk__orient_rect(info->orientation, width, height, rq->window);
 	struct stk_image *image = &stored.dst;
 	*image = stk__image_hwc(NULL, rq->dst.dtype, stored.window.w, stored.window.h, rq->dst.channels);
 	image->data = stk__arena_take(&d->scratch, (size_t)image->row * (size_t)image->height);
@@ -131,6 +132,8 @@ static bool request_valid(const struct stk_decode *rq)
 	int32_t width, height;
 	const struct stk_rect *w = &rq->window;
 	stk__image_extent(rq->info, rq->orient, &width, &height);
+	width = stk__image_scaled(width, rq->denom);
+	height = stk__image_scaled(height, rq->denom);
 	return w->x >= 0 && w->y >= 0 && w->w > 0 && w->h > 0 && w->w <= width - w->x && w->h <= height - w->y && rq->dst.width == w->w &&
 	       rq->dst.height == w->h && rq->dst.channels == stk__image_channels(rq->info, rq->type) &&
 	       rq->dst.channel == (ptrdiff_t)stk_dtype_size(rq->dst.dtype) && rq->dst.pixel == rq->dst.channel * rq->dst.channels &&
@@ -142,6 +145,9 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	if (!request_valid(rq))
 		return stk__fail(err, STK_INVALID, "a decode of %dx%d pixels at (%d, %d) does not fit the image or its destination",
 			rq->window.w, rq->window.h, rq->window.x, rq->window.y);
+	if (rq->denom > 1 && !rq->info->codec->scales)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "a %s is not decoded at 1/%d of its size; a JPEG is", rq->info->codec->title, rq->denom);
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;

@@ -40,6 +40,12 @@ STK_MUST_USE enum stk_status stk__image_peek(
 /* Extent as users see it: width and height swap for orientations 5..8 when `orient`. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
 
+/* Extent along an axis at 1/denom of the size, 0 and 1 being all of it: rounded up, as libjpeg does. */
+static inline int32_t stk__image_scaled(int32_t pixels, int32_t denom)
+{
+	return denom > 1 ? pixels / denom + (pixels % denom != 0) : pixels;
+}
+
 /* Channels of the decoded image: 3, 1 for GRAY, the file's own for ANY_DATA. */
 int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type);
 
@@ -49,7 +55,8 @@ struct stk_decode {
 	const struct stk_image_info *info;
 	enum stk_image_type type;
 	bool orient;            /* apply EXIF's orientation; window is in oriented pixels then */
-	struct stk_rect window; /* inside the image */
+	int32_t denom;          /* 2, 4, 8: the image is decoded at 1/denom of its size (JPEG alone); 0 or 1: as it is */
+	struct stk_rect window; /* inside the image, in pixels of the size that it is decoded at */
 	struct stk_image dst;   /* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
 };
 

@@ -11,6 +11,7 @@
  * sees to orientation), non-empty and inside; it may take what it likes from d->scratch, which the caller resets. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
+	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
 	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
 	enum stk_status (*decode)(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);

@@ -103,4 +103,4 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 	return stk__jpeg_turbo_decode(d->jpeg->turbo, h, &d->limits, rq, err);
 }
 
-const struct stk_codec stk__codec_jpeg = {"jpeg", "JPEG", jpeg_probe, jpeg_peek, jpeg_decode};
+const struct stk_codec stk__codec_jpeg = {"jpeg", "JPEG", true, jpeg_probe, jpeg_peek, jpeg_decode};

@@ -18,11 +18,12 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted; /* the first blocks of an MCU, those of the planes that the output needs */
+	int wanted;   /* the first blocks of an MCU, those of the planes that the output needs */
+	bool dc_only; /* some blocks become single samples */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
 	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
-	uint8_t nowhere[64]; /* samples of the block that an odd number of blocks lacks */
+	uint8_t nowhere[64]; /* samples that nobody wants, where a pair has but one block */
 	struct stk_jpeg_input input;
 	struct stk_jpeg_table_cache tables;
 };
@@ -59,8 +60,8 @@ static bool sizes_usable(const struct stk_jpeg_huffman *dc)
 
 static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)
 {
-	bool skips =
-		f->rows.planes < f->scan.components || f->window.mcu_x0 > 0 || f->window.mcu_x1 < f->scan.mcus_x || f->window.mcu_y0 > 0;
+	bool skips = f->dc_only || f->rows.planes < f->scan.components || f->window.mcu_x0 > 0 || f->window.mcu_x1 < f->scan.mcus_x ||
+		     f->window.mcu_y0 > 0;
 	const struct stk_jpeg_ac_table *ac[3];
 	const struct stk_jpeg_dc_table *dc[3];
 	for (int c = 0; c < f->scan.components; c++) {
@@ -95,6 +96,8 @@ static enum stk_status prepare(
 {
 	if (!stk__jpeg_scan_plan(h, end, &f->scan) || !stk__jpeg_rows_supports(&f->scan, rq->type, &f->rows.planes))
 		return STK_UNSUPPORTED;
+	stk__jpeg_scan_scale(&f->scan, rq->denom > 1 ? rq->denom : 1);
+	f->dc_only = f->scan.scale == 1;
 	f->window = plan_window(&f->scan, f->rows.planes, rq->window);
 	if (!prepare_blocks(f, &h->tables))
 		return STK_UNSUPPORTED;
@@ -139,6 +142,48 @@ static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, con
 	}
 }
 
+static void transform_pair(const struct stk_jpeg_fast *f, int pair, int size, uint8_t *const to[2], const ptrdiff_t stride[2])
+{
+	const struct stk_jpeg_kernels *k = f->kernels;
+	(size == 8 ? k->idct : k->idct_small[size / 2])(f->coefficients + pair * STK_JPEG_PAIR, f->quant[pair], to, stride);
+}
+
+/* The same at a fraction of the size, where the two blocks of a pair may become unequal numbers of samples. */
+static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const ptrdiff_t *stride)
+{
+	const struct stk_jpeg_scan *s = &f->scan;
+	for (int b = 0; b < f->wanted; b += 2) {
+		int first = s->block_size[s->block_component[b]],
+		    second = b + 1 < f->wanted ? s->block_size[s->block_component[b + 1]] : first;
+		if (first == second) {
+			transform_pair(f, b / 2, first, to + b, stride + b);
+			continue;
+		}
+		uint8_t *const alone[3] = {to[b], f->nowhere, to[b + 1]};
+		const ptrdiff_t strides[3] = {stride[b], 8, stride[b + 1]};
+		transform_pair(f, b / 2, first, alone, strides);
+		transform_pair(f, b / 2, second, alone + 1, strides + 1);
+	}
+}
+
+/* The coefficients of the blocks that are wanted, only DC of those that become single samples. Gives decode's mask. */
+static int decode_blocks(struct stk_jpeg_fast *f)
+{
+	if (!f->dc_only)
+		return f->kernels->decode(&f->bits, f->block, f->wanted, f->coefficients);
+	int mask = 0;
+	for (int b = 0; b < f->wanted && mask >= 0; b++) {
+		struct stk_jpeg_block *block = &f->block[b];
+		if (f->scan.block_size[f->scan.block_component[b]] > 1) {
+			mask = f->kernels->decode(&f->bits, block, 1, f->coefficients);
+		} else {
+			mask = f->kernels->skip(&f->bits, block, 1);
+			f->coefficients[block->at] = (int16_t)*block->prediction;
+		}
+	}
+	return mask;
+}
+
 /* The part of a row of MCUs that is under the window. */
 static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 {
@@ -148,7 +193,7 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 		int c = f->scan.block_component[b];
 		to[b] = stk__jpeg_rows_block(&f->rows, b, mcu_y);
 		stride[b] = f->rows.plane[c].stride;
-		step[b] = 8 * f->scan.component[c].h;
+		step[b] = f->scan.block_size[c] * f->scan.component[c].h;
 	}
 	to[f->wanted] = f->nowhere;
 	stride[f->wanted] = 8;
@@ -158,11 +203,14 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 		if (!begin_mcu(f))
 			return false;
 		memset(f->coefficients, 0, used);
-		int mask = f->kernels->decode(&f->bits, f->block, f->wanted, f->coefficients);
+		int mask = decode_blocks(f);
 		int rest = f->scan.blocks - f->wanted;
 		if (mask < 0 || (rest && f->kernels->skip(&f->bits, f->block + f->wanted, rest) < 0))
 			return false;
-		transform(f, mask, to, stride);
+		if (f->scan.scale == 8)
+			transform(f, mask, to, stride);
+		else
+			transform_scaled(f, to, stride);
 		for (int b = 0; b < f->wanted; b++)
 			to[b] += step[b];
 	}

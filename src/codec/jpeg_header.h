@@ -45,6 +45,10 @@ bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_
  * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
 
+/* Makes it a scan that is decoded at 1/denom of its size, 1, 2, 4 or 8, by libjpeg's rules: extents are rounded up, blocks of components that would
+ * have to be upsampled are transformed to more samples instead where that suffices. */
+void stk__jpeg_scan_scale(struct stk_jpeg_scan *scan, int32_t denom);
+
 /* The MCUs that a window (inside the image, not empty, as stored) needs. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 

@@ -34,21 +34,57 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 	return true;
 }
 
-/* libjpeg's choice (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless a component is too narrow for the horizontal one. */
-static bool choose_upsample(const struct stk_jpeg_component *c, int h_max, int v_max, uint8_t *up)
+/* libjpeg's choice (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless a component is too narrow for the horizontal one, or
+ * blocks become single samples. False: the factors are no integers. */
+static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 {
-	if (h_max % c->h || v_max % c->v)
+	const struct stk_jpeg_component *c = &s->component[i];
+	int h = c->h * s->block_size[i] / s->scale, v = c->v * s->block_size[i] / s->scale;
+	if (s->h_max % h || s->v_max % v)
 		return false;
-	int fx = h_max / c->h, fy = v_max / c->v;
+	int fx = s->h_max / h, fy = s->v_max / v;
+	bool fancy = s->scale > 1;
+	uint8_t up = STK_JPEG_UP_REPLICATE;
 	if (fx == 1 && fy == 1)
-		*up = STK_JPEG_UP_NONE;
-	else if (fx == 1 && fy == 2)
-		*up = STK_JPEG_UP_H1V2;
-	else if (fx == 2 && fy <= 2 && c->width > 2)
-		*up = fy == 1 ? STK_JPEG_UP_H2V1 : STK_JPEG_UP_H2V2;
-	else
-		*up = STK_JPEG_UP_REPLICATE;
+		up = STK_JPEG_UP_NONE;
+	else if (fancy && fx == 1 && fy == 2)
+		up = STK_JPEG_UP_H1V2;
+	else if (fancy && fx == 2 && fy <= 2 && c->width > 2)
+		up = fy == 1 ? STK_JPEG_UP_H2V1 : STK_JPEG_UP_H2V2;
+	s->upsample[i] = up;
 	return true;
+}
+
+/* jdmaster.c: a component's blocks are transformed to twice as many samples as long as it stays within the largest component's. */
+static uint8_t choose_size(const struct stk_jpeg_scan *s, const struct stk_jpeg_component *c)
+{
+	int size = s->scale;
+	while (size < 8 && s->h_max * s->scale % (c->h * size * 2) == 0 && s->v_max * s->scale % (c->v * size * 2) == 0)
+		size *= 2;
+	return (uint8_t)size;
+}
+
+static int32_t divide_up(int64_t a, int64_t b)
+{
+	return (int32_t)((a + b - 1) / b);
+}
+
+void stk__jpeg_scan_scale(struct stk_jpeg_scan *s, int32_t denom)
+{
+	if (denom == 1)
+		return;
+	s->scale = 8 / denom;
+	for (int i = 0; i < s->components; i++) {
+		struct stk_jpeg_component *c = &s->component[i];
+		s->block_size[i] = choose_size(s, c);
+		c->width = divide_up((int64_t)s->width * c->h * s->block_size[i], 8 * s->h_max);
+		c->height = divide_up((int64_t)s->height * c->v * s->block_size[i], 8 * s->v_max);
+		(void)choose_upsample(s, i); /* factors stay integers: a size doubles only where they are even */
+	}
+	s->width = divide_up(s->width, denom);
+	s->height = divide_up(s->height, denom);
+	s->mcu_w = s->scale * s->h_max;
+	s->mcu_h = s->scale * s->v_max;
 }
 
 static bool place_blocks(struct stk_jpeg_scan *s)
@@ -88,9 +124,12 @@ bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk
 	s->rows_together = h->components == 1 ? s->component[0].v : 1;
 	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors say [A.2.2] */
 		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
-	for (int i = 0; i < h->components; i++)
-		if (!choose_upsample(&s->component[i], s->h_max, s->v_max, &s->upsample[i]))
+	s->scale = 8;
+	for (int i = 0; i < h->components; i++) {
+		s->block_size[i] = 8;
+		if (!choose_upsample(s, i))
 			return false;
+	}
 	s->mcu_w = 8 * s->h_max;
 	s->mcu_h = 8 * s->v_max;
 	s->mcus_x = (s->width + s->mcu_w - 1) / s->mcu_w;

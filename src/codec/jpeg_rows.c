@@ -25,15 +25,15 @@ static bool make_plane(struct stk_jpeg_rows *r, int c, struct stk_arena *scratch
 {
 	struct stk_jpeg_plane *p = &r->plane[c];
 	const struct stk_jpeg_component *component = &r->scan->component[c];
-	int32_t mcus = r->window->mcu_x1 - r->window->mcu_x0, x = r->window->pixels.x;
-	p->factor_x = r->scan->h_max / component->h;
-	p->factor_y = r->scan->v_max / component->v;
+	int32_t mcus = r->window->mcu_x1 - r->window->mcu_x0, x = r->window->pixels.x, size = r->scan->block_size[c];
+	p->factor_x = r->scan->mcu_w / (component->h * size);
+	p->factor_y = r->scan->mcu_h / (component->v * size);
 	p->first = x / p->factor_x;
 	p->count = (x + r->window->pixels.w - 1) / p->factor_x - p->first + 1;
 	p->skip = x - p->first * p->factor_x;
-	p->ring = 16 * component->v;
-	p->x0 = r->window->mcu_x0 * component->h * 8;
-	p->stride = ((ptrdiff_t)mcus * component->h * 8 + 63) / 64 * 64 + 2 * STK_JPEG_ROW_PAD;
+	p->ring = 2 * size * component->v;
+	p->x0 = r->window->mcu_x0 * component->h * size;
+	p->stride = ((ptrdiff_t)mcus * component->h * size + 63) / 64 * 64 + 2 * STK_JPEG_ROW_PAD;
 	uint8_t *memory = stk__arena_take(scratch, (size_t)p->stride * (size_t)p->ring);
 	p->samples = memory + STK_JPEG_ROW_PAD;
 	return memory;
@@ -64,8 +64,8 @@ static uint8_t *sample_at(const struct stk_jpeg_plane *p, int x, int y)
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y)
 {
 	const struct stk_jpeg_scan *s = r->scan;
-	int c = s->block_component[b];
-	return sample_at(&r->plane[c], r->plane[c].x0 + 8 * s->block_x[b], 8 * (mcu_y * s->component[c].v + s->block_y[b]));
+	int c = s->block_component[b], size = s->block_size[c];
+	return sample_at(&r->plane[c], r->plane[c].x0 + size * s->block_x[b], size * (mcu_y * s->component[c].v + s->block_y[b]));
 }
 
 /* Repeats the samples at the image's left and right edge, where triangles reach beyond. */
@@ -73,7 +73,7 @@ static void repeat_edges(const struct stk_jpeg_rows *r, int c, int mcu_y)
 {
 	const struct stk_jpeg_component *component = &r->scan->component[c];
 	const struct stk_jpeg_plane *p = &r->plane[c];
-	int rows = 8 * component->v, last = component->width - 1 - p->x0;
+	int rows = r->scan->block_size[c] * component->v, last = component->width - 1 - p->x0;
 	uint8_t *row = sample_at(p, p->x0, mcu_y * rows);
 	for (int y = 0; y < rows; y++, row += p->stride) {
 		if (r->window->mcu_x0 == 0)

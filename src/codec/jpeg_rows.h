@@ -36,7 +36,7 @@ bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_ty
 /* Fills *r, whose pointers must outlive it; scratch gives the buffers. False: no memory. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Where the 8x8 samples of block b of MCU (window.mcu_x0, mcu_y) go; block columns of its component follow by 8 bytes. */
+/* Where the samples of block b of MCU (window.mcu_x0, mcu_y) go; block columns of its component follow by as many bytes as a block has columns. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
 /* The samples of a row of MCUs are there: writes the rows of the window that have all they need. */

@@ -241,6 +241,8 @@ static void decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *heade
 	t->source.bytes_in_buffer = rq->size;
 	(void)jpeg_read_header(cinfo, TRUE);
 	cinfo->out_color_space = o.space;
+	cinfo->scale_num = 1;
+	cinfo->scale_denom = rq->denom > 1 ? (unsigned)rq->denom : 1;
 	cinfo->dct_method = JDCT_ISLOW;
 	cinfo->do_fancy_upsampling = TRUE;
 	(void)jpeg_start_decompress(cinfo);

@@ -198,4 +198,4 @@ static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode
 	return status;
 }
 
-const struct stk_codec stk__codec_png = {"png", "PNG", png_probe, png_peek, png_decode};
+const struct stk_codec stk__codec_png = {"png", "PNG", false, png_probe, png_peek, png_decode};

@@ -9,41 +9,42 @@
 
 struct stk_batch {
 	_Atomic int refs;
-	struct stk_slot *slot;
+	struct stk_slot *slot;       /* NULL: a copy in memory of its own */
 	struct stk_program *program; /* names of samples are made when asked for */
 	struct stk_batch_place at;
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
 	pthread_mutex_t lock; /* of names */
+	int32_t room;         /* samples at most */
 	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
 	bool *named;
+	void *copy; /* without a slot: descriptions and bytes of the samples */
 };
 
 void stk__batch_free_data(void *data)
 {
 	struct stk_batch *b = data;
-	for (int32_t i = 0; b->names && i < b->slot->ring->batch; i++)
+	for (int32_t i = 0; b->names && i < b->room; i++)
 		stk__free(b->names[i]);
 	stk__free(b->names);
 	stk__free(b->name_room);
 	stk__free(b->named);
 	stk__free(b->lists);
 	stk__free(b->samples);
+	stk__free(b->copy);
 	pthread_mutex_destroy(&b->lock);
 	stk__free(b);
 }
 
-static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
+static struct stk_batch *create(int32_t room, int32_t n_outputs)
 {
-	if (slot->owner_data)
-		return slot->owner_data;
 	struct stk_batch *b = stk__calloc(1, sizeof *b);
 	if (!b)
 		return NULL;
-	size_t n = (size_t)slot->ring->batch;
-	b->slot = slot;
+	size_t n = (size_t)room;
+	b->room = room;
 	pthread_mutex_init(&b->lock, NULL);
 	b->lists = stk__calloc((size_t)n_outputs, sizeof *b->lists);
 	b->samples = stk__calloc(n, sizeof *b->samples);
@@ -54,6 +55,16 @@ static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
 		stk__batch_free_data(b);
 		return NULL;
 	}
+	return b;
+}
+
+static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
+{
+	if (slot->owner_data)
+		return slot->owner_data;
+	struct stk_batch *b = create(slot->ring->batch, n_outputs);
+	if (b)
+		b->slot = slot;
 	slot->owner_data = b;
 	return b;
 }
@@ -83,6 +94,8 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 {
 	const struct stk_value *value = &p->program->values[p->program->slot_values[v]];
 	struct stk_tensor_list l = {.count = n, .samples = slot->values[v].samples, .desc = value->desc, .device_id = -1};
+	if (value->on_gpu)
+		l.device_id = p->config.device_id;
 	l.dense = stk__slot_settle(slot, v, n, &l.data);
 	if (n > 0) {
 		struct stk_desc first = l.samples[0].desc;
@@ -93,6 +106,32 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 		l.desc = first;
 	}
 	return l;
+}
+
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
+{
+	for (int32_t o = 0; o < p->program->n_outputs; o++) {
+		const struct stk_value *v = &p->program->values[p->program->outputs[o]];
+		const struct stk_desc *first = NULL;
+		for (int32_t i = 0; i < r->count; i++) {
+			const struct stk_desc *d = &r->slot->values[v->slot].samples[i].desc;
+			if (r->samples[i].dropped)
+				continue;
+			first = first ? first : d;
+			if (d->ndim == first->ndim && d->dtype == first->dtype)
+				continue;
+			char title[96];
+			enum stk_status s = stk__fail(err, STK_SHAPE,
+				"output %d is %s of %d dims in sample %lld of epoch %lld, and %s of %d dims in the first of its batch", o,
+				stk_dtype_name(d->dtype), d->ndim, (long long)r->samples[i].place.position,
+				(long long)r->samples[i].place.epoch, stk_dtype_name(first->dtype), first->ndim);
+			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
+			stk__error_set_op(err, title);
+			stk__error_set_sample(err, "", r->samples[i].place.epoch, r->samples[i].place.position);
+			return s;
+		}
+	}
+	return STK_OK;
 }
 
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
@@ -125,7 +164,10 @@ void stk_batch_unref(struct stk_batch **batch)
 		return;
 	stk__program_unref(b->program);
 	b->program = NULL;
-	stk__slot_return(b->slot);
+	if (b->slot)
+		stk__slot_return(b->slot);
+	else
+		stk__batch_free_data(b);
 }
 
 int32_t stk_batch_size(const struct stk_batch *b)
@@ -187,6 +229,117 @@ bool stk_batch_is_last(const struct stk_batch *b)
 	return b->at.last;
 }
 
+static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
+{
+	for (int32_t i = 1; i < l->count; i++)
+		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
+			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
+				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
+				return stk__fail(err, STK_SHAPE,
+					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
+					"dim %d; resize or pad them, or "
+					"take them one by one",
+					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
+					(long long)l->samples[i].desc.shape[d], d);
+	return stk__fail(err, STK_SHAPE, "the batch is empty");
+}
+
+enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
+{
+	return stk__slot_use_stream(b->slot, (stk_gpu_stream)(uintptr_t)stream, err);
+}
+
+enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
+{
+	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	if (!l || i >= l->count)
+		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	if (i < 0 && !l->dense)
+		return not_dense(l, b, err);
+	size_t bytes = i < 0 ? (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count : (size_t)stk_desc_bytes(&l->samples[i].desc);
+	if (size < bytes)
+		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
+	const void *from = i < 0 ? l->data : l->samples[i].data;
+	if (l->device_id >= 0)
+		return stk__slot_download(b->slot, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+	memcpy(to, from, bytes);
+	return STK_OK;
+}
+
+static size_t whole_lines(size_t bytes)
+{
+	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
+}
+
+/* Room for `count` samples of a list from sample `first`: their descriptions, then their bytes, each where a cache line begins; samples of a dense
+ * list lie behind each other. */
+static struct stk_tensor *copy_room(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
+{
+	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
+	for (int32_t i = 0; i < count; i++) {
+		size_t size = (size_t)stk_desc_bytes(&l->samples[first + i].desc);
+		bytes += l->dense ? size : whole_lines(size);
+	}
+	to->copy = stk__alloc(bytes);
+	struct stk_tensor *samples = to->copy;
+	uint8_t *at = samples ? (uint8_t *)to->copy + head : NULL;
+	for (int32_t i = 0; samples && i < count; i++) {
+		size_t size = (size_t)stk_desc_bytes(&l->samples[first + i].desc);
+		samples[i] = (struct stk_tensor){.desc = l->samples[first + i].desc, .data = at};
+		at += l->dense ? size : whole_lines(size);
+	}
+	return samples;
+}
+
+static enum stk_status copy_samples(
+	struct stk_batch *b, int32_t output, int32_t first, bool whole, const struct stk_tensor_list *to, struct stk_error *err)
+{
+	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	if (whole && l->dense)
+		return stk_batch_copy(b, output, -1, to->data, (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count, err);
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < to->count && s == STK_OK; i++)
+		s = stk_batch_copy(b, output, first + i, to->samples[i].data, (size_t)stk_desc_bytes(&to->samples[i].desc), err);
+	return s;
+}
+
+enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err)
+{
+	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	*out = NULL;
+	if (!l || i >= l->count)
+		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	int32_t first = i < 0 ? 0 : i, count = i < 0 ? l->count : 1;
+	struct stk_batch *copy = create(count > 0 ? count : 1, 1);
+	struct stk_tensor *samples = copy ? copy_room(l, first, count, copy) : NULL;
+	if (!samples) {
+		if (copy)
+			stk__batch_free_data(copy);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a copy of output %d", output);
+	}
+	copy->refs = 1;
+	copy->program = stk__program_ref(b->program);
+	copy->at = b->at;
+	copy->count = count;
+	copy->n_outputs = 1;
+	for (int32_t k = 0; k < count; k++) {
+		copy->samples[k] = b->samples[first + k];
+		copy->samples[k].uri = "";
+	}
+	copy->lists[0] = (struct stk_tensor_list){.count = count,
+		.samples = samples,
+		.dense = i >= 0 || l->dense,
+		.data = count > 0 ? samples[0].data : NULL,
+		.desc = i < 0 ? l->desc : samples[0].desc,
+		.device_id = -1};
+	enum stk_status s = copy_samples(b, output, first, i < 0, &copy->lists[0], err);
+	if (s == STK_OK)
+		*out = copy;
+	else
+		stk_batch_unref(&copy);
+	return s;
+}
+
 /* ---- DLPack ---- */
 
 struct exported {
@@ -216,21 +369,6 @@ static DLDataType dl_type(enum stk_dtype t)
 	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* the rest is kDLInt, 0 */
 }
 
-static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
-{
-	for (int32_t i = 1; i < l->count; i++)
-		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
-			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
-				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
-				return stk__fail(err, STK_SHAPE,
-					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
-					"dim %d; resize or pad them, or "
-					"take them one by one",
-					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
-					(long long)l->samples[i].desc.shape[d], d);
-	return stk__fail(err, STK_SHAPE, "the batch is empty");
-}
-
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)
 {
 	const struct stk_tensor_list *l = stk_batch_output(b, output);
@@ -258,7 +396,7 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 		.manager_ctx = e,
 		.deleter = release_exported,
 		.dl_tensor = {.data = i < 0 ? l->data : l->samples[i].data,
-			.device = {kDLCPU, 0},
+			.device = {l->device_id < 0 ? kDLCPU : kDLCUDA, l->device_id < 0 ? 0 : l->device_id},
 			.ndim = ndim,
 			.dtype = dl_type(d->dtype),
 			.shape = e->shape,

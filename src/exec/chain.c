@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include <string.h>
 
@@ -47,8 +47,10 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	}
 	if (n->def->flags & STK_OP_RANDOM)
 		call->random = stk__random(n->seed, n->stream, s->place.epoch, s->place.position);
+	if (n->gathers >= 0)
+		call->gathered = run->record->gathered[n->gathers].data;
 	if (index == g->reader) {
-		call->bytes = s->request.data;
+		call->bytes = s->request.data ? s->request.data : s->staged;
 		call->bytes_size = s->request.size;
 	}
 	for (int32_t k = 0; k < call->n_out; k++)
@@ -125,7 +127,9 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		load_kept(&run);
 	for (int32_t g = 0; g < chain->n_groups && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
-		s = group->pass ? stk__pass_group_run(&run, group, err) : run_single(&run, group->nodes[0], err);
+		s = group->step >= 0 ? stk__device_describe(&run, group, err)
+		    : group->pass    ? stk__pass_group_run(&run, group, err)
+				     : run_single(&run, group->nodes[0], err);
 		if (s && err) {
 			char title[96];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);
@@ -137,30 +141,33 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	return s;
 }
 
-enum stk_status stk__batch_node_run(
-	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err)
+/* Samples whose arguments cannot be had are left out: their chain fails for the same reason, and there the policy applies to them. */
+enum stk_status stk__gather_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);
-	struct stk_tensor *out = stk__arena_take(&w->arena, (size_t)r->count * (size_t)n->node->n_outputs * sizeof *out);
-	enum stk_status s = calls && out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");
+	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
+	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");
 	int32_t count = 0;
 	for (int32_t i = 0; i < r->count && s == STK_OK; i++) {
-		if (r->samples[i].dropped)
+		if (!r->samples[i].present)
 			continue;
 		const struct stk_chain_run run = {p, w, r, n->level, -1, i};
 		load_kept(&run);
-		struct stk_call *c = &calls[count];
-		if ((s = stk__call_prepare(&run, node, c, err)) || (s = n->def->infer(c, err)))
-			break;
-		for (int32_t k = 0; k < c->n_out && s == STK_OK; k++)
-			s = stk__value_place(&run, n->first_value + k, err);
-		memcpy(&out[count * c->n_out], c->out, (size_t)c->n_out * sizeof *out);
-		c->out = &out[count * c->n_out];
-		count++;
+		enum stk_status prepared = stk__call_prepare(&run, node, &calls[count], err);
+		if (prepared == STK_NO_MEMORY)
+			s = prepared;
+		if (prepared)
+			continue;
+		calls[count].gathered = NULL;
+		calls[count].out = NULL;
+		calls[count].n_out = 0;
+		samples[count++] = i;
 	}
-	if (s == STK_OK)
-		s = n->def->run_batch(calls, count, err);
+	if (s == STK_OK && count > 0)
+		s = n->def->gather(calls, count, &r->gathered[n->gathers], err);
+	*blamed = s && err->sample >= 0 && err->sample < count ? samples[err->sample] : -1;
 	stk__arena_reset(&w->arena);
 	return s;
 }

@@ -15,6 +15,11 @@ static void destroy(struct stk_context *ctx)
 		stk__pool_destroy(ctx->pool);
 		stk__io_destroy(ctx->io);
 	}
+	for (int i = 0; ctx->devices && i < stk__gpu_count(ctx->gpu); i++)
+		stk__gpu_device_close(ctx->devices[i]);
+	stk__free(ctx->devices);
+	stk__gpu_close(ctx->gpu);
+	pthread_mutex_destroy(&ctx->gpu_lock);
 	pthread_mutex_destroy(&ctx->log_lock);
 	stk__free(ctx);
 }
@@ -38,6 +43,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	ctx->log = c.log;
 	ctx->log_user = c.log_user;
 	pthread_mutex_init(&ctx->log_lock, NULL);
+	pthread_mutex_init(&ctx->gpu_lock, NULL);
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
 	enum stk_status s = stk__io_create(c.io_threads ? c.io_threads : 16, &ctx->io, err);
@@ -89,4 +95,29 @@ void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *
 	pthread_mutex_lock(&ctx->log_lock);
 	ctx->log(ctx->log_user, level, text);
 	pthread_mutex_unlock(&ctx->log_lock);
+}
+
+/* With gpu_lock. */
+static enum stk_status open_device(struct stk_context *ctx, int32_t ordinal, struct stk_error *err)
+{
+	enum stk_status s = ctx->gpu ? STK_OK : stk__gpu_open(&ctx->gpu, err);
+	if (s)
+		return s;
+	if (ordinal >= stk__gpu_count(ctx->gpu))
+		return stk__fail(err, STK_INVALID, "there is no GPU %d: this process sees %d", ordinal, stk__gpu_count(ctx->gpu));
+	if (!ctx->devices)
+		ctx->devices = stk__calloc((size_t)stk__gpu_count(ctx->gpu), sizeof(struct stk_gpu_device *));
+	if (!ctx->devices)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a device");
+	return ctx->devices[ordinal] ? STK_OK : stk__gpu_device_open(ctx->gpu, ordinal, &ctx->devices[ordinal], err);
+}
+
+enum stk_status stk__context_device(struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err)
+{
+	pthread_mutex_lock(&ctx->gpu_lock);
+	enum stk_status s = open_device(ctx, ordinal, err);
+	if (s == STK_OK)
+		*out = stk__gpu_device_ref(ctx->devices[ordinal]);
+	pthread_mutex_unlock(&ctx->gpu_lock);
+	return s;
 }

@@ -3,6 +3,7 @@
 #ifndef STK_EXEC_CONTEXT_H
 #define STK_EXEC_CONTEXT_H
 
+#include "gpu/gpu.h"
 #include "io/io.h"
 #include "stoker/context.h"
 #include "thread/pool.h"
@@ -19,11 +20,18 @@ struct stk_context {
 	stk_log_fn log;
 	void *log_user;
 	pthread_mutex_t log_lock;
+	pthread_mutex_t gpu_lock;        /* of what follows */
+	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
+	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
 };
 
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* STK_STATE in a child of the process that made the context. */
 STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);
+
+/* The GPU of this number, opened when it is first asked for. *out is the caller's reference. */
+STK_MUST_USE enum stk_status stk__context_device(
+	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
 #endif

@@ -38,7 +38,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 			*sample = i;
 			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
 		}
-	return "a batch operator";
+	return "an operator that needs the whole batch";
 }
 
 /* After 30 s without a batch, once: what is waited for. With the lock. */
@@ -130,7 +130,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = r->error.code;
 		if (err)
 			*err = r->error;
-	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK) {
+	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");

@@ -9,6 +9,7 @@
  * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
  *
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
+ *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
@@ -18,6 +19,7 @@
 
 #include "base/text.h"
 #include "exec/context.h"
+#include "exec/frames.h"
 #include "graph/program.h"
 #include "stoker/pipeline.h"
 #include "tensor/slot.h"
@@ -37,6 +39,9 @@ struct stk_sample_state {
 	int32_t chains_left;    /* of the current level */
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
+	bool on_cores;          /* the GPU would not decode it */
+	const uint8_t *staged;  /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL */
+	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
@@ -54,6 +59,9 @@ struct stk_fed {
 	int32_t pulls, count;
 };
 
+struct stk_device_stage;
+struct stk_device_batch;
+
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
@@ -63,12 +71,14 @@ struct stk_record {
 	bool ended;  /* the source had no more: an end of epoch instead of a batch */
 	bool fed;    /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
-	int32_t count, level, todo; /* todo: samples, batch operators and callbacks that the level waits for */
-	int32_t *ready;             /* ring of items: chain * batch + sample, then batch nodes */
+	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
+	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
+	struct stk_device_batch *device; /* while it has work for the GPU */
 	struct stk_sample_state *samples;
-	struct stk_fed *feds;   /* by callback of level 0 */
+	struct stk_fed *feds;          /* by callback of level 0 */
+	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
@@ -77,7 +87,7 @@ enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RET
 struct stk_unit {
 	struct stk_record *record;
 	int64_t record_k;
-	int32_t level, chain; /* chain -1: batch node `node` */
+	int32_t level, chain; /* chain -1: `node` gathers; -2: the level's jobs go to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
 	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: nothing to do but count */
@@ -97,7 +107,7 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
+	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
 	X(busy_ns) X(source_ns)
 /* clang-format on */
 
@@ -122,7 +132,8 @@ struct stk_pipeline {
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
-	bool no_slot; /* the last try to open found all slots out */
+	struct stk_device_stage *device; /* NULL: all runs on the cores */
+	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */
 	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
@@ -175,6 +186,8 @@ void stk__record_level(struct stk_record *r); /* begins the level r->level, or f
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
+void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
+void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
@@ -187,8 +200,9 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 /* chain.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-enum stk_status stk__batch_node_run(
-	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, struct stk_error *err);
+/* A node's gather over the record's samples. *blamed: the sample that a failure is due to, or -1. */
+enum stk_status stk__gather_run(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 
 struct stk_chain_run {
 	struct stk_pipeline *pipeline;
@@ -199,6 +213,20 @@ struct stk_chain_run {
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+
+/* The same in parts: what a group does to a sample's image, worked out; the work itself. */
+struct stk_pass_group {
+	const struct stk_group *group;
+	struct stk_call *calls; /* the worker's, one an operator; inferred */
+	struct stk_frames src;  /* of a decoder: the whole image, without data */
+	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
+	int32_t value;          /* what comes out */
+};
+enum stk_status stk__pass_group_infer(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
+enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err);
+enum stk_status stk__pass_group_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
@@ -219,6 +247,8 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
 STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */
+enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
+	struct stk_error *err); /* outputs have one type and number of dims in all samples */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
 void stk__batch_free_data(void *batch);
 

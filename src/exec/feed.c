@@ -44,6 +44,18 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	return STK_OK;
 }
 
+/* All samples of a batch have one type and number of dims, as the first has them. */
+static enum stk_status check_alike(const char *name, const struct stk_tensor *first, const struct stk_tensor *t, struct stk_error *err)
+{
+	if (t->desc.dtype != first->desc.dtype)
+		return stk__fail(err, STK_USER, "\"%s\" gave %s, where the first sample of the batch is %s", name,
+			stk_dtype_name(t->desc.dtype), stk_dtype_name(first->desc.dtype));
+	if (t->desc.ndim != first->desc.ndim)
+		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of %d dims, where the first sample of the batch has %d", name,
+			t->desc.ndim, first->desc.ndim);
+	return STK_OK;
+}
+
 /* An error of a source says which, and where it was. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
@@ -101,8 +113,10 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 		for (int32_t i = 0; i < r->count; i++) {
 			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
-			if (s)
+			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err))) {
+				stk__error_set_sample(err, "", r->at.epoch, r->samples[i].place.position);
 				return s;
+			}
 			if (v->desc.layout[0])
 				memcpy(t.desc.layout, v->desc.layout, sizeof t.desc.layout);
 			if (v->slot < 0)

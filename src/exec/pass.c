@@ -5,50 +5,6 @@
 
 #include <string.h>
 
-/* An image tensor as frames of images; planar ones are taken channel by channel. */
-struct frames {
-	struct stk_image image; /* of the first frame */
-	int32_t count;
-	ptrdiff_t stride;
-};
-
-static struct frames frames_of(const struct stk_tensor *t)
-{
-	static const char *const by_ndim[] = {[2] = "HW", [3] = "HWC", [4] = "FHWC"};
-	const struct stk_desc *d = &t->desc;
-	const char *layout = d->layout[0] ? d->layout : by_ndim[d->ndim];
-	ptrdiff_t stride = (ptrdiff_t)stk_dtype_size(d->dtype);
-	struct frames f = {
-		.image = {.data = t->data, .dtype = d->dtype, .width = 1, .height = 1, .channels = 1, .channel = stride}, .count = 1};
-	for (int32_t k = d->ndim - 1; k >= 0; k--) {
-		int32_t n = (int32_t)d->shape[k];
-		switch (layout[k]) {
-		case 'W':
-			f.image.width = n;
-			f.image.pixel = stride;
-			break;
-		case 'H':
-			f.image.height = n;
-			f.image.row = stride;
-			break;
-		case 'C':
-			f.image.channels = n;
-			f.image.channel = stride;
-			break;
-		default: /* leading dims are frames */
-			f.stride = f.count == 1 ? stride : f.stride;
-			f.count *= n;
-		}
-		stride *= n;
-	}
-	return f;
-}
-
-static bool is_planar(const struct stk_image *i)
-{
-	return i->channels > 1 && i->channel != (ptrdiff_t)stk_dtype_size(i->dtype);
-}
-
 /* Decodes the part that the pass reads into scratch. */
 static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass,
 	const struct stk_image *whole, struct stk_image *part, struct stk_rect *at, struct stk_error *err)
@@ -68,27 +24,6 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return call->def->fetch(call, *at, part, err);
 }
 
-static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct frames *src,
-	struct stk_rect at, const struct frames *dst, struct stk_error *err)
-{
-	struct stk_exec_worker *w = run->worker;
-	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
-	if (!scratch)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
-	int32_t planes = is_planar(&src->image) ? src->image.channels : 1;
-	for (int32_t f = 0; f < src->count; f++)
-		for (int32_t c = 0; c < planes; c++) {
-			struct stk_image from = src->image, to = dst->image;
-			from.data = (char *)from.data + f * src->stride + c * from.channel;
-			to.data = (char *)to.data + f * dst->stride + c * to.channel;
-			from.channels = planes > 1 ? 1 : from.channels;
-			to.channels = planes > 1 ? 1 : to.channels;
-			stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
-		}
-	STK_COUNT(run->pipeline, passes, 1);
-	return STK_OK;
-}
-
 /* Infers each operator of the group from the one before; ends with the desc of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
@@ -105,37 +40,88 @@ static enum stk_status infer_group(
 	return STK_OK;
 }
 
-enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err)
 {
-	const struct stk_program *g = run->pipeline->program;
+	const struct stk_image *src = &g->src.image;
+	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, stk__is_planar(src) ? 1 : src->channels);
+	g->pass.plane = plane;
+	for (int32_t k = 0; k < g->group->count; k++)
+		g->calls[k].def->lower(&g->calls[k], &g->pass);
+	if (!stk__pass_supports(&g->pass))
+		return stk__fail(err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src->dtype));
+	return STK_OK;
+}
+
+static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct stk_frames *src,
+	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
+{
 	struct stk_exec_worker *w = run->worker;
-	struct stk_call *calls = w->calls;
-	enum stk_status s = infer_group(run, group, calls, err);
+	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
+	if (!scratch)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
+	for (int32_t f = 0; f < src->count; f++) {
+		struct stk_image from = src->image, to = dst->image;
+		from.data = (char *)from.data + f * src->stride;
+		to.data = (char *)to.data + f * dst->stride;
+		stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
+	}
+	return STK_OK;
+}
+
+/* Planes one after the other, each with the steps of its channel; what is appended to the last becomes planes as well. */
+static enum stk_status run_planes(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *dst, struct stk_error *err)
+{
+	for (int32_t c = 0; c < g->src.image.channels; c++) {
+		enum stk_status s = c ? stk__pass_group_lower(g, c, err) : STK_OK;
+		if (s)
+			return s;
+		struct stk_frames from = stk__frames_plane(&g->src, c, 1), to = stk__frames_plane(dst, c, g->pass.c);
+		if ((s = run_frames(run, &g->pass, &from, (struct stk_rect){0}, &to, err)))
+			return s;
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__pass_group_infer(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err)
+{
+	const struct stk_program *program = run->pipeline->program;
+	*g = (struct stk_pass_group){.group = group,
+		.calls = run->worker->calls,
+		.value = program->nodes[group->nodes[group->count - 1]].first_value,
+		.src = {.count = 1}};
+	enum stk_status s = infer_group(run, group, g->calls, err);
 	if (s)
 		return s;
-	const struct stk_op_def *head = calls[0].def;
-	struct frames src = {.count = 1};
-	if (head->fetch)
-		head->extent(&calls[0], &src.image);
+	if (g->calls[0].def->fetch)
+		g->calls[0].def->extent(&g->calls[0], &g->src.image);
 	else
-		src = frames_of(&calls[0].in[0]);
-	struct stk_pass pass;
-	stk__pass_begin(&pass, src.image.dtype, src.image.width, src.image.height, is_planar(&src.image) ? 1 : src.image.channels);
-	for (int32_t k = 0; k < group->count; k++)
-		calls[k].def->lower(&calls[k], &pass);
-	if (!stk__pass_supports(&pass))
-		return stk__fail(
-			err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src.image.dtype));
-	int32_t value = g->nodes[group->nodes[group->count - 1]].first_value;
-	if ((s = stk__value_place(run, value, err)))
-		return s;
+		g->src = stk__frames_of(&g->calls[0].in[0]);
+	return stk__pass_group_lower(g, 0, err);
+}
+
+enum stk_status stk__pass_group_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
+{
 	struct stk_rect at = {0};
-	if (head->fetch) {
+	if (g->calls[0].def->fetch) {
 		struct stk_image part;
-		if ((s = fetch(run, &calls[0], &pass, &src.image, &part, &at, err)))
+		enum stk_status s = fetch(run, &g->calls[0], &g->pass, &g->src.image, &part, &at, err);
+		if (s)
 			return s;
-		src.image = part;
+		g->src.image = part;
 	}
-	struct frames dst = frames_of(&w->values[value]);
-	return run_frames(run, &pass, &src, at, &dst, err);
+	struct stk_frames dst = stk__frames_of(out);
+	STK_COUNT(run->pipeline, passes, 1);
+	return stk__is_planar(&g->src.image) ? run_planes(run, g, &dst, err) : run_frames(run, &g->pass, &g->src, at, &dst, err);
+}
+
+enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	struct stk_pass_group g;
+	enum stk_status s = stk__pass_group_infer(run, group, &g, err);
+	if (s || (s = stk__value_place(run, g.value, err)))
+		return s;
+	return stk__pass_group_cores(run, &g, &run->worker->values[g.value], err);
 }

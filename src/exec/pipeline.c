@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,6 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "prefetch is %d; it must be from 0 (the default, 2) to 1024", c->prefetch);
 	if (c->max_errors < 0 || c->read_requests < 0 || c->max_batches < 0 || c->timeout_ms < 0)
 		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
-	if (c->device_id >= 0)
-		return stk__fail(err, STK_UNSUPPORTED, "device_id is %d, but this build runs pipelines on the CPU; pass device_id=None",
-			c->device_id);
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
@@ -70,9 +67,10 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	const struct stk_level *first = &p->program->levels[0];
 	r->pipeline = p;
 	r->samples = stk__calloc(batch, sizeof *r->samples);
-	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes, sizeof *r->ready);
+	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes + 1, sizeof *r->ready);
 	r->feds = stk__calloc((size_t)first->n_callbacks, sizeof *r->feds);
-	if (!r->samples || !r->ready || !r->feds)
+	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
+	if (!r->samples || !r->ready || !r->feds || !r->gathered)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
@@ -187,12 +185,14 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_destroy(&monotonic);
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
-		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, &p->program, err)))
+		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
+	if (p->program->n_steps && (s = stk__device_create(p, err)))
+		goto out;
 	if (config->trace) {
-		p->trace = stk__trace_create(p->n_workers + 2, 1 << 14);
+		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);
 		if (!p->trace)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
 	}
@@ -215,7 +215,7 @@ void stk__drain(struct stk_pipeline *p)
 	stk__feeder_stop(p);
 	stk__pool_leave(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
-	while (p->in_flight || p->in_callbacks)
+	while (p->in_flight || p->in_callbacks || (p->device && (p->device->submitted || p->device->busy)))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
@@ -235,6 +235,9 @@ static void free_records(struct stk_pipeline *p)
 			stk__free(r->feds[c].release);
 			stk__free(r->feds[c].release_user);
 		}
+		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
+			stk__free(r->gathered[g].data);
+		stk__free(r->gathered);
 		stk__free(r->samples);
 		stk__free(r->ready);
 		stk__free(r->feds);
@@ -250,6 +253,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		stk__drain(p);
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
 		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
+	stk__device_destroy(p);
 	stk__trace_destroy(p->trace);
 	if (p->ring)
 		stk__ring_disown(p->ring);

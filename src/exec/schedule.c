@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
  * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include "base/clock.h"
 
@@ -38,9 +38,10 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
 			s->attempt = s->retries = 0;
-			s->failed = s->dropped = false;
+			s->failed = s->dropped = s->on_cores = false;
 			s->read = STK_READ_NONE;
 			s->waiting = 0;
+			s->staged = NULL;
 		}
 	}
 }
@@ -57,6 +58,9 @@ void stk__record_reset(struct stk_record *r)
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
+	if (r->device)
+		stk__device_batch_give(p, r->device);
+	r->device = NULL;
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
@@ -65,7 +69,7 @@ void stk__record_reset(struct stk_record *r)
 
 static int32_t ready_room(const struct stk_pipeline *p)
 {
-	return p->max_chains * p->config.batch_size + p->program->n_nodes;
+	return p->max_chains * p->config.batch_size + p->program->n_nodes + 1;
 }
 
 static void push(struct stk_record *r, int32_t item)
@@ -73,9 +77,14 @@ static void push(struct stk_record *r, int32_t item)
 	r->ready[(r->ready_head + r->ready_count++) % ready_room(r->pipeline)] = item;
 }
 
-static int32_t batch_item(const struct stk_pipeline *p, int32_t node)
+static int32_t gather_item(const struct stk_pipeline *p, int32_t node)
 {
 	return p->max_chains * p->config.batch_size + node;
+}
+
+static int32_t device_item(const struct stk_pipeline *p)
+{
+	return gather_item(p, p->program->n_nodes);
 }
 
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample)
@@ -107,16 +116,18 @@ void stk__record_level(struct stk_record *r)
 	for (; r->level < p->program->n_levels; r->level++) {
 		const struct stk_level *level = &p->program->levels[r->level];
 		bool calls = level->n_callbacks && !r->fed;
-		r->todo = level->n_batch_nodes + (calls ? 1 : 0);
-		for (int32_t i = 0; level->n_chains && i < r->count; i++)
-			r->todo += !r->samples[i].dropped;
+		r->todo = level->n_gathers + (calls ? 1 : 0);
+		for (int32_t i = 0; i < r->count; i++) {
+			r->samples[i].present = !r->samples[i].dropped;
+			r->todo += level->n_chains && r->samples[i].present;
+		}
 		if (r->todo == 0)
 			continue;
 		for (int32_t i = 0; level->n_chains && i < r->count; i++)
 			if (!r->samples[i].dropped)
 				begin_sample(r, i);
-		for (int32_t k = 0; k < level->n_batch_nodes; k++)
-			push(r, batch_item(p, level->batch_nodes[k]));
+		for (int32_t k = 0; k < level->n_gathers; k++)
+			push(r, gather_item(p, level->gathers[k]));
 		if (calls)
 			pthread_cond_signal(&p->feed);
 		return;
@@ -125,14 +136,30 @@ void stk__record_level(struct stk_record *r)
 	pthread_cond_broadcast(&p->delivered);
 }
 
-void stk__level_part_done(struct stk_record *r)
+void stk__level_over(struct stk_record *r)
 {
-	if (--r->todo > 0)
-		return;
 	r->level++;
 	if (r->ended || r->error.code) /* nothing more is made of it */
 		r->level = r->pipeline->program->n_levels;
 	stk__record_level(r);
+}
+
+void stk__level_part_done(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	if (--r->todo > 0)
+		return;
+	if (p->program->levels[r->level].n_steps && !r->ended && !r->error.code)
+		push(r, device_item(p));
+	else
+		stk__level_over(r);
+}
+
+void stk__sample_again(struct stk_record *r, int32_t i)
+{
+	r->samples[i].on_cores = true;
+	r->todo++;
+	begin_sample(r, i);
 }
 
 /* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
@@ -153,6 +180,8 @@ static bool open_next(struct stk_pipeline *p)
 		return false;
 	stk__create_records(p, p->next_open + 1);
 	struct stk_record *r = stk__record(p, p->next_open);
+	if (p->device && !r->device && !(r->device = stk__device_batch_take(p, r)))
+		return false;
 	r->slot = stk__ring_take(p->ring, &no_memory);
 	p->no_slot = !r->slot && !no_memory;
 	if (!r->slot && !no_memory)
@@ -212,11 +241,11 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 	while (r->ready_count) {
 		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
-		if (item >= batch_item(p, 0)) {
+		if (item >= gather_item(p, 0)) {
 			r->ready_head = (r->ready_head + 1) % ready_room(p);
 			r->ready_count--;
-			u->chain = -1;
-			u->node = item - batch_item(p, 0);
+			u->chain = item == device_item(p) ? -2 : -1;
+			u->node = item - gather_item(p, 0);
 			return true;
 		}
 		take_samples(r, u);
@@ -325,13 +354,18 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
+static void name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+{
+	char uri[STK_MAX_URI];
+	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
+	stk__error_set_sample(err, uri, s->place.epoch, s->place.position);
+	compose_message(err);
+}
+
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
-	char uri[STK_MAX_URI];
-	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
-	stk__error_set_sample(&full, uri, s->place.epoch, s->place.position);
-	compose_message(&full);
+	name_sample(p, s, &full);
 	s->failed = true;
 	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
@@ -348,7 +382,8 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (s->request.status)
 			return FAILED;
 	}
-	w->error = (struct stk_error){0};
+	if (w->error.code) /* of an earlier sample; to clear it for each would take longer than a small sample's own work */
+		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
@@ -367,33 +402,47 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 	fail_sample(p, s, &err);
 }
 
+/* The sample is next. */
+static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
+{
+	const struct stk_program_node *reader = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
+	if (reader && reader->def->reader->soon)
+		reader->def->reader->soon(reader->shared, s->place.sample);
+}
+
 static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	int64_t begin = stk__clock_ns();
-	int32_t done = 0;
+	int32_t done[STK_MAX_UNIT], n_done = 0;
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		struct stk_sample_state *s = &r->samples[i];
+		if (k + 1 < u->count)
+			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (o == WAITS)
 			continue;
-		done++;
-		pthread_mutex_lock(&p->lock);
-		if (o == FAILED)
+		done[n_done++] = i;
+		if (o == FAILED) {
+			pthread_mutex_lock(&p->lock);
 			sample_failed(p, w, s, chain->reads && s->request.status != STK_OK);
-		sample_part_done(r, i);
-		pthread_mutex_unlock(&p->lock);
+			pthread_mutex_unlock(&p->lock);
+		}
 	}
+	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
+	for (int32_t k = 0; k < n_done; k++)
+		sample_part_done(r, done[k]);
+	pthread_mutex_unlock(&p->lock);
 	int64_t end = stk__clock_ns();
-	if (done) {
+	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
 	STK_COUNT(p, busy_ns, end - begin);
-	STK_COUNT(p, samples, done);
+	STK_COUNT(p, samples, n_done);
 	STK_COUNT(p, units, 1);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_CHAIN,
@@ -406,12 +455,13 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			.end_ns = end});
 }
 
-static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
+static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
-	enum stk_status s = r->error.code ? STK_OK : stk__batch_node_run(p, w, r, u->node, &w->error);
+	int32_t blamed;
+	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, busy_ns, end - begin);
 	stk__trace_add(p->trace, worker,
@@ -427,9 +477,37 @@ static void do_batch_node(struct stk_pipeline *p, struct stk_exec_worker *w, int
 		char title[96];
 		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
 		stk__error_set_op(&w->error, title);
+		w->error.sample = -1;
+		if (blamed >= 0)
+			name_sample(p, &r->samples[blamed], &w->error);
 		r->error = w->error;
 	}
 	stk__level_part_done(r);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* From here on the batch belongs to the thread that waits for the GPU. */
+static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
+{
+	struct stk_record *r = u->record;
+	int64_t begin = stk__clock_ns();
+	w->error = (struct stk_error){0};
+	enum stk_status s = stk__device_submit(p, r, &w->error);
+	stk__trace_add(p->trace, worker,
+		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
+			.batch = u->record_k,
+			.count = r->count,
+			.level = (int16_t)u->level,
+			.stage = -1,
+			.begin_ns = begin,
+			.end_ns = stk__clock_ns()});
+	pthread_mutex_lock(&p->lock);
+	if (s == STK_OK) {
+		stk__device_submitted(p, r);
+	} else {
+		r->error = w->error;
+		stk__level_over(r);
+	}
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -451,7 +529,9 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 		stk__pool_wake(p->ctx->pool);
 	if (u.chain >= 0)
 		do_chain(p, &p->workers[worker], worker, &u);
+	else if (u.chain == -1)
+		do_gather(p, &p->workers[worker], worker, &u);
 	else
-		do_batch_node(p, &p->workers[worker], worker, &u);
+		do_submit(p, &p->workers[worker], worker, &u);
 	return true;
 }

@@ -2,9 +2,12 @@
  * CIFAR-10 and CIFAR-100, binary version: records of one or two label bytes and 3072 pixels (https://www.cs.toronto.edu/~kriz/cifar.html). */
 #include "format/cifar.h"
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
+#include "kernel/pass.h"
+#include "kernel/rows.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -72,15 +75,27 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 	return NULL;
 }
 
+/* Planes to pixels, once, so that no epoch has to do it again. */
+static void make_pixels(uint8_t *planes)
+{
+	enum { PLANE = STK_CIFAR_PIXELS / 3 };
+	uint8_t pixels[STK_CIFAR_PIXELS];
+	stk__pass_kernels(stk__cpu_level())->rows->interleave(pixels, planes, PLANE, PLANE, 3, 1);
+	memcpy(planes, pixels, sizeof pixels);
+}
+
 static enum stk_status read_file(struct stk_cifar *c, int i, const char *path, struct stk_error *err)
 {
 	size_t size, record = (size_t)c->label_bytes + STK_CIFAR_PIXELS;
 	enum stk_status status = stk__read_whole(path, (size_t)1 << 30, &c->data[i], &size, err);
 	if (!status)
 		status = stk__cifar_check(c->data[i], size, c->label_bytes, c->records, path, err);
-	if (!status)
-		c->fingerprint = stk__hash_bytes(c->fingerprint, c->data[i], record * (size_t)c->records);
-	return status;
+	if (status)
+		return status;
+	c->fingerprint = stk__hash_bytes(c->fingerprint, c->data[i], record * (size_t)c->records);
+	for (int64_t k = 0; k < c->records; k++)
+		make_pixels(c->data[i] + (size_t)k * record + c->label_bytes);
+	return STK_OK;
 }
 
 enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err)

@@ -47,14 +47,14 @@ size_t stk__file_list_memory(const struct stk_file_list *list);
 /* A name against a glob: * ? [a-z] [!a-z] and \ before a character, bytes, ASCII case. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 
-/* CIFAR-10 and CIFAR-100 binary: all records in memory, as stored (CHW, 3x32x32 uint8). */
+/* CIFAR-10 and CIFAR-100 binary: all records in memory. Files hold planes; here they are pixels (HWC, 32x32x3 uint8). */
 struct stk_cifar;
 enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
 /* folder: holds data_batch_1.bin .. or train.bin / test.bin (also one level below, as the archives unpack). */
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);
-const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, CHW */
+const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, HWC; readable 64 past their end */
 int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* CIFAR-100: the fine label */
 int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* -1 for CIFAR-10 */
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);

@@ -41,7 +41,7 @@ STK_MUST_USE enum stk_status stk__list_parse(
 /* True when a name passes the file filters. */
 bool stk__list_wants(const struct stk_file_list_options *o, const char *name);
 
-/* A whole file's bytes; free with stk__free. STK_LIMIT above `limit`. */
+/* A whole file's bytes, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);

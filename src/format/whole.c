@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { SLACK = 64 };
+
 static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_t size, struct stk_error *err)
 {
 	for (size_t used = 0; used < size;) {
@@ -38,7 +40,7 @@ enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, s
 		status = stk__fail(err, STK_INVALID, "%s: not a file", path);
 	else if ((uint64_t)st.st_size > limit)
 		status = stk__fail(err, STK_LIMIT, "%s: %lld bytes, over the limit of %zu", path, (long long)st.st_size, limit);
-	else if (!(*out = stk__alloc((size_t)st.st_size)))
+	else if (!(*out = stk__alloc((size_t)st.st_size + SLACK)))
 		status = stk__fail(err, STK_NO_MEMORY, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
 	else
 		status = read_bytes(fd, path, *out, (size_t)st.st_size, err);

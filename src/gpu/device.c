@@ -19,6 +19,7 @@ enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err)
 	struct stk_gpu *gpu = stk__calloc(1, sizeof *gpu);
 	if (!gpu)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	gpu->refs = 1;
 	enum stk_status status = stk__cuda_driver_load(&gpu->cu, err);
 	int result = status ? CUDA_OK : gpu->cu.cuDeviceGetCount(&gpu->count);
 	if (result)
@@ -34,7 +35,7 @@ enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err)
 
 void stk__gpu_close(struct stk_gpu *gpu)
 {
-	if (!gpu)
+	if (!gpu || atomic_fetch_sub(&gpu->refs, 1) > 1)
 		return;
 	stk__cuda_driver_unload(&gpu->cu);
 	stk__free(gpu);
@@ -104,7 +105,7 @@ enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct st
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory");
 		goto fail;
 	}
-	*dev = (struct stk_gpu_device){.gpu = gpu, .cu = &gpu->cu, .facts = facts, .modules = modules};
+	*dev = (struct stk_gpu_device){.refs = 1, .gpu = gpu, .cu = &gpu->cu, .ordinal = ordinal, .facts = facts, .modules = modules};
 	int result = gpu->cu.cuDeviceGet(&dev->device, ordinal);
 	if (!result)
 		result = gpu->cu.cuDevicePrimaryCtxRetain(&dev->context, dev->device);
@@ -113,6 +114,7 @@ enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct st
 		goto fail;
 	}
 	pthread_mutex_init(&dev->lock, NULL);
+	atomic_fetch_add(&gpu->refs, 1);
 	*out = dev;
 	return STK_OK;
 fail:
@@ -121,9 +123,20 @@ fail:
 	return status;
 }
 
+struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev)
+{
+	atomic_fetch_add(&dev->refs, 1);
+	return dev;
+}
+
+int stk__gpu_device_ordinal(const struct stk_gpu_device *dev)
+{
+	return dev->ordinal;
+}
+
 void stk__gpu_device_close(struct stk_gpu_device *dev)
 {
-	if (!dev)
+	if (!dev || atomic_fetch_sub(&dev->refs, 1) > 1)
 		return;
 	if (!stk__gpu_enter(dev, NULL)) {
 		for (int i = 0; i < stk__cuda_image_count; i++)
@@ -133,6 +146,7 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 		dev->cu->cuDevicePrimaryCtxRelease_v2(dev->device);
 	}
 	pthread_mutex_destroy(&dev->lock);
+	stk__gpu_close(dev->gpu);
 	stk__free(dev->modules);
 	stk__free(dev);
 }

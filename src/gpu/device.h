@@ -7,18 +7,22 @@
 #include "gpu/gpu.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 struct stk_gpu {
+	_Atomic int refs; /* whoever opened it, and each device */
 	struct stk_cuda_driver cu;
 	int count;
 	pid_t pid; /* of the process that started the driver */
 };
 
 struct stk_gpu_device {
+	_Atomic int refs;
 	struct stk_gpu *gpu;
 	const struct stk_cuda_driver *cu;
-	int device;
+	int ordinal; /* among the visible devices */
+	int device;  /* the driver's */
 	void *context;
 	struct stk_gpu_facts facts;
 	pthread_mutex_t lock; /* guards modules */

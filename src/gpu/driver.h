@@ -19,7 +19,13 @@ enum {
 	CUDA_NOT_READY = 600,
 };
 
-enum { CUDA_EVENT_DISABLE_TIMING = 2, CUDA_STREAM_NON_BLOCKING = 1, CUDA_FUNC_MAX_DYNAMIC_SHARED = 8, CUDA_HOST_PORTABLE = 1 };
+enum {
+	CUDA_EVENT_BLOCKING_SYNC = 1,
+	CUDA_EVENT_DISABLE_TIMING = 2,
+	CUDA_STREAM_NON_BLOCKING = 1,
+	CUDA_FUNC_MAX_DYNAMIC_SHARED = 8,
+	CUDA_HOST_PORTABLE = 1
+};
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
 /* Handles are pointers to what only the driver knows, device memory is a 64-bit address, results and devices are ints.
@@ -52,6 +58,7 @@ enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_AT
 	X(cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority))                                                       \
 	X(cuStreamDestroy_v2, (void *stream))                                                                                              \
 	X(cuStreamSynchronize, (void *stream))                                                                                             \
+	X(cuStreamIsCapturing, (void *stream, int *status))                                                                                \
 	X(cuStreamWaitEvent, (void *stream, void *event, unsigned flags))                                                                  \
 	X(cuEventCreate, (void **event, unsigned flags))                                                                                   \
 	X(cuEventDestroy_v2, (void *event))                                                                                                \

@@ -33,7 +33,7 @@ typedef uint64_t stk_gpu_ptr;                         /* device memory */
 
 /* STK_NOT_FOUND: no driver, or one that lacks a function; STK_CUDA: it does not start. Any thread. */
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
-void stk__gpu_close(struct stk_gpu *gpu); /* after its devices */
+void stk__gpu_close(struct stk_gpu *gpu); /* its devices live on; NULL is fine */
 
 /* What the build has: architectures ("75 80 90"; "" without kernels), the CUDA version of the compiler and the least that a driver must support
  * (13000 is 13.0). Any thread, also without a driver. */
@@ -59,8 +59,11 @@ STK_MUST_USE enum stk_status stk__gpu_facts(const struct stk_gpu *gpu, int ordin
 
 /* Retains the primary context. STK_INVALID: no such device; STK_UNSUPPORTED: the build has no kernels, or the driver is too old for them. */
 STK_MUST_USE enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct stk_gpu_device **out, struct stk_error *err);
-/* The caller has left it everywhere and freed what it took from it. */
+/* One more owner. */
+struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
+/* The caller has left it everywhere and freed what it took from it; the last one's goes. NULL is fine. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
+int stk__gpu_device_ordinal(const struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
 
 /* Makes dev's context the thread's current one; leave restores what was. They nest. STK_STATE: the process was forked since the driver started. */
@@ -101,6 +104,8 @@ void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event);
 STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
+/* True while a CUDA graph is being captured on the stream, when nothing but the graph's own work may be recorded there. */
+bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* *done: everything before the event has finished. An event that was never recorded is done. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);
 /* Between two events made with timing. */

@@ -89,10 +89,16 @@ enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream 
 	return check(dev, dev->cu->cuStreamWaitEvent(stream, event, 0), err, "ordering a stream behind an event");
 }
 
+bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream)
+{
+	int status = 0;
+	return dev->cu->cuStreamIsCapturing(stream, &status) || status != 0;
+}
+
 enum stk_status stk__gpu_event_create(struct stk_gpu_device *dev, bool timing, stk_gpu_event *out, struct stk_error *err)
 {
 	void *event = NULL;
-	int result = dev->cu->cuEventCreate(&event, timing ? 0 : CUDA_EVENT_DISABLE_TIMING);
+	int result = dev->cu->cuEventCreate(&event, timing ? 0 : CUDA_EVENT_DISABLE_TIMING | CUDA_EVENT_BLOCKING_SYNC);
 	*out = event;
 	return check(dev, result, err, "creating an event");
 }

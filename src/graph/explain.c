@@ -66,8 +66,8 @@ static void level_text(const struct stk_program *p, int32_t l, struct stk_text *
 		for (int32_t g = 0; g < level->chains[c].n_groups; g++)
 			group_text(p, &level->chains[c].groups[g], t);
 	}
-	for (int32_t b = 0; b < level->n_batch_nodes; b++)
-		stk__text_add(t, "  whole batch: %s\n", p->nodes[level->batch_nodes[b]].def->name);
+	for (int32_t b = 0; b < level->n_gathers; b++)
+		stk__text_add(t, "  over the whole batch: what %s needs to know of it\n", p->nodes[level->gathers[b]].def->name);
 }
 
 static void group_json(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
@@ -83,7 +83,7 @@ static void level_json(const struct stk_program *p, int32_t l, struct stk_text *
 {
 	const struct stk_level *level = &p->levels[l];
 	stk__text_add(
-		t, "%s{\"callbacks\": %d, \"batch_operators\": %d, \"chains\": [", l ? ", " : "", level->n_callbacks, level->n_batch_nodes);
+		t, "%s{\"callbacks\": %d, \"batch_operators\": %d, \"chains\": [", l ? ", " : "", level->n_callbacks, level->n_gathers);
 	for (int32_t c = 0; c < level->n_chains; c++) {
 		stk__text_add(t, "%s{\"reads\": %s, \"groups\": [", c ? ", " : "", level->chains[c].reads ? "true" : "false");
 		for (int32_t g = 0; g < level->chains[c].n_groups; g++) {

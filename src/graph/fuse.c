@@ -5,9 +5,18 @@
  * (stk__pass_joins). Fusion changes no value, so every choice here is one of speed. */
 #include "graph/program.h"
 
+#include <string.h>
+
+/* True where the pass that begins with this node is made of an image's planes, one after the other. */
+static bool by_plane(const struct stk_program *p, const struct stk_program_node *head)
+{
+	const char *layout = head->node->n_inputs ? p->values[head->inputs[0]].desc.layout : "", *c = strchr(layout, 'C');
+	return c && c[1];
+}
+
 static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
 {
-	if (!p->fused || !next->lowers || next->def->fetch || next->inputs[0] != last->first_value)
+	if (!p->fused || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu || next->inputs[0] != last->first_value)
 		return false;
 	const struct stk_value *between = &p->values[last->first_value];
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
@@ -29,12 +38,13 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
 		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
 		unsigned classes = last->classes;
+		bool planes = by_plane(p, last);
 		order[used++] = chain->nodes[i];
 		g.count = 1;
 		int32_t end = i;
 		for (int32_t j = i + 1; g.pass && j < n; j++) {
 			const struct stk_program_node *next = &p->nodes[chain->nodes[j]];
-			if (taken[j] || !joins(p, last, classes, next))
+			if (taken[j] || !joins(p, last, classes, next) || (planes && (next->classes & STK_CLASS_MIXES)))
 				continue;
 			taken[j] = true;
 			order[used++] = chain->nodes[j];
@@ -51,6 +61,11 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		}
 		chain->groups[k] = g;
 		last_of[k] = end;
+	}
+	for (int32_t k = 0; k < chain->n_groups; k++) {
+		const struct stk_program_node *head = &p->nodes[chain->groups[k].nodes[0]];
+		chain->groups[k].step = head->on_gpu ? p->n_steps++ : -1;
+		p->n_decodes += head->on_gpu && head->def->fetch;
 	}
 	return STK_OK;
 }

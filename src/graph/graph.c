@@ -171,6 +171,17 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
+/* What has no inputs is made on the cores; what is placed nowhere goes where its inputs are. */
+static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
+{
+	if (!node->n_inputs)
+		return STK_DEVICE_CPU;
+	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
+		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)
+			return STK_DEVICE_GPU;
+	return node->device == STK_DEVICE_ANY ? STK_DEVICE_CPU : node->device;
+}
+
 static struct stk_graph_node *new_node(
 	struct stk_graph *g, const struct stk_op_def *def, const struct stk_graph_options *o, size_t n_inputs, size_t n_args)
 {
@@ -184,6 +195,7 @@ static struct stk_graph_node *new_node(
 	node->named = o && o->name;
 	node->name = stk__graph_strdup(g, node->named ? o->name : made);
 	node->where = o && o->where ? stk__graph_strdup(g, o->where) : NULL;
+	node->device = o ? o->device : STK_DEVICE_ANY;
 	node->args = stk__graph_alloc(g, def->args_size + 1);
 	node->inputs = stk__graph_alloc(g, (n_inputs + 1) * sizeof *node->inputs);
 	node->varying = stk__graph_alloc(g, (n_args + 1) * sizeof *node->varying);
@@ -220,6 +232,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	size_t room = (size_t)g->room_nodes;
 	if ((s = set_inputs(g, node, inputs, n_inputs, err)) || (s = set_args(g, node, args, n_args, err)))
 		goto out;
+	node->device = place(g, node);
 	if (def->output_count)
 		node->n_outputs = def->output_count(node->args);
 	if ((s = stk__node_infer(g, node, err)))
@@ -231,6 +244,11 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	g->room_nodes = (int32_t)room;
 	*out = (struct stk_node){g->n_nodes, 0};
 	g->nodes[g->n_nodes++] = node;
+	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
+		/* made on the cores whatever was asked for: draws, constants */
+		const struct stk_graph_options moved = {.where = options->where, .device = STK_DEVICE_GPU};
+		return stk_graph_add(g, "copy", out, 1, NULL, 0, &moved, out, err);
+	}
 out:
 	if (s && err) {
 		char title[96];
@@ -238,6 +256,11 @@ out:
 		stk__error_set_op(err, title);
 	}
 	return s;
+}
+
+enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node)
+{
+	return node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->device : STK_DEVICE_CPU;
 }
 
 int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node)

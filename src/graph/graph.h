@@ -16,9 +16,10 @@ struct stk_varying {
 
 struct stk_graph_node {
 	const struct stk_op_def *def;
-	char *name;  /* "Reader", or made up: "resize_3" */
-	bool named;  /* by the user */
-	char *where; /* "train.py:31", or NULL */
+	char *name;             /* "Reader", or made up: "resize_3" */
+	bool named;             /* by the user */
+	char *where;            /* "train.py:31", or NULL */
+	enum stk_device device; /* CPU or GPU once it stands in the graph */
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
 	void *args;
@@ -28,6 +29,7 @@ struct stk_graph_node {
 	struct stk_desc *outputs;
 	struct stk_source_callbacks source;
 	bool has_source;
+	bool gathers; /* with its arguments over its inputs: needs all samples of the batch */
 };
 
 struct stk_graph {

@@ -63,6 +63,7 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	call.n_varying = node->n_varying;
 	if ((s = node->def->infer(&call, err)))
 		return s;
+	node->gathers = node->def->gather && (!node->def->gathers || node->def->gathers(&call));
 	for (int32_t k = 0; k < node->n_outputs; k++) {
 		node->outputs[k] = out[k].desc;
 		for (int32_t d = 0; shapes && d < out[k].desc.ndim; d++)

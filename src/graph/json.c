@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "inputs": [[op, output]], "args": {name: value | {"node": [op, output]}}}],
- * "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
+ * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]],
+ * "args": {name: value | {"node": [op, output]}}}], "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
 #include "graph/graph.h"
 
 #include <jansson.h>
@@ -82,6 +82,8 @@ enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struc
 			json_object_set_new(o, "name", json_string(n->name));
 		if (n->where)
 			json_object_set_new(o, "where", json_string(n->where));
+		if (n->device == STK_DEVICE_GPU)
+			json_object_set_new(o, "device", json_string("gpu"));
 		json_object_set_new(o, "inputs", inputs);
 		json_object_set_new(o, "args", json_of_args(n));
 		json_array_append_new(ops, o);
@@ -194,7 +196,11 @@ static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index
 	struct read_op op = {.n_args = 0};
 	struct stk_node out;
 	enum stk_status s = read_op(j, &op, index, err);
-	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where"))};
+	const char *device = json_string_value(json_object_get(j, "device"));
+	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where")),
+		!device                      ? STK_DEVICE_CPU
+		: strcmp(device, "gpu") == 0 ? STK_DEVICE_GPU
+					     : STK_DEVICE_ANY};
 	if (s == STK_OK)
 		s = stk_graph_add(
 			g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);

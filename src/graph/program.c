@@ -30,9 +30,14 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	for (int32_t i = 0; i < g->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		const struct stk_graph_node *from = g->nodes[i];
-		*n = (struct stk_program_node){.node = from, .def = from->def, .first_value = v, .chain = -1};
+		*n = (struct stk_program_node){.node = from,
+			.def = from->def,
+			.first_value = v,
+			.chain = -1,
+			.gathers = from->gathers ? p->n_gathers++ : -1,
+			.on_gpu = p->on_gpu && from->device == STK_DEVICE_GPU};
 		for (int32_t k = 0; k < from->n_outputs; k++)
-			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false};
+			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false, n->on_gpu};
 		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
 		n->varying = stk__program_alloc(p, (size_t)from->n_varying, sizeof *n->varying);
 		if (!n->inputs || !n->varying)
@@ -51,6 +56,27 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			p->args_size = n->def->args_size;
 		if (n->def->state_size > p->state_size)
 			p->state_size = n->def->state_size;
+	}
+	return STK_OK;
+}
+
+/* The cores do not see the GPU's values; they are worked out beforehand where a shape or an argument depends on them. */
+static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
+{
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		for (int32_t k = 0; k < n->node->n_inputs + n->node->n_varying; k++) {
+			bool input = k < n->node->n_inputs;
+			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !(n->def->host_inputs >> k & 1)))
+				continue;
+			char from[96], to[96];
+			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);
+			stk__node_title(n->node, to, sizeof to);
+			return stk__fail(err, STK_UNSUPPORTED,
+				"%s reads on the cores what %s leaves on the GPU%s%s; make that on the cores (device=\"cpu\")", to, from,
+				input ? "" : ": argument ", input ? "" : n->varying[k - n->node->n_inputs].def.name);
+		}
 	}
 	return STK_OK;
 }
@@ -90,7 +116,7 @@ static enum stk_status find_reader(struct stk_program *p, struct stk_error *err)
 
 static bool is_chain_node(const struct stk_program_node *n)
 {
-	return !n->cloned && !(n->def->flags & (STK_OP_BATCH | STK_OP_CALLBACK));
+	return !n->cloned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
 static int32_t inputs_of(const struct stk_program_node *n)
@@ -103,7 +129,7 @@ static int32_t input_value(const struct stk_program_node *n, int32_t k)
 	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
 }
 
-/* A node's level: one more than what it must wait for. */
+/* A node's level: one more than what it must wait for, and two where it gathers in between. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -118,10 +144,10 @@ static void find_levels(struct stk_program *p)
 		n->level = source_driven ? 1 : 0;
 		for (int32_t k = 0; k < inputs_of(n); k++) {
 			const struct stk_program_node *from = &p->nodes[p->values[input_value(n, k)].node];
-			if (from->cloned)
+			if (from->cloned && n->gathers < 0)
 				continue;
-			bool waits = !is_chain_node(from) || !is_chain_node(n);
-			int32_t level = from->level + (waits ? 1 : 0);
+			int32_t made = from->cloned ? (source_driven ? 1 : 0) : from->level;
+			int32_t level = made + (n->gathers >= 0 ? 2 : from->def->flags & STK_OP_CALLBACK ? 1 : 0);
 			if (level > n->level)
 				n->level = level;
 		}
@@ -167,12 +193,12 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Does chain c of level l read cloned node i, directly? */
+/* Does chain c of level l run cloned node i for a node that reads it? Nodes that gather take it from the slot, as their gather did. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		if (!is_chain_node(n) || n->level != level || n->chain != chain)
+		if (!is_chain_node(n) || n->gathers >= 0 || n->level != level || n->chain != chain)
 			continue;
 		for (int32_t k = 0; k < inputs_of(n); k++)
 			if (p->values[input_value(n, k)].node == i)
@@ -181,15 +207,15 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. A batch operator's needs come before its level. */
+/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. What is gathered over comes before. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];
 	int32_t first = p->levels[0].n_callbacks && p->reader < 0 ? 1 : 0, last = p->n_levels - 1;
 	for (int32_t j = 0; j < p->n_nodes; j++)
-		for (int32_t k = 0; (p->nodes[j].def->flags & STK_OP_BATCH) && k < inputs_of(&p->nodes[j]); k++)
-			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 1 < last)
-				last = p->nodes[j].level - 1;
+		for (int32_t k = 0; p->nodes[j].gathers >= 0 && k < inputs_of(&p->nodes[j]); k++)
+			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 2 < last)
+				last = p->nodes[j].level - 2;
 	for (int32_t l = first; l <= last; l++)
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
 			if (chain_reads(p, l, c, i)) {
@@ -211,8 +237,8 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
 		for (int32_t k = 0; k < inputs_of(n); k++)
-			if (input_value(n, k) == v &&
-				!(is_chain_node(n) && (from->cloned || (n->level == from->level && n->chain == from->chain))))
+			if (input_value(n, k) == v && !(is_chain_node(n) && n->gathers < 0 &&
+							      (from->cloned || (n->level == from->level && n->chain == from->chain))))
 				return true;
 	}
 	return false;
@@ -258,17 +284,17 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 	if (!p->levels)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d levels", p->n_levels);
 	for (int32_t l = 0; l < p->n_levels; l++) {
-		p->levels[l].batch_nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
+		p->levels[l].gathers = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
 		p->levels[l].callbacks = stk__program_alloc(p, (size_t)p->n_nodes, sizeof(int32_t));
-		if (!p->levels[l].batch_nodes || !p->levels[l].callbacks)
+		if (!p->levels[l].gathers || !p->levels[l].callbacks)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for a level");
 	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_level *l = &p->levels[p->nodes[i].level];
 		if (p->nodes[i].def->flags & STK_OP_CALLBACK)
 			l->callbacks[l->n_callbacks++] = i;
-		else if (p->nodes[i].def->flags & STK_OP_BATCH)
-			l->batch_nodes[l->n_batch_nodes++] = i;
+		else if (p->nodes[i].gathers >= 0)
+			l[-1].gathers[l[-1].n_gathers++] = i;
 	}
 	enum stk_status s = find_chains(p, err);
 	if (s)
@@ -278,9 +304,11 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 		p->levels[l].chains = stk__program_alloc(p, (size_t)p->levels[l].n_chains, sizeof *p->levels[l].chains);
 		if (!p->levels[l].chains)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
+		p->levels[l].first_step = p->n_steps;
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
 			if ((s = fill_chain(p, l, c, err)))
 				return s;
+		p->levels[l].n_steps = p->n_steps - p->levels[l].first_step;
 	}
 	return STK_OK;
 }
@@ -306,7 +334,8 @@ static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err)
+enum stk_status stk__program_create(
+	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err)
 {
 	if (!graph->n_outputs)
 		return stk__fail(err, STK_INVALID, "the graph has no outputs: name them with stk_graph_output");
@@ -318,8 +347,9 @@ enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool
 	p->graph = stk__graph_ref(graph);
 	p->seed = seed;
 	p->fused = fuse;
+	p->on_gpu = on_gpu;
 	enum stk_status s = make_nodes(p, err);
-	if (s || (s = find_reader(p, err)))
+	if (s || (s = check_places(p, err)) || (s = find_reader(p, err)))
 		goto out;
 	name_streams(p);
 	p->n_outputs = graph->n_outputs;

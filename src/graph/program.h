@@ -6,7 +6,8 @@
  *   chain    operators that run on one core, one sample at a time, while its data is in cache; chains of a level are independent (six cameras)
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
- * A barrier stands only where an operator needs the batch or waits (a user's callback). Operators without inputs (readers, draws, constants) are
+ * A barrier stands only where an operator needs to know all samples of the batch (it gathers: in a level of its own before that of its chain) or
+ * waits (a user's callback). Operators without inputs (readers, draws, constants) are
  * cloned into each chain that reads them, since they are pure functions of the position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
@@ -20,6 +21,7 @@ struct stk_value {
 	int32_t slot;         /* its place among the values kept in the slot; -1: lives in a worker's scratch */
 	int32_t consumers;    /* inputs and arguments that read it */
 	bool is_output;
+	bool on_gpu; /* its data are addresses there */
 };
 
 struct stk_program_varying {
@@ -37,14 +39,17 @@ struct stk_program_node {
 	struct stk_program_varying *varying;
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	bool on_gpu;                   /* described by its chain, done by the batch's step on the GPU */
 	unsigned classes;              /* what it adds to a pass */
-	int32_t level, chain;          /* chain: in its level; -1 for batch, callback and cloned nodes */
+	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
+	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
 };
 
 struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
-	bool pass; /* its nodes make one pass; the first may be a decoder */
+	bool pass;    /* its nodes make one pass; the first may be a decoder */
+	int32_t step; /* on the GPU: its number among the program's steps there; -1: on the cores */
 };
 
 struct stk_chain {
@@ -58,10 +63,11 @@ struct stk_chain {
 struct stk_level {
 	struct stk_chain *chains;
 	int32_t n_chains;
-	int32_t *batch_nodes; /* run_batch, after the levels before */
-	int32_t n_batch_nodes;
+	int32_t *gathers; /* nodes of the next level whose gather runs in this one, over what the levels before made */
+	int32_t n_gathers;
 	int32_t *callbacks; /* external sources; level 0 only */
 	int32_t n_callbacks;
+	int32_t first_step, n_steps; /* on the GPU, for the whole batch, when all chains are done */
 };
 
 struct stk_program {
@@ -77,17 +83,21 @@ struct stk_program {
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t reader; /* node, or -1 */
-	bool reads;     /* the reader has bytes to fetch */
+	int32_t n_gathers; /* nodes that gather */
+	int32_t n_steps;   /* on the GPU */
+	int32_t n_decodes; /* steps that begin with files */
+	int32_t reader;    /* node, or -1 */
+	bool reads;        /* the reader has bytes to fetch */
 	bool fused;
+	bool on_gpu;                  /* operators may be */
 	size_t args_size, state_size; /* of the largest node */
 	int32_t max_nodes;            /* of the longest chain */
 	uint64_t seed;
 };
 
-/* Freezes the graph. seed: of augmentation. */
+/* Freezes the graph. seed: of augmentation; on_gpu: operators that are placed on the GPU run there, else on the cores. */
 STK_MUST_USE enum stk_status stk__program_create(
-	struct stk_graph *graph, uint64_t seed, bool fuse, struct stk_program **out, struct stk_error *err);
+	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err);
 struct stk_program *stk__program_ref(struct stk_program *p);
 void stk__program_unref(struct stk_program *p);
 

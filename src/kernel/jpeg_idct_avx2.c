@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT of two blocks, one in each half of a register: jpeg_idct.c's arithmetic.
- *
- * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_kernels.h), and since their
- * columns are in the same order, a transposition of double words after the first pass gives it for the second. Shuffles and shifts share two of
- * four execution ports on most processors, so that saving them is what makes this fast. */
-#include "kernel/jpeg_idct.h"
+ * Inverse DCT of two blocks, one in each half of a register: jpeg_idct.c's arithmetic. See jpeg_idct_avx2.h for the order of things. */
+#include "kernel/jpeg_idct_avx2.h"
 #include "kernel/jpeg_kernels.h"
 
-#include <immintrin.h>
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* a times even words, plus b times odd ones. */
-ALWAYS_INLINE __m256i dot(__m256i v, int a, int b)
-{
-	return _mm256_madd_epi16(v, _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16)));
-}
-
 /* One dimension of four columns: pairs of rows 0 4, 2 6, 7 1 and 3 5 in, rows 0..7 out, scaled by 2^13 and half of 2^shift added. */
-ALWAYS_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[8])
+STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[8])
 {
 	const __m256i round = _mm256_set1_epi32(1 << (shift - 1));
 	const __m256i swap = _mm256_broadcastsi128_si256(_mm_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
 	__m256i x40 = _mm256_shuffle_epi8(x04, swap);
-	__m256i t0 = _mm256_add_epi32(dot(_mm256_add_epi16(x04, x40), 8192, 0), round);
-	__m256i t1 = _mm256_add_epi32(dot(_mm256_sub_epi16(x04, x40), 8192, 0), round);
-	__m256i t2 = dot(x26, C0_541, C0_541 - C1_847), t3 = dot(x26, C0_541 + C0_765, C0_541);
+	__m256i t0 = _mm256_add_epi32(stk__idct_dot_avx2(_mm256_add_epi16(x04, x40), 8192, 0), round);
+	__m256i t1 = _mm256_add_epi32(stk__idct_dot_avx2(_mm256_sub_epi16(x04, x40), 8192, 0), round);
+	__m256i t2 = stk__idct_dot_avx2(x26, C0_541, C0_541 - C1_847), t3 = stk__idct_dot_avx2(x26, C0_541 + C0_765, C0_541);
 	__m256i even[4] = {_mm256_add_epi32(t0, t3), _mm256_add_epi32(t1, t2), _mm256_sub_epi32(t1, t2), _mm256_sub_epi32(t0, t3)};
-	__m256i sum = _mm256_add_epi16(x71, x35), z3 = dot(sum, C1_175 - C1_961, C1_175), z4 = dot(sum, C1_175, C1_175 - C0_390);
-	__m256i odd[4] = {_mm256_add_epi32(dot(x71, -C0_899, C1_501 - C0_899), z4),
-		_mm256_add_epi32(dot(x35, C3_072 - C2_562, -C2_562), z3), _mm256_add_epi32(dot(x35, -C2_562, C2_053 - C2_562), z4),
-		_mm256_add_epi32(dot(x71, C0_298 - C0_899, -C0_899), z3)};
+	__m256i sum = _mm256_add_epi16(x71, x35), z3 = stk__idct_dot_avx2(sum, C1_175 - C1_961, C1_175),
+		z4 = stk__idct_dot_avx2(sum, C1_175, C1_175 - C0_390);
+	__m256i odd[4] = {_mm256_add_epi32(stk__idct_dot_avx2(x71, -C0_899, C1_501 - C0_899), z4),
+		_mm256_add_epi32(stk__idct_dot_avx2(x35, C3_072 - C2_562, -C2_562), z3),
+		_mm256_add_epi32(stk__idct_dot_avx2(x35, -C2_562, C2_053 - C2_562), z4),
+		_mm256_add_epi32(stk__idct_dot_avx2(x71, C0_298 - C0_899, -C0_899), z3)};
 	for (int i = 0; i < 4; i++) {
 		out[i] = _mm256_add_epi32(even[i], odd[i]);
 		out[7 - i] = _mm256_sub_epi32(even[i], odd[i]);
@@ -38,7 +26,7 @@ ALWAYS_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35,
 }
 
 /* The first pass: x holds pairs of rows, columns of the first half at even places. Rows of 8 columns come out. */
-ALWAYS_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
+STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
 	__m256i low[8], high[8];
 	transform(x[0], x[2], x[4], x[6], COLUMN_SHIFT, low);
@@ -47,31 +35,20 @@ ALWAYS_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 		rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], COLUMN_SHIFT), _mm256_srai_epi32(high[i], COLUMN_SHIFT));
 }
 
-/* Four rows of 8 columns, in the columns' order, to pairs of rows of what they are transposed. */
-ALWAYS_INLINE void transpose_pairs(const __m256i rows[4], __m256i pairs[4])
-{
-	__m256i a = _mm256_unpacklo_epi32(rows[0], rows[1]), b = _mm256_unpacklo_epi32(rows[2], rows[3]);
-	__m256i c = _mm256_unpackhi_epi32(rows[0], rows[1]), d = _mm256_unpackhi_epi32(rows[2], rows[3]);
-	pairs[0] = _mm256_unpacklo_epi64(a, b);
-	pairs[1] = _mm256_unpackhi_epi64(a, b);
-	pairs[2] = _mm256_unpacklo_epi64(c, d);
-	pairs[3] = _mm256_unpackhi_epi64(c, d);
-}
-
 /* The second pass: columns of samples come out, their words being rows 0 4 1 5 2 6 3 7. */
-ALWAYS_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
+STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 {
 	__m256i x[4], low[8], high[8];
-	transpose_pairs(rows, x);
+	stk__idct_transpose_pairs(rows, x);
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, low);
-	transpose_pairs(rows + 4, x);
+	stk__idct_transpose_pairs(rows + 4, x);
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, high);
 	for (int i = 0; i < 8; i++) /* upper halves of double words, and 2 bits more */
 		columns[i] = _mm256_srai_epi16(_mm256_blend_epi16(_mm256_srli_epi32(low[i], 16), high[i], 0xaa), ROW_SHIFT - 16);
 }
 
 /* All ones in the half of a block that has no coefficients below its first row. */
-ALWAYS_INLINE __m256i flat_halves(const __m256i coefficients[8])
+STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 {
 	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4; row 0 does not matter */
 	for (int i = 2; i < 8; i++)
@@ -80,17 +57,8 @@ ALWAYS_INLINE __m256i flat_halves(const __m256i coefficients[8])
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* libjpeg-turbo's first pass over flat blocks shifts the first row up by 2 bits without saturating. */
-ALWAYS_INLINE void replace_flat(__m256i flat, const __m256i x[8], __m256i rows[8])
-{
-	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);
-	__m256i first = _mm256_packs_epi32(low, high);
-	for (int i = 0; i < 8; i++)
-		rows[i] = _mm256_blendv_epi8(rows[i], first, flat);
-}
-
 /* Columns of samples to rows. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7; bytes are half as many to transpose. */
-ALWAYS_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
+STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);
 	__m256i a[4], b[4], rows[4];
@@ -115,7 +83,7 @@ ALWAYS_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], cons
 		}
 }
 
-ALWAYS_INLINE void transform_pair(const __m256i *coefficients, const __m256i *quant, __m256i flat, const bool some_flat,
+STK__IDCT_INLINE void transform_pair(const __m256i *coefficients, const __m256i *quant, __m256i flat, const bool some_flat,
 	uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	__m256i x[8], rows[8];
@@ -123,7 +91,7 @@ ALWAYS_INLINE void transform_pair(const __m256i *coefficients, const __m256i *qu
 		x[i] = _mm256_mullo_epi16(coefficients[i], quant[i]);
 	transform_columns(x, rows);
 	if (some_flat)
-		replace_flat(flat, x, rows);
+		stk__idct_replace_flat(flat, x, rows, 8);
 	transform_rows(rows, x);
 	store_columns(x, out, stride);
 }

@@ -60,6 +60,9 @@ struct stk_jpeg_kernels {
 	 * first block at out[0], of the second at out[1]. idct_flat: for pairs whose AC coefficients are all zero. */
 	void (*idct)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 	void (*idct_flat)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+	/* The same to 1x1, 2x2 and 4x4 samples, as libjpeg's jidctred does: blocks of images decoded at a fraction of their size. 1x1 reads the DC
+	 * coefficients alone. */
+	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 
 	/* Triangle upsampling of n samples: 2 n out for h2. src[-1] and src[n] are read (the image's edge is repeated there by the caller). Reads and
 	 * writes up to ROW_PAD beyond. bias of h1v2: 1 where far is above near, 2 where below. */
@@ -84,6 +87,9 @@ int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 void stk__jpeg_idct_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_flat_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_2_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_1_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_upsample_h2v1_c(uint8_t *dst, const uint8_t *src, int n);
 void stk__jpeg_upsample_h2v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
 void stk__jpeg_upsample_h1v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
@@ -94,6 +100,7 @@ struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size
 int stk__jpeg_decode_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n);
 void stk__jpeg_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
 void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);

@@ -44,15 +44,17 @@ enum stk_jpeg_upsample {
 	STK_JPEG_UP_H2V1,      /* triangle along x */
 	STK_JPEG_UP_H1V2,      /* triangle along y */
 	STK_JPEG_UP_H2V2,      /* triangle in both */
-	STK_JPEG_UP_REPLICATE, /* integer factors h_max/h and v_max/v */
+	STK_JPEG_UP_REPLICATE, /* integer factors */
 };
 
-/* A baseline or extended sequential Huffman scan of 8 bits that holds all components: what the fast decoders take. */
+/* A baseline or extended sequential Huffman scan of 8 bits that holds all components: what the fast decoders take. Decoded at a fraction of its size
+ * (stk__jpeg_scan_scale), all that counts pixels or samples does so after scaling. */
 struct stk_jpeg_scan {
 	int32_t width, height;
 	int32_t components;        /* 1 or 3 */
 	int32_t h_max, v_max;      /* largest sampling factors */
-	int32_t mcu_w, mcu_h;      /* pixels of an MCU: 8 * h_max, 8 * v_max */
+	int32_t scale;             /* pixels that 8 pixels of the file become along each axis: 8, or 4, 2 or 1 */
+	int32_t mcu_w, mcu_h;      /* pixels of an MCU: scale * h_max, scale * v_max */
 	int32_t mcus_x, mcus_y;    /* MCUs that cover the image */
 	int32_t blocks;            /* of an MCU, 1..10 */
 	int32_t restart_interval;  /* in MCUs; 0: none */
@@ -60,7 +62,8 @@ struct stk_jpeg_scan {
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
 	uint64_t offset, size;     /* of the entropy-coded bytes, stuffed, RST markers included; size is an upper bound (jpeg_header.h) */
 	struct stk_jpeg_component component[3];
-	uint8_t upsample[3];                          /* enum stk_jpeg_upsample */
+	uint8_t block_size[3]; /* samples along a side of a component's blocks: 8; scale or more where that is less */
+	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
 	uint8_t block_component[STK_JPEG_MAX_BLOCKS]; /* blocks in coded order: component, and place in the MCU in blocks */
 	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS];
 };

@@ -12,8 +12,6 @@ struct lane_setup {
 	uint32_t length, local; /* bits of the stream; segment in it */
 };
 
-extern __shared__ __align__(16) uint32_t shared[];
-
 /* Finds what the lane works on and loads the block's tables. False: the lane has nothing to do. */
 static __device__ __forceinline__ bool set_up(const stk_jpegpar_view &v, lane_setup &l, uint16_t *lut)
 {
@@ -33,11 +31,13 @@ static __device__ __forceinline__ bool set_up(const stk_jpegpar_view &v, lane_se
 
 static __device__ __forceinline__ uint16_t *tables()
 {
+	STK_SHARED_ARRAY(uint32_t, shared);
 	return (uint16_t *)(shared + STK_JPEGPAR_SYNC_LANES * (WORDS + STK_RING_PAD));
 }
 
 static __device__ __forceinline__ uint32_t *my_ring()
 {
+	STK_SHARED_ARRAY(uint32_t, shared);
 	return shared + threadIdx.x * (WORDS + STK_RING_PAD);
 }
 

@@ -7,8 +7,6 @@
 #define SYMBOLS 4     /* between refills */
 #define BLOCK_PITCH 33 /* words of a lane's block and one, so that lanes' blocks begin in different banks */
 
-extern __shared__ __align__(16) uint32_t shared[];
-
 /* Where a lane stands in its stream, and what of it goes where. */
 struct writer {
 	stk_jpegpar_code code;
@@ -67,6 +65,7 @@ static __device__ __forceinline__ void flush(const stk_jpegpar_view &v, uint32_t
 
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write(const __grid_constant__ stk_jpegpar_view v)
 {
+	STK_SHARED_ARRAY(uint32_t, shared);
 	uint32_t *rings = shared, *blocks = shared + STK_JPEGPAR_WRITE_LANES * (WORDS + STK_RING_PAD);
 	uint16_t *lut = (uint16_t *)(blocks + STK_JPEGPAR_WRITE_LANES * BLOCK_PITCH);
 	const stk_jpegpar_work &work = v.write_work[blockIdx.x];

@@ -4,7 +4,7 @@
 #ifndef STK_KERNEL_JPEGPAR_RING_CUH
 #define STK_KERNEL_JPEGPAR_RING_CUH
 
-#include <stdint.h>
+#include "kernel/cuda.cuh"
 
 #define STK_RING_PAD 4 /* words between rings: spreads lanes over the banks, keeps 16-byte alignment */
 
@@ -16,21 +16,14 @@ template <int WORDS> struct stk_ring {
 
 	__device__ __forceinline__ void fetch()
 	{
-#if __CUDA_ARCH__ >= 800
-		uint32_t to = (uint32_t)__cvta_generic_to_shared(words + (next * 4 & (WORDS - 1)));
-		asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(base + (size_t)next * 4) : "memory");
-#else
-		*(uint4 *)(words + (next * 4 & (WORDS - 1))) = *(const uint4 *)(base + (size_t)next * 4);
-#endif
+		stk__copy_ahead16(words + (next * 4 & (WORDS - 1)), base + (size_t)next * 4);
 		next++;
 	}
 
 	template <int PENDING> __device__ __forceinline__ void settle()
 	{
-#if __CUDA_ARCH__ >= 800
-		asm volatile("cp.async.commit_group;" ::: "memory");
-		asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
+		stk__copy_commit();
+		stk__copy_wait(PENDING);
 	}
 
 	/* `mine`: the lane's WORDS words; `from`: 16-byte aligned; p: the first bit. */

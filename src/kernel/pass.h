@@ -82,6 +82,7 @@ struct stk_pass {
 	/* the source */
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
+	int32_t plane; /* where an image is taken plane by plane, in_c being 1: which channel this pass is of; else 0. Set after stk__pass_begin */
 	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y. Without a sampler all of it is pre. */
 	struct stk_axis_map pre[2], post[2];
 	int32_t mid_w, mid_h; /* what the sampler sees */
@@ -105,6 +106,7 @@ enum stk_step_class {
 	STK_CLASS_FILL = 2,   /* windows that may reach outside it */
 	STK_CLASS_SAMPLER = 4,
 	STK_CLASS_POINTWISE = 8,
+	STK_CLASS_MIXES = 16, /* reads several channels of a pixel: no step for a pass that is of one plane */
 };
 
 /* The rule of fusion: true when an operator of classes `next` may join a pass that has those of `sofar`: one sampler, before any
@@ -112,6 +114,8 @@ enum stk_step_class {
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
+
+/* Values that differ by channel are of the pass's channels: those from p->plane on. */
 
 /* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside
  * (asserted). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h): the arithmetic of filter.c, resample.c, warp.c and rows.c, pixel by pixel. */
+#include "kernel/cuda.cuh"
 #include "kernel/filter_taps.h"
 #include "kernel/half.h"
 #include "kernel/pass_gpu.h"
@@ -71,9 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 /* stk__float_to_half, whose bits the instruction has for all but NaN. */
 static __device__ __forceinline__ uint16_t to_half(float x)
 {
-	uint16_t half;
-	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
-	return x == x ? half : stk__float_to_half(x);
+	return x == x ? stk__half_bits(x) : stk__float_to_half(x);
 }
 
 static __device__ __forceinline__ float round_integer(float x, float low, float high)
@@ -493,10 +492,9 @@ template <int KIND, typename T> static __device__ __forceinline__ void resize_an
 		resize<KIND, T, 4>(v, it, x0, y0, shared);
 }
 
-extern __shared__ __align__(16) uint8_t shared[];
-
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
+	STK_SHARED_ARRAY(uint8_t, shared);
 	uint32_t low = 0, high = v.n_items - 1;
 	while (low < high) {
 		uint32_t middle = (low + high + 1) / 2;

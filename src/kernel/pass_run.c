@@ -24,6 +24,7 @@ enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
 struct stages {
 	enum finish finish;
 	int32_t leading_fill; /* 1 when the first step is the fill: rows are completed before anything else */
+	bool fills_bytes;     /* that, and rows are uint8 still */
 	struct stk_affine affine[STK_PASS_MAX_CHANNELS];
 	bool planar, interleaved; /* the output's layout, when it is one of the two */
 };
@@ -142,16 +143,20 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Completes rows of uint8 whose valid span is x. */
-static void fill_bytes(const struct stk_run *run, int32_t rows, struct stk_span x)
+/* A block of fill. It stays where nothing is sampled into it, for all blocks to come: small images would spend their time on short margins. */
+static void fill_block(const struct stk_run *run)
 {
-	const struct stk_step *step = &run->p->steps[0];
 	for (int32_t c = 0; c < run->p->in_c; c++)
-		for (int32_t r = 0; r < rows; r++) {
-			uint8_t *row = block_row(run, c, r);
-			memset(row, fill_byte(step->value[c]), (size_t)x.begin);
-			memset(row + x.end, fill_byte(step->value[c]), (size_t)(run->p->w - x.end));
-		}
+		memset(block_row(run, c, 0), fill_byte(run->p->steps[0].value[c]), (size_t)run->plan->plane);
+}
+
+/* A resize writes past its last column. */
+static void fill_behind(const struct stk_run *run, int32_t rows)
+{
+	int32_t end = run->plan->x.end;
+	for (int32_t c = 0; c < run->p->in_c; c++)
+		for (int32_t r = 0; r < rows; r++)
+			memset((uint8_t *)block_row(run, c, r) + end, fill_byte(run->p->steps[0].value[c]), (size_t)(run->p->w - end));
 }
 
 /* Runs step over one row; ch are its channels, x what is valid of them. */
@@ -288,8 +293,6 @@ static void finish(const struct stk_run *run, const struct stages *s, int32_t y,
 		finish_steps(run, s, y, rows, x);
 		return;
 	}
-	if (s->leading_fill)
-		fill_bytes(run, rows, x);
 	if (s->finish == FINISH_BYTES)
 		finish_bytes(run, s, y, rows);
 	else
@@ -304,6 +307,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	s->planar = run->dst.pixel == size;
 	s->finish = FINISH_STEPS;
 	s->leading_fill = p->n_steps > 0 && p->steps[0].kind == STK_STEP_FILL;
+	s->fills_bytes = false;
 	if (run->plan->rows != STK_ROWS_U8)
 		return;
 	int32_t rest = p->n_steps - s->leading_fill;
@@ -321,6 +325,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 				s->affine[c].bias[k] = step->bias[from];
 			}
 	}
+	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
 }
 
 static int32_t smaller(int32_t a, int32_t b)
@@ -350,13 +355,19 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	else if (p->sampler == STK_SAMPLE_RESIZE && !plan.nearest)
 		stk__run_resize_begin(&run);
 	struct stk_span none = {0, 0};
+	if (stages.fills_bytes)
+		fill_block(&run);
 	for (int32_t y = 0; y < plan.y.begin; y += STK_BLOCK_ROWS)
 		finish(&run, &stages, y, smaller(plan.y.begin - y, STK_BLOCK_ROWS), none);
 	for (int32_t y = plan.y.begin; y < plan.y.end; y += STK_BLOCK_ROWS) {
 		int32_t rows = smaller(plan.y.end - y, STK_BLOCK_ROWS);
 		sample(&run, y, rows);
+		if (stages.fills_bytes && p->sampler)
+			fill_behind(&run, rows);
 		finish(&run, &stages, y, rows, plan.x);
 	}
+	if (stages.fills_bytes && plan.y.end < p->h)
+		fill_block(&run);
 	for (int32_t y = plan.y.end; y < p->h; y += STK_BLOCK_ROWS)
 		finish(&run, &stages, y, smaller(p->h - y, STK_BLOCK_ROWS), none);
 }

@@ -56,34 +56,52 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	}
 }
 
-/* 16 columns, the even or the odd ones of 32, of one output row: read as 16-bit words, an odd column is a word's upper byte already.
- * wide[t] holds a weight 16 times. */
-static inline __m256i narrow_row(const uint8_t *p, bool odd, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start)
+/* 32 columns of one output row, even and odd ones apart: read as 16-bit words, an odd column is a word's upper byte already. wide[t] holds a
+ * weight 16 times. */
+static inline void narrow_row(const uint8_t *p, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start, __m256i *even, __m256i *odd)
 {
 	const __m256i upper = _mm256_set1_epi16((short)0xff00);
-	__m256i sum = start;
+	__m256i e = start, o = start;
 	for (int32_t t = 0; t < n; t++, p += tap) {
-		__m256i x = _mm256_loadu_si256((const void *)p);
-		x = odd ? _mm256_and_si256(x, upper) : _mm256_slli_epi16(x, 8); /* pixel << 8 */
-		sum = _mm256_add_epi16(sum, _mm256_mulhi_epu16(x, load32(wide + t)));
+		__m256i x = _mm256_loadu_si256((const void *)p), weight = load32(wide + t);
+		e = _mm256_add_epi16(e, _mm256_mulhi_epu16(_mm256_slli_epi16(x, 8), weight));
+		o = _mm256_add_epi16(o, _mm256_mulhi_epu16(_mm256_and_si256(x, upper), weight));
 	}
-	return sum;
+	*even = e;
+	*odd = o;
 }
 
-static inline void narrow_run(
+static inline __attribute__((always_inline)) void narrow_run(
 	const struct stk_vertical *v, int32_t columns, const uint8_t *src, uint16_t *out, const __m256i *wide, int32_t n, ptrdiff_t pitch)
 {
 	const __m256i start = _mm256_set1_epi16((short)v->bias);
 	for (int32_t x = 0; x < columns; x += 32, out += 32 * pitch)
 		for (int half = 0; half < STK_BLOCK_ROWS; half += 8) {
-			__m256i rows[8];
+			__m256i even[8], odd[8];
 			for (int r = 0; r < 8; r++)
-				rows[r] = narrow_row(src + v->row[half + r] + x, false, v->tap, wide + (half + r) * n, n, start);
-			turn_8x16(rows, out + half, 2 * pitch);
-			for (int r = 0; r < 8; r++)
-				rows[r] = narrow_row(src + v->row[half + r] + x, true, v->tap, wide + (half + r) * n, n, start);
-			turn_8x16(rows, out + half + pitch, 2 * pitch);
+				narrow_row(src + v->row[half + r] + x, v->tap, wide + (half + r) * n, n, start, &even[r], &odd[r]);
+			turn_8x16(even, out + half, 2 * pitch);
+			turn_8x16(odd, out + half + pitch, 2 * pitch);
 		}
+}
+
+/* Interleaved pixels, the usual counts of taps unrolled. */
+static bool narrow_interleaved(const struct stk_vertical *v, int32_t columns, uint16_t *block, const __m256i *wide)
+{
+#define UNROLLED(taps)                                                                                                                     \
+	case taps:                                                                                                                         \
+		narrow_run(v, columns, v->src, block, wide, taps, STK_BLOCK_ROWS);                                                         \
+		return true;
+	switch (v->n) {
+		UNROLLED(2)
+		UNROLLED(3)
+		UNROLLED(4)
+		UNROLLED(5)
+		UNROLLED(6)
+	default:
+		return false;
+	}
+#undef UNROLLED
 }
 
 static void vertical_narrow(const struct stk_vertical *v, void *block)
@@ -97,17 +115,11 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 	const uint16_t *w = v->weights;
 	for (int32_t i = 0; i < STK_BLOCK_ROWS * v->n; i++)
 		wide[i] = _mm256_set1_epi16((short)w[i]);
-	bool interleaved = runs.out_step == 1;
-	if (interleaved && v->n == 2) /* the usual counts unrolled */
-		narrow_run(v, runs.columns, v->src, block, wide, 2, STK_BLOCK_ROWS);
-	else if (interleaved && v->n == 3)
-		narrow_run(v, runs.columns, v->src, block, wide, 3, STK_BLOCK_ROWS);
-	else if (interleaved && v->n == 4)
-		narrow_run(v, runs.columns, v->src, block, wide, 4, STK_BLOCK_ROWS);
-	else
-		for (int32_t k = 0; k < runs.count; k++)
-			narrow_run(v, runs.columns, v->src + k * runs.src_step, (uint16_t *)block + k * STK_BLOCK_ROWS, wide, v->n,
-				runs.out_step * STK_BLOCK_ROWS);
+	if (runs.out_step == 1 && narrow_interleaved(v, runs.columns, block, wide))
+		return;
+	for (int32_t k = 0; k < runs.count; k++)
+		narrow_run(v, runs.columns, v->src + k * runs.src_step, (uint16_t *)block + k * STK_BLOCK_ROWS, wide, v->n,
+			runs.out_step * STK_BLOCK_ROWS);
 }
 
 /* 16 columns of one output row, taps in pairs. */
@@ -288,6 +300,8 @@ static void horizontal_narrow(const struct stk_horizontal *h)
 			narrow_columns(h, 3, 3);
 		else if (h->n == 4)
 			narrow_columns(h, 4, 3);
+		else if (h->n == 5)
+			narrow_columns(h, 5, 3);
 		else
 			narrow_columns(h, h->n, 3);
 	} else if (h->channels == 1) {

@@ -33,7 +33,7 @@ const struct stk_op_def stk__op_brightness = {
 	.doc = "Changes the brightness of images.\n\nout = brightness_shift * range + brightness * x, where range is 255 for uint8 outputs "
 	       "and 1 for floats.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = brightness_args,
 	.args_size = sizeof(struct brightness),
 	.classes = STK_CLASS_POINTWISE,

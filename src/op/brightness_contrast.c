@@ -38,7 +38,7 @@ const struct stk_op_def stk__op_brightness_contrast = {
 	.doc = "Changes the brightness and contrast of images.\n\nout = brightness_shift * range + brightness * (contrast_center + "
 	       "contrast * (x - contrast_center)), where range is 255 for uint8\noutputs and 1 for floats.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = brightness_contrast_args,
 	.args_size = sizeof(struct brightness_contrast),
 	.classes = STK_CLASS_POINTWISE,

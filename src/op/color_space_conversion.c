@@ -118,10 +118,10 @@ const struct stk_op_def stk__op_color_space_conversion = {
 	.doc = "Converts images between RGB, BGR, GRAY and YCbCr.\n\nYCbCr is ITU-R BT.601 in studio range (Y from 16 to 235), as DALI has "
 	       "it; gray is its luma in full range.",
 	.inputs = {1, 1},
-	.layouts = "HWC FHWC",
+	.layouts = "HWC FHWC DHWC FDHWC",
 	.args = csc_args,
 	.args_size = sizeof(struct csc),
-	.classes = STK_CLASS_POINTWISE,
+	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = csc_infer,
 	.lower = csc_lower,
 };

@@ -39,10 +39,10 @@ const struct stk_op_def stk__op_color_twist = {
 	.doc = "Changes hue, saturation, brightness and contrast of images, in one step.\n\nColours are turned in the linear space YIQ, an "
 	       "approximation that keeps the whole a single matrix.\nContrast is about the middle of the input range.",
 	.inputs = {1, 1},
-	.layouts = "HWC FHWC",
+	.layouts = "HWC FHWC DHWC",
 	.args = color_twist_args,
 	.args_size = sizeof(struct color_twist),
-	.classes = STK_CLASS_POINTWISE,
+	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = color_twist_infer,
 	.lower = color_twist_lower,
 };

@@ -33,7 +33,7 @@ const struct stk_op_def stk__op_contrast = {
 	.name = "contrast",
 	.doc = "Changes the contrast of images.\n\nout = contrast_center + contrast * (x - contrast_center).",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = contrast_args,
 	.args_size = sizeof(struct contrast),
 	.classes = STK_CLASS_POINTWISE,

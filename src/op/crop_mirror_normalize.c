@@ -140,12 +140,13 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
-	stk__pass_affine(pass, s->a, s->b, (enum stk_dtype)c->dtype);
+	bool last = pass->plane + pass->c == s->channels; /* of the planes, which channels are appended to */
+	stk__pass_affine(pass, s->a + pass->plane, s->b + pass->plane, (enum stk_dtype)c->dtype);
 	/* Fill is on the scale of the output: so the window stands behind the arithmetic, which commutes with it. */
 	stk__window_lower(&s->window, &s->in, (struct stk_floats){s->channels, s->fill}, pass);
 	stk__pass_mirror(pass, c->mirror, false);
-	if (s->padded > s->channels)
-		stk__pass_channels(pass, s->padded, s->fill);
+	if (s->padded > s->channels && last)
+		stk__pass_channels(pass, s->padded - pass->plane, s->fill + pass->plane);
 }
 
 static unsigned cmn_classify(const void *args, const struct stk_desc *in)
@@ -164,7 +165,7 @@ const struct stk_op_def stk__op_crop_mirror_normalize = {
 	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value, whose factors are "
 	       "made in double.",
 	.inputs = {1, 1},
-	.layouts = "HWC HW FHWC",
+	.layouts = "HWC CHW HW FHWC FCHW",
 	.args = cmn_args,
 	.args_size = sizeof(struct cmn),
 	.state_size = sizeof(struct cmn_state),

@@ -31,9 +31,10 @@ enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error 
 /* For the end of an operator's infer: checks that state->window is not empty and takes its extents for the output. */
 enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err);
 
-/* Members of the table: extent, fetch, lower (window, then type) and classify. */
+/* Members of the table: extent, encoded, fetch, lower (window, then type) and classify. */
 void stk__decode_extent(const struct stk_call *call, struct stk_image *whole);
 enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
+void stk__decode_encoded(const struct stk_call *call, struct stk_encoded *out);
 void stk__decode_lower(const struct stk_call *call, struct stk_pass *pass);
 unsigned stk__decode_classify(const void *args, const struct stk_desc *in);
 

@@ -31,6 +31,7 @@ const struct stk_op_def stk__op_decode_crop = {
 	.doc = "Decodes a window of an image.\n\nOnly what the window needs is decoded; the pixels are those of decoders.image followed by "
 	       "crop.",
 	.inputs = {1, 1},
+	.host_inputs = 1,
 	.args = decode_crop_args,
 	.args_size = sizeof(struct decode_crop),
 	.state_size = sizeof(struct stk_decode_state),
@@ -39,5 +40,6 @@ const struct stk_op_def stk__op_decode_crop = {
 	.infer = decode_crop_infer,
 	.lower = stk__decode_lower,
 	.extent = stk__decode_extent,
+	.encoded = stk__decode_encoded,
 	.fetch = stk__decode_fetch,
 };

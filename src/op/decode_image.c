@@ -18,6 +18,7 @@ const struct stk_op_def stk__op_decode_image = {
 	       "what follows keeps\n"
 	       "only a part of the image, only that part is decoded.",
 	.inputs = {1, 1},
+	.host_inputs = 1,
 	.args = decode_image_args,
 	.args_size = sizeof(struct stk_decode_args),
 	.state_size = sizeof(struct stk_decode_state),
@@ -26,5 +27,6 @@ const struct stk_op_def stk__op_decode_image = {
 	.infer = stk__decode_infer,
 	.lower = stk__decode_lower,
 	.extent = stk__decode_extent,
+	.encoded = stk__decode_encoded,
 	.fetch = stk__decode_fetch,
 };

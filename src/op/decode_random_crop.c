@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * decoders.image_random_crop: decodes a random window of an image. */
 #include "op/decode.h"
-#include "op/random_crop.h"
+#include "op/random_crop_args.h"
 
 struct decode_random_crop {
 	struct stk_decode_args decode;
@@ -38,6 +38,7 @@ const struct stk_op_def stk__op_decode_random_crop = {
 	       "Follow it with\n"
 	       "resize for the usual training crop.",
 	.inputs = {1, 1},
+	.host_inputs = 1,
 	.args = decode_random_crop_args,
 	.args_size = sizeof(struct decode_random_crop),
 	.state_size = sizeof(struct stk_decode_state),
@@ -47,5 +48,6 @@ const struct stk_op_def stk__op_decode_random_crop = {
 	.infer = decode_random_crop_infer,
 	.lower = stk__decode_lower,
 	.extent = stk__decode_extent,
+	.encoded = stk__decode_encoded,
 	.fetch = stk__decode_fetch,
 };

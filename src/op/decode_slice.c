@@ -35,6 +35,7 @@ const struct stk_op_def stk__op_decode_slice = {
 	       "of decoders.image\n"
 	       "followed by slice.",
 	.inputs = {1, 3},
+	.host_inputs = 7,
 	.args = decode_slice_args,
 	.args_size = sizeof(struct decode_slice),
 	.state_size = sizeof(struct stk_decode_state),
@@ -43,5 +44,6 @@ const struct stk_op_def stk__op_decode_slice = {
 	.infer = decode_slice_infer,
 	.lower = stk__decode_lower,
 	.extent = stk__decode_extent,
+	.encoded = stk__decode_encoded,
 	.fetch = stk__decode_fetch,
 };

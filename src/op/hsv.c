@@ -35,10 +35,10 @@ const struct stk_op_def stk__op_hsv = {
 	.doc = "Changes hue, saturation and value of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps "
 	       "the whole a single matrix.",
 	.inputs = {1, 1},
-	.layouts = "HWC FHWC",
+	.layouts = "HWC FHWC DHWC",
 	.args = hsv_args,
 	.args_size = sizeof(struct hsv),
-	.classes = STK_CLASS_POINTWISE,
+	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = hsv_infer,
 	.lower = hsv_lower,
 };

@@ -33,10 +33,10 @@ const struct stk_op_def stk__op_hue = {
 	.doc = "Turns the hue of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps the whole a single "
 	       "matrix.",
 	.inputs = {1, 1},
-	.layouts = "HWC FHWC",
+	.layouts = "HWC FHWC DHWC",
 	.args = hue_args,
 	.args_size = sizeof(struct hue),
-	.classes = STK_CLASS_POINTWISE,
+	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = hue_infer,
 	.lower = hue_lower,
 };

@@ -81,7 +81,7 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 		return; /* infer has refused it before */
 	float value[STK_PASS_MAX_CHANNELS] = {0};
 	for (int32_t c = 0; c < pass->c && c < STK_PASS_MAX_CHANNELS; c++)
-		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : c] : 0;
+		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : pass->plane + c] : 0;
 	stk__pass_window(pass, stk__window_rect(w, &dims), stk__window_inside(w, desc) ? NULL : value);
 }
 
@@ -91,6 +91,32 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 	if (dtype < 0 || (in && in->dtype == (enum stk_dtype)dtype))
 		return classes;
 	return stk__dtype_in_float((enum stk_dtype)dtype) ? stk__classes_for(in, classes | STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
+}
+
+static enum stk_status blame(enum stk_status s, int32_t call, struct stk_error *err)
+{
+	if (err)
+		err->sample = call;
+	return s;
+}
+
+enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err)
+{
+	const struct stk_desc *first = &calls[0].in[0].desc;
+	for (int32_t i = 1; i < count; i++) {
+		const struct stk_desc *in = &calls[i].in[0].desc;
+		if (in->ndim != first->ndim)
+			return blame(
+				stk__fail(err, STK_SHAPE, "%d dims, where the first sample of the batch has %d", in->ndim, first->ndim), i,
+				err);
+		for (int32_t d = 0; d < in->ndim; d++)
+			if ((dims >> d & 1) && in->shape[d] != first->shape[d])
+				return blame(stk__fail(err, STK_SHAPE,
+						     "an extent of %lld in dim %d, where the first sample of the batch has %lld",
+						     (long long)in->shape[d], d, (long long)first->shape[d]),
+					i, err);
+	}
+	return STK_OK;
 }
 
 enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err)
@@ -111,17 +137,25 @@ enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype,
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	if (fill.count > 1)
-		return stk__fail(err, STK_UNSUPPORTED, "fill_values of several channels need an image; give one value");
+	int32_t c = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
+	if (fill.count > 1 && (c < 0 || out->shape[c] != fill.count))
+		return stk__fail(err, STK_INVALID, "fill_values has %d values: give one, or one for each channel", fill.count);
 	const void *data;
 	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
 	if (s)
 		return s;
-	float one = fill.count == 1 ? fill.v[0] : 0;
-	uint64_t element = 0; /* room for one of any type */
-	stk__convert(&element, out->dtype, &one, STK_FLOAT, 1);
+	size_t element = stk_dtype_size(out->dtype);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, out->ndim, stk_dtype_size(out->dtype), in->shape, NULL, w->start, NULL, out->shape);
-	stk__copy_nd(dims, out->ndim, stk_dtype_size(out->dtype), call->out[0].data, data, &element);
+	stk__copy_nd_dense(dims, out->ndim, element, in->shape, NULL, w->start, NULL, out->shape);
+	if (c >= 0)
+		dims[c].size = 1; /* a channel at a time, each with its value */
+	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
+		float one = fill.count > 0 ? fill.v[k] : 0;
+		uint64_t value = 0; /* room for one of any type */
+		stk__convert(&value, out->dtype, &one, STK_FLOAT, 1);
+		stk__copy_nd(dims, out->ndim, element, (char *)call->out[0].data + (c < 0 ? 0 : k * dims[c].dst), data, &value);
+		if (c >= 0)
+			dims[c].start++;
+	}
 	return STK_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * normalize: (x - mean) / stddev, both measured on the sample or given. */
+ * normalize: (x - mean) / stddev, both measured on the sample or on its batch, or given. */
 #include "kernel/convert.h"
 #include "op/slice_args.h"
 
@@ -24,7 +24,7 @@ static const struct stk_arg_def normalize_args[] = {
 	STK_ARG(struct normalize, stddev, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
 		"Standard deviation, in the same way. Default: the sample's, about the mean."),
 	STK_ARG(struct normalize, batch, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Would measure over the whole batch, which is not supported yet."),
+		"Measures over the whole batch; dims that are not reduced must then have the same extents in all samples."),
 	STK_ARG(struct normalize, ddof, STK_ARG_INT, "0", (0, 0x1p31), 0, "Taken off the number of values when the variance is measured."),
 	STK_ARG(struct normalize, epsilon, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0, "Added to the variance."),
 	STK_ARG(struct normalize, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Factor of the result."),
@@ -57,27 +57,29 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 	return STK_OK;
 }
 
+static enum stk_status check_given(const struct normalize *a, const struct reduction *r, struct stk_error *err)
+{
+	const struct stk_floats *given[] = {&a->mean, &a->stddev};
+	for (int i = 0; i < 2; i++)
+		if (given[i]->count >= 0 && given[i]->count != 1 && given[i]->count != r->groups)
+			return stk__fail(err, STK_SHAPE, "%s has %d values where the dims that are not reduced have %lld places",
+				i ? "stddev" : "mean", given[i]->count, (long long)r->groups);
+	return STK_OK;
+}
+
 static enum stk_status normalize_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct normalize *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	call->out[0].desc = *in;
 	call->out[0].desc.dtype = (enum stk_dtype)a->dtype;
-	if (a->batch)
-		return stk__fail(
-			err, STK_UNSUPPORTED, "batch=True is not supported yet: mean and stddev are measured on each sample, or given");
+	if (a->batch && (stk__varies(call, &a->mean) || stk__varies(call, &a->stddev)))
+		return stk__fail(err, STK_INVALID, "with batch=True all samples have one mean and one stddev: give numbers, or none");
 	if (in->ndim < 0)
 		return STK_OK;
 	struct reduction r;
 	enum stk_status s = reduction_of(a, in, &r, err);
-	if (s || stk__building(call))
-		return s;
-	const struct stk_floats *given[] = {&a->mean, &a->stddev};
-	for (int i = 0; i < 2; i++)
-		if (given[i]->count >= 0 && given[i]->count != 1 && given[i]->count != r.groups)
-			return stk__fail(err, STK_SHAPE, "%s has %d values where the dims that are not reduced have %lld places",
-				i ? "stddev" : "mean", given[i]->count, (long long)r.groups);
-	return STK_OK;
+	return s || stk__building(call) ? s : check_given(a, &r, err);
 }
 
 /* Walks all elements in order with the group that each belongs to: steps[d] is how far the group moves with dim d, 0 for reduced ones. */
@@ -111,41 +113,76 @@ static inline void walk_next(struct walk *w)
 	}
 }
 
-static void measure_mean(const float *x, int64_t n, struct walk w, int64_t groups, double *mean)
+/* What measuring does with a run of values. about: means by group, for variances; NULL: the values are summed as they are. */
+static void accumulate(const float *x, int64_t n, struct walk *w, const double *about, double *sums)
 {
-	memset(mean, 0, (size_t)groups * sizeof *mean);
-	for (int64_t i = 0; i < n; i++, walk_next(&w))
-		mean[w.group] += x[i];
-	for (int64_t g = 0; g < groups; g++)
-		mean[g] /= (double)(n / groups);
-}
-
-static void measure_variance(const float *x, int64_t n, struct walk w, int64_t groups, int64_t ddof, const double *mean, double *variance)
-{
-	memset(variance, 0, (size_t)groups * sizeof *variance);
-	for (int64_t i = 0; i < n; i++, walk_next(&w)) {
-		double d = x[i] - mean[w.group];
-		variance[w.group] += d * d;
+	for (int64_t i = 0; i < n; i++, walk_next(w)) {
+		double d = about ? x[i] - about[w->group] : x[i];
+		sums[w->group] += about ? d * d : d;
 	}
-	int64_t count = n / groups - ddof;
-	for (int64_t g = 0; g < groups; g++)
-		variance[g] = count > 0 ? variance[g] / (double)count : 0;
 }
 
-/* Mean and factor (scale / stddev; 0 where nothing varies) of each group. */
-static void prepare(const struct normalize *a, const float *x, int64_t n, struct walk w, int64_t groups, double *mean, double *factor)
+/* Adds up all values of a tensor, or their squared distances from the means, by group. Converts a piece at a time: a batch is long. */
+static void add_up(const struct stk_tensor *in, const struct reduction *r, const double *about, double *sums)
 {
-	if (a->mean.count < 0)
-		measure_mean(x, n, w, groups, mean);
-	for (int64_t g = 0; a->mean.count >= 0 && g < groups; g++)
-		mean[g] = a->mean.v[a->mean.count == 1 ? 0 : g];
-	if (a->stddev.count < 0)
-		measure_variance(x, n, w, groups, a->ddof, mean, factor);
-	for (int64_t g = 0; g < groups; g++) {
+	enum { PIECE = 2048 };
+	float piece[PIECE];
+	struct walk w = walk_begin(&in->desc, r);
+	size_t element = stk_dtype_size(in->desc.dtype);
+	int64_t n = stk_desc_elements(&in->desc);
+	for (int64_t at = 0; at < n; at += PIECE) {
+		int64_t part = n - at < PIECE ? n - at : PIECE;
+		stk__convert(piece, STK_FLOAT, (const char *)in->data + (size_t)at * element, in->desc.dtype, part);
+		accumulate(piece, part, &w, about, sums);
+	}
+}
+
+/* Mean and factor (scale / stddev; 0 where nothing varies) of each group, given or measured on the samples of all calls. Their groups agree. */
+static void measure(const struct stk_call *calls, int32_t count, const struct reduction *r, double *mean, double *factor)
+{
+	const struct normalize *a = calls[0].args;
+	int64_t values = 0;
+	for (int32_t i = 0; i < count; i++)
+		values += stk_desc_elements(&calls[i].in[0].desc) / (r->groups ? r->groups : 1);
+	memset(mean, 0, (size_t)r->groups * sizeof *mean);
+	memset(factor, 0, (size_t)r->groups * sizeof *factor);
+	for (int32_t i = 0; a->mean.count < 0 && i < count; i++)
+		add_up(&calls[i].in[0], r, NULL, mean);
+	for (int64_t g = 0; g < r->groups; g++)
+		mean[g] = a->mean.count >= 0 ? a->mean.v[a->mean.count == 1 ? 0 : g] : values > 0 ? mean[g] / (double)values : 0;
+	for (int32_t i = 0; a->stddev.count < 0 && i < count; i++)
+		add_up(&calls[i].in[0], r, mean, factor);
+	int64_t freedom = values - a->ddof;
+	for (int64_t g = 0; g < r->groups; g++) {
 		double sd = a->stddev.count < 0 ? 0 : a->stddev.v[a->stddev.count == 1 ? 0 : g];
-		double variance = (a->stddev.count < 0 ? factor[g] : sd * sd) + a->epsilon;
-		factor[g] = variance > 0 ? a->scale / sqrt(variance) : 0;
+		double variance = a->stddev.count >= 0 ? sd * sd : freedom > 0 ? factor[g] / (double)freedom : 0;
+		factor[g] = variance + a->epsilon > 0 ? a->scale / sqrt(variance + a->epsilon) : 0;
 	}
+}
+
+static bool measures_batch(const struct normalize *a)
+{
+	return a->batch && (a->mean.count < 0 || a->stddev.count < 0);
+}
+
+static bool normalize_gathers(const struct stk_call *call)
+{
+	return measures_batch(call->args);
+}
+
+/* Means of all groups, then factors. */
+static enum stk_status normalize_gather(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
+{
+	struct reduction r;
+	const struct stk_desc *first = &calls[0].in[0].desc;
+	enum stk_status s = reduction_of(calls[0].args, first, &r, err);
+	if (s || (s = check_given(calls[0].args, &r, err)) || (s = stk__gather_same(calls, count, ~r.reduced, err)))
+		return s;
+	double *mean = stk__gathered_take(out, 2 * (size_t)r.groups * sizeof *mean);
+	if (!mean)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to measure a batch");
+	measure(calls, count, &r, mean, mean + r.groups);
+	return STK_OK;
 }
 
 static enum stk_status normalize_run(const struct stk_call *call, struct stk_error *err)
@@ -162,12 +199,13 @@ static enum stk_status normalize_run(const struct stk_call *call, struct stk_err
 		return s;
 	const float *x = data;
 	float *y = a->dtype == STK_FLOAT ? call->out[0].data : stk__arena_take(call->tools->arena, (size_t)n * sizeof *y);
-	double *mean = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *mean);
-	double *factor = stk__arena_take(call->tools->arena, (size_t)r.groups * sizeof *factor);
-	if (!y || !mean || !factor)
+	double *own = call->gathered ? NULL : stk__arena_take(call->tools->arena, 2 * (size_t)r.groups * sizeof *own);
+	if (!y || !(own || call->gathered))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to normalise %lld values", (long long)n);
+	if (own)
+		measure(call, 1, &r, own, own + r.groups);
+	const double *mean = own ? own : call->gathered, *factor = mean + r.groups;
 	struct walk w = walk_begin(in, &r);
-	prepare(a, x, n, w, r.groups, mean, factor);
 	for (int64_t i = 0; i < n; i++, walk_next(&w))
 		y[i] = (float)((x[i] - mean[w.group]) * factor[w.group] + a->shift);
 	if (a->dtype != STK_FLOAT)
@@ -175,31 +213,42 @@ static enum stk_status normalize_run(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
-/* Mean and stddev that are given, of each channel or of all, make a multiplication and an addition a value: a step of a pass. */
+/* Mean and stddev that are known before the sample is read, of each channel or of all, make a multiplication and an addition a value: a step of a
+ * pass. */
 static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct normalize *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
 	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
+	double given[2 * STK_PASS_MAX_CHANNELS];
+	struct reduction r = {.groups = a->mean.count > a->stddev.count ? a->mean.count : a->stddev.count};
+	if (call->gathered && reduction_of(a, in, &r, NULL))
+		return; /* infer has refused it before */
+	if (!call->gathered)
+		measure(call, 1, &r, given, given + r.groups);
+	const double *mean = call->gathered ? call->gathered : given, *factor = mean + r.groups;
 	for (int32_t c = 0; c < pass->c; c++) {
-		double sd = a->stddev.v[a->stddev.count == 1 ? 0 : c], variance = sd * sd + a->epsilon;
-		double factor = variance > 0 ? a->scale / sqrt(variance) : 0;
-		scale[c] = (float)factor;
-		bias[c] = (float)(a->shift - a->mean.v[a->mean.count == 1 ? 0 : c] * factor);
+		int32_t g = r.groups == 1 ? 0 : pass->plane + c;
+		scale[c] = (float)factor[g];
+		bias[c] = (float)(a->shift - mean[g] * factor[g]);
 	}
 	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
 }
 
+/* What is measured on the batch can lie close together and far from 0, where x * a + b in float32 would lose digits: so only bytes take that way. */
 static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 {
 	const struct normalize *a = args;
 	struct reduction r;
 	struct stk_dims dims;
-	if (a->mean.count < 1 || a->stddev.count < 1 || !stk__dtype_in_float((enum stk_dtype)a->dtype))
+	bool given = a->mean.count > 0 && a->stddev.count > 0, bytes = in && (in->dtype == STK_UINT8 || in->dtype == STK_INT8);
+	if (!(given || (measures_batch(a) && bytes)) || !stk__dtype_in_float((enum stk_dtype)a->dtype))
 		return STK_CLASS_NEVER;
 	if (!in || stk__dims_of(in, &dims, NULL) || !dims.known || (dims.c >= 0 && dims.c != in->ndim - 1) || reduction_of(a, in, &r, NULL))
 		return STK_CLASS_NEVER;
 	int64_t channels = stk__dims_channels(&dims, in);
-	bool by_channel = dims.c >= 0 && r.reduced == (1u << dims.c) - 1, by_all = a->mean.count == 1 && a->stddev.count == 1;
+	bool by_channel = dims.c >= 0 && r.reduced == (1u << dims.c) - 1;
+	bool by_all = given ? a->mean.count == 1 && a->stddev.count == 1 : r.reduced == (1u << in->ndim) - 1;
 	if (channels < 1 || channels > STK_PASS_MAX_CHANNELS || !(by_channel || by_all))
 		return STK_CLASS_NEVER;
 	return stk__classes_for(in, STK_CLASS_POINTWISE);
@@ -208,7 +257,8 @@ static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_normalize = {
 	.name = "normalize",
 	.doc = "Normalises tensors by mean and standard deviation.\n\n"
-	       "Gives scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. What is not given is measured on each sample, over axes. "
+	       "Gives scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. What is not given is measured over axes, on each sample or on "
+	       "the whole batch. "
 	       "Where the standard\n"
 	       "deviation is 0, the result is shift.",
 	.inputs = {1, 1},
@@ -217,6 +267,8 @@ const struct stk_op_def stk__op_normalize = {
 	.layouts = "HWC FHWC HW",
 	.classes = STK_CLASS_POINTWISE,
 	.classify = normalize_classify,
+	.gather = normalize_gather,
+	.gathers = normalize_gathers,
 	.infer = normalize_infer,
 	.run_cpu = normalize_run,
 	.lower = normalize_lower,

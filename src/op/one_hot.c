@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_hot: class numbers as vectors. */
 #include "kernel/convert.h"
-#include "op/op.h"
+#include "op/nd.h"
 
 struct one_hot {
 	int64_t num_classes, axis;
@@ -21,7 +21,35 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG_END,
 };
 
-/* Without an axis, tensors of one element, of any number of dims, are taken as scalars. */
+/* Without an axis, tensors of one element, of any number of dims, are taken as scalars, if all of their batch are such. Whether they are can be known
+ * when the graph is built, or must be asked of the batch. */
+static bool one_hot_gathers(const struct stk_call *call)
+{
+	const struct one_hot *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	bool open = in->ndim < 0;
+	for (int32_t d = 0; d < in->ndim; d++) {
+		if (in->shape[d] >= 0 && in->shape[d] != 1)
+			return false;
+		open |= in->shape[d] < 0;
+	}
+	return a->axis < 0 && open;
+}
+
+static enum stk_status one_hot_gather(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
+{
+	enum stk_status s = stk__gather_same(calls, count, 0, err);
+	if (s)
+		return s;
+	bool *scalars = stk__gathered_take(out, sizeof *scalars);
+	if (!scalars)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	*scalars = true;
+	for (int32_t i = 0; i < count; i++)
+		*scalars &= stk_desc_elements(&calls[i].in[0].desc) == 1;
+	return STK_OK;
+}
+
 static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct one_hot *a = call->args;
@@ -30,9 +58,10 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 	if (a->num_classes == 0)
 		return stk__fail(err, STK_INVALID, "num_classes is needed: the extent of the output");
 	*out = (struct stk_desc){.dtype = (enum stk_dtype)a->dtype, .ndim = -1};
-	if (in->ndim < 0)
+	if (in->ndim < 0 || (stk__building(call) && one_hot_gathers(call)))
 		return STK_OK;
-	int32_t ndim = a->axis < 0 && stk_desc_elements(in) == 1 ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
+	bool scalar = a->axis < 0 && (call->gathered ? *(const bool *)call->gathered : stk_desc_elements(in) == 1);
+	int32_t ndim = scalar ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
 	if (axis > ndim || ndim >= STK_MAX_DIMS)
 		return stk__fail(err, STK_INVALID, "axis %d is none that tensors of %d dims can get", axis, ndim);
 	out->ndim = ndim + 1;
@@ -71,11 +100,13 @@ static enum stk_status one_hot_run(const struct stk_call *call, struct stk_error
 
 const struct stk_op_def stk__op_one_hot = {
 	.name = "one_hot",
-	.doc = "Makes one-hot vectors of class numbers.\n\nA scalar, or a tensor of one element, gives a vector; other tensors get one "
-	       "more dim.",
+	.doc = "Makes one-hot vectors of class numbers.\n\nA scalar gives a vector, and so does a tensor of one element where all of "
+	       "the batch are such; other tensors get one more dim.",
 	.inputs = {1, 1},
 	.args = one_hot_args,
 	.args_size = sizeof(struct one_hot),
+	.gather = one_hot_gather,
+	.gathers = one_hot_gathers,
 	.infer = one_hot_infer,
 	.run_cpu = one_hot_run,
 };

@@ -78,6 +78,13 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
+/* What an operator found out about all samples of a batch; memory that stays with the batch's record and serves the next batches too. */
+struct stk_gathered {
+	void *data;
+	size_t room;
+};
+void *stk__gathered_take(struct stk_gathered *g, size_t size); /* data with room for `size` bytes, uninitialised; NULL: out of memory */
+
 /* What a worker lends to an operator for one sample. */
 struct stk_tools {
 	struct stk_arena *arena; /* scratch until the sample's chain has ended */
@@ -97,6 +104,7 @@ struct stk_call {
 	const void *shared;   /* what `setup` made; NULL without */
 	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
 	size_t bytes_size;
+	const void *gathered;        /* what `gather` left for the batch; NULL where it was not asked for, and while a graph is built */
 	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
@@ -104,6 +112,14 @@ struct stk_call {
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;   /* epoch, position, sample id */
 	struct stk_tools *tools;  /* NULL while a graph is built */
+};
+
+/* A file as a decoder was given it, for who decodes many at once. */
+struct stk_encoded {
+	const uint8_t *data;
+	size_t size;
+	enum stk_image_type type;
+	bool orient; /* EXIF's orientation applies */
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
@@ -120,6 +136,7 @@ struct stk_reader_def {
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
@@ -129,7 +146,6 @@ struct stk_reader_def {
 
 enum stk_op_flags {
 	STK_OP_RANDOM = 1,   /* draws from call->random */
-	STK_OP_BATCH = 2,    /* run_batch: needs all samples */
 	STK_OP_HIDDEN = 4,   /* for bindings */
 	STK_OP_CALLBACK = 8, /* a user's source: filled on the callback thread */
 	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
@@ -146,6 +162,7 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
+	uint32_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
@@ -163,20 +180,27 @@ struct stk_op_def {
 
 	/* Types, layouts and shapes of the outputs. While a graph is built data is NULL and extents may be -1: unknown in, unknown out (the framework
 	 * itself makes extents unknown where a per-sample argument marked `shapes` varies). For a sample all is known, and infer may leave what it
-	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: run is then not asked to fill it). Required. */
+	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: it is complete, and run leaves it alone). Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* What it does; by kind:
 	 * - run_cpu: one sample, out[].data is given. The general way, for tensors of any kind.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
-	 *   and fetch decodes the part that the finished pass reads.
-	 * - run_batch: all samples at once, after all have come. */
+	 *   and fetch decodes the part that the finished pass reads. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
-	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* data unused */
+	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
+	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
-	enum stk_status (*run_batch)(const struct stk_call *calls, int32_t count, struct stk_error *err);
+
+	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of
+	 * all samples, with arguments and inputs and without outputs, once all have come, and leaves what it found in `out`. infer, lower and run_cpu then
+	 * serve each sample as ever, with call->gathered: so only what needs the batch waits for it, and the work is done on all cores and in passes.
+	 * Where one sample is to blame for a failure, err->sample is its index in `calls`.
+	 * gathers tells, when the graph is built, whether these arguments over these inputs need it; nullable: always. */
+	enum stk_status (*gather)(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err);
+	bool (*gathers)(const struct stk_call *call);
 
 	const struct stk_reader_def *reader;
 };

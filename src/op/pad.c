@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pad: grows a tensor at the end of its dims. */
+ * pad: grows a tensor at the end of its dims, to given extents or to the largest of the batch. */
 #include "op/slice_args.h"
+
+#include <string.h>
 
 struct pad {
 	float fill_value;
@@ -22,11 +24,11 @@ static const struct stk_arg_def pad_args[] = {
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
 		.offset = offsetof(struct pad, shape),
-		.min = -1,
+		.min = -0x1p40,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them, and -1 "
-		       "keeps what there is before align."},
+		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them. -1 (or 0) "
+		       "and the default: the largest extent of the batch."},
 	{.name = "align",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -40,21 +42,25 @@ static const struct stk_arg_def pad_args[] = {
 
 static enum stk_status check_counts(const struct pad *a, int32_t n, struct stk_error *err)
 {
-	if (a->shape.count < 0 && a->align.count < 0)
-		return stk__fail(err, STK_UNSUPPORTED,
-			"without shape or align, samples would grow to the largest of their batch, which is not supported yet: give "
-			"shape=(...)");
-	if (a->shape.count >= 0 && a->shape.count != 1 && a->shape.count != n)
+	if (a->shape.count > 0 && a->shape.count != 1 && a->shape.count != n)
 		return stk__fail(err, STK_INVALID, "shape has %d values for %d axes: give one, or one for each", a->shape.count, n);
-	if (a->align.count >= 0 && a->align.count != 1 && a->align.count != n)
+	if (a->align.count > 0 && a->align.count != 1 && a->align.count != n)
 		return stk__fail(err, STK_INVALID, "align has %d values for %d axes: give one, or one for each", a->align.count, n);
 	return STK_OK;
 }
 
-static int64_t padded(const struct pad *a, int32_t i, int64_t extent)
+/* What shape says of the i-th axis; -1: the batch's largest. */
+static int64_t asked(const struct pad *a, int32_t i)
 {
-	int64_t want = a->shape.count < 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i], to = want > extent ? want : extent;
-	int64_t align = a->align.count < 0 ? 1 : a->align.v[a->align.count == 1 ? 0 : i];
+	int64_t extent = a->shape.count <= 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i];
+	return extent > 0 ? extent : -1;
+}
+
+/* largest: of the batch. Unknown extents (-1) stay so. */
+static int64_t padded(const struct pad *a, int32_t i, int64_t extent, int64_t largest)
+{
+	int64_t want = asked(a, i) < 0 ? largest : asked(a, i), to = want > extent ? want : extent;
+	int64_t align = a->align.count <= 0 ? 1 : a->align.v[a->align.count == 1 ? 0 : i];
 	return extent < 0 ? -1 : (to + align - 1) / align * align;
 }
 
@@ -88,8 +94,38 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	if (e)
 		return e;
 	s->window = stk__window_full(&s->in);
+	const int64_t *largest = call->gathered ? call->gathered : s->in.shape;
 	for (int32_t i = 0; i < n; i++)
-		out->shape[axes[i]] = s->window.extent[axes[i]] = padded(a, i, s->in.shape[axes[i]]);
+		out->shape[axes[i]] = s->window.extent[axes[i]] = padded(a, i, s->in.shape[axes[i]], largest[axes[i]]);
+	return STK_OK;
+}
+
+/* The batch matters where an extent that differs from sample to sample is to grow to the largest. */
+static bool pad_gathers(const struct stk_call *call)
+{
+	const struct pad *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	int32_t axes[STK_MAX_DIMS], n = in->ndim < 0 ? 1 : pad_axes(a, in, axes, NULL);
+	bool needs = false;
+	for (int32_t i = 0; i < n; i++)
+		needs |= (in->ndim < 0 || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
+	return needs;
+}
+
+static enum stk_status pad_gather(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
+{
+	enum stk_status s = stk__gather_same(calls, count, 0, err);
+	if (s)
+		return s;
+	int64_t *largest = stk__gathered_take(out, STK_MAX_DIMS * sizeof *largest);
+	if (!largest)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the batch's largest extents");
+	memset(largest, 0, STK_MAX_DIMS * sizeof *largest);
+	for (int32_t i = 0; i < count; i++) {
+		const struct stk_desc *in = &calls[i].in[0].desc;
+		for (int32_t d = 0; d < in->ndim; d++)
+			largest[d] = in->shape[d] > largest[d] ? in->shape[d] : largest[d];
+	}
 	return STK_OK;
 }
 
@@ -122,7 +158,9 @@ static unsigned pad_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_pad = {
 	.name = "pad",
-	.doc = "Pads tensors at the end of their dims.\n\nExtents grow to shape, then to multiples of align.",
+	.doc = "Pads tensors at the end of their dims.\n\nExtents grow to shape, or to the largest of the batch, then to "
+	       "multiples of align. Where all extents are known before data is, from shape\n"
+	       "or from what the operators before it make, no sample waits for others.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = pad_args,
@@ -130,6 +168,8 @@ const struct stk_op_def stk__op_pad = {
 	.state_size = sizeof(struct pad_state),
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
 	.classify = pad_classify,
+	.gather = pad_gather,
+	.gathers = pad_gathers,
 	.infer = pad_infer,
 	.run_cpu = pad_run,
 	.lower = pad_lower,

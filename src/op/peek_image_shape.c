@@ -46,6 +46,7 @@ const struct stk_op_def stk__op_peek_image_shape = {
 	.doc = "Reads the shape of an image from its header.\n\nGives height, width and channels as decoders.image would, without "
 	       "decoding.",
 	.inputs = {1, 1},
+	.host_inputs = 1,
 	.args = peek_args,
 	.args_size = sizeof(struct peek),
 	.infer = peek_infer,

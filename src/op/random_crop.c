@@ -1,84 +1,88 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "op/random_crop.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * random_crop: a window of fixed extent at a random place. */
+#include "op/nd.h"
 
-#include "base/math.h"
+struct random_crop {
+	struct stk_ints size, padding;
+	struct stk_floats fill_values;
+	int64_t seed;
+};
 
-const struct stk_arg_def stk__random_crop_group[] = {
-	STK_ARG(struct stk_random_crop_args, random_area, STK_ARG_FLOATS, "[0.08, 1.0]", (0, 1), 0,
-		"Range from which the window's share of the image's area is drawn, uniformly."),
-	STK_ARG(struct stk_random_crop_args, random_aspect_ratio, STK_ARG_FLOATS, "[0.75, 1.333333]", (1e-4, 1e4), 0,
-		"Range from which width / height is drawn, uniformly in its logarithm."),
-	STK_ARG(struct stk_random_crop_args, num_attempts, STK_ARG_INT, "10", (1, 1000), 0,
-		"How often to draw before the largest window of a legal aspect is taken."),
-	STK_ARG(struct stk_random_crop_args, seed, STK_ARG_INT, "-1", STK_FREE, 0,
-		"A stream of its own; -1: one from the pipeline's seed."),
+struct random_crop_state {
+	struct stk_window window;
+	struct stk_desc in;
+};
+
+static const struct stk_arg_def random_crop_args[] = {
+	STK_ARG(struct random_crop, size, STK_ARG_INTS, NULL, (1, 0x1p24), STK_REQUIRED | STK_SCALAR_OK,
+		"Height and width of the window, or one value for both."),
+	STK_ARG(struct random_crop, padding, STK_ARG_INTS, "[0, 0, 0, 0]", (0, 0x1p24), STK_SCALAR_OK,
+		"How far the window may reach outside: left, top, right and bottom, or one value for all."),
+	STK_ARG(struct random_crop, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+		"Values outside the image, one or one a channel."),
+	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
 	STK_ARG_END,
 };
 
-static enum stk_status check_range(const char *name, struct stk_floats range, struct stk_error *err)
+/* A place on an axis of `n` pixels with `before` and `after` around it. Where the window is larger than all that, it begins with it. */
+static int64_t draw_start(struct stk_random *r, int64_t n, int64_t before, int64_t after, int64_t extent)
 {
-	if (range.count != 2)
-		return stk__fail(err, STK_INVALID, "%s has %d values; it takes a smallest and a largest one", name, range.count);
-	if (!(range.v[0] > 0 && range.v[0] <= range.v[1]))
-		return stk__fail(err, STK_INVALID, "%s is (%g, %g); it takes a smallest value above 0, then a largest", name, range.v[0],
-			range.v[1]);
+	int64_t places = before + n + after - extent + 1;
+	return stk__random_below(r, places > 1 ? (uint32_t)places : 1) - before;
+}
+
+static enum stk_status random_crop_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct random_crop *a = call->args;
+	struct random_crop_state *s = call->state;
+	struct stk_dims dims;
+	if (a->size.count != 1 && a->size.count != 2)
+		return stk__fail(err, STK_INVALID, "size has %d values; it takes (height, width) or one for both", a->size.count);
+	if (a->padding.count != 1 && a->padding.count != 4)
+		return stk__fail(
+			err, STK_INVALID, "padding has %d values; it takes left, top, right and bottom, or one for all", a->padding.count);
+	s->in = call->in[0].desc;
+	call->out[0].desc = s->in;
+	enum stk_status e = stk__dims_of(&s->in, &dims, err);
+	if (e || !dims.known)
+		return e;
+	int64_t channels = stk__dims_channels(&dims, &s->in);
+	float fill[STK_PASS_MAX_CHANNELS];
+	if (a->fill_values.count != 1 && channels >= 0 && (e = stk__per_channel("fill_values", a->fill_values, channels, fill, err)))
+		return e;
+	s->window = stk__window_full(&s->in);
+	call->out[0].desc.shape[dims.h] = s->window.extent[dims.h] = a->size.v[0];
+	call->out[0].desc.shape[dims.w] = s->window.extent[dims.w] = a->size.v[a->size.count - 1];
+	if (stk__building(call))
+		return STK_OK;
+	const int64_t *pad = a->padding.v, one[4] = {pad[0], pad[0], pad[0], pad[0]};
+	pad = a->padding.count == 1 ? one : pad;
+	struct stk_random random = call->random;
+	s->window.start[dims.h] = draw_start(&random, s->in.shape[dims.h], pad[1], pad[3], s->window.extent[dims.h]);
+	s->window.start[dims.w] = draw_start(&random, s->in.shape[dims.w], pad[0], pad[2], s->window.extent[dims.w]);
 	return STK_OK;
 }
 
-enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, struct stk_error *err)
+static void random_crop_lower(const struct stk_call *call, struct stk_pass *pass)
 {
-	enum stk_status s = check_range("random_area", a->random_area, err);
-	return s ? s : check_range("random_aspect_ratio", a->random_aspect_ratio, err);
+	const struct random_crop *a = call->args;
+	const struct random_crop_state *s = call->state;
+	stk__window_lower(&s->window, &s->in, a->fill_values, pass);
 }
 
-static int32_t at_least_1(double v)
-{
-	return v < 1 ? 1 : (int32_t)v;
-}
-
-/* The largest window of a legal aspect, made smaller where it has more than the largest area. */
-static void fall_back(const struct stk_random_crop_args *a, int32_t w, int32_t h, int32_t *out_w, int32_t *out_h)
-{
-	double lo = a->random_aspect_ratio.v[0], hi = a->random_aspect_ratio.v[1], ratio = (double)w / h;
-	*out_w = ratio > hi ? at_least_1(round(h * hi)) : w;
-	*out_h = ratio < lo ? at_least_1(round(w / lo)) : h;
-	double share = a->random_area.v[1] * w * h / ((double)*out_w * *out_h);
-	if (share < 1) {
-		*out_w = at_least_1(*out_w * sqrt(share));
-		*out_h = at_least_1(*out_h * sqrt(share));
-	}
-}
-
-static bool attempt(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h, int32_t *out_w, int32_t *out_h)
-{
-	const float *area = a->random_area.v, *aspect = a->random_aspect_ratio.v;
-	double share = area[0] + (area[1] - area[0]) * (double)stk__random_float(r);
-	double log_lo = stk__log(aspect[0]), log_hi = stk__log(aspect[1]);
-	double ratio = stk__exp(log_lo + (log_hi - log_lo) * (double)stk__random_float(r));
-	double pixels = share * w * h;
-	*out_w = at_least_1(round(sqrt(pixels * ratio)));
-	*out_h = at_least_1(round(sqrt(pixels / ratio)));
-	float rounded = (float)*out_w / (float)*out_h;
-	return *out_w <= w && *out_h <= h && rounded >= aspect[0] && rounded <= aspect[1];
-}
-
-/* No legal aspect reaches the smallest area: drawing would only fail. */
-static bool hopeless(const struct stk_random_crop_args *a, int32_t w, int32_t h)
-{
-	double smallest = (double)a->random_area.v[0] * w * h;
-	return (double)h * at_least_1(round(h * (double)a->random_aspect_ratio.v[1])) < smallest ||
-	       (double)w * at_least_1(round(w / (double)a->random_aspect_ratio.v[0])) < smallest;
-}
-
-struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h)
-{
-	struct stk_rect out = {0, 0, 0, 0};
-	bool found = false;
-	for (int64_t left = hopeless(a, w, h) ? 0 : a->num_attempts; left > 0 && !found; left--)
-		found = attempt(a, r, w, h, &out.w, &out.h);
-	if (!found)
-		fall_back(a, w, h, &out.w, &out.h);
-	out.x = (int32_t)stk__random_below(r, (uint32_t)(w - out.w) + 1);
-	out.y = (int32_t)stk__random_below(r, (uint32_t)(h - out.h) + 1);
-	return out;
-}
+const struct stk_op_def stk__op_random_crop = {
+	.name = "random_crop",
+	.doc = "Crops a window of fixed extent at a random place.\n\n"
+	       "Every place at which the window lies inside the image and its padding has the same chance. What lies outside the image is "
+	       "filled, also where\n"
+	       "the window is larger than image and padding.",
+	.inputs = {1, 1},
+	.layouts = "HWC HW FHWC",
+	.args = random_crop_args,
+	.args_size = sizeof(struct random_crop),
+	.state_size = sizeof(struct random_crop_state),
+	.flags = STK_OP_RANDOM,
+	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
+	.infer = random_crop_infer,
+	.lower = random_crop_lower,
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random_resized_crop: a random window, resized. */
-#include "op/random_crop.h"
+#include "op/random_crop_args.h"
 #include "op/resize_args.h"
 
 struct random_resized_crop {

@@ -30,6 +30,16 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
+void *stk__gathered_take(struct stk_gathered *g, size_t size)
+{
+	if (size > g->room) {
+		stk__free(g->data);
+		g->data = stk__alloc(size);
+		g->room = g->data ? size : 0;
+	}
+	return g->data;
+}
+
 bool stk__varies(const struct stk_call *call, const void *field)
 {
 	size_t offset = (size_t)((const char *)field - (const char *)call->args);

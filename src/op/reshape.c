@@ -165,6 +165,7 @@ const struct stk_op_def stk__op_reshape = {
 	.name = "reshape",
 	.doc = "Gives tensors another shape, with the same elements in the same order.",
 	.inputs = {1, 2},
+	.host_inputs = 2,
 	.args = reshape_args,
 	.args_size = sizeof(struct reshape),
 	.infer = reshape_infer,

@@ -34,10 +34,10 @@ const struct stk_op_def stk__op_saturation = {
 	.doc = "Changes the saturation of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps the whole a "
 	       "single matrix.",
 	.inputs = {1, 1},
-	.layouts = "HWC FHWC",
+	.layouts = "HWC FHWC DHWC",
 	.args = saturation_args,
 	.args_size = sizeof(struct saturation),
-	.classes = STK_CLASS_POINTWISE,
+	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = saturation_infer,
 	.lower = saturation_lower,
 };

@@ -77,6 +77,7 @@ const struct stk_op_def stk__op_slice = {
 	       "by two inputs, its\n"
 	       "anchor and its shape. They are of the dims that axes or axis_names list, width and height by default.",
 	.inputs = {1, 3},
+	.host_inputs = 6,
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = slice_args,
 	.args_size = sizeof(struct slice),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * _subscript: what x[...] of the bindings makes, with Python's rules. */
+#include "kernel/convert.h"
 #include "kernel/copy_nd.h"
-#include "op/op.h"
+#include "op/dims.h"
 
 struct subscript {
-	struct stk_ints kinds, lo, hi, step;
+	struct stk_ints kinds, lo, hi, step, held;
 };
 
 enum { KIND_INDEX, KIND_RANGE, KIND_FULL };
@@ -16,6 +17,8 @@ static const struct stk_arg_def subscript_args[] = {
 		"Index or start; the smallest int64 leaves a start open."),
 	STK_ARG(struct subscript, hi, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "End; the smallest int64 leaves it open."),
 	STK_ARG(struct subscript, step, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "Step, not 0; negative ones go backwards."),
+	STK_ARG(struct subscript, held, STK_ARG_INTS, NULL, (0, STK_MAX_INPUTS - 1), 0,
+		"For each dim three numbers: the inputs that hold lo, hi and step, each a whole number a sample; 0: the one given here."),
 	STK_ARG_END,
 };
 
@@ -40,30 +43,66 @@ static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, 
 	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
 }
 
-/* Start, step and count along dim d of `in`; count -1 while the extent is unknown. */
-static enum stk_status resolve(const struct subscript *a, const struct stk_desc *in, int32_t d, int64_t *start, int64_t *step,
-	int64_t *count, struct stk_error *err)
+/* One subscript as it is for this sample. `open`: a value in it is known only when there are samples. */
+struct range {
+	int64_t kind, lo, hi, step;
+	bool open;
+};
+
+/* The value that input k holds: one whole number. */
+static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_t *value, bool *open, struct stk_error *err)
 {
-	int64_t extent = in->shape[d];
+	if (k < 1 || k >= call->n_in)
+		return stk__fail(err, STK_INVALID, "there is no input %lld to hold a subscript", (long long)k);
+	const struct stk_tensor *t = &call->in[k];
+	if (t->desc.dtype != STK_NO_DTYPE && (!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL))
+		return stk__fail(err, STK_INVALID, "subscripts are whole numbers; this one is %s", stk_dtype_name(t->desc.dtype));
+	if (t->desc.ndim > 0)
+		return stk__fail(err, STK_SHAPE, "subscripts are scalars; this one has %d dim%s: take an element of it with [0]",
+			t->desc.ndim, t->desc.ndim == 1 ? "" : "s");
+	*open |= stk__building(call);
+	if (!stk__building(call))
+		stk__convert(value, STK_INT64, t->data, t->desc.dtype, 1);
+	return STK_OK;
+}
+
+static enum stk_status read_range(const struct stk_call *call, int32_t d, struct range *r, struct stk_error *err)
+{
+	const struct subscript *a = call->args;
+	*r = (struct range){.kind = KIND_FULL};
+	if (d >= a->kinds.count)
+		return STK_OK;
+	*r = (struct range){a->kinds.v[d], a->lo.v[d], a->hi.v[d], a->step.v[d], false};
+	int64_t *values[3] = {&r->lo, &r->hi, &r->step};
+	enum stk_status s = STK_OK;
+	for (int i = 0; i < 3 && a->held.count > 0 && s == STK_OK; i++)
+		if (a->held.v[3 * d + i])
+			s = read_input(call, a->held.v[3 * d + i], values[i], &r->open, err);
+	if (s == STK_OK && r->kind == KIND_RANGE && r->step == 0 && !r->open)
+		return stk__fail(err, STK_INVALID, "a step of 0 in dim %d", d);
+	return s;
+}
+
+/* Start, step and count along dim d of the input; count -1 while it is unknown. */
+static enum stk_status resolve(const struct stk_call *call, int32_t d, int64_t *start, int64_t *step, int64_t *count, struct stk_error *err)
+{
+	int64_t extent = call->in[0].desc.shape[d];
+	struct range r;
+	enum stk_status s = read_range(call, d, &r, err);
 	*start = 0;
 	*step = 1;
-	*count = extent;
-	if (d >= a->kinds.count || a->kinds.v[d] == KIND_FULL)
-		return STK_OK;
-	if (a->kinds.v[d] == KIND_INDEX) {
-		int64_t i = a->lo.v[d];
-		*count = 1;
-		*start = i < 0 ? i + extent : i;
-		if (extent >= 0 && (*start < 0 || *start >= extent))
+	*count = r.kind == KIND_INDEX ? 1 : r.open ? -1 : extent;
+	if (s || r.open || extent < 0 || r.kind == KIND_FULL)
+		return s;
+	if (r.kind == KIND_INDEX) {
+		*start = r.lo < 0 ? r.lo + extent : r.lo;
+		if (*start < 0 || *start >= extent)
 			return stk__fail(
-				err, STK_SHAPE, "index %lld is out of range for dim %d of %lld", (long long)i, d, (long long)extent);
+				err, STK_SHAPE, "index %lld is out of range for dim %d of %lld", (long long)r.lo, d, (long long)extent);
 		return STK_OK;
 	}
-	*step = a->step.v[d];
-	if (*step == 0)
-		return stk__fail(err, STK_INVALID, "a step of 0 in dim %d", d);
-	if (extent >= 0)
-		resolve_range(a->lo.v[d], a->hi.v[d], *step, extent, start, count);
+	*step = r.step;
+	resolve_range(r.lo, r.hi, r.step, extent, start, count);
 	return STK_OK;
 }
 
@@ -74,8 +113,9 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 	struct stk_desc *out = &call->out[0].desc;
 	int32_t n = a->kinds.count;
 	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
-	if (a->lo.count != n || a->hi.count != n || a->step.count != n)
-		return stk__fail(err, STK_INVALID, "kinds, lo, hi and step must have the same number of values");
+	if (a->lo.count != n || a->hi.count != n || a->step.count != n || (a->held.count > 0 && a->held.count != 3 * n))
+		return stk__fail(
+			err, STK_INVALID, "kinds, lo, hi and step must have the same number of values, and held three times as many");
 	if (in->ndim < 0)
 		return STK_OK;
 	if (n > in->ndim)
@@ -83,7 +123,7 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 	out->ndim = 0;
 	for (int32_t d = 0; d < in->ndim; d++) {
 		int64_t start, step, count;
-		enum stk_status s = resolve(a, in, d, &start, &step, &count, err);
+		enum stk_status s = resolve(call, d, &start, &step, &count, err);
 		if (s)
 			return s;
 		if (d < n && a->kinds.v[d] == KIND_INDEX)
@@ -99,7 +139,7 @@ static enum stk_status subscript_run(const struct stk_call *call, struct stk_err
 	const struct stk_tensor *in = &call->in[0];
 	int64_t start[STK_MAX_DIMS], step[STK_MAX_DIMS], count[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->desc.ndim; d++) {
-		enum stk_status s = resolve(call->args, &in->desc, d, &start[d], &step[d], &count[d], err);
+		enum stk_status s = resolve(call, d, &start[d], &step[d], &count[d], err);
 		if (s)
 			return s;
 	}
@@ -113,7 +153,7 @@ static enum stk_status subscript_run(const struct stk_call *call, struct stk_err
 const struct stk_op_def stk__op_subscript = {
 	.name = "_subscript",
 	.doc = "Takes a part of a tensor by indices and ranges, with Python's rules.",
-	.inputs = {1, 1},
+	.inputs = {1, 1 + 3 * STK_MAX_DIMS},
 	.args = subscript_args,
 	.args_size = sizeof(struct subscript),
 	.flags = STK_OP_HIDDEN,

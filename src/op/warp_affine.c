@@ -126,6 +126,7 @@ const struct stk_op_def stk__op_warp_affine = {
 	.doc = "Maps images by a matrix: rotations, scales, shears, shifts.\n\n"
 	       "Positions are in pixels from the top left corner of the image, so that the first pixel's centre is (0.5, 0.5).",
 	.inputs = {1, 2},
+	.host_inputs = 2,
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
 		     "and with NN "

@@ -147,7 +147,7 @@ STK_DEVICE void fetch_row(const struct stk_assign_launch *l, const struct proble
 		const float *from = (const float *)s->cost + i * s->row_stride;
 		float *to = m->ring + (int64_t)(i % STK_ASSIGN_AHEAD) * l->cols;
 		for (int32_t j = (int32_t)threadIdx.x; j < s->cols; j += (int32_t)blockDim.x)
-			stk__copy_ahead(to + j, from + j * s->col_stride);
+			stk__copy_ahead4(to + j, from + j * s->col_stride);
 	}
 	stk__copy_commit();
 }

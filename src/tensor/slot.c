@@ -6,7 +6,7 @@
 
 struct stk_slot_chunk {
 	struct stk_slot_chunk *next;
-	_Alignas(STK_CACHE_LINE) uint8_t data[];
+	uint8_t *data;
 };
 
 static size_t round_up(size_t n)
@@ -20,6 +20,46 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
+/* ---- memory of both spaces ---- */
+
+static uint8_t *take_memory(struct stk_ring *r, enum stk_space space, size_t size)
+{
+	stk_gpu_ptr p = 0;
+	if (space == STK_SPACE_HOST)
+		return stk__alloc(size);
+	if (stk__gpu_enter(r->dev, NULL))
+		return NULL;
+	bool ok = stk__gpu_alloc(r->dev, size, &p, NULL) == STK_OK;
+	stk__gpu_leave(r->dev);
+	return ok ? (uint8_t *)(uintptr_t)p : NULL;
+}
+
+static void give_memory(struct stk_ring *r, enum stk_space space, uint8_t *p)
+{
+	if (space == STK_SPACE_HOST) {
+		stk__free(p);
+	} else if (p && !stk__gpu_enter(r->dev, NULL)) {
+		stk__gpu_free(r->dev, (stk_gpu_ptr)(uintptr_t)p);
+		stk__gpu_leave(r->dev);
+	}
+}
+
+static void give_chunks(struct stk_ring *r, struct stk_slot *s, enum stk_space space)
+{
+	struct stk_slot_memory *m = &s->memory[space];
+	while (m->chunks) {
+		struct stk_slot_chunk *next = m->chunks->next;
+		give_memory(r, space, m->chunks->data);
+		stk__free(m->chunks);
+		m->chunks = next;
+	}
+}
+
+static enum stk_space space_of(const struct stk_ring *r, int32_t value)
+{
+	return r->dev && r->on_gpu[value] ? STK_SPACE_GPU : STK_SPACE_HOST;
+}
+
 /* ---- ring ---- */
 
 static void destroy_slot(struct stk_slot *s)
@@ -27,15 +67,18 @@ static void destroy_slot(struct stk_slot *s)
 	struct stk_ring *r = s->ring;
 	if (r->on_free && s->owner_data)
 		r->on_free(s->owner_data);
-	while (s->chunks) {
-		struct stk_slot_chunk *next = s->chunks->next;
-		stk__free(s->chunks);
-		s->chunks = next;
+	for (int space = 0; space < STK_SPACES; space++) {
+		give_chunks(r, s, (enum stk_space)space);
+		give_memory(r, (enum stk_space)space, s->memory[space].block);
+	}
+	if (r->dev && !stk__gpu_enter(r->dev, NULL)) {
+		for (int i = 0; i < STK_SLOT_STREAMS; i++)
+			stk__gpu_event_destroy(r->dev, s->uses[i].event);
+		stk__gpu_leave(r->dev);
 	}
 	for (int32_t v = 0; s->values && v < r->n_values; v++)
 		stk__free(s->values[v].samples);
 	stk__free(s->values);
-	stk__free(s->block);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
 }
@@ -63,6 +106,21 @@ struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_value
 	return r;
 }
 
+enum stk_status stk__ring_on_gpu(struct stk_ring *r, struct stk_gpu_device *dev, const bool *on_gpu, struct stk_error *err)
+{
+	r->on_gpu = stk__calloc((size_t)r->n_values + 1, sizeof *r->on_gpu);
+	if (!r->on_gpu)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
+	memcpy(r->on_gpu, on_gpu, (size_t)r->n_values * sizeof *on_gpu);
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (s)
+		return s;
+	s = stk__gpu_stream_create(dev, STK_GPU_LOW, &r->stream, err);
+	stk__gpu_leave(dev);
+	r->dev = s ? NULL : stk__gpu_device_ref(dev);
+	return s;
+}
+
 void stk__ring_unref(struct stk_ring *r)
 {
 	if (!r || atomic_fetch_sub(&r->refs, 1) > 1)
@@ -72,7 +130,13 @@ void stk__ring_unref(struct stk_ring *r)
 		destroy_slot(r->free);
 		r->free = next;
 	}
+	if (r->dev && !stk__gpu_enter(r->dev, NULL)) {
+		stk__gpu_stream_destroy(r->dev, r->stream);
+		stk__gpu_leave(r->dev);
+	}
+	stk__gpu_device_close(r->dev);
 	pthread_mutex_destroy(&r->lock);
+	stk__free(r->on_gpu);
 	stk__free(r->own);
 	stk__free(r);
 }
@@ -104,52 +168,130 @@ static struct stk_slot *make_slot(struct stk_ring *r)
 	return s;
 }
 
-/* Regions by what is expected now, one allocation for all of them and the room. */
+/* Regions by what is expected now, one allocation a space for all of them and the room. */
 static bool lay_out(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
-	size_t fixed = 0;
+	size_t fixed[STK_SPACES] = {0};
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
 		val->expected = r->expected[v];
 		val->sample_bytes = stk_desc_bytes(&val->expected);
-		fixed += val->sample_bytes > 0 ? round_up((size_t)val->sample_bytes * (size_t)r->batch) : 0;
+		fixed[space_of(r, v)] += val->sample_bytes > 0 ? round_up((size_t)val->sample_bytes * (size_t)r->batch) : 0;
 	}
-	while (s->chunks) {
-		struct stk_slot_chunk *next = s->chunks->next;
-		stk__free(s->chunks);
-		s->chunks = next;
+	uint8_t *at[STK_SPACES];
+	for (int space = 0; space < STK_SPACES; space++) {
+		struct stk_slot_memory *m = &s->memory[space];
+		give_chunks(r, s, (enum stk_space)space);
+		size_t need = fixed[space] + r->room[space];
+		if (need > m->capacity || need + (1 << 20) < m->capacity / 2) {
+			r->bytes -= m->capacity;
+			give_memory(r, (enum stk_space)space, m->block);
+			m->block = take_memory(r, (enum stk_space)space, need);
+			m->capacity = m->block ? need : 0;
+			r->bytes += m->capacity;
+			if (!m->block)
+				return false;
+		}
+		m->fixed = fixed[space];
+		atomic_store(&m->room_used, 0);
+		at[space] = m->block;
 	}
-	size_t need = fixed + r->room;
-	if (need > s->capacity || need + (1 << 20) < s->capacity / 2) {
-		r->bytes -= s->capacity;
-		stk__free(s->block);
-		s->block = stk__alloc(need);
-		s->capacity = s->block ? need : 0;
-		r->bytes += s->capacity;
-		if (!s->block)
-			return false;
-	}
-	s->fixed = fixed;
-	atomic_store(&s->room_used, 0);
-	uint8_t *p = s->block;
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
-		val->region = val->sample_bytes > 0 ? p : NULL;
+		enum stk_space space = space_of(r, v);
+		val->region = val->sample_bytes > 0 ? at[space] : NULL;
 		if (val->region) /* where nothing is known beforehand there is no block yet */
-			p += round_up((size_t)val->sample_bytes * (size_t)r->batch);
+			at[space] += round_up((size_t)val->sample_bytes * (size_t)r->batch);
 		memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	}
 	return true;
 }
 
+/* ---- streams of consumers ---- */
+
+enum stk_status stk__slot_use_stream(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
+{
+	struct stk_ring *r = s->ring;
+	enum stk_status status = STK_OK;
+	if (!r->dev)
+		return STK_OK;
+	pthread_mutex_lock(&s->lock);
+	int32_t i = 0;
+	while (i < s->n_uses && s->uses[i].stream != stream)
+		i++;
+	if (i == STK_SLOT_STREAMS)
+		status = stk__fail(
+			err, STK_LIMIT, "a batch is read on more than %d streams; let them wait for one of them", STK_SLOT_STREAMS);
+	else if (i == s->n_uses && !s->uses[i].event && !(status = stk__gpu_enter(r->dev, err))) {
+		status = stk__gpu_event_create(r->dev, false, &s->uses[i].event, err);
+		stk__gpu_leave(r->dev);
+	}
+	if (!status) {
+		s->uses[i].stream = stream;
+		s->n_uses += i == s->n_uses;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return status;
+}
+
+/* Notes where the consumer's streams are. False: one of them is being captured into a graph, which must not see it; to be tried again. */
+static bool note_uses(struct stk_slot *s)
+{
+	struct stk_ring *r = s->ring;
+	if (!s->n_uses)
+		return true;
+	if (stk__gpu_enter(r->dev, NULL)) /* a forked child, or a lost device: nothing runs there any more */
+		return true;
+	bool free = true;
+	for (int32_t i = 0; i < s->n_uses; i++)
+		free &= !stk__gpu_stream_captures(r->dev, s->uses[i].stream);
+	for (int32_t i = 0; free && i < s->n_uses; i++)
+		if (stk__gpu_event_record(r->dev, s->uses[i].event, s->uses[i].stream, NULL)) {
+			/* A stream that is gone has no work left; a lost device says so when it is used next. */
+		}
+	stk__gpu_leave(r->dev);
+	if (free) {
+		s->n_waits = s->n_uses;
+		s->n_uses = 0;
+	}
+	return free;
+}
+
+enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
+	for (int32_t i = 0; i < s->n_waits && !status; i++)
+		status = stk__gpu_stream_wait(s->ring->dev, stream, s->uses[i].event, err);
+	s->n_waits = 0;
+	return status;
+}
+
+enum stk_status stk__slot_download(struct stk_slot *s, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+{
+	struct stk_ring *r = s->ring;
+	enum stk_status status = stk__gpu_enter(r->dev, err);
+	if (status)
+		return status;
+	status = stk__gpu_download(r->dev, r->stream, to, from, size, err);
+	if (!status)
+		status = stk__gpu_stream_sync(r->dev, r->stream, err);
+	stk__gpu_leave(r->dev);
+	return status;
+}
+
+/* ---- taking and returning ---- */
+
 struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
 {
 	*no_memory = false;
 	pthread_mutex_lock(&r->lock);
-	struct stk_slot *s = r->free;
+	struct stk_slot **at = &r->free, *s;
+	while (*at && !note_uses(*at))
+		at = &(*at)->next_free;
+	s = *at;
 	if (s)
-		r->free = s->next_free;
+		*at = s->next_free;
 	else if (r->made < r->limit) {
 		s = make_slot(r);
 		*no_memory = !s;
@@ -174,6 +316,7 @@ void stk__slot_return(struct stk_slot *s)
 	struct stk_ring *r = s->ring;
 	if (r->process != getpid())
 		return;
+	note_uses(s);
 	pthread_mutex_lock(&r->lock);
 	s->next_free = r->free;
 	r->free = s;
@@ -186,18 +329,22 @@ void stk__slot_return(struct stk_slot *s)
 
 /* ---- placing ---- */
 
-static uint8_t *take_room(struct stk_slot *s, size_t size)
+static uint8_t *take_room(struct stk_slot *s, enum stk_space space, size_t size)
 {
+	struct stk_slot_memory *m = &s->memory[space];
 	size = round_up(size ? size : 1);
-	size_t at = atomic_fetch_add(&s->room_used, size);
-	if (s->fixed + at + size <= s->capacity)
-		return s->block + s->fixed + at;
-	struct stk_slot_chunk *c = stk__alloc(sizeof *c + size);
-	if (!c)
+	size_t at = atomic_fetch_add(&m->room_used, size);
+	if (m->fixed + at + size <= m->capacity)
+		return m->block + m->fixed + at;
+	struct stk_slot_chunk *c = stk__alloc(sizeof *c);
+	uint8_t *data = c ? take_memory(s->ring, space, size) : NULL;
+	if (!data) {
+		stk__free(c);
 		return NULL;
+	}
 	pthread_mutex_lock(&s->lock);
-	c->next = s->chunks;
-	s->chunks = c;
+	*c = (struct stk_slot_chunk){m->chunks, data};
+	m->chunks = c;
 	pthread_mutex_unlock(&s->lock);
 	return c->data;
 }
@@ -212,27 +359,47 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 		return true;
 	}
 	int64_t bytes = stk_desc_bytes(desc);
-	t->data = bytes < 0 ? NULL : take_room(s, (size_t)bytes);
+	t->data = bytes < 0 ? NULL : take_room(s, space_of(s->ring, v), (size_t)bytes);
 	return t->data != NULL;
 }
 
 /* ---- settling ---- */
 
-static bool make_dense(struct stk_slot *s, struct stk_slot_value *val, int32_t n, void **dense)
+/* Samples of a region only ever move down, after one was left out. */
+static bool move_samples(struct stk_slot *s, enum stk_space space, struct stk_slot_value *val, int32_t n, uint8_t *to, size_t bytes)
 {
+	struct stk_ring *r = s->ring;
+	if (space == STK_SPACE_GPU && stk__gpu_enter(r->dev, NULL))
+		return false;
+	bool ok = true;
+	for (int32_t i = 0; i < n && ok; i++) {
+		uint8_t *from = val->samples[i].data, *at = to + (size_t)i * bytes;
+		if (space == STK_SPACE_HOST)
+			memmove(at, from, bytes);
+		else if (at != from)
+			ok = !stk__gpu_copy(r->dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
+		val->samples[i].data = at;
+	}
+	if (space == STK_SPACE_GPU) {
+		ok = !stk__gpu_stream_sync(r->dev, r->stream, NULL) && ok; /* rare: a sample was left out, or a new shape came up */
+		stk__gpu_leave(r->dev);
+	}
+	return ok;
+}
+
+static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
+{
+	struct stk_slot_value *val = &s->values[v];
+	enum stk_space space = space_of(s->ring, v);
 	size_t bytes = (size_t)stk_desc_bytes(&val->samples[0].desc);
 	bool lies = true;
 	for (int32_t i = 1; i < n && lies; i++)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {
-		uint8_t *to =
-			val->region && same_shape(&val->samples[0].desc, &val->expected) ? val->region : take_room(s, bytes * (size_t)n);
-		if (!to)
+		bool fits = val->region && same_shape(&val->samples[0].desc, &val->expected);
+		uint8_t *to = fits ? val->region : take_room(s, space, bytes * (size_t)n);
+		if (!to || !move_samples(s, space, val, n, to, bytes))
 			return false;
-		for (int32_t i = 0; i < n; i++) { /* samples of a region only ever move down, after one was left out */
-			memmove(to + (size_t)i * bytes, val->samples[i].data, bytes);
-			val->samples[i].data = to + (size_t)i * bytes;
-		}
 	}
 	*dense = val->samples[0].data;
 	return true;
@@ -246,18 +413,20 @@ bool stk__slot_settle(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	for (int32_t i = 1; i < n && uniform; i++)
 		uniform = same_shape(&val->samples[i].desc, &val->samples[0].desc);
 	*dense = NULL;
-	bool ok = uniform && make_dense(s, val, n, dense);
+	bool ok = uniform && make_dense(s, v, n, dense);
 	pthread_mutex_lock(&r->lock);
 	if (stk_desc_bytes(&r->known[v]) < 0 && n > 0) {
 		r->expected[v] = r->known[v];
 		if (uniform)
 			r->expected[v] = val->samples[0].desc;
 	}
-	size_t used = atomic_load(&s->room_used), wanted = used + used / 8;
-	if (wanted > r->room)
-		r->room = wanted;
-	else if (wanted < r->room / 4)
-		r->room -= r->room / 64;
+	for (int space = 0; space < STK_SPACES; space++) {
+		size_t used = atomic_load(&s->memory[space].room_used), wanted = used + used / 8, *room = &r->room[space];
+		if (wanted > *room)
+			*room = wanted;
+		else if (wanted < *room / 4)
+			*room -= *room / 64;
+	}
 	pthread_mutex_unlock(&r->lock);
 	return ok;
 }

@@ -2,11 +2,15 @@
  *
  * Output slots and their ring. A slot is the memory of one batch: for each kept value a region for `batch` samples of the shape that is expected
  * (known beforehand, or that of the last batch when it was uniform), and room behind them for samples that turn out otherwise. Everything in a
- * slot is one allocation once warm; a slot is reused when its last reader lets go, which may be after the ring's owner has gone. */
+ * slot is one allocation once warm; a slot is reused when its last reader lets go, which may be after the ring's owner has gone.
+ *
+ * A value lies in host memory or on a GPU: a slot has a block of each. Addresses of the GPU travel in the same pointers. What the consumer's streams
+ * still do with a slot when it comes back is waited for by the stream that writes it next (stk__slot_wait), never by the host. */
 #ifndef STK_TENSOR_SLOT_H
 #define STK_TENSOR_SLOT_H
 
 #include "base/memory.h"
+#include "gpu/gpu.h"
 #include "stoker/tensor.h"
 
 #include <pthread.h>
@@ -20,18 +24,32 @@ struct stk_slot_value {
 	int64_t sample_bytes;
 };
 
+enum stk_space { STK_SPACE_HOST, STK_SPACE_GPU, STK_SPACES };
+
 struct stk_slot_chunk;
+
+/* A slot's memory in one space. */
+struct stk_slot_memory {
+	uint8_t *block;
+	size_t capacity, fixed;   /* bytes; `fixed` are regions, the rest is room */
+	_Atomic size_t room_used; /* asked for, also beyond the block */
+	struct stk_slot_chunk *chunks;
+};
+
+enum { STK_SLOT_STREAMS = 4 };
 
 struct stk_slot {
 	struct stk_ring *ring;
 	struct stk_slot *next_free;
 	struct stk_slot_value *values;
-	uint8_t *block;
-	size_t capacity, fixed;   /* bytes; `fixed` are regions, the rest is room */
-	_Atomic size_t room_used; /* asked for, also beyond the block */
-	pthread_mutex_t lock;     /* of chunks */
-	struct stk_slot_chunk *chunks;
-	void *owner_data; /* the ring's owner keeps its per-batch record here; freed by on_free */
+	struct stk_slot_memory memory[STK_SPACES];
+	pthread_mutex_t lock; /* of chunks and streams */
+	struct {
+		stk_gpu_stream stream; /* of the consumer */
+		stk_gpu_event event;   /* its work when the slot came back */
+	} uses[STK_SLOT_STREAMS];
+	int32_t n_uses, n_waits; /* streams that read it now; events that the next writer waits for */
+	void *owner_data;        /* the ring's owner keeps its per-batch record here; freed by on_free */
 };
 
 struct stk_ring {
@@ -43,9 +61,12 @@ struct stk_ring {
 	struct stk_desc *expected;    /* per value: what new batches are laid out for */
 	const struct stk_desc *known; /* per value: what is known beforehand */
 	struct stk_desc *own;
-	size_t room;     /* for samples of unexpected shape: what the last batches needed */
-	size_t bytes;    /* of all slots */
-	int64_t process; /* pid: in a forked child the lock may be held by a thread that is not there */
+	size_t room[STK_SPACES];    /* for samples of unexpected shape: what the last batches needed */
+	size_t bytes;               /* of all slots */
+	struct stk_gpu_device *dev; /* NULL: no value lies on a GPU */
+	bool *on_gpu;               /* per value */
+	stk_gpu_stream stream;      /* for moving samples together */
+	int64_t process;            /* pid: in a forked child the lock may be held by a thread that is not there */
 	void (*on_free)(void *owner_data);
 	void (*on_return)(void *owner); /* a slot came back; called without locks held; cleared when the owner goes */
 	void *owner;
@@ -53,12 +74,20 @@ struct stk_ring {
 
 /* values: what is known of each kept value. */
 struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit);
+/* Values that lie on a GPU; before the first slot is taken. The ring holds the device from then on. */
+STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_gpu_device *dev, const bool *on_gpu, struct stk_error *err);
 /* The owner lets go; slots that are out keep the ring until they come back. */
 void stk__ring_unref(struct stk_ring *ring);
 void stk__ring_disown(struct stk_ring *ring);
 
 /* A slot laid out for the next batch; NULL: all `limit` are out, or memory is short (*no_memory). */
 struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
+/* The consumer reads the slot on this stream. */
+STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */
+STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Copies from the slot's part on the GPU to host memory, and waits for it. */
+STK_MUST_USE enum stk_status stk__slot_download(struct stk_slot *slot, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
 /* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */
 void stk__slot_return(struct stk_slot *slot);
 

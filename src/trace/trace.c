@@ -82,7 +82,7 @@ size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, si
 
 const char *stk__span_name(enum stk_span_kind kind)
 {
-	static const char *const names[] = {"read", "chain", "batch", "callback", "wait"};
+	static const char *const names[] = {"read", "chain", "batch", "callback", "wait", "submit", "gpu"};
 	return names[kind];
 }
 

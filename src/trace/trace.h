@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum stk_span_kind { STK_SPAN_READ, STK_SPAN_CHAIN, STK_SPAN_BATCH, STK_SPAN_CALLBACK, STK_SPAN_WAIT };
+enum stk_span_kind { STK_SPAN_READ, STK_SPAN_CHAIN, STK_SPAN_BATCH, STK_SPAN_CALLBACK, STK_SPAN_WAIT, STK_SPAN_SUBMIT, STK_SPAN_GPU };
 
 struct stk_trace_span {
 	int64_t batch, begin_ns, end_ns;

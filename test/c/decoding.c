@@ -20,12 +20,20 @@ enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 uint8_t *test_decode(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
 	const struct stk_rect *window, enum stk_status *status, struct stk_error *err)
 {
+	return test_decode_scaled(d, f, type, dtype, orient, 1, window, status, err);
+}
+
+uint8_t *test_decode_scaled(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
+	int32_t denom, const struct stk_rect *window, enum stk_status *status, struct stk_error *err)
+{
 	struct stk_image_info info;
 	*status = stk__image_peek(f.data, f.size, NULL, &info, err);
 	if (*status)
 		return NULL;
 	struct stk_rect all = {0, 0, 0, 0};
 	stk__image_extent(&info, orient, &all.w, &all.h);
+	all.w = stk__image_scaled(all.w, denom);
+	all.h = stk__image_scaled(all.h, denom);
 	struct stk_rect w = window ? *window : all;
 	int channels = stk__image_channels(&info, type);
 	size_t size = (size_t)w.w * (size_t)w.h * (size_t)channels * stk_dtype_size(dtype);
@@ -37,6 +45,7 @@ uint8_t *test_decode(struct stk_decoder *d, struct test_file f, enum stk_image_t
 		.info = &info,
 		.type = type,
 		.orient = orient,
+		.denom = denom,
 		.window = w,
 		.dst = stk__image_hwc(memory + GUARD, dtype, w.w, w.h, channels)};
 	*status = stk__image_decode(d, &rq, err);

@@ -14,6 +14,10 @@ struct stk_decoder *test_decoder(const struct stk_codec_limits *limits);
 uint8_t *test_decode(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
 	const struct stk_rect *window, enum stk_status *status, struct stk_error *err);
 
+/* The same at 1/denom of the size; window in pixels of that size. */
+uint8_t *test_decode_scaled(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
+	int32_t denom, const struct stk_rect *window, enum stk_status *status, struct stk_error *err);
+
 /* Whether a decoded window equals its part of a whole image of `width` pixels of `pixel` bytes; prints where it does not. */
 bool test_window_equal(const uint8_t *got, const uint8_t *want, int width, size_t pixel, struct stk_rect w);
 

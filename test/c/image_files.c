@@ -163,6 +163,11 @@ static void catch_message(j_common_ptr cinfo, int level)
 
 uint8_t *test_jpeg_reference(struct test_file f, int space, int *width, int *height, bool *lossy)
 {
+	return test_jpeg_reference_scaled(f, space, 1, width, height, lossy);
+}
+
+uint8_t *test_jpeg_reference_scaled(struct test_file f, int space, int denom, int *width, int *height, bool *lossy)
+{
 	struct jpeg_decompress_struct c;
 	struct catcher catcher = {0};
 	uint8_t *volatile out = NULL;
@@ -178,6 +183,7 @@ uint8_t *test_jpeg_reference(struct test_file f, int space, int *width, int *hei
 	jpeg_mem_src(&c, f.data, f.size);
 	jpeg_read_header(&c, TRUE);
 	c.out_color_space = (J_COLOR_SPACE)space;
+	c.scale_denom = (unsigned)denom;
 	jpeg_start_decompress(&c);
 	size_t row = (size_t)c.output_width * (size_t)c.output_components;
 	out = malloc(row * c.output_height);

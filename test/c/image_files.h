@@ -34,6 +34,8 @@ struct test_file test_jpeg_make(const struct test_jpeg *j);
 /* The whole image in a colour space of libjpeg's (a J_COLOR_SPACE), tightly packed, or NULL when libjpeg-turbo refuses. Free with free.
  * *lossy: warnings of lost data were given (a guess then). Damage behind the last row counts only if `finish`. */
 uint8_t *test_jpeg_reference(struct test_file f, int space, int *width, int *height, bool *lossy);
+/* The same at 1/denom of the size: 1, 2, 4 or 8. */
+uint8_t *test_jpeg_reference_scaled(struct test_file f, int space, int denom, int *width, int *height, bool *lossy);
 
 struct test_png {
 	int width, height;

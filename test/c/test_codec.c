@@ -12,10 +12,10 @@
 
 #include <jpeglib.h>
 
-static void describe(const struct test_jpeg *j, struct stk_rect w)
+static void describe(const struct test_jpeg *j, int denom, struct stk_rect w)
 {
-	print_error("%dx%d, %d components %dx%d %dx%d %dx%d, quality %d, restart %d, seed %llu%s%s%s%s; window %d %d %d %d\n", j->width,
-		j->height, j->components, j->h[0], j->v[0], j->h[1], j->v[1], j->h[2], j->v[2], j->quality, j->restart,
+	print_error("1/%d of %dx%d, %d components %dx%d %dx%d %dx%d, quality %d, restart %d, seed %llu%s%s%s%s; window %d %d %d %d\n",
+		denom, j->width, j->height, j->components, j->h[0], j->v[0], j->h[1], j->v[1], j->h[2], j->v[2], j->quality, j->restart,
 		(unsigned long long)j->seed, j->optimise ? " optimised" : "", j->progressive ? " progressive" : "",
 		j->arithmetic ? " arithmetic" : "", j->separate ? " separate" : "", w.x, w.y, w.w, w.h);
 }
@@ -57,33 +57,67 @@ static const struct {
 	size_t pixel;
 } direct_types[] = {{STK_RGB, JCS_RGB, 3}, {STK_BGR, JCS_EXT_BGR, 3}, {STK_GRAY, JCS_GRAYSCALE, 1}};
 
+static void compare_windows(struct stk_decoder *d, uint64_t *r, int denom)
+{
+	struct test_jpeg j = random_jpeg(r);
+	struct test_file f = test_jpeg_make(&j);
+	int k = test_random_in(r, 0, 3) ? 0 : test_random_in(r, 1, 2), width, height;
+	bool lossy;
+	uint8_t *want = test_jpeg_reference_scaled(f, direct_types[k].space, denom, &width, &height, &lossy);
+	assert_non_null(want);
+	assert_false(lossy);
+	for (int t = 0; t < 6; t++) {
+		struct stk_rect w = t ? test_window(r, width, height) : (struct stk_rect){0, 0, width, height};
+		struct stk_error err = {0};
+		enum stk_status status;
+		uint8_t *got = test_decode_scaled(d, f, direct_types[k].type, STK_UINT8, false, denom, &w, &status, &err);
+		if (!got || !test_window_equal(got, want, width, direct_types[k].pixel, w)) {
+			describe(&j, denom, w);
+			fail_msg("type %d: %s", direct_types[k].type, got ? "pixels differ" : err.message);
+		}
+		free(got);
+	}
+	free(want);
+	free(f.data);
+}
+
 static void test_jpeg_windows_equal_libjpeg(void **state)
 {
 	(void)state;
 	uint64_t r = test_seed();
 	struct stk_decoder *d = test_decoder(NULL);
-	for (int n = 0; n < 400; n++) {
-		struct test_jpeg j = random_jpeg(&r);
-		struct test_file f = test_jpeg_make(&j);
-		int k = test_random_in(&r, 0, 3) ? 0 : test_random_in(&r, 1, 2), width, height;
-		bool lossy;
-		uint8_t *want = test_jpeg_reference(f, direct_types[k].space, &width, &height, &lossy);
-		assert_non_null(want);
-		assert_false(lossy);
-		for (int t = 0; t < 6; t++) {
-			struct stk_rect w = t ? test_window(&r, width, height) : (struct stk_rect){0, 0, width, height};
-			struct stk_error err = {0};
-			enum stk_status status;
-			uint8_t *got = test_decode(d, f, direct_types[k].type, STK_UINT8, false, &w, &status, &err);
-			if (!got || !test_window_equal(got, want, width, direct_types[k].pixel, w)) {
-				describe(&j, w);
-				fail_msg("type %d: %s", direct_types[k].type, got ? "pixels differ" : err.message);
-			}
-			free(got);
-		}
-		free(want);
-		free(f.data);
+	for (int n = 0; n < 400; n++)
+		compare_windows(d, &r, 1);
+	stk__decoder_destroy(d);
+}
+
+/* By whichever decoder takes the file, and by libjpeg-turbo alone. */
+static void test_scaled_windows_equal_libjpeg(void **state)
+{
+	(void)state;
+	uint64_t r = test_seed();
+	for (int turbo = 0; turbo < 2; turbo++) {
+		setenv("STOKER_JPEG", turbo ? "libjpeg-turbo" : "stoker", 1);
+		struct stk_decoder *d = test_decoder(NULL);
+		unsetenv("STOKER_JPEG");
+		for (int n = 0; n < 600; n++)
+			compare_windows(d, &r, 2 << n % 3);
+		stk__decoder_destroy(d);
 	}
+}
+
+static void test_png_is_not_scaled(void **state)
+{
+	(void)state;
+	struct stk_decoder *d = test_decoder(NULL);
+	struct test_png p = {.width = 13, .height = 9, .color = 2, .bits = 8, .seed = 4};
+	struct test_file f = test_png_make(&p);
+	enum stk_status status;
+	struct stk_error err = {0};
+	assert_null(test_decode_scaled(d, f, STK_RGB, STK_UINT8, false, 2, NULL, &status, &err));
+	assert_int_equal(status, STK_UNSUPPORTED);
+	assert_string_equal(err.message, "a PNG is not decoded at 1/2 of its size; a JPEG is");
+	free(f.data);
 	stk__decoder_destroy(d);
 }
 
@@ -171,15 +205,15 @@ static void stored_of(int orientation, int width, int height, int u, int v, int 
 	*y = from[orientation][1];
 }
 
-static void check_oriented(struct stk_decoder *d, struct test_file f, int orientation, const uint8_t *want, int width, int height,
-	size_t pixel, enum stk_image_type type, uint64_t *r)
+static void check_oriented(struct stk_decoder *d, struct test_file f, int orientation, int denom, const uint8_t *want, int width,
+	int height, size_t pixel, enum stk_image_type type, uint64_t *r)
 {
 	int w = orientation > 4 ? height : width, h = orientation > 4 ? width : height;
 	for (int t = 0; t < 4; t++) {
 		struct stk_rect window = t ? test_window(r, w, h) : (struct stk_rect){0, 0, w, h};
 		enum stk_status status;
 		struct stk_error err = {0};
-		uint8_t *got = test_decode(d, f, type, STK_UINT8, true, &window, &status, &err);
+		uint8_t *got = test_decode_scaled(d, f, type, STK_UINT8, true, denom, &window, &status, &err);
 		if (!got)
 			fail_msg("%s", err.message);
 		for (int v = 0; v < window.h; v++)
@@ -211,16 +245,19 @@ static void test_orientation(void **state)
 		int width, height;
 		bool lossy;
 		uint8_t *want = test_jpeg_reference(f, JCS_RGB, &width, &height, &lossy);
-		check_oriented(d, f, o, want, width, height, 3, STK_RGB, &r);
+		check_oriented(d, f, o, 1, want, width, height, 3, STK_RGB, &r);
+		free(want);
+		want = test_jpeg_reference_scaled(f, JCS_RGB, 4, &width, &height, &lossy);
+		check_oriented(d, f, o, 4, want, width, height, 3, STK_RGB, &r);
 		free(want);
 		want = test_jpeg_reference(f, JCS_GRAYSCALE, &width, &height, &lossy);
-		check_oriented(d, f, o, want, width, height, 1, STK_GRAY, &r);
+		check_oriented(d, f, o, 1, want, width, height, 1, STK_GRAY, &r);
 		free(want);
 		free(f.data);
 		struct test_png p = {.width = 13, .height = 9, .color = 6, .bits = 8, .orientation = o, .seed = 4};
 		f = test_png_make(&p);
 		want = test_png_reference(f, &p);
-		check_oriented(d, f, o, want, p.width, p.height, 4, STK_ANY_DATA, &r);
+		check_oriented(d, f, o, 1, want, p.width, p.height, 4, STK_ANY_DATA, &r);
 		free(want);
 		free(f.data);
 	}
@@ -451,6 +488,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_jpeg_windows_equal_libjpeg),
+		cmocka_unit_test(test_scaled_windows_equal_libjpeg),
+		cmocka_unit_test(test_png_is_not_scaled),
 		cmocka_unit_test(test_jpeg_ycbcr_is_studio_range),
 		cmocka_unit_test(test_cmyk_becomes_rgb),
 		cmocka_unit_test(test_orientation),

@@ -285,6 +285,50 @@ static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
 }
 
 /* A child may drop what it inherited at any moment, whatever the parent's workers were doing when it was made. */
+static void assert_copy_of(const struct stk_batch *copy, int32_t i, const struct stk_batch *b, int32_t output, int32_t k)
+{
+	const struct stk_tensor *a = &stk_batch_output(copy, 0)->samples[i], *want = &stk_batch_output(b, output)->samples[k];
+	assert_int_equal(stk_desc_bytes(&a->desc), stk_desc_bytes(&want->desc));
+	assert_memory_equal(a->data, want->data, (size_t)stk_desc_bytes(&want->desc));
+	assert_ptr_not_equal(a->data, want->data);
+	assert_int_equal(stk_batch_sample(copy, i)->id, stk_batch_sample(b, k)->id);
+	assert_string_equal(stk_batch_sample(copy, i)->uri, stk_batch_sample(b, k)->uri);
+}
+
+static void test_copies_on_the_host_hold_no_slot(void **state)
+{
+	(void)state;
+	const struct options o = {.threads = 2, .batch = 5, .prefetch = 1, .max_batches = 2, .tail = "keep"};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+	struct stk_batch *copies[10], *one, *b;
+	struct stk_error err = {0};
+	uint64_t sum = 0, want = 0;
+	for (int k = 0; k < 10; k++) {
+		assert_int_equal(stk_pipeline_next(p, &b, &err), STK_OK);
+		int32_t output = k % stk_batch_outputs(b), last = stk_batch_size(b) - 1;
+		assert_int_equal(stk_batch_to_host(b, output, -1, &copies[k], &err), STK_OK);
+		assert_int_equal(stk_batch_to_host(b, output, last, &one, &err), STK_OK);
+		assert_int_equal(stk_batch_outputs(copies[k]), 1);
+		assert_int_equal(stk_batch_size(one), 1);
+		for (int32_t i = 0; i <= last; i++)
+			assert_copy_of(copies[k], i, b, output, i);
+		assert_copy_of(one, 0, b, output, last);
+		stk_batch_unref(&one);
+		assert_int_equal(stk_batch_to_host(b, 9, -1, &one, &err), STK_INVALID);
+		assert_null(one);
+		want += hash_sample(copies[k], 0);
+		stk_batch_unref(&b);
+	}
+	close_pipeline(p, ctx);
+	for (int k = 0; k < 10; k++) {
+		sum += hash_sample(copies[k], 0);
+		assert_true(stk_batch_sample(copies[k], 0)->uri[0]);
+		stk_batch_unref(&copies[k]);
+	}
+	assert_int_equal(sum, want);
+}
+
 static void test_a_forked_child_drops_batches_without_a_hang(void **state)
 {
 	(void)state;
@@ -321,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),
 		cmocka_unit_test(test_batches_outlive_their_pipeline),
+		cmocka_unit_test(test_copies_on_the_host_hold_no_slot),
 		cmocka_unit_test(test_a_forked_child_drops_batches_without_a_hang),
 		cmocka_unit_test(test_holding_too_many_batches_is_an_error_that_says_so),
 	};

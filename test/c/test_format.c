@@ -375,8 +375,8 @@ static void check_cifar(const char *folder, enum stk_cifar_split split, int64_t 
 		assert_int_equal(stk__cifar_label(c, i), i % classes);
 		assert_int_equal(stk__cifar_coarse_label(c, i), classes == 100 ? i % 20 : -1);
 		for (size_t k = 0; k < STK_CIFAR_PIXELS; k++)
-			if (stk__cifar_pixels(c, i)[k] != pixel(i, k))
-				fail_msg("%s: record %lld, pixel %zu", folder, (long long)i, k);
+			if (stk__cifar_pixels(c, i)[k % 1024 * 3 + k / 1024] != pixel(i, k))
+				fail_msg("%s: record %lld, value %zu", folder, (long long)i, k);
 	}
 	stk__cifar_close(c);
 }

@@ -70,6 +70,13 @@ static const struct spelling spellings[] = {
 				OP("crop_mirror_normalize", FROM(2) "{\"crop\": [24, 32], \"crop_pos_x\": 0.25, " MIRROR ", " NORM "}"),
 			"3"),
 		{"decoders.image: decode the window", "crop_mirror_normalize: pointwise"}},
+	{"random_crop with padding",
+		GRAPH(OP("decoders.image", FROM(0) "{}") OP("random_crop",
+			      "\"name\": \"Crop\", " FROM(2) "{" SIZE ", \"padding\": [20, 11, 9, 5], \"fill_values\": [9, 8, 7]}")
+				OP("flip", FROM(3) "{\"horizontal\": {\"node\": [1, 0]}}")
+					OP("crop_mirror_normalize", FROM(4) "{" NORM "}"),
+			"5"),
+		{"decoders.image: decode the window", "random_crop: window, fill", "flip: geometry", "crop_mirror_normalize: pointwise"}},
 	{"warp_affine",
 		GRAPH(OP("decoders.image", FROM(0) "{}")
 				OP("warp_affine", FROM(2) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE ", \"fill_value\": 7.0}")

@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "op/arithmetic.h"
 #include "op/op.h"
-#include "op/random_crop.h"
+#include "op/random_crop_args.h"
 #include "op/resize_args.h"
 
 #include <jansson.h>
@@ -136,6 +136,7 @@ static void test_beforehand_agrees(void **state)
 		check_beforehand("resize", ARGS(stk_arg_float("resize_shorter", 7)), l, 1);
 		check_beforehand("resize", ARGS(FLOATS("size", 20.5, 1000), FLOATS("max_size", 50)), l, 3);
 		check_beforehand("random_resized_crop", ARGS(stk_arg_int("size", 24)), l, 3);
+		check_beforehand("random_crop", ARGS(INTS("size", 24, 40), stk_arg_int("padding", 3)), l, 3);
 		check_beforehand("crop", ARGS(FLOATS("crop", 5, 6)), l, 3);
 		check_beforehand("crop", ARGS(stk_arg_float("crop_w", 5.9)), l, 2);
 		check_beforehand("slice", ARGS(INTS("start", 1, 2), INTS("shape", 5, 6)), l, 3);

@@ -28,9 +28,14 @@ static int open_devices(void **state)
 {
 	(void)state;
 	struct stk_error err;
+	bool emulated = getenv("STOKER_EMULATED_CUDA") != NULL; /* no real GPU: it could not read what is allocated here */
+	if (!emulated)
+		print_message("no emulated GPU: the CUDA kernels are not tested\n");
 	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
-		stk_ragged_create(0, 0, &cuda, &err))
+		stk_ragged_create(emulated ? 0 : STK_RAGGED_CPU, emulated ? 0 : 3, &cuda, &err)) {
+		print_message("%s\n", err.message);
 		return -1;
+	}
 	plain->level = STK_CPU_C;
 	return 0;
 }

@@ -30,8 +30,8 @@ static void make_decoders(void)
 
 static void complain(const char *what, const struct stk_decode *rq, const struct stk_error *a, const struct stk_error *b)
 {
-	fprintf(stderr, "%s: type %d, window %d %d %d %d; ours \"%s\", libjpeg-turbo's \"%s\"\n", what, rq->type, rq->window.x,
-		rq->window.y, rq->window.w, rq->window.h, a->message, b->message);
+	fprintf(stderr, "%s: type %d, 1/%d, window %d %d %d %d; ours \"%s\", libjpeg-turbo's \"%s\"\n", what, rq->type, rq->denom,
+		rq->window.x, rq->window.y, rq->window.w, rq->window.h, a->message, b->message);
 	abort();
 }
 
@@ -58,12 +58,17 @@ static void decode_both(struct stk_decode rq, bool is_lenient)
 	free(pixels[1]);
 }
 
-/* A window that depends on the input alone. */
-static struct stk_rect choose_window(const uint8_t *data, size_t size, int32_t width, int32_t height)
+/* What is asked for depends on the input alone. */
+static uint32_t hash_of(const uint8_t *data, size_t size)
 {
 	uint32_t hash = 2166136261u;
 	for (size_t i = 0; i < size; i++)
 		hash = (hash ^ data[i]) * 16777619u;
+	return hash;
+}
+
+static struct stk_rect choose_window(uint32_t hash, int32_t width, int32_t height)
+{
 	struct stk_rect w = {(int32_t)(hash % (uint32_t)width), (int32_t)(hash / 7 % (uint32_t)height), 0, 0};
 	w.w = 1 + (int32_t)(hash / 77 % (uint32_t)(width - w.x));
 	w.h = 1 + (int32_t)(hash / 777 % (uint32_t)(height - w.y));
@@ -83,11 +88,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct stk_decode rq = {
 			.data = copy, .size = size, .info = &info, .type = (enum stk_image_type)(size % 5), .orient = size & 1};
 		int32_t width, height;
+		uint32_t hash = hash_of(data, size);
+		rq.denom = strcmp(info.format, "jpeg") == 0 ? 1 << (hash >> 20) % 4 : 1;
 		stk__image_extent(&info, rq.orient, &width, &height);
+		width = stk__image_scaled(width, rq.denom);
+		height = stk__image_scaled(height, rq.denom);
 		for (int l = 0; l < 2; l++) {
 			rq.window = (struct stk_rect){0, 0, width, height};
 			decode_both(rq, l);
-			rq.window = choose_window(data, size, width, height);
+			rq.window = choose_window(hash, width, height);
 			decode_both(rq, l);
 		}
 	}

@@ -292,8 +292,8 @@ def test_tensors(tree):
     assert "num_samples=4" in repr(data) and "HW" in repr(data[0])
     with pytest.raises(IndexError):
         data[4]
-    with pytest.raises(BufferError):
-        whole.__dlpack__(copy=True)
+    copied = torch.from_dlpack(whole, copy=True)
+    assert copied.data_ptr() != whole.data_ptr() and np.array_equal(copied.numpy(), array)
     with pytest.raises(BufferError):
         whole.__dlpack__(dl_device=(2, 0))
     assert not hasattr(whole, "__cuda_array_interface__")

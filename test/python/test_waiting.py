@@ -40,6 +40,7 @@ def test_what_limits_the_cores(machine, threads, says):
 
 def test_other_bounds():
     assert line(spent(busy=60.0), MACHINE) == "waited 18%; bound by reading: 50.0 MB/s came; the cores were 30% busy"
+    assert "bound by reading or the GPU: 50.0 MB/s" in line(spent(busy=60.0, gpu=True), MACHINE)
     assert line(spent(busy=60.0, source=97.0), MACHINE) == (
         "waited 18%; bound by the source's Python, which ran 97% of the time; the cores were 30% busy"
     )

@@ -14,7 +14,7 @@ from torch.utils.dlpack import from_dlpack
 from stoker import _core, types
 from stoker.errors import InvalidArgumentError
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
-from stoker.tensors import TensorListCPU
+from stoker.tensors import TensorList, tensor_list
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
 
@@ -36,16 +36,16 @@ def check_fields(fields: Sequence[str], outputs: int) -> None:
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
 
 
-def _empty(output: int, descs: Sequence[tuple[int, list[int], str]]) -> torch.Tensor:
+def _empty(output: int, descs: Sequence[tuple[int, list[int], str]], device: str | None) -> torch.Tensor:
     """No samples: where the data did not suffice for all ranks."""
     dtype, shape, layout = descs[output]
     if output > 0:
-        return torch.empty(0, dtype=torch.int64)
-    tensor = torch.empty([0, *(max(n, 0) for n in shape)], dtype=to_torch_type[types.DALIDataType(dtype)])
+        return torch.empty(0, dtype=torch.int64, device=device)
+    tensor = torch.empty([0, *(max(n, 0) for n in shape)], dtype=to_torch_type[types.DALIDataType(dtype)], device=device)
     return tensor.movedim(-1, -3) if layout == "HWC" else tensor
 
 
-def _target(data: TensorListCPU) -> Any:
+def _target(data: TensorList) -> Any:
     """Targets of one number as a vector of int64 or of their floating type, others as they are; unequal ones as a list."""
     if not data.is_dense_tensor():
         return [from_dlpack(t) for t in data]
@@ -56,9 +56,11 @@ def _target(data: TensorListCPU) -> Any:
     return tensor
 
 
-def _from_sample(field: str, batch: _core.Batch, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
+def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
-        return torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
+        valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
+        # It masks what is on the device. Pinned, so that the copy does not wait for the work before it.
+        return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
         return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
     return [batch.sample(i)[3] for i in range(len(batch))]
@@ -68,21 +70,22 @@ def to_tuple(
     batch: _core.Batch,
     fields: tuple[str, ...],
     descs: Sequence[tuple[int, list[int], str]],
+    device: str | None = None,
     padded: Sequence[bool] | None = None,
     ids: Sequence[int] | None = None,
 ) -> Any:
-    """A batch in the order of the fields. descs: of the outputs. padded and ids: of a Dataset, where the library does not know them."""
+    """A batch in the order of the fields. descs: of the outputs. device: torch's name of the GPU that they are on. padded and ids: of a Dataset, where the library does not know them."""
     values: list[Any] = []
     output = 0
     for field in fields:
         if field in FROM_SAMPLES:
-            values.append(_from_sample(field, batch, padded, ids))
+            values.append(_from_sample(field, batch, device, padded, ids))
             continue
         if len(batch) == 0:
-            values.append(_empty(output, descs))
+            values.append(_empty(output, descs, device))
             output += 1
             continue
-        data = TensorListCPU(batch, output)
+        data = tensor_list(batch, output)
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
         values.append(dense_tensor(data, channels_last=True) if output == 0 else _target(data))
         output += 1

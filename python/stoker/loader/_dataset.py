@@ -181,8 +181,8 @@ class DatasetSource(Source):
             layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
             name="Dataset",
         )
-        image = nodes[0] if _is_array(example[0]) else fn.decoders.image(nodes[0], adjust_orientation=spec.orientation)
-        return [spec.recipe.apply(Image(image, None)), *nodes[1:]]
+        image = spec.upload(nodes[0]) if _is_array(example[0]) else spec.decode(nodes[0])
+        return [spec.recipe.apply(Image(image, None)), *(spec.upload(n) for n in nodes[1:])]
 
     def close(self) -> None:
         if self.pool is not None:

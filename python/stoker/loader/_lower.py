@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stoker import fn, math, types
+from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -20,10 +20,7 @@ class Image:
     """An image on its way through the graph (HWC, uint8), and what is known of its height and width."""
 
     node: DataNode
-    extent: Any  # (h, w), or a node of two int64, or None: asked of the image itself
-
-    def size(self) -> Any:
-        return self.node.shape()[0:2] if self.extent is None else self.extent
+    extent: tuple[int, int] | None  # None: not known beforehand
 
 
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
@@ -38,15 +35,10 @@ def _resize(image: Image, t: T.Resize) -> Image:
     if isinstance(t.size, tuple):
         return Image(fn.resize(image.node, size=list(t.size), **filters), t.size)
     extent = None
-    if isinstance(image.extent, tuple):
-        extent = tuple(n * t.size // min(image.extent) for n in image.extent)
+    if image.extent is not None:
+        h, w = image.extent
+        extent = (h * t.size // min(h, w), w * t.size // min(h, w))
     return Image(fn.resize(image.node, resize_shorter=t.size, rounding="truncate", **filters), extent)
-
-
-def _window(image: Image, start: Any, size: tuple[int, int], fill: Any) -> Image:
-    fills = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill)]
-    node = fn.slice(image.node, start=start, shape=list(size), axes=[0, 1], out_of_bounds_policy="pad", fill_values=fills)
-    return Image(node, size)
 
 
 def _center_crop(image: Image, t: T.CenterCrop) -> Image:
@@ -55,17 +47,12 @@ def _center_crop(image: Image, t: T.CenterCrop) -> Image:
 
 def _random_crop(image: Image, t: T.RandomCrop) -> Image:
     left, top, right, bottom = t.padding
-    size = image.size()
-    places: Any
-    if isinstance(size, tuple):
-        places = [n + p - c + 1 for n, p, c in zip(size, (top + bottom, left + right), t.size, strict=True)]
-        if min(places) < 1:
-            raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {size} with padding {t.padding}")
-    else:
-        places = math.max(size + [top + bottom - t.size[0] + 1, left + right - t.size[1] + 1], 1)
-    draw = fn.random.uniform(range=[0.0, 1.0], shape=[2])
-    start = fn.cast(math.floor(draw * places), dtype=types.INT64) - [top, left]
-    return _window(image, start, t.size, t.fill)
+    if image.extent is not None:
+        room = (image.extent[0] + top + bottom, image.extent[1] + left + right)
+        if t.size[0] > room[0] or t.size[1] > room[1]:
+            raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
+    fills = [float(f) for f in t.fill] if isinstance(t.fill, Sequence) else [float(t.fill)]
+    return Image(fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=fills), t.size)
 
 
 def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:

@@ -64,14 +64,21 @@ def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> st
 
 
 def device_id_of(device: Any) -> int | None:
-    """None for the CPU, else the GPU's number."""
-    text = str(device)
+    """None for the CPU, else the GPU's number: of "cuda:1", a torch.device or a plain number; "cuda" is torch's current one."""
+    text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text == "cpu":
         return None
-    name, _, number = text.partition(":")
-    if name not in ("cuda", "gpu"):
-        raise InvalidArgumentError(f"Loader: device is 'cpu' or 'cuda', not {text!r}")
-    return int(number or 0)
+    name, colon, number = text.partition(":")
+    if name not in ("cuda", "gpu") or (colon and not number.isdigit()):
+        raise InvalidArgumentError(f"Loader: device is 'cpu', 'cuda' or 'cuda:N', not {text!r}")
+    return int(number) if number else _current_gpu()
+
+
+def _current_gpu() -> int:
+    import torch
+
+    # A build of torch without CUDA cannot take the tensors; that there is a GPU all the same is for the library to say.
+    return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 
 def channels_last_of(memory_format: Any) -> bool:

@@ -44,8 +44,7 @@ class FileSource(Source):
             if self.labels is not None:
                 where["labels"] = self.labels
         data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
-        image = fn.decoders.image(data, adjust_orientation=spec.orientation)
-        return [spec.recipe.apply(Image(image, None)), label]
+        return [spec.recipe.apply(Image(spec.decode(data), None)), spec.label(label)]
 
     def __repr__(self) -> str:
         return self.root if self.root is not None else f"{len(self.paths or ())} files"
@@ -59,7 +58,7 @@ class CifarSource(Source):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         image, label, *_ = fn.readers.cifar(root=self.root, split=self.split, **spec.reader_arguments(indices, per_rank))
-        return [spec.recipe.apply(Image(image, (32, 32))), label]
+        return [spec.recipe.apply(Image(spec.upload(image), (32, 32))), spec.label(label)]
 
     def __repr__(self) -> str:
         return f"{self.root} ({self.split})"

@@ -7,6 +7,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker import fn, types
+from stoker.data_node import DataNode
 from stoker.loader._lower import Recipe
 from stoker.loader._shard import Shard
 
@@ -25,6 +27,24 @@ class Spec:
     recipe: Recipe
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # of the Pipeline
+
+    @property
+    def gpu(self) -> bool:
+        """Whether images are made on a GPU."""
+        return self.settings.get("device_id") is not None
+
+    def decode(self, data: DataNode) -> DataNode:
+        """Whole images from the bytes of files."""
+        image: DataNode = fn.decoders.image(data, device="mixed" if self.gpu else "cpu", adjust_orientation=self.orientation)
+        return image
+
+    def upload(self, node: DataNode) -> DataNode:
+        """What the cores gave, where the batch will be."""
+        return node.gpu() if self.gpu else node
+
+    def label(self, node: DataNode) -> DataNode:
+        """A label where the batch will be; there as torch's cross_entropy wants it, so that no kernel has to convert it."""
+        return fn.cast(node, dtype=types.INT64).gpu() if self.gpu else node
 
     def reader_arguments(self, indices: array[int] | None, per_rank: bool) -> dict[str, Any]:
         """Arguments that all readers share."""

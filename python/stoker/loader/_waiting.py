@@ -28,11 +28,14 @@ class Spent:
     source: float
     bytes_read: float
     threads: int
+    gpu: bool = False
 
     @classmethod
-    def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int) -> Spent:
+    def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
         spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read")}
-        return cls(spent["clock"], spent["wait_ns"] / 1e9, spent["busy_ns"] / 1e9, spent["source_ns"] / 1e9, spent["bytes_read"], threads)
+        return cls(
+            spent["clock"], spent["wait_ns"] / 1e9, spent["busy_ns"] / 1e9, spent["source_ns"] / 1e9, spent["bytes_read"], threads, gpu
+        )
 
 
 def _cores(threads: int, machine: Mapping[str, Any]) -> str:
@@ -62,7 +65,8 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     if spent.source >= _BUSY * spent.elapsed:
         return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
     rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came" if spent.bytes_read else "no bytes were read"
-    return f"{text}reading: {rate}; the cores were {busy:.0%} busy"
+    where = "reading or the GPU" if spent.gpu else "reading"
+    return f"{text}{where}: {rate}; the cores were {busy:.0%} busy"
 
 
 class Watch:
@@ -83,7 +87,7 @@ class Watch:
     def end(self, pipe: Pipeline, epoch: int) -> None:
         """The epoch has come to its end."""
         if self.begun is not None:
-            text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads), _core.machine())
+            text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads, pipe.device_id is not None), _core.machine())
             if text is not None:
                 tell(f"{self.who}epoch {epoch}: {text}")
         self.begun = None

@@ -42,6 +42,8 @@ class Loader:
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
+    device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
+    with the same pixels as on the CPU. gpu_memory_limit: bytes of it for decoding; what does not fit is decoded on the cores.
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
@@ -76,6 +78,7 @@ class Loader:
         max_errors: float | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
+        gpu_memory_limit: int | None = None,
         fields: Sequence[str] = ("image", "label"),
         split: str = "train",
         exif_orientation: bool = False,
@@ -104,6 +107,7 @@ class Loader:
                 "max_errors": max_errors,
                 "timeout": timeout or None,
                 "memory_limit": memory_limit,
+                "gpu_memory_limit": gpu_memory_limit,
                 "strict": strict,
                 "trace": trace,
             },
@@ -113,6 +117,10 @@ class Loader:
         order = make_order(sampler, self._spec.seed)
         if order is not None and order.per_rank:
             _shard.check_agreement("the length of their samplers", order.length(), place)
+        gpu = self._spec.settings["device_id"]
+        if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
+            raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
+        self._device = None if gpu is None else f"cuda:{gpu}"
         self._run = Run(_open(source, split), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
@@ -138,7 +146,7 @@ class Loader:
 
         if self._run.step == 1:
             check_fields(self._fields, batch.outputs)
-        return to_tuple(batch, self._fields, self._run.descs, *self._dataset_facts(batch))
+        return to_tuple(batch, self._fields, self._run.descs, self._device, *self._dataset_facts(batch))
 
     def _dataset_facts(self, batch: Any) -> tuple[Any, Any]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""

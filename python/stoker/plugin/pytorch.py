@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch iterators with DALI's names: batches as tensors over the pipeline's memory, without a copy."""
+"""PyTorch iterators with DALI's names: batches as tensors over the pipeline's memory, without a copy.
+
+Outputs on a GPU come as tensors on that GPU. They are complete, and their memory is written again only after the work that had been submitted to the
+stream that was current at hand-over when the last tensor over the batch died. A tensor that other streams read as well needs what every tensor of torch
+needs then: to live until they are through.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from stoker import types
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
 from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy, Taken
-from stoker.tensors import TensorCPU, TensorListCPU
+from stoker.tensors import TensorCPU, TensorGPU, TensorList, TensorListCPU, TensorListGPU, stream_handle, tensor_list
 
 __all__ = [
     "ClassificationIterator",
@@ -33,22 +38,26 @@ to_torch_type = {
 }
 
 
-def dense_tensor(data: TensorListCPU, channels_last: bool = False) -> torch.Tensor:
-    """An output as one tensor over the same memory; NHWC as NCHW in torch's channels_last format where asked for."""
+def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
+    """An output as one tensor over the same memory, on the device where it lies; NHWC as NCHW in torch's channels_last format where asked for."""
     tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
         tensor = tensor.movedim(-1, -3)
     return tensor
 
 
-def feed_ndarray(dali_tensor: TensorCPU | TensorListCPU, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
-    """Copies a tensor, or a dense list, into a torch tensor of the same shape and type."""
-    tensor = dali_tensor.as_tensor() if isinstance(dali_tensor, TensorListCPU) else dali_tensor
+def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
+    """Copies a tensor, or a dense list, into a torch tensor of the same shape and type, on the current stream or the one given."""
+    tensor = dali_tensor.as_tensor() if isinstance(dali_tensor, (TensorListCPU, TensorListGPU)) else dali_tensor
     if list(arr.shape) != tensor.shape():
         raise InvalidArgumentError(f"feed_ndarray: shapes differ: {tensor.shape()} and {list(arr.shape)}")
     if to_torch_type[tensor.dtype] != arr.dtype:
         raise InvalidArgumentError(f"feed_ndarray: types differ: {tensor.dtype!r} and {arr.dtype}")
-    arr.copy_(from_dlpack(tensor))
+    if cuda_stream is None or not arr.is_cuda:
+        arr.copy_(from_dlpack(tensor))
+    else:
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream_handle(cuda_stream), arr.device)):
+            arr.copy_(from_dlpack(tensor))
     return arr
 
 
@@ -67,12 +76,12 @@ class _TorchIterator(EpochIterator):
             if pipe.num_outputs != len(self.output_map):
                 raise InvalidArgumentError(f"output_map has {len(self.output_map)} names, the pipeline {pipe.num_outputs} outputs")
 
-    def _convert(self, data: TensorListCPU, position: int, valid: int) -> Any:
+    def _convert(self, data: TensorList, position: int, valid: int) -> Any:
         tensor = dense_tensor(data, self._channels_last)
         return tensor if valid == len(data) else tensor[:valid]
 
     def _dict(self, taken: Taken) -> dict[str, Any]:
-        return {name: self._convert(TensorListCPU(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
+        return {name: self._convert(tensor_list(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
 
     def __next__(self) -> list[dict[str, Any]]:
         return [self._dict(t) for t in self._take()]
@@ -188,7 +197,7 @@ class DALIRaggedIterator(_TorchIterator):
             prepare_first_batch=prepare_first_batch,
         )
 
-    def _convert(self, data: TensorListCPU, position: int, valid: int) -> Any:
+    def _convert(self, data: TensorList, position: int, valid: int) -> Any:
         tag = self.output_types[position]
         if tag == self.DENSE_TAG:
             return super()._convert(data, position, valid)
@@ -201,10 +210,12 @@ def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
     if not samples:
         raise InvalidArgumentError("a sparse tensor of no samples")
     extents = [max(s.shape[d] for s in samples) for d in range(samples[0].dim())]
+    device = samples[0].device
     indices, values = [], []
     for i, sample in enumerate(samples):
-        at = torch.ones_like(sample, dtype=torch.bool).nonzero().t()
-        indices.append(torch.cat([torch.full((1, at.shape[1]), i, dtype=torch.int64), at]))
+        # Of every element; nonzero() would say the same after a wait for the GPU.
+        axes = [torch.full((1,), i, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
+        indices.append(torch.stack([a.flatten() for a in torch.meshgrid(*axes, indexing="ij")]))
         values.append(sample.flatten())
     return torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), [len(samples), *extents])
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The random window of random_resized_crop and decoders.image_random_crop (Szegedy et al., "Going deeper with convolutions", 2014: an area and an
  * aspect ratio drawn within bounds). */
-#ifndef STK_OP_RANDOM_CROP_H
-#define STK_OP_RANDOM_CROP_H
+#ifndef STK_OP_RANDOM_CROP_ARGS_H
+#define STK_OP_RANDOM_CROP_ARGS_H
 
 #include "op/op.h"
 

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions that an image takes, by callgrind, beside the recorded ones in instructions.toml.
+
+A processor's mood changes times, not instructions: so these are tested (test/python/test_instructions.py) where times are not. They hold for one
+compiler and one kind of build, which the record names.
+
+usage: instructions.py [--build DIR] [--record]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+RECORD = Path(__file__).resolve().with_suffix(".toml")
+WORK = ("window", "whole", "pass")  # what instructions.c can do
+LEVELS = ("avx2", "c")
+TOLERANCE = 0.05
+HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+# Instructions an image, counted by callgrind: `make instructions RECORD=1` writes this file, and a commit that changes it says why.
+# window: a random crop's window; whole: the whole image; pass: decode for a random crop, resize to 224, mirror, normalise to float CHW.
+"""
+
+Counts = dict[str, dict[str, int]]
+
+
+def environment(level: str) -> dict[str, str]:
+    """One level of SIMD, and our own decoder also where libjpeg-turbo's would be faster."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("STOKER_CPU", "STOKER_JPEG", "LD_PRELOAD")}
+    return {**kept, "STOKER_JPEG": "stoker", **({"STOKER_CPU": "c"} if level == "c" else {})}
+
+
+def about(build: Path, level: str) -> dict:
+    """What the program says of itself: `build`, the `level` that it really runs at, how many `images`."""
+    program = build / "bench" / "instructions"
+    done = subprocess.run([program], env=environment(level), capture_output=True, text=True, check=True, timeout=60)
+    return tomllib.loads(done.stdout)
+
+
+def count(build: Path, level: str, work: str) -> int:
+    """Instructions an image: callgrind counts while the program is inside stk_measure."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=stk_measure"]
+    command += [str(build / "bench" / "instructions"), work]
+    done = subprocess.run(command, env=environment(level), capture_output=True, text=True, timeout=300)
+    collected = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not collected:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
+    return round(int(collected[1]) / tomllib.loads(done.stdout)["images"])
+
+
+def count_all(build: Path, level: str) -> dict[str, int]:
+    return {work: count(build, level, work) for work in WORK}
+
+
+def levels(build: Path) -> list[str]:
+    """Those that this machine can run."""
+    return [level for level in LEVELS if about(build, level)["level"] == level]
+
+
+def recorded() -> tuple[str, Counts]:
+    """The kind of build that the record is of, and its counts."""
+    record = tomllib.loads(RECORD.read_text())
+    return record.pop("build"), record
+
+
+def why_not(build: Path) -> str | None:
+    """Why counts cannot be compared here, or None."""
+    if not shutil.which("valgrind"):
+        return "valgrind is not installed"
+    ours, theirs = about(build, "c")["build"], recorded()[0]
+    return None if ours == theirs else f"this build is {ours}; the record is of {theirs}"
+
+
+def complaints(found: dict[str, int], record: dict[str, int], level: str) -> list[str]:
+    """What is further than TOLERANCE from the record."""
+    return [
+        f"{level}, {name}: {found[name]} instructions an image, {found[name] / record[name] - 1:+.1%} from the recorded {record[name]}"
+        for name in WORK
+        if abs(found[name] / record[name] - 1) > TOLERANCE
+    ]
+
+
+def write(kind: str, counts: Counts) -> None:
+    text = HEAD + f'build = "{kind}"\n'
+    for level, found in counts.items():
+        text += f"\n[{level}]\n" + "".join(f"{name} = {found[name]}\n" for name in WORK)
+    RECORD.write_text(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--record", action="store_true", help="write the record anew")
+    a = parser.parse_args()
+    counts = {level: count_all(a.build, level) for level in levels(a.build)}
+    if a.record:
+        if list(counts) != list(LEVELS):
+            print(f"this machine cannot run all of {', '.join(LEVELS)}: nothing is recorded", file=sys.stderr)
+            return 1
+        write(about(a.build, "c")["build"], counts)
+    kind, record = recorded()
+    print(f"record: {kind}; here: {about(a.build, 'c')['build']}")
+    for level, found in counts.items():
+        for name in WORK:
+            before = record[level][name]
+            print(f"{level:5} {name:7} {found[name]:10} instructions an image   recorded {before:10}   {found[name] / before - 1:+.2%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The GPU of a pipeline, its batches, and the thread that waits for them. */
+#include "exec/device.h"
+
+#include "base/clock.h"
+#include "thread/thread.h"
+
+#include <string.h>
+
+/* ---- batches ---- */
+
+static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	struct stk_gpu_device *dev = p->device->dev;
+	size_t batch = (size_t)p->config.batch_size, decodes = batch * (size_t)g->n_decodes + 1;
+	pthread_mutex_init(&b->lock, NULL);
+	stk__arena_init(&b->jobs);
+	stk__device_memory_init(&b->files, dev, true);
+	stk__device_memory_init(&b->staging, dev, true);
+	stk__device_memory_init(&b->scratch, dev, false);
+	b->first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->first);
+	b->pending = stk__calloc(batch, sizeof *b->pending);
+	b->mirrors = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors);
+	b->passes = stk__calloc((size_t)g->n_steps + 1, sizeof *b->passes);
+	b->decodes = stk__calloc(decodes, sizeof(struct stk_device_job *));
+	b->items = stk__calloc(decodes, sizeof *b->items);
+	if (!b->first || !b->pending || !b->mirrors || !b->passes || !b->decodes || !b->items)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
+	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->own_stream, err);
+	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
+}
+
+/* Inside stk__gpu_enter where the device can still be entered; memory enters by itself. */
+static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
+{
+	struct stk_gpu_device *dev = p->device->dev;
+	if (!b->files.dev)
+		return;
+	if (entered) {
+		stk__cuda_jpeg_destroy(b->jpeg);
+		for (int32_t k = 0; b->passes && k < p->program->n_steps; k++)
+			stk__device_passes_free(dev, &b->passes[k]);
+		stk__gpu_event_destroy(dev, b->done);
+		stk__gpu_stream_destroy(dev, b->own_stream);
+	}
+	stk__device_memory_destroy(&b->files);
+	stk__device_memory_destroy(&b->staging);
+	stk__device_memory_destroy(&b->scratch);
+	stk__arena_destroy(&b->jobs);
+	stk__free(b->first);
+	stk__free((void *)b->pending);
+	stk__free(b->mirrors);
+	stk__free(b->passes);
+	stk__free(b->decodes);
+	stk__free(b->items);
+	stk__free(b->uploads);
+	pthread_mutex_destroy(&b->lock);
+}
+
+/* For another record. The GPU has done with it. */
+static void clean_batch(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	if (!b->used)
+		return;
+	b->used = false;
+	stk__device_memory_reset(&b->files);
+	stk__device_memory_reset(&b->staging);
+	stk__device_memory_reset(&b->scratch);
+	stk__arena_reset(&b->jobs);
+	memset(b->mirrors, 0, (size_t)p->program->n_values * sizeof *b->mirrors);
+	memset(b->first, 0, (size_t)p->program->n_steps * (size_t)p->config.batch_size * sizeof(struct stk_device_job *));
+	for (int32_t i = 0; i < p->config.batch_size; i++)
+		atomic_store_explicit(&b->pending[i], false, memory_order_relaxed);
+}
+
+struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r)
+{
+	struct stk_device_batch *b = p->device->free;
+	if (!b)
+		return NULL;
+	p->device->free = b->next;
+	clean_batch(p, b); /* there is something to do only where its record failed */
+	b->next = NULL;
+	b->record = r;
+	b->record_k = r->k;
+	b->used = true;
+	return b;
+}
+
+void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	b->record = NULL;
+	b->next = p->device->free;
+	p->device->free = b;
+}
+
+/* ---- waiting for the GPU ---- */
+
+void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
+{
+	struct stk_device_stage *d = p->device;
+	r->device->next = NULL;
+	r->device->begin_ns = stk__clock_ns();
+	*d->submitted_end = r->device;
+	d->submitted_end = &r->device->next;
+	pthread_cond_signal(&d->work);
+}
+
+static bool refused(const struct stk_device_batch *b, int32_t item)
+{
+	return stk__cuda_jpeg_verdict(b->jpeg, b->jpeg_slot, item) != STK_CUDA_JPEG_OK;
+}
+
+static bool any_refused(const struct stk_device_batch *b)
+{
+	for (int32_t i = 0; i < b->n_decodes; i++)
+		if (refused(b, i))
+			return true;
+	return false;
+}
+
+/* With the lock. The cores decode what the GPU would not: the sample's chains run again, and the level is over when they and their copies are. */
+static void send_to_cores(struct stk_pipeline *p, struct stk_record *r, const struct stk_device_batch *b)
+{
+	for (int32_t i = 0; i < b->n_decodes; i++) {
+		int32_t sample = b->decodes[i]->sample;
+		if (!refused(b, i) || r->samples[sample].on_cores)
+			continue;
+		STK_COUNT(p, gpu_refused, 1);
+		stk__sample_again(r, sample);
+	}
+}
+
+static bool last_level_here(const struct stk_program *g, int32_t level)
+{
+	for (int32_t l = level + 1; l < g->n_levels; l++)
+		if (g->levels[l].n_steps)
+			return false;
+	return true;
+}
+
+/* The GPU has ended the record's jobs, or failed at them. */
+static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
+{
+	struct stk_record *r = b->record;
+	bool again = s == STK_OK && any_refused(b), last = !again && last_level_here(p->program, r->level);
+	if (s == STK_OK && last)
+		clean_batch(p, b);
+	pthread_mutex_lock(&p->lock);
+	if (s) {
+		r->error = *err;
+		if (!r->error.op[0])
+			stk__error_set_op(&r->error, "the GPU");
+	}
+	if (last && s == STK_OK) {
+		r->device = NULL;
+		stk__device_batch_give(p, b);
+	}
+	if (again && !p->stopping)
+		send_to_cores(p, r, b);
+	else
+		stk__level_over(r);
+	pthread_mutex_unlock(&p->lock);
+	stk__pool_wake(p->ctx->pool);
+}
+
+static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+{
+	enum stk_status s = stk__gpu_enter(p->device->dev, err);
+	if (s)
+		return s;
+	s = stk__gpu_event_sync(p->device->dev, b->done, err);
+	stk__gpu_leave(p->device->dev);
+	return s;
+}
+
+static void *wait_thread(void *arg)
+{
+	struct stk_pipeline *p = arg;
+	struct stk_device_stage *d = p->device;
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		while (!d->submitted && !d->ending)
+			pthread_cond_wait(&d->work, &p->lock);
+		if (!d->submitted)
+			break;
+		struct stk_device_batch *b = d->submitted;
+		d->submitted = b->next;
+		if (!d->submitted)
+			d->submitted_end = &d->submitted;
+		d->busy = true;
+		pthread_mutex_unlock(&p->lock);
+		struct stk_error err = {0};
+		enum stk_status s = wait_for(p, b, &err);
+		stk__trace_add(p->trace, p->n_workers + 2,
+			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
+				.batch = b->record_k,
+				.count = b->record->count,
+				.level = (int16_t)b->record->level,
+				.stage = -1,
+				.begin_ns = b->begin_ns,
+				.end_ns = stk__clock_ns()});
+		batch_done(p, b, s, &err);
+		pthread_mutex_lock(&p->lock);
+		d->busy = false;
+		if (p->stopping)
+			pthread_cond_broadcast(&p->delivered);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* ---- the stage ---- */
+
+static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_device_stage *d = p->device;
+	size_t available = 0;
+	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->kernels, err);
+	if (s || (s = stk__gpu_memory_free(d->dev, &available, err)))
+		return s;
+	d->memory_limit = (p->config.gpu_memory ? p->config.gpu_memory : available / 4) / (size_t)d->n_batches;
+	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
+		s = make_batch(p, &d->batches[i], err);
+		stk__device_batch_give(p, &d->batches[i]);
+	}
+	return s;
+}
+
+static enum stk_status place_values(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	bool *on_gpu = stk__calloc((size_t)g->n_slot_values + 1, sizeof *on_gpu);
+	if (!on_gpu)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
+	for (int32_t v = 0; v < g->n_slot_values; v++)
+		on_gpu[v] = g->values[g->slot_values[v]].on_gpu;
+	enum stk_status s = stk__ring_on_gpu(p->ring, p->device->dev, on_gpu, err);
+	stk__free(on_gpu);
+	return s;
+}
+
+enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_device_stage *d = stk__calloc(1, sizeof *d);
+	if (!d)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
+	p->device = d;
+	d->submitted_end = &d->submitted;
+	pthread_cond_init(&d->work, NULL);
+	d->n_batches = p->config.prefetch + 2;
+	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);
+	if (!d->batches)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
+	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
+	if (s || (s = stk__gpu_enter(d->dev, err)))
+		return s;
+	s = make_batches(p, err);
+	stk__gpu_leave(d->dev);
+	if (s || (s = place_values(p, err)))
+		return s;
+	s = stk__thread_start(&d->thread, "stoker-gpu", wait_thread, p, err);
+	d->runs = s == STK_OK;
+	return s;
+}
+
+void stk__device_destroy(struct stk_pipeline *p)
+{
+	struct stk_device_stage *d = p->device;
+	if (!d)
+		return;
+	if (d->runs) {
+		pthread_mutex_lock(&p->lock);
+		d->ending = true;
+		pthread_cond_signal(&d->work);
+		pthread_mutex_unlock(&p->lock);
+		stk__thread_join(d->thread);
+	}
+	bool entered = d->dev && !stk__gpu_enter(d->dev, NULL);
+	for (int32_t i = 0; d->batches && i < d->n_batches; i++)
+		free_batch(p, &d->batches[i], entered);
+	if (entered)
+		stk__gpu_leave(d->dev);
+	stk__gpu_device_close(d->dev);
+	pthread_cond_destroy(&d->work);
+	stk__free(d->batches);
+	stk__free(d);
+	p->device = NULL;
+}

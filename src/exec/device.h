@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A pipeline's GPU. Workers describe what operators there do to each sample (describe.c), as jobs of the program's steps; when a level's chains are
+ * through, one of them submits the batch's jobs, step by step, on the batch's own stream (submit.c); a thread waits for the GPU to end them, sends
+ * images that it would not decode to the cores, and lets the batch go on (device.c).
+ *
+ *   job     what one step does to one sample; plain data over addresses of the GPU
+ *   batch   the jobs of a record, with the memory that they need; a few are made, and a record has one from when it is opened to the end of its last
+ *           step
+ *
+ * Lists of batches are guarded by the pipeline's lock. The rest of a batch is its record's: jobs of one (step, sample) are written by the worker
+ * that has the sample's chain, and read when all chains are through. */
+#ifndef STK_EXEC_DEVICE_H
+#define STK_EXEC_DEVICE_H
+
+#include "codec/cuda_jpeg.h"
+#include "exec/device_memory.h"
+#include "exec/exec.h"
+
+enum stk_job_kind {
+	STK_JOB_UPLOAD, /* from pinned memory; before everything else */
+	STK_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
+	STK_JOB_PASS,   /* over an image there */
+	STK_JOB_MOVE,   /* of bytes there */
+};
+
+struct stk_decode_job {
+	const uint8_t *file; /* pinned */
+	size_t size;
+	struct stk_jpeg_header header;
+	struct stk_rect window;
+	enum stk_image_type type;
+	uint32_t blocks;
+};
+
+/* As large as its kind needs: what comes behind is not there. */
+struct stk_device_job {
+	struct stk_device_job *next; /* of the same step and sample */
+	enum stk_job_kind kind;
+	int32_t sample;
+	stk_gpu_ptr to; /* UPLOAD, MOVE */
+	uintptr_t from;
+	size_t bytes;
+	struct stk_image src, dst; /* PASS; of DECODE, dst */
+	struct stk_pass pass;
+	struct stk_decode_job decode;
+};
+
+/* Tables of the passes of one step, grown to what batches need. */
+struct stk_device_passes {
+	struct stk_pass_gpu *gpu;
+	struct stk_pass_gpu_limits limits;
+	void *tables; /* pinned */
+	stk_gpu_ptr memory;
+	size_t bytes; /* of the GPU's */
+};
+
+struct stk_device_batch {
+	struct stk_device_batch *next; /* free, or behind it in the order of submission */
+	struct stk_record *record;
+	stk_gpu_stream stream, own_stream; /* that it runs on now: the decoder's or its own */
+	stk_gpu_event done;
+	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
+	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
+	struct stk_arena jobs;
+	struct stk_device_job **first;    /* [step * batch + sample] */
+	_Atomic bool *pending;            /* [sample]: described since the last submission */
+	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
+	struct stk_device_passes *passes; /* [step] */
+	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */
+	struct stk_jpegpar_limits limits; /* its own */
+	struct stk_device_job **decodes;  /* what was submitted to it, as it numbers them */
+	struct stk_cuda_jpeg_item *items;
+	int32_t jpeg_slot, n_decodes;
+	struct stk_device_job **uploads;
+	int32_t n_uploads, room_uploads;
+	int32_t n_passes; /* of the step in hand */
+	bool full;        /* its tables were too small for them */
+	bool used;        /* since it was taken */
+	int64_t begin_ns;
+	int64_t record_k;
+};
+
+struct stk_device_stage {
+	struct stk_gpu_device *dev;
+	struct stk_pass_gpu_kernels kernels;
+	struct stk_device_batch *batches, *free;
+	int32_t n_batches;
+	struct stk_device_batch *submitted, **submitted_end; /* the oldest first */
+	pthread_cond_t work;                                 /* something was submitted, or the thread shall end */
+	pthread_t thread;
+	bool runs, ending;
+	bool busy;           /* with a batch that it took from the submitted ones */
+	size_t memory_limit; /* of each batch's decoder */
+};
+
+/* device.c */
+enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* for config.device_id */
+void stk__device_destroy(struct stk_pipeline *p);                                  /* drained */
+/* With the lock: a batch for a record that is opened; NULL: none is free. */
+struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
+void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
+
+/* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
+void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
+
+/* describe.c: what a group on the GPU does to a sample becomes jobs. Without the lock. */
+enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+/* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
+enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
+
+/* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
+enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
+void stk__device_passes_free(struct stk_gpu_device *dev, struct stk_device_passes *s);
+
+#endif

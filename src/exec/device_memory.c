@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/device_memory.h"
+
+#include "base/memory.h"
+
+enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20 };
+
+struct stk_device_block {
+	struct stk_device_block *next;
+	uintptr_t at;
+	size_t size;
+};
+
+void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned)
+{
+	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned};
+	pthread_mutex_init(&m->lock, NULL);
+}
+
+static void free_blocks(struct stk_device_memory *m)
+{
+	bool entered = m->blocks && !stk__gpu_enter(m->dev, NULL);
+	while (m->blocks) {
+		struct stk_device_block *b = m->blocks;
+		m->blocks = b->next;
+		if (entered && m->pinned)
+			stk__gpu_host_free(m->dev, (void *)b->at);
+		else if (entered)
+			stk__gpu_free(m->dev, b->at);
+		stk__free(b);
+	}
+	if (entered)
+		stk__gpu_leave(m->dev);
+	m->held = 0;
+}
+
+void stk__device_memory_destroy(struct stk_device_memory *m)
+{
+	if (!m->dev)
+		return;
+	free_blocks(m);
+	pthread_mutex_destroy(&m->lock);
+}
+
+static enum stk_status add_block(struct stk_device_memory *m, size_t size, struct stk_error *err)
+{
+	struct stk_device_block *b = stk__alloc(sizeof *b);
+	if (!b)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	enum stk_status s = stk__gpu_enter(m->dev, err);
+	if (s) {
+		stk__free(b);
+		return s;
+	}
+	void *host = NULL;
+	stk_gpu_ptr device = 0;
+	s = m->pinned ? stk__gpu_host_alloc(m->dev, size, &host, err) : stk__gpu_alloc(m->dev, size, &device, err);
+	stk__gpu_leave(m->dev);
+	if (s) {
+		stk__free(b);
+		return s;
+	}
+	*b = (struct stk_device_block){m->blocks, m->pinned ? (uintptr_t)host : (uintptr_t)device, size};
+	m->blocks = b;
+	m->used = 0;
+	m->held += size;
+	return STK_OK;
+}
+
+uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, struct stk_error *err)
+{
+	uintptr_t at = 0;
+	size = (size + SLACK + ALIGN - 1) / ALIGN * ALIGN;
+	pthread_mutex_lock(&m->lock);
+	m->taken += size;
+	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles, so that few blocks are taken on the way up */
+	enum stk_status s = STK_OK;
+	if (!m->blocks || m->used + size > m->blocks->size)
+		s = add_block(m, size > larger ? size : larger, err);
+	if (s == STK_OK) {
+		at = m->blocks->at + m->used;
+		m->used += size;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return at;
+}
+
+void stk__device_memory_reset(struct stk_device_memory *m)
+{
+	if (m->blocks && m->blocks->next) {
+		size_t wanted = m->taken + m->taken / 4;
+		free_blocks(m);
+		if (add_block(m, wanted, NULL)) {
+			/* Then the next take tries, and tells. */
+		}
+	}
+	m->used = m->taken = 0;
+}

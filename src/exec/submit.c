@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The jobs of a record's level go to the GPU, all on the batch's stream: what is staged, the files of all steps at once, then step by step. */
+#include "exec/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the jobs of the level ---- */
+
+/* Calls f for the jobs of a step, of samples that were described and are still in the batch. */
+typedef enum stk_status job_fn(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
+
+static enum stk_status for_jobs(struct stk_pipeline *p, struct stk_record *r, int32_t step, job_fn *f, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	size_t batch = (size_t)p->config.batch_size;
+	for (int32_t i = 0; i < r->count; i++) {
+		if (r->samples[i].dropped || !atomic_load_explicit(&b->pending[i], memory_order_relaxed))
+			continue;
+		for (struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; j; j = j->next) {
+			enum stk_status s = f(p, b, step, j, err);
+			if (s)
+				return s;
+		}
+	}
+	return STK_OK;
+}
+
+/* ---- uploads ---- */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct stk_device_job *x = *(struct stk_device_job *const *)a, *y = *(struct stk_device_job *const *)b;
+	return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static enum stk_status collect_upload(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
+{
+	(void)p, (void)step;
+	if (j->kind != STK_JOB_UPLOAD)
+		return STK_OK;
+	if (b->n_uploads == b->room_uploads) {
+		int32_t room = b->room_uploads ? 2 * b->room_uploads : 256;
+		void *more = stk__realloc(b->uploads, (size_t)room * sizeof *b->uploads);
+		if (!more)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for the copies of a batch");
+		b->uploads = more;
+		b->room_uploads = room;
+	}
+	b->uploads[b->n_uploads++] = j;
+	return STK_OK;
+}
+
+/* Pieces that lie behind each other on both sides travel together. */
+static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+{
+	qsort(b->uploads, (size_t)b->n_uploads, sizeof *b->uploads, by_address);
+	for (int32_t i = 0, j; i < b->n_uploads; i = j) {
+		const struct stk_device_job *first = b->uploads[i];
+		size_t bytes = first->bytes;
+		for (j = i + 1; j < b->n_uploads && b->uploads[j]->to == first->to + bytes && b->uploads[j]->from == first->from + bytes;
+			j++)
+			bytes += b->uploads[j]->bytes;
+		enum stk_status s = bytes ? stk__gpu_upload(p->device->dev, b->stream, first->to, (void *)first->from, bytes, err) : STK_OK;
+		if (s)
+			return s;
+	}
+	return STK_OK;
+}
+
+/* ---- files ---- */
+
+static enum stk_status collect_decode(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
+{
+	(void)p, (void)step, (void)err;
+	if (j->kind == STK_JOB_DECODE)
+		b->decodes[b->n_decodes++] = j;
+	return STK_OK;
+}
+
+static int by_file(const void *a, const void *b)
+{
+	const struct stk_device_job *x = *(struct stk_device_job *const *)a, *y = *(struct stk_device_job *const *)b;
+	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
+}
+
+static uint32_t larger(uint64_t n, uint64_t least)
+{
+	n = n > least ? n : least;
+	return n > INT32_MAX ? INT32_MAX : (uint32_t)n;
+}
+
+enum { BLOCK_BYTES = 450 }; /* about what the decoder takes for a block */
+
+/* A decoder for the batch, made anew where a batch has more than the largest before; within the limit, what is over it goes to the cores. */
+static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+{
+	uint64_t bytes = 0, blocks = 0;
+	for (int32_t i = 0; i < b->n_decodes; i++) {
+		bytes += b->decodes[i]->decode.size;
+		blocks += b->decodes[i]->decode.blocks;
+	}
+	uint64_t most = p->device->memory_limit / BLOCK_BYTES;
+	blocks = blocks < most ? blocks : most;
+	if (b->jpeg && bytes <= b->limits.bytes && blocks <= b->limits.blocks)
+		return STK_OK;
+	stk__cuda_jpeg_destroy(b->jpeg);
+	b->jpeg = NULL;
+	blocks += blocks / 4;
+	struct stk_cuda_jpeg_limits limits = {.slots = 1,
+		.batch = {.images = (uint32_t)(p->config.batch_size * p->program->n_decodes),
+			.bytes = larger(bytes + bytes / 4, b->limits.bytes),
+			.blocks = larger(blocks < most ? blocks : most, b->limits.blocks)}};
+	enum stk_status s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
+	b->limits = limits.batch;
+	b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
+	return s;
+}
+
+static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
+{
+	for (int32_t i = 0; i < b->n_decodes; i++) {
+		const struct stk_device_job *j = b->decodes[i];
+		b->items[i] = (struct stk_cuda_jpeg_item){.data = j->decode.file,
+			.size = j->decode.size,
+			.header = &j->decode.header,
+			.window = j->decode.window,
+			.type = j->decode.type,
+			.pass = &j->pass,
+			.dst = j->dst};
+	}
+	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->items, b->n_decodes, err) : STK_OK;
+}
+
+/* ---- steps ---- */
+
+void stk__device_passes_free(struct stk_gpu_device *dev, struct stk_device_passes *s)
+{
+	stk__pass_gpu_destroy(s->gpu);
+	stk__gpu_host_free(dev, s->tables);
+	stk__gpu_free(dev, s->memory);
+	*s = (struct stk_device_passes){0};
+}
+
+static enum stk_status grow_passes(
+	struct stk_gpu_device *dev, struct stk_device_passes *s, const struct stk_pass_gpu_limits *limits, struct stk_error *err)
+{
+	stk__device_passes_free(dev, s);
+	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(limits);
+	enum stk_status status = stk__gpu_host_alloc(dev, sizes.tables, &s->tables, err);
+	if (!status)
+		status = stk__gpu_alloc(dev, sizes.tables + sizes.work, &s->memory, err);
+	if (!status)
+		status = stk__pass_gpu_create(limits, s->tables, s->memory, s->memory + sizes.tables, &s->gpu, err);
+	s->limits = *limits;
+	s->bytes = sizes.tables + sizes.work;
+	return status;
+}
+
+static enum stk_status count_pass(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
+{
+	(void)p, (void)step, (void)err;
+	b->n_passes += j->kind == STK_JOB_PASS;
+	return STK_OK;
+}
+
+static enum stk_status add_pass(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
+{
+	(void)p, (void)err;
+	if (j->kind == STK_JOB_PASS && !stk__pass_gpu_add(b->passes[step].gpu, &j->pass, &j->src, 0, 0, &j->dst))
+		b->full = true;
+	return STK_OK;
+}
+
+static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	enum { TAPS = 8192, MOST = 1 << 28 };
+	struct stk_device_batch *b = r->device;
+	struct stk_device_passes *t = &b->passes[step];
+	b->n_passes = 0;
+	enum stk_status s = for_jobs(p, r, step, count_pass, err);
+	if (s || !b->n_passes)
+		return s;
+	uint32_t images = (uint32_t)b->n_passes;
+	struct stk_pass_gpu_limits wanted = {images, images * TAPS};
+	do {
+		if (wanted.taps > MOST)
+			return stk__fail(err, STK_LIMIT, "the filters of one batch do not fit on the GPU");
+		bool small = images > t->limits.images || wanted.taps > t->limits.taps;
+		if ((!t->gpu || small) && (s = grow_passes(p->device->dev, t, &wanted, err)))
+			return s;
+		b->full = false;
+		stk__pass_gpu_begin(t->gpu);
+		s = for_jobs(p, r, step, add_pass, err);
+		wanted.taps = 2 * t->limits.taps;
+	} while (b->full);
+	size_t bytes = stk__pass_gpu_end(t->gpu);
+	if ((s = stk__gpu_upload(p->device->dev, b->stream, t->memory, t->tables, bytes, err)))
+		return s;
+	return stk__pass_gpu_launch(p->device->dev, &p->device->kernels, t->gpu, b->stream, err);
+}
+
+static enum stk_status move(
+	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
+{
+	(void)step;
+	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
+}
+
+/* ---- all of it ---- */
+
+static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	const struct stk_level *level = &p->program->levels[r->level];
+	enum stk_status s = STK_OK;
+	b->n_uploads = b->n_decodes = 0;
+	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++) {
+		s = for_jobs(p, r, level->first_step + k, collect_upload, err);
+		if (s == STK_OK)
+			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
+	}
+	qsort(b->decodes, (size_t)b->n_decodes, sizeof *b->decodes, by_file); /* as they lie: then they travel in one copy */
+	return s;
+}
+
+static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	const struct stk_level *level = &p->program->levels[r->level];
+	enum stk_status s = b->n_decodes ? ready_decoder(p, b, err) : STK_OK;
+	if (s)
+		return s;
+	b->stream = b->n_decodes ? stk__cuda_jpeg_stream(b->jpeg, 0) : b->own_stream;
+	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
+		return s;
+	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
+		if ((s = run_passes(p, r, level->first_step + k, err)) == STK_OK)
+			s = for_jobs(p, r, level->first_step + k, move, err);
+	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
+}
+
+enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+{
+	enum stk_status s = collect(p, r, err);
+	if (s || (s = stk__gpu_enter(p->device->dev, err)))
+		return s;
+	s = submit_all(p, r, err);
+	stk__gpu_leave(p->device->dev);
+	for (int32_t i = 0; i < r->count; i++)
+		atomic_store_explicit(&r->device->pending[i], false, memory_order_relaxed);
+	return s;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What kernels need beyond the language: every instruction that is written as such, and the shared memory whose size a launch sets. Kernels have no
+ * inline assembly of their own, so that they also compile for a host: test/cuda/cuda_cpp.h then stands in for this header and for CUDA itself. */
+#ifndef STK_KERNEL_CUDA_CUH
+#define STK_KERNEL_CUDA_CUH
+
+#ifndef STK_CUDA_EMULATED
+#include <stdint.h>
+
+/* Declares, in a function, the launch's dynamic shared memory as an array. All declarations mean the same memory. */
+#define STK_SHARED_ARRAY(type, name) extern __shared__ __align__(16) type name[]
+
+/* Copies from device to shared memory that go on by themselves (before sm_80 they are done at once): commit closes a thread's group of them;
+ * wait(n), n a constant: all but its last n groups are there. */
+static __device__ __forceinline__ void stk__copy_ahead4(void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+	*(uint32_t *)to = *(const uint32_t *)from;
+#endif
+}
+
+static __device__ __forceinline__ void stk__copy_ahead16(void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+	*(uint4 *)to = *(const uint4 *)from;
+#endif
+}
+
+static __device__ __forceinline__ void stk__copy_commit(void)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+#define stk__copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#else
+#define stk__copy_wait(n) ((void)0)
+#endif
+
+/* float16, rounded to nearest even; a NaN's payload is lost. */
+static __device__ __forceinline__ uint16_t stk__half_bits(float x)
+{
+	uint16_t half;
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+	return half;
+}
+
+/* Least of all lanes, in all lanes. */
+static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
+{
+#if __CUDA_ARCH__ >= 800
+	return __reduce_min_sync(0xffffffffu, v);
+#else
+	for (int d = 16; d; d >>= 1) {
+		unsigned other = __shfl_xor_sync(0xffffffffu, v, d);
+		v = other < v ? other : v;
+	}
+	return v;
+#endif
+}
+#endif
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block.h"
+
+#include "fiber.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The stacks' distance is no power of two, or their tops would fight for the same lines of the cache. */
+enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5 };
+
+struct emulated emulated;
+
+/* A warp's lanes as bits. A lane that is neither ready nor at a barrier has returned. */
+struct warp {
+	uint32_t ready, waiting, at_block;
+	const char *what;
+	unsigned turn; /* which of the two sets of values is being given: the other may still be read */
+	uint32_t votes[2];
+	uint64_t values[2][WARP];
+};
+
+static struct {
+	struct fiber scheduler, fibers[MOST_THREADS];
+	struct warp warps[MOST_THREADS / WARP];
+	uint8_t *stacks;
+	unsigned free[MOST_THREADS], frees, stack_of[MOST_THREADS];
+	bool started[MOST_THREADS];
+	unsigned threads, current, returned, at_block;
+	const struct emulated_kernel *kernel;
+	const void *packed;
+	const char *error;
+} run;
+
+static struct fiber *fiber_of(unsigned thread)
+{
+	return &run.fibers[run.stack_of[thread]];
+}
+
+static void pause_thread(void)
+{
+	fiber_switch(fiber_of(run.current), &run.scheduler, 0);
+}
+
+static void go_wrong(const char *error)
+{
+	if (!run.error)
+		run.error = error;
+}
+
+/* ---- barriers ---- */
+
+static void open_block(void)
+{
+	if (!run.at_block || run.at_block + run.returned < run.threads)
+		return;
+	for (unsigned w = 0; w * WARP < run.threads; w++) {
+		run.warps[w].ready |= run.warps[w].at_block;
+		run.warps[w].at_block = 0;
+	}
+	run.at_block = 0;
+}
+
+static void open_warp(struct warp *w)
+{
+	if (!w->waiting || w->ready || w->at_block)
+		return;
+	for (unsigned i = 0; i < WARP; i++)
+		if (!(w->waiting >> i & 1))
+			w->values[w->turn][i] = 0;
+	w->turn ^= 1;
+	w->votes[w->turn] = 0;
+	w->ready = w->waiting;
+	w->waiting = 0;
+	w->what = NULL;
+}
+
+/* The lane of the current thread waits; returns the index of the values that were given meanwhile. */
+static unsigned wait_for_warp(const char *what)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	uint32_t me = 1u << run.current % WARP;
+	unsigned turn = w->turn;
+	if (w->what && w->what != what && strcmp(w->what, what) != 0)
+		go_wrong("lanes of a warp wait at different instructions");
+	w->what = what;
+	w->ready &= ~me;
+	w->waiting |= me;
+	open_warp(w);
+	if (!(w->ready & me))
+		pause_thread();
+	return turn;
+}
+
+void emulated_sync_block(void)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	uint32_t me = 1u << run.current % WARP;
+	w->ready &= ~me;
+	w->at_block |= me;
+	run.at_block++;
+	open_block();
+	if (!(w->ready & me))
+		pause_thread();
+}
+
+const uint64_t *emulated_exchange(const char *what, uint64_t mine)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	w->values[w->turn][run.current % WARP] = mine;
+	return w->values[wait_for_warp(what)];
+}
+
+unsigned emulated_vote(const char *what, int set)
+{
+	struct warp *w = &run.warps[run.current / WARP];
+	w->votes[w->turn] |= (uint32_t)(set != 0) << run.current % WARP;
+	return w->votes[wait_for_warp(what)];
+}
+
+/* ---- threads ---- */
+
+/* A fiber runs a thread to its end and leaves its stack, still warm, to the next one that starts. */
+static void thread_main(void)
+{
+	fiber_entered(&run.scheduler);
+	run.kernel->run(run.packed);
+	struct warp *w = &run.warps[run.current / WARP];
+	w->ready &= ~(1u << run.current % WARP);
+	run.returned++;
+	run.free[run.frees++] = run.stack_of[run.current];
+	open_warp(w);
+	open_block();
+	fiber_switch(fiber_of(run.current), &run.scheduler, 1);
+}
+
+static void go_on(unsigned thread)
+{
+	unsigned x = emulated.block_dim.x, y = emulated.block_dim.y;
+	run.current = thread;
+	emulated.thread = (struct emulated_dim){thread % x, thread / x % y, thread / x / y};
+	if (!run.started[thread]) {
+		run.started[thread] = true;
+		run.stack_of[thread] = run.free[--run.frees];
+		fiber_start(fiber_of(thread), thread_main);
+	}
+	fiber_switch(&run.scheduler, fiber_of(thread), 0);
+}
+
+static void begin_block(void)
+{
+	for (unsigned t = 0; t < run.threads; t++)
+		run.started[t] = false;
+	for (unsigned w = 0; w * WARP < run.threads; w++) {
+		unsigned lanes = run.threads - w * WARP;
+		run.warps[w].ready = lanes < WARP ? (1u << lanes) - 1 : ~0u;
+		run.warps[w].waiting = run.warps[w].at_block = 0;
+		run.warps[w].votes[run.warps[w].turn] = 0;
+		run.warps[w].what = NULL;
+	}
+	run.returned = run.at_block = 0;
+}
+
+static void run_block(void)
+{
+	begin_block();
+	while (run.returned < run.threads && !run.error) {
+		bool moved = false;
+		for (unsigned w = 0; w * WARP < run.threads && !run.error; w++) {
+			while (run.warps[w].ready && !run.error) {
+				moved = true;
+				for (uint32_t lanes = run.warps[w].ready; lanes; lanes &= lanes - 1)
+					go_on(w * WARP + (unsigned)__builtin_ctz(lanes));
+			}
+		}
+		if (!moved)
+			go_wrong("threads wait for others that wait elsewhere or have returned");
+	}
+}
+
+static void make_stacks(void)
+{
+	run.stacks = malloc((size_t)MOST_THREADS * STRIDE);
+	for (unsigned i = 0; i < MOST_THREADS; i++) {
+		run.fibers[i].stack = run.stacks + (size_t)i * STRIDE;
+		run.fibers[i].size = STACK;
+	}
+}
+
+const char *emulated_launch(
+	const struct emulated_kernel *kernel, const void *packed, struct emulated_dim grid, struct emulated_dim block, size_t shared)
+{
+	if (!run.stacks)
+		make_stacks();
+	run.frees = 0;
+	for (unsigned i = MOST_THREADS; i > 0; i--)
+		run.free[run.frees++] = i - 1;
+	run.threads = block.x * block.y * block.z;
+	run.kernel = kernel;
+	run.packed = packed;
+	run.error = NULL;
+	/* Allocated anew, so that AddressSanitizer sees what lies beyond its end. */
+	if (posix_memalign(&emulated.shared, 256, shared ? shared : 1))
+		return "no memory for a launch";
+	emulated.block_dim = block;
+	emulated.grid_dim = grid;
+	for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y * grid.z && !run.error; i++) {
+		emulated.block = (struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
+		memset(emulated.shared, JUNK, shared);
+		run_block();
+	}
+	free(emulated.shared);
+	if (run.error) { /* fibers were left in the middle */
+		free(run.stacks);
+		run.stacks = NULL;
+	}
+	return run.error;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * CUDA C++ for a host compiler: included before a .cu file (kernels.py), it gives the language's words, types and functions that our kernels use, and
+ * stands in for kernel/cuda.cuh. What is missing here does not compile: add it. */
+#ifndef STK_TEST_CUDA_CPP_H
+#define STK_TEST_CUDA_CPP_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+
+#include "block.h"
+
+#define STK_CUDA_EMULATED
+
+/* ---- words ---- */
+
+#ifdef STK_LIST_KERNELS /* kernels.py looks for this in the preprocessed text */
+#define __global__ STK_LISTED_KERNEL
+#else
+#define __global__
+#endif
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ static /* one block runs at a time */
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+
+#define threadIdx emulated.thread
+#define blockIdx emulated.block
+#define blockDim emulated.block_dim
+#define gridDim emulated.grid_dim
+
+#define STK_SHARED_ARRAY(type, name) type *name = (type *)emulated.shared
+
+/* ---- types: as aligned as CUDA's, so that UndefinedBehaviorSanitizer sees where a pointer is not ---- */
+
+#define STK_VECTORS(type, name, size)                                                                                                       \
+	struct __align__(2 * size) name##2 { type x, y; };                                                                                 \
+	struct __align__(4 * size) name##4 { type x, y, z, w; };                                                                           \
+	static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                                            \
+	static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+STK_VECTORS(signed char, char, 1)
+STK_VECTORS(unsigned char, uchar, 1)
+STK_VECTORS(short, short, 2)
+STK_VECTORS(unsigned short, ushort, 2)
+STK_VECTORS(int, int, 4)
+STK_VECTORS(unsigned, uint, 4)
+STK_VECTORS(float, float, 4)
+
+/* ---- arithmetic ---- */
+
+#define STK_MIN_MAX(a, b, result)                                                                                                          \
+	static inline result min(a x, b y) { return (result)x < (result)y ? (result)x : (result)y; }                                       \
+	static inline result max(a x, b y) { return (result)x > (result)y ? (result)x : (result)y; }
+STK_MIN_MAX(int, int, int)
+STK_MIN_MAX(unsigned, unsigned, unsigned)
+STK_MIN_MAX(int, unsigned, unsigned)
+STK_MIN_MAX(unsigned, int, unsigned)
+STK_MIN_MAX(long, long, long)
+STK_MIN_MAX(unsigned long, unsigned long, unsigned long)
+static inline float min(float x, float y) { return fminf(x, y); }
+static inline float max(float x, float y) { return fmaxf(x, y); }
+
+template <typename To, typename From> static inline To stk__same_bits(From from)
+{
+	static_assert(sizeof(To) == sizeof(From), "the same size");
+	To to;
+	memcpy(&to, &from, sizeof to);
+	return to;
+}
+static inline float __int_as_float(int v) { return stk__same_bits<float>(v); }
+static inline float __uint_as_float(unsigned v) { return stk__same_bits<float>(v); }
+static inline int __float_as_int(float v) { return stk__same_bits<int>(v); }
+static inline unsigned __float_as_uint(float v) { return stk__same_bits<unsigned>(v); }
+static inline long long __double_as_longlong(double v) { return stk__same_bits<long long>(v); }
+static inline double __longlong_as_double(long long v) { return stk__same_bits<double>(v); }
+
+static inline int __popc(unsigned v) { return __builtin_popcount(v); }
+static inline int __ffs(int v) { return __builtin_ffs(v); }
+static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
+static inline float __frcp_rn(float v) { return 1 / v; }
+
+/* The upper half of high:low << shift, and the lower of high:low >> shift. */
+static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
+{
+	return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
+}
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
+{
+	return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+
+/* Byte i of the result is byte (select >> 4 i & 7) of y:x; the sign mode (8) is not made. */
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
+{
+	uint64_t both = (uint64_t)y << 32 | x;
+	unsigned result = 0;
+	for (int i = 0; i < 4; i++)
+		result |= (unsigned)(both >> 8 * (select >> 4 * i & 7) & 255) << 8 * i;
+	return result;
+}
+
+/* ff where bytes are equal, else 00. */
+static inline unsigned __vcmpeq4(unsigned x, unsigned y)
+{
+	unsigned result = 0;
+	for (int i = 0; i < 32; i += 8)
+		result |= (x >> i & 255) == (y >> i & 255) ? 255u << i : 0;
+	return result;
+}
+
+/* float16, rounded to nearest even, with a double that holds every step exactly. */
+static inline uint16_t stk__half_bits(float x)
+{
+	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000;
+	double size = fabs((double)x);
+	if (!(size < 65520)) /* NaN's payload is lost */
+		return (uint16_t)(sign | (x == x ? 0x7c00 : 0x7fff));
+	int exponent = size < 0x1p-14 ? -14 : ilogb(size);
+	uint32_t steps = (uint32_t)nearbyint(ldexp(size, 10 - exponent)); /* 1024 to 2048 of them, fewer where subnormal */
+	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
+}
+
+/* ---- memory ---- */
+
+template <typename T> static inline T __ldg(const T *p) { return *p; }
+template <typename T> static inline T __ldcs(const T *p) { return *p; }
+template <typename T> static inline void __stcs(T *p, T v) { *p = v; }
+static inline void __threadfence() {}
+
+/* Fibers do not interrupt each other. */
+template <typename T> static inline T stk__replace(T *p, T v)
+{
+	T old = *p;
+	*p = v;
+	return old;
+}
+template <typename T, typename V> static inline T atomicAdd(T *p, V v) { return stk__replace(p, (T)(*p + (T)v)); }
+template <typename T, typename V> static inline T atomicOr(T *p, V v) { return stk__replace(p, (T)(*p | (T)v)); }
+template <typename T, typename V> static inline T atomicAnd(T *p, V v) { return stk__replace(p, (T)(*p & (T)v)); }
+template <typename T, typename V> static inline T atomicMin(T *p, V v) { return stk__replace(p, *p < (T)v ? *p : (T)v); }
+template <typename T, typename V> static inline T atomicMax(T *p, V v) { return stk__replace(p, *p > (T)v ? *p : (T)v); }
+template <typename T, typename V> static inline T atomicExch(T *p, V v) { return stk__replace(p, (T)v); }
+template <typename T> static inline T atomicCAS(T *p, T was, T v) { return stk__replace(p, *p == was ? v : *p); }
+
+static inline void stk__copy_ahead4(void *to, const void *from) { memcpy(to, from, 4); }
+static inline void stk__copy_ahead16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
+static inline void stk__copy_commit() {}
+#define stk__copy_wait(n) ((void)(n))
+
+/* ---- threads ---- */
+
+static inline void __syncthreads() { emulated_sync_block(); }
+
+/* Masks are what all lanes that have not returned make of them: our kernels name the whole warp. */
+static inline void __syncwarp(unsigned mask = ~0u)
+{
+	static_cast<void>(mask);
+	emulated_vote("__syncwarp", 0);
+}
+static inline unsigned __ballot_sync(unsigned, int set) { return emulated_vote("__ballot_sync", set); }
+static inline int __any_sync(unsigned, int set) { return emulated_vote("__any_sync", set) != 0; }
+static inline int __all_sync(unsigned, int set) { return emulated_vote("__all_sync", !set) == 0; }
+
+/* The value of lane `from`; of the lane's own where that is outside the warp. */
+template <typename T> static inline T stk__shuffle(const char *what, T v, int from)
+{
+	static_assert(sizeof(T) <= 8, "");
+	uint64_t mine = 0;
+	memcpy(&mine, &v, sizeof v);
+	const uint64_t *all = emulated_exchange(what, mine);
+	if (from >= 0 && from < 32)
+		memcpy(&v, &all[from], sizeof v);
+	return v;
+}
+static inline int stk__lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
+template <typename T> static inline T __shfl_sync(unsigned, T v, int lane) { return stk__shuffle("__shfl_sync", v, lane & 31); }
+template <typename T> static inline T __shfl_up_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_up_sync", v, stk__lane() - by); }
+template <typename T> static inline T __shfl_down_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_down_sync", v, stk__lane() + by); }
+template <typename T> static inline T __shfl_xor_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_xor_sync", v, stk__lane() ^ by); }
+
+static inline unsigned stk__warp_min(unsigned v)
+{
+	const uint64_t *all = emulated_exchange("__reduce_min_sync", (uint64_t)v + 1); /* + 1: 0 stands for a lane that has returned */
+	for (int i = 0; i < 32; i++)
+		v = all[i] && all[i] - 1 < v ? (unsigned)(all[i] - 1) : v;
+	return v;
+}
+
+/* ---- what kernels.py makes a table of ---- */
+
+template <auto kernel> struct stk__kernel;
+template <typename... Arguments, void (*kernel)(Arguments...)> struct stk__kernel<kernel> {
+	using packed = std::tuple<Arguments...>;
+
+	template <size_t... i> static void pack_each(packed *to, void *const params[], std::index_sequence<i...>)
+	{
+		((std::get<i>(*to) = *(const std::tuple_element_t<i, packed> *)params[i]), ...);
+	}
+	static void pack(void *to, void *const params[])
+	{
+		pack_each((packed *)to, params, std::index_sequence_for<Arguments...>());
+	}
+	static void run(const void *from)
+	{
+		std::apply(kernel, *(const packed *)from);
+	}
+	static constexpr emulated_kernel describe(const char *module, const char *name)
+	{
+		return {module, name, sizeof(packed), pack, run};
+	}
+};
+
+#endif
