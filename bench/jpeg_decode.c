@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * JPEG decoding on one core: our decoder against libjpeg-turbo used directly, on whole images and on the windows of a random resized crop.
  *
- *     jpeg_decode [--json] [--seconds=10] [--check] FILE...
+ *     jpeg_decode [--json] [--seconds=10] [--check] [--denom=1|2|4|8] FILE...
  *
  * Both sides decode from memory to RGB with the same settings (islow, triangle upsampling) and the same windows; libjpeg-turbo's get the margin
- * that makes their pixels right. Before anything is timed, all results are compared with full decodes. Times are CPU time of the thread, in short
+ * that makes their pixels right. denom: at this fraction of the size. Before anything is timed, all results are compared with full decodes. Times are CPU time of the thread, in short
  * slices that take turns; the figures are the median and the 10th and 90th percentile of the slices' ratios, since the machine's speed drifts. */
 #include "base/cpu.h"
 #include "codec/codec.h"
@@ -28,7 +28,7 @@ struct file {
 
 struct bench {
 	struct file *files;
-	int count;
+	int count, denom;
 	uint8_t *out, *expected;
 	struct stk_decoder *ours;
 	struct jpeg_decompress_struct peer;
@@ -85,9 +85,10 @@ static struct stk_rect random_window(int width, int height, uint64_t *state)
 	return (struct stk_rect){(width - side) / 2, (height - side) / 2, side, side};
 }
 
-static struct stk_rect window_of(const struct file *f, bool whole, uint64_t *state)
+static struct stk_rect window_of(const struct bench *b, const struct file *f, bool whole, uint64_t *state)
 {
-	return whole ? (struct stk_rect){0, 0, f->info.width, f->info.height} : random_window(f->info.width, f->info.height, state);
+	int width = stk__image_scaled(f->info.width, b->denom), height = stk__image_scaled(f->info.height, b->denom);
+	return whole ? (struct stk_rect){0, 0, width, height} : random_window(width, height, state);
 }
 
 /* ---- the two sides ---- */
@@ -98,6 +99,7 @@ static void decode_ours(struct bench *b, const struct file *f, struct stk_rect w
 		.size = f->size,
 		.info = &f->info,
 		.type = STK_RGB,
+		.denom = b->denom,
 		.window = w,
 		.dst = stk__image_hwc(b->out, STK_UINT8, w.w, w.h, 3)};
 	struct stk_error err;
@@ -112,6 +114,7 @@ static void decode_peer(struct bench *b, const struct file *f, struct stk_rect w
 	jpeg_mem_src(c, f->data, f->size);
 	jpeg_read_header(c, TRUE);
 	c->out_color_space = JCS_RGB;
+	c->scale_denom = (unsigned)b->denom;
 	jpeg_start_decompress(c);
 	JDIMENSION x = 0, width = c->output_width;
 	if (w.w < (int)width) {
@@ -133,10 +136,11 @@ static void decode_peer(struct bench *b, const struct file *f, struct stk_rect w
 
 static void check(struct bench *b, const struct file *f, struct stk_rect w)
 {
-	size_t row, skip, full = (size_t)f->info.width * 3;
-	struct stk_rect all = {0, 0, f->info.width, f->info.height};
+	size_t row, skip;
+	struct stk_rect all = window_of(b, f, true, NULL);
+	size_t full = (size_t)all.w * 3;
 	decode_peer(b, f, all, &row, &skip);
-	memcpy(b->expected, b->out, full * (size_t)f->info.height);
+	memcpy(b->expected, b->out, full * (size_t)all.h);
 	for (int side = 0; side < 2; side++) {
 		if (side)
 			decode_peer(b, f, w, &row, &skip);
@@ -178,7 +182,7 @@ static double time_slice(struct bench *b, int slice, bool whole, bool ours)
 	double begin = cpu_seconds();
 	for (int i = 0; i < SLICE; i++) {
 		const struct file *f = &b->files[(slice * SLICE + i) % b->count];
-		struct stk_rect w = window_of(f, whole, &state);
+		struct stk_rect w = window_of(b, f, whole, &state);
 		if (ours)
 			decode_ours(b, f, w);
 		else
@@ -237,6 +241,7 @@ int main(int argc, char **argv)
 	double seconds = 10, bytes = 0, pixels = 0;
 	size_t largest = 0;
 	bool json = false, only_check = false;
+	b.denom = 1;
 	b.files = calloc((size_t)argc, sizeof *b.files);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json") == 0)
@@ -245,6 +250,8 @@ int main(int argc, char **argv)
 			only_check = true;
 		else if (strncmp(argv[i], "--seconds=", 10) == 0)
 			seconds = atof(argv[i] + 10);
+		else if (strncmp(argv[i], "--denom=", 8) == 0)
+			b.denom = atoi(argv[i] + 8);
 		else if (load(&b.files[b.count], argv[i]))
 			b.count++;
 	}
@@ -266,7 +273,7 @@ int main(int argc, char **argv)
 	uint64_t state = 1;
 	for (int i = 0; i < b.count; i++)
 		for (int whole = 0; whole < 2; whole++)
-			check(&b, &b.files[i], window_of(&b.files[i], whole, &state));
+			check(&b, &b.files[i], window_of(&b, &b.files[i], whole, &state));
 	for (int i = 0; i < 2 && !only_check; i++)
 		run(&b, &results[i], i == 1, seconds / 2);
 	if (only_check)

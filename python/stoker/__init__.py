@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
+    from stoker._advise import advise
     from stoker._definition import do_not_convert, pipeline_def
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
@@ -26,6 +27,7 @@ _NAMES = {
     "newaxis": "stoker.data_node",
     "ShapeError": "stoker.errors",
     "StokerError": "stoker.errors",
+    "advise": "stoker._advise",
     "Loader": "stoker.loader",
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker._definition",
@@ -38,6 +40,7 @@ __all__ = [
     "Pipeline",
     "ShapeError",
     "StokerError",
+    "advise",
     "backend",
     "batching",
     "do_not_convert",

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from stoker._build import GraphBuilder
 
 _OPEN = -(2**63)  # an end of a range that is left open
-_INDEX, _RANGE, _FULL = 0, 1, 2
+_INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
 
 
 class _NewAxis:
     """Marks a new axis in a subscript: x[stoker.newaxis], x[stoker.newaxis("C")]."""
 
     def __init__(self, name: str = "") -> None:
+        if len(name) > 1:
+            raise InvalidArgumentError(f"the name of a new axis at {users_line()}: one letter of a layout, not {name!r}")
         self.name = name
 
     def __call__(self, name: str) -> _NewAxis:
@@ -242,7 +244,7 @@ def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
     if len(at) > 1 or ndim < 0:
         why = "there is more than one" if len(at) > 1 else "the number of dimensions is not known here"
         raise InvalidArgumentError(f"'...' in a subscript at {users_line()}: {why}")
-    fill = [slice(None)] * (ndim - len(keys) + 1)
+    fill = [slice(None)] * (ndim - sum(not isinstance(k, _NewAxis) for k in keys) + 1)
     return keys[: at[0]] + fill + keys[at[0] + 1 :]
 
 
@@ -276,11 +278,17 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     """node[key]: whole numbers and ranges with steps, each a number or a node with one for each sample, and '...'."""
     keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
     kinds, lo, hi, step = [], [], [], []
-    bounds = _Bounds()
+    bounds, names = _Bounds(), list[str]()
     for k in keys:
-        if isinstance(k, _NewAxis) or k is None:
-            raise UnsupportedError(f"a new axis in a subscript at {users_line()}: not in Stoker yet; fn.reshape can add one")
-        if isinstance(k, slice):
+        if k is None:
+            raise UnsupportedError(f"None in a subscript at {users_line()}: stoker.newaxis adds a dimension")
+        if isinstance(k, _NewAxis):
+            kinds.append(_NEW)
+            names.append(k.name)
+            lo.append(bounds.add(None, _OPEN, ""))
+            hi.append(bounds.add(None, _OPEN, ""))
+            step.append(bounds.add(None, 1, ""))
+        elif isinstance(k, slice):
             full = k.start is None and k.stop is None and k.step is None
             kinds.append(_FULL if full else _RANGE)
             lo.append(bounds.add(k.start, _OPEN, "the start"))
@@ -295,5 +303,9 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     args: list[Value] = [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
     if bounds.nodes:
         args.append(("held", ints, bounds.held))
+    if any(names):
+        if not all(names):
+            raise InvalidArgumentError(f"a subscript at {users_line()}: name all new axes, or none")
+        args.append(("new_names", int(ValueKind.STRING), "".join(names)))
     result: DataNode = DataNode._call("_subscript", [node, *bounds.nodes], args)
     return result

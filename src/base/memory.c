@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic uint64_t alloc_count;
 
@@ -83,6 +84,40 @@ char *stk__strdup(const char *s)
 void stk__free(void *p)
 {
 	free(p);
+}
+
+/* ---- mapped memory ---- */
+
+enum { PAGE = 4096, HUGE = 2 << 20 };
+
+static size_t mapped_size(size_t size)
+{
+	return (size + (size == 0) + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+void *stk__map(size_t size)
+{
+	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - PAGE : 0;
+	if (refuse() || size > SIZE_MAX / 2)
+		return NULL;
+	uint8_t *p = mmap(NULL, whole + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	if (!spare)
+		return p;
+	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* what stands before the first place for a huge page, and behind the last */
+	if (before)
+		munmap(p, before);
+	if (spare > before)
+		munmap(p + before + whole, spare - before);
+	madvise(p + before, whole, MADV_HUGEPAGE); /* refused, it is pages of the usual size */
+	return p + before;
+}
+
+void stk__unmap(void *p, size_t size)
+{
+	if (p)
+		munmap(p, mapped_size(size));
 }
 
 uint64_t stk__alloc_count(void)

@@ -18,6 +18,11 @@ void *stk__realloc(void *p, size_t size);
 char *stk__strdup(const char *s);
 void stk__free(void *p);
 
+/* Memory for what is large and lives long (slots, bytes read ahead, data sets): zeroed, straight from the system and back to it at once, whatever
+ * malloc would keep; in huge pages where one fits and the system has them. Aligned to a page. NULL when memory is short. stk__unmap takes NULL. */
+void *stk__map(size_t size);
+void stk__unmap(void *p, size_t size);
+
 /* Calls of the functions above since the process started; tests show that a warm pipeline adds none. */
 uint64_t stk__alloc_count(void);
 

@@ -193,7 +193,8 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 }
 
 /* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is
- * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). */
+ * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). Whole rows at a fraction
+ * of the size: libjpeg-turbo 2.1 loses its way there, where components differ in samples a block. */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {
 	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;
@@ -201,7 +202,7 @@ static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, 
 	int x1 = window->x + window->w < width - margin ? window->x + window->w + margin : width;
 	*first = 0;
 	*count = cinfo->output_width;
-	if (x0 == 0 && x1 == width)
+	if ((x0 == 0 && x1 == width) || cinfo->scale_denom > 1)
 		return;
 	*first = (JDIMENSION)x0;
 	*count = (JDIMENSION)(x1 - x0);

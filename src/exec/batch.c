@@ -120,14 +120,14 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 			first = first ? first : d;
 			if (d->ndim == first->ndim && d->dtype == first->dtype)
 				continue;
+			enum stk_status s =
+				stk__fail(err, STK_SHAPE, "output %d is %s with %d dims, and %s with %d in the first sample of its batch",
+					o, stk_dtype_name(d->dtype), d->ndim, stk_dtype_name(first->dtype), first->ndim);
 			char title[96];
-			enum stk_status s = stk__fail(err, STK_SHAPE,
-				"output %d is %s of %d dims in sample %lld of epoch %lld, and %s of %d dims in the first of its batch", o,
-				stk_dtype_name(d->dtype), d->ndim, (long long)r->samples[i].place.position,
-				(long long)r->samples[i].place.epoch, stk_dtype_name(first->dtype), first->ndim);
 			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
 			stk__error_set_op(err, title);
-			stk__error_set_sample(err, "", r->samples[i].place.epoch, r->samples[i].place.position);
+			if (err)
+				stk__name_sample(p, &r->samples[i], err);
 			return s;
 		}
 	}

@@ -205,6 +205,8 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s)
 		return s;
+	if (stk__feeder_is_me(p))
+		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
 	bool between = p->end_pending || (p->delivered_last && p->delivered_step >= 0) || (p->delivered_step < 0 && p->next_deliver == 0);
 	p->end_pending = false;
 	if (between)

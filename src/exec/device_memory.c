@@ -3,7 +3,8 @@
 
 #include "base/memory.h"
 
-enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20 };
+/* GUARD: pieces of two blocks never lie so close that they could be taken for one that is copied at once. */
+enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
 
 struct stk_device_block {
 	struct stk_device_block *next;
@@ -54,7 +55,7 @@ static enum stk_status add_block(struct stk_device_memory *m, size_t size, struc
 	}
 	void *host = NULL;
 	stk_gpu_ptr device = 0;
-	s = m->pinned ? stk__gpu_host_alloc(m->dev, size, &host, err) : stk__gpu_alloc(m->dev, size, &device, err);
+	s = m->pinned ? stk__gpu_host_alloc(m->dev, size + GUARD, &host, err) : stk__gpu_alloc(m->dev, size + GUARD, &device, err);
 	stk__gpu_leave(m->dev);
 	if (s) {
 		stk__free(b);

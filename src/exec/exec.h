@@ -151,7 +151,7 @@ struct stk_pipeline {
 	int32_t max_chains;
 
 	pthread_t feeder;
-	bool has_feeder, feeder_runs;
+	bool has_feeder, feeder_runs, abandoned;
 	int64_t feed_epoch, feed_step;
 
 	bool started, stopping;
@@ -188,12 +188,15 @@ void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
 void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
 void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
+void stk__name_sample(
+	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
 bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
-	struct stk_error *err);               /* without the lock; false: it goes on behind the scenes */
-void stk__read_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
+	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
+void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
+bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
@@ -231,6 +234,8 @@ enum stk_status stk__pass_group_cores(
 /* feed.c */
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
 void stk__feeder_stop(struct stk_pipeline *p);
+bool stk__feeder_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
+void stk__feeder_abandon(struct stk_pipeline *p);     /* by a callback: the thread destroys the pipeline when it has returned */
 void stk__release_fed(struct stk_record *r);
 
 /* state.c */

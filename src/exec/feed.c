@@ -114,7 +114,8 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
 			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err))) {
-				stk__error_set_sample(err, "", r->at.epoch, r->samples[i].place.position);
+				stk__error_set_op(err, "external_source");
+				stk__name_sample(p, &r->samples[i], err);
 				return s;
 			}
 			if (v->desc.layout[0])
@@ -242,8 +243,28 @@ static void *feeder_main(void *arg)
 		else
 			pthread_cond_wait(&p->feed, &p->lock);
 	}
+	bool abandoned = p->abandoned;
 	pthread_mutex_unlock(&p->lock);
+	if (abandoned) {
+		pthread_detach(p->feeder);
+		p->has_feeder = false;
+		stk_pipeline_destroy(p);
+	}
 	return NULL;
+}
+
+bool stk__feeder_is_me(const struct stk_pipeline *p)
+{
+	return p->has_feeder && pthread_equal(p->feeder, pthread_self());
+}
+
+void stk__feeder_abandon(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->abandoned = true;
+	p->stopping = true;
+	p->feeder_runs = false;
+	pthread_mutex_unlock(&p->lock);
 }
 
 enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err)

@@ -249,6 +249,10 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
 		return;
+	if (stk__feeder_is_me(p)) { /* a garbage collector may run anywhere, in a source too */
+		stk__feeder_abandon(p);
+		return;
+	}
 	if (p->started)
 		stk__drain(p);
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))

@@ -193,13 +193,17 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chai
 	return ended;
 }
 
+/* A single object may be larger than the window. */
+bool stk__reads_full(const struct stk_pipeline *p)
+{
+	int64_t expected = p->bytes_held + (int64_t)p->in_flight * (p->mean_bytes > 0 ? p->mean_bytes : 1);
+	return (p->in_flight || p->read_held) && (p->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
+}
+
 /* With the lock: the next sample that the window takes, or NULL. */
 static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 {
-	if (!p->ahead || p->stopping)
-		return NULL;
-	int64_t expected = p->bytes_held + (int64_t)p->in_flight * (p->mean_bytes > 0 ? p->mean_bytes : 1);
-	if (p->in_flight >= p->config.read_requests || (p->in_flight && expected >= (int64_t)p->config.read_bytes))
+	if (!p->ahead || p->stopping || stk__reads_full(p))
 		return NULL;
 	for (;;) {
 		if (p->read_k < p->next_deliver) {

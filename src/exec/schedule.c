@@ -212,18 +212,29 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-static void take_samples(struct stk_record *r, struct stk_unit *u)
+/* To try its read now would most likely add a request to a full window: it stays ready until one of those ends. */
+static bool must_wait(const struct stk_pipeline *p, const struct stk_chain *chain, const struct stk_sample_state *s)
+{
+	return chain->reads && s->read == STK_READ_NONE && p->ahead && p->in_flight && stk__reads_full(p);
+}
+
+/* left: items to look at, so that what goes round is seen once. */
+static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
 	const struct stk_chain *chain = &p->program->levels[r->level].chains[u->chain];
 	int32_t room = ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
-	while (r->ready_count && u->count < most) {
+	for (; *left > 0 && u->count < most; --*left) {
 		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
 		if (i < 0 || i >= batch)
 			return;
 		r->ready_head = (r->ready_head + 1) % room;
 		r->ready_count--;
 		struct stk_sample_state *s = &r->samples[i];
+		if (must_wait(p, chain, s)) {
+			push(r, item);
+			continue;
+		}
 		if (chain->reads && (s->read == STK_READ_TRYING || s->read == STK_READ_SUBMITTED)) {
 			s->waiting |= 1ull << u->chain; /* another chain's worker is at it */
 			continue;
@@ -238,7 +249,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u)
 static bool take_from(struct stk_record *r, struct stk_unit *u)
 {
 	struct stk_pipeline *p = r->pipeline;
-	while (r->ready_count) {
+	for (int32_t left = r->ready_count; left > 0;) {
 		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
 		if (item >= gather_item(p, 0)) {
@@ -248,7 +259,7 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 			u->node = item - gather_item(p, 0);
 			return true;
 		}
-		take_samples(r, u);
+		take_samples(r, u, &left);
 		if (u->count)
 			return true;
 	}
@@ -354,7 +365,7 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
-static void name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
 	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
@@ -365,7 +376,7 @@ static void name_sample(const struct stk_pipeline *p, const struct stk_sample_st
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
-	name_sample(p, s, &full);
+	stk__name_sample(p, s, &full);
 	s->failed = true;
 	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
@@ -434,7 +445,10 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
 		sample_part_done(r, done[k]);
+	bool ahead = chain->reads && p->ahead;
 	pthread_mutex_unlock(&p->lock);
+	if (ahead)
+		stk__read_ahead(p); /* bytes were given back */
 	int64_t end = stk__clock_ns();
 	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
@@ -479,7 +493,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
-			name_sample(p, &r->samples[blamed], &w->error);
+			stk__name_sample(p, &r->samples[blamed], &w->error);
 		r->error = w->error;
 	}
 	stk__level_part_done(r);

@@ -31,11 +31,14 @@ static const struct layout {
 		{"CIFAR-100", "cifar-100-binary", 2, 1, {"test.bin"}, 10000}},
 };
 
+enum { SLACK = 64, LABEL_BYTES = 2 };
+
 struct stk_cifar {
-	int label_bytes, file_count;
-	int64_t records; /* a file */
+	int64_t size, filled;
 	uint64_t fingerprint;
-	uint8_t *data[MAX_FILES];
+	bool coarse;
+	uint8_t *pixels; /* mapped */
+	uint8_t *labels; /* fine and coarse */
 };
 
 enum stk_status stk__cifar_check(
@@ -75,27 +78,36 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 	return NULL;
 }
 
-/* Planes to pixels, once, so that no epoch has to do it again. */
-static void make_pixels(uint8_t *planes)
+/* Planes become pixels once, so that no epoch has to do it again. */
+static void add_records(struct stk_cifar *c, const uint8_t *data, int64_t records, int label_bytes)
 {
 	enum { PLANE = STK_CIFAR_PIXELS / 3 };
-	uint8_t pixels[STK_CIFAR_PIXELS];
-	stk__pass_kernels(stk__cpu_level())->rows->interleave(pixels, planes, PLANE, PLANE, 3, 1);
-	memcpy(planes, pixels, sizeof pixels);
+	const struct stk_row_kernels *rows = stk__pass_kernels(stk__cpu_level())->rows;
+	for (int64_t i = 0; i < records; i++, c->filled++, data += label_bytes + STK_CIFAR_PIXELS) {
+		c->labels[LABEL_BYTES * c->filled] = data[label_bytes - 1];
+		c->labels[LABEL_BYTES * c->filled + 1] = data[0];
+		rows->interleave(c->pixels + c->filled * STK_CIFAR_PIXELS, data + label_bytes, PLANE, PLANE, 3, 1);
+	}
 }
 
-static enum stk_status read_file(struct stk_cifar *c, int i, const char *path, struct stk_error *err)
+static enum stk_status read_file(struct stk_cifar *c, const struct layout *l, const char *path, struct stk_error *err)
 {
-	size_t size, record = (size_t)c->label_bytes + STK_CIFAR_PIXELS;
-	enum stk_status status = stk__read_whole(path, (size_t)1 << 30, &c->data[i], &size, err);
+	uint8_t *data;
+	size_t size;
+	enum stk_status status = stk__read_whole(path, (size_t)1 << 30, &data, &size, err);
 	if (!status)
-		status = stk__cifar_check(c->data[i], size, c->label_bytes, c->records, path, err);
-	if (status)
-		return status;
-	c->fingerprint = stk__hash_bytes(c->fingerprint, c->data[i], record * (size_t)c->records);
-	for (int64_t k = 0; k < c->records; k++)
-		make_pixels(c->data[i] + (size_t)k * record + c->label_bytes);
-	return STK_OK;
+		status = stk__cifar_check(data, size, l->label_bytes, l->records, path, err);
+	if (!status) {
+		c->fingerprint = stk__hash_bytes(c->fingerprint, data, size);
+		add_records(c, data, l->records, l->label_bytes);
+	}
+	stk__free(data);
+	return status;
+}
+
+static size_t pixel_bytes(const struct stk_cifar *c)
+{
+	return (size_t)c->size * STK_CIFAR_PIXELS + SLACK;
 }
 
 enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err)
@@ -112,13 +124,16 @@ enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, 
 	struct stk_cifar *c = stk__calloc(1, sizeof *c);
 	if (!c)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %s", l->name);
-	c->label_bytes = l->label_bytes;
-	c->file_count = l->file_count;
-	c->records = l->records;
+	c->coarse = l->label_bytes == LABEL_BYTES;
+	c->size = l->records * l->file_count;
+	c->pixels = stk__map(pixel_bytes(c));
+	c->labels = stk__alloc(LABEL_BYTES * (size_t)c->size);
 	enum stk_status status = STK_OK;
+	if (!c->pixels || !c->labels)
+		status = stk__fail(err, STK_NO_MEMORY, "out of memory for the %lld images of %s", (long long)c->size, l->name);
 	for (int i = 0; i < l->file_count && !status; i++) {
 		snprintf(path, sizeof path, "%s/%s", dir, l->files[i]);
-		status = read_file(c, i, path, err);
+		status = read_file(c, l, path, err);
 	}
 	if (status) {
 		stk__cifar_close(c);
@@ -132,34 +147,29 @@ void stk__cifar_close(struct stk_cifar *c)
 {
 	if (!c)
 		return;
-	for (int i = 0; i < c->file_count; i++)
-		stk__free(c->data[i]);
+	stk__unmap(c->pixels, pixel_bytes(c));
+	stk__free(c->labels);
 	stk__free(c);
 }
 
 int64_t stk__cifar_size(const struct stk_cifar *c)
 {
-	return c->records * c->file_count;
-}
-
-static const uint8_t *record_of(const struct stk_cifar *c, int64_t i)
-{
-	return c->data[i / c->records] + (size_t)(i % c->records) * ((size_t)c->label_bytes + STK_CIFAR_PIXELS);
+	return c->size;
 }
 
 const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i)
 {
-	return record_of(c, i) + c->label_bytes;
+	return c->pixels + i * STK_CIFAR_PIXELS;
 }
 
 int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i)
 {
-	return record_of(c, i)[c->label_bytes - 1];
+	return c->labels[LABEL_BYTES * i];
 }
 
 int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i)
 {
-	return c->label_bytes == 2 ? record_of(c, i)[0] : -1;
+	return c->coarse ? c->labels[LABEL_BYTES * i + 1] : -1;
 }
 
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c)

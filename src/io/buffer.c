@@ -78,11 +78,17 @@ static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 	return out;
 }
 
+static size_t mapped_bytes(size_t capacity)
+{
+	return sizeof(struct stk_buffer) + capacity + SLACK;
+}
+
+/* Back to the system: readers are many threads, and what malloc keeps for each of them would add up. */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {
 		struct stk_buffer *next = b->older;
-		stk__free(b);
+		stk__unmap(b, mapped_bytes(b->capacity));
 		b = next;
 	}
 }
@@ -142,7 +148,7 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	free_list(surplus);
 	if (b)
 		return b;
-	b = stk__alloc(sizeof *b + capacity + SLACK);
+	b = stk__map(mapped_bytes(capacity));
 	if (b) {
 		b->capacity = capacity;
 		b->size_class = c;

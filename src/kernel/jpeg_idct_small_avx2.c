@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT of two blocks to 4x4 samples: jpeg_idct_small.c's arithmetic. See jpeg_idct_avx2.h for the order of things. 2x2 and 1x1 use so few
- * coefficients that plain C serves them. */
+ * Inverse DCT of two blocks to 4x4 and 2x2 samples: jpeg_idct_small.c's arithmetic. See jpeg_idct_avx2.h for the order of things. */
 #include "kernel/jpeg_idct_avx2.h"
 #include "kernel/jpeg_kernels.h"
+
+#include <string.h>
 
 /* One dimension of four columns: pairs of rows 0 4, 2 6, 7 1 and 3 5 in, of which 4 does not count; four rows out, shifted. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[4])
@@ -58,4 +59,41 @@ void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	stk__idct_transpose_pairs(rows, x);
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT + 1, low);
 	store_columns(low, out, stride);
+}
+
+/* Two rows of four columns, shifted; of the pairs of rows 0 4, 7 1 and 3 5, row 4 does not count. */
+STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i out[2])
+{
+	enum { SHIFT = COLUMN_SHIFT + 2 };
+	__m256i even = _mm256_add_epi32(_mm256_srai_epi32(_mm256_slli_epi32(x04, 16), 1), _mm256_set1_epi32(1 << (SHIFT - 1)));
+	__m256i odd = _mm256_add_epi32(stk__idct_dot_avx2(x71, -C0_720, C3_624), stk__idct_dot_avx2(x35, -C1_272, C0_850));
+	out[0] = _mm256_srai_epi32(_mm256_add_epi32(even, odd), SHIFT);
+	out[1] = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
+}
+
+/* The first of the four columns of each half is 0 in one vector; the other's are 7 1 3 5, and there are no more that count. */
+void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	enum { SHIFT = ROW_SHIFT + 2 };
+	const __m256i *c = (const __m256i *)pair, *q = (const __m256i *)quant;
+	const __m256i weights =
+		_mm256_broadcastsi128_si256(_mm_setr_epi16(-C0_720, C3_624, -C1_272, C0_850, -C0_720, C3_624, -C1_272, C0_850));
+	__m256i x[8], first[2], rest[2];
+	for (int i = 0; i < 8; i++)
+		x[i] = _mm256_mullo_epi16(c[i], q[i]);
+	transform_2(x[0], x[4], x[6], first);
+	transform_2(x[1], x[5], x[7], rest);
+	__m256i even =
+		_mm256_add_epi32(_mm256_slli_epi32(_mm256_unpacklo_epi32(first[0], first[1]), 15), _mm256_set1_epi32(1 << (SHIFT - 1)));
+	__m256i odd = _mm256_madd_epi16(_mm256_packs_epi32(rest[0], rest[1]), weights);
+	odd = _mm256_hadd_epi32(odd, odd); /* of both rows */
+	__m256i left = _mm256_srai_epi32(_mm256_add_epi32(even, odd), SHIFT), right = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
+	__m256i words = _mm256_packs_epi32(_mm256_unpacklo_epi32(left, right), _mm256_setzero_si256());
+	__m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(words, words), _mm256_set1_epi8(-128));
+	for (int i = 0; i < 2; i++) {
+		uint32_t rows = (uint32_t)_mm_cvtsi128_si32(i ? _mm256_extracti128_si256(bytes, 1) : _mm256_castsi256_si128(bytes));
+		memcpy(out[i], &rows, 2);
+		rows >>= 16;
+		memcpy(out[i] + stride[i], &rows, 2);
+	}
 }

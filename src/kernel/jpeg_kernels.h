@@ -100,6 +100,7 @@ struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size
 int stk__jpeg_decode_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
+void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n);
 void stk__jpeg_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);

@@ -49,6 +49,9 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_decode_args *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
+	if (a->scale_denom & (a->scale_denom - 1))
+		return stk__fail(err, STK_INVALID, "scale_denom is %lld; images are decoded at 1/1, 1/2, 1/4 or 1/8 of their size",
+			(long long)a->scale_denom);
 	if (stk__intensity_range((enum stk_dtype)a->dtype) == 0)
 		return stk__fail(err, STK_UNSUPPORTED, "images are not decoded to %s; decode to uint8 or float32, then cast",
 			stk_dtype_name((enum stk_dtype)a->dtype));
@@ -76,8 +79,8 @@ enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error 
 			return s;
 		int32_t w, h;
 		stk__image_extent(&state->info, a->adjust_orientation, &w, &h);
-		d.shape[0] = h;
-		d.shape[1] = w;
+		d.shape[0] = stk__image_scaled(h, (int32_t)a->scale_denom);
+		d.shape[1] = stk__image_scaled(w, (int32_t)a->scale_denom);
 		d.shape[2] = stk__image_channels(&state->info, type);
 	}
 	state->whole = d;
@@ -122,6 +125,7 @@ enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect p
 		.info = &state->info,
 		.type = (enum stk_image_type)a->output_type,
 		.orient = a->adjust_orientation,
+		.denom = (int32_t)a->scale_denom,
 		.window = part,
 		.dst = *dst,
 	};

@@ -105,7 +105,9 @@ static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	int32_t axes[STK_MAX_DIMS], n = in->ndim < 0 ? 1 : pad_axes(a, in, axes, NULL);
+	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* where it is not known yet which they are */
+	if (in->ndim >= 0)
+		n = pad_axes(a, in, axes, NULL);
 	bool needs = false;
 	for (int32_t i = 0; i < n; i++)
 		needs |= (in->ndim < 0 || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);

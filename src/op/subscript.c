@@ -4,21 +4,27 @@
 #include "kernel/copy_nd.h"
 #include "op/dims.h"
 
+#include <string.h>
+
 struct subscript {
 	struct stk_ints kinds, lo, hi, step, held;
+	const char *new_names;
 };
 
-enum { KIND_INDEX, KIND_RANGE, KIND_FULL };
+enum { KIND_INDEX, KIND_RANGE, KIND_FULL, KIND_NEW };
 
 static const struct stk_arg_def subscript_args[] = {
-	STK_ARG(struct subscript, kinds, STK_ARG_INTS, NULL, (0, 2), STK_REQUIRED,
-		"For each dim: 0 an index, 1 a range, 2 all of it. Further dims are whole."),
+	STK_ARG(struct subscript, kinds, STK_ARG_INTS, NULL, (0, 3), STK_REQUIRED,
+		"For each dim: 0 an index, 1 a range, 2 all of it; 3 is a new dim of extent 1 before the next. Further dims are whole."),
 	STK_ARG(struct subscript, lo, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED,
 		"Index or start; the smallest int64 leaves a start open."),
 	STK_ARG(struct subscript, hi, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "End; the smallest int64 leaves it open."),
 	STK_ARG(struct subscript, step, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "Step, not 0; negative ones go backwards."),
 	STK_ARG(struct subscript, held, STK_ARG_INTS, NULL, (0, STK_MAX_INPUTS - 1), 0,
-		"For each dim three numbers: the inputs that hold lo, hi and step, each a whole number a sample; 0: the one given here."),
+		"For each of kinds three numbers: the inputs that hold lo, hi and step, each a whole number a sample; 0: the one given "
+		"here."),
+	STK_ARG(struct subscript, new_names, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"Letters of the new dims in the layout. Default: with new dims the output has no layout."),
 	STK_ARG_END,
 };
 
@@ -66,18 +72,28 @@ static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_
 	return STK_OK;
 }
 
+/* Which subscript is of dim d of the input; -1: none. */
+static int32_t subscript_of(const struct subscript *a, int32_t d)
+{
+	for (int32_t k = 0; k < a->kinds.count; k++)
+		if (a->kinds.v[k] != KIND_NEW && d-- == 0)
+			return k;
+	return -1;
+}
+
 static enum stk_status read_range(const struct stk_call *call, int32_t d, struct range *r, struct stk_error *err)
 {
 	const struct subscript *a = call->args;
+	int32_t k = subscript_of(a, d);
 	*r = (struct range){.kind = KIND_FULL};
-	if (d >= a->kinds.count)
+	if (k < 0)
 		return STK_OK;
-	*r = (struct range){a->kinds.v[d], a->lo.v[d], a->hi.v[d], a->step.v[d], false};
+	*r = (struct range){a->kinds.v[k], a->lo.v[k], a->hi.v[k], a->step.v[k], false};
 	int64_t *values[3] = {&r->lo, &r->hi, &r->step};
 	enum stk_status s = STK_OK;
 	for (int i = 0; i < 3 && a->held.count > 0 && s == STK_OK; i++)
-		if (a->held.v[3 * d + i])
-			s = read_input(call, a->held.v[3 * d + i], values[i], &r->open, err);
+		if (a->held.v[3 * k + i])
+			s = read_input(call, a->held.v[3 * k + i], values[i], &r->open, err);
 	if (s == STK_OK && r->kind == KIND_RANGE && r->step == 0 && !r->open)
 		return stk__fail(err, STK_INVALID, "a step of 0 in dim %d", d);
 	return s;
@@ -118,18 +134,32 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 			err, STK_INVALID, "kinds, lo, hi and step must have the same number of values, and held three times as many");
 	if (in->ndim < 0)
 		return STK_OK;
-	if (n > in->ndim)
-		return stk__fail(err, STK_SHAPE, "%d subscripts for a tensor of %d dims", n, in->ndim);
+	int32_t news = 0;
+	for (int32_t k = 0; k < n; k++)
+		news += a->kinds.v[k] == KIND_NEW;
+	if (n - news > in->ndim)
+		return stk__fail(err, STK_SHAPE, "%d subscripts for a tensor of %d dims", n - news, in->ndim);
+	if (in->ndim + news > STK_MAX_DIMS)
+		return stk__fail(err, STK_LIMIT, "%d dims are more than the most, %d", in->ndim + news, STK_MAX_DIMS);
+	bool named = a->new_names && a->new_names[0];
+	if (named && ((int32_t)strlen(a->new_names) != news || (in->ndim > 0 && !in->layout[0])))
+		return stk__fail(err, STK_INVALID, "a new axis can be named \"%s\" in a tensor that has a layout", a->new_names);
 	out->ndim = 0;
-	for (int32_t d = 0; d < in->ndim; d++) {
-		int64_t start, step, count;
-		enum stk_status s = resolve(call, d, &start, &step, &count, err);
-		if (s)
-			return s;
-		if (d < n && a->kinds.v[d] == KIND_INDEX)
-			continue;
+	const char *name = a->new_names;
+	for (int32_t k = 0, d = 0; k < n || d < in->ndim; k++) {
+		char letter = in->layout[0] ? in->layout[d] : 0;
+		int64_t start, step, count = 1;
+		if (k < n && a->kinds.v[k] == KIND_NEW) {
+			letter = named ? *name++ : 0;
+		} else {
+			enum stk_status s = resolve(call, d++, &start, &step, &count, err);
+			if (s)
+				return s;
+			if (k < n && a->kinds.v[k] == KIND_INDEX)
+				continue;
+		}
 		out->shape[out->ndim] = count;
-		out->layout[out->ndim++] = in->layout[0] ? in->layout[d] : 0;
+		out->layout[out->ndim++] = news && !named ? 0 : letter;
 	}
 	return STK_OK;
 }

@@ -22,11 +22,9 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 
 /* ---- memory of both spaces ---- */
 
-static uint8_t *take_memory(struct stk_ring *r, enum stk_space space, size_t size)
+static uint8_t *gpu_take(struct stk_ring *r, size_t size)
 {
 	stk_gpu_ptr p = 0;
-	if (space == STK_SPACE_HOST)
-		return stk__alloc(size);
 	if (stk__gpu_enter(r->dev, NULL))
 		return NULL;
 	bool ok = stk__gpu_alloc(r->dev, size, &p, NULL) == STK_OK;
@@ -34,14 +32,26 @@ static uint8_t *take_memory(struct stk_ring *r, enum stk_space space, size_t siz
 	return ok ? (uint8_t *)(uintptr_t)p : NULL;
 }
 
-static void give_memory(struct stk_ring *r, enum stk_space space, uint8_t *p)
+static void gpu_give(struct stk_ring *r, uint8_t *p)
 {
-	if (space == STK_SPACE_HOST) {
-		stk__free(p);
-	} else if (p && !stk__gpu_enter(r->dev, NULL)) {
+	if (p && !stk__gpu_enter(r->dev, NULL)) {
 		stk__gpu_free(r->dev, (stk_gpu_ptr)(uintptr_t)p);
 		stk__gpu_leave(r->dev);
 	}
+}
+
+static uint8_t *block_take(struct stk_ring *r, enum stk_space space, size_t size)
+{
+	return space == STK_SPACE_HOST ? stk__map(size) : gpu_take(r, size);
+}
+
+static void block_give(struct stk_ring *r, enum stk_space space, struct stk_slot_memory *m)
+{
+	if (space == STK_SPACE_HOST)
+		stk__unmap(m->block, m->capacity);
+	else
+		gpu_give(r, m->block);
+	m->block = NULL;
 }
 
 static void give_chunks(struct stk_ring *r, struct stk_slot *s, enum stk_space space)
@@ -49,7 +59,10 @@ static void give_chunks(struct stk_ring *r, struct stk_slot *s, enum stk_space s
 	struct stk_slot_memory *m = &s->memory[space];
 	while (m->chunks) {
 		struct stk_slot_chunk *next = m->chunks->next;
-		give_memory(r, space, m->chunks->data);
+		if (space == STK_SPACE_HOST)
+			stk__free(m->chunks->data);
+		else
+			gpu_give(r, m->chunks->data);
 		stk__free(m->chunks);
 		m->chunks = next;
 	}
@@ -69,7 +82,7 @@ static void destroy_slot(struct stk_slot *s)
 		r->on_free(s->owner_data);
 	for (int space = 0; space < STK_SPACES; space++) {
 		give_chunks(r, s, (enum stk_space)space);
-		give_memory(r, (enum stk_space)space, s->memory[space].block);
+		block_give(r, (enum stk_space)space, &s->memory[space]);
 	}
 	if (r->dev && !stk__gpu_enter(r->dev, NULL)) {
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
@@ -186,8 +199,8 @@ static bool lay_out(struct stk_slot *s)
 		size_t need = fixed[space] + r->room[space];
 		if (need > m->capacity || need + (1 << 20) < m->capacity / 2) {
 			r->bytes -= m->capacity;
-			give_memory(r, (enum stk_space)space, m->block);
-			m->block = take_memory(r, (enum stk_space)space, need);
+			block_give(r, (enum stk_space)space, m);
+			m->block = block_take(r, (enum stk_space)space, need);
 			m->capacity = m->block ? need : 0;
 			r->bytes += m->capacity;
 			if (!m->block)
@@ -337,7 +350,7 @@ static uint8_t *take_room(struct stk_slot *s, enum stk_space space, size_t size)
 	if (m->fixed + at + size <= m->capacity)
 		return m->block + m->fixed + at;
 	struct stk_slot_chunk *c = stk__alloc(sizeof *c);
-	uint8_t *data = c ? take_memory(s->ring, space, size) : NULL;
+	uint8_t *data = !c ? NULL : space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(s->ring, size);
 	if (!data) {
 		stk__free(c);
 		return NULL;

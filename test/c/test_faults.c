@@ -93,6 +93,17 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	return stk_graph_output(g, label, err);
 }
 
+/* Padded to the largest of the batch, which is gathered between levels. */
+static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
+{
+	(void)o;
+	const struct stk_arg reader[] = {stk_arg_string("file_root", folder), stk_arg_string("tail", "keep")};
+	const struct link links[] = {{"readers.file", reader, 2}, {"decoders.image", NULL, 0}, {"pad", NULL, 0}};
+	struct stk_node image = {.op = -1};
+	enum stk_status s = add_links(g, links, 3, &image, err);
+	return s ? s : stk_graph_output(g, image, err);
+}
+
 static void count_release(void *user)
 {
 	((struct outcome *)user)->released++;
@@ -300,6 +311,7 @@ static void test_files(void **state)
 	(void)state;
 	fault_loop(run_plain, file_graph, STK_FAULT_ALLOC, "files, allocation");
 	fault_loop(run_plain, file_graph, STK_FAULT_READ, "files, read");
+	fault_loop(run_plain, gather_graph, STK_FAULT_ALLOC, "gathering, allocation");
 	fault_loop(run_plain, file_graph, STK_FAULT_THREAD, "files, thread");
 }
 

@@ -364,6 +364,51 @@ static void test_idct(void **state)
 	assert_true(worst > 0 && worst < 1.1); /* rounding of two passes */
 }
 
+/* The mean of a square of samples, before their range is limited. */
+static double mean_at(const double *c, int x, int y, int side)
+{
+	double sum = 0;
+	for (int i = 0; i < side * side; i++)
+		sum += idct_at(c, x * side + i % side, y * side + i / side);
+	return sum / (side * side);
+}
+
+static void test_small_idct_gives_means(void **state)
+{
+	(void)state;
+	uint64_t r = test_seed();
+	static _Alignas(64) int16_t pair[STK_JPEG_PAIR];
+	static _Alignas(64) uint16_t quant[128];
+	double worst = 0;
+	for (int n = 0; n < 20000; n++) {
+		uint8_t samples[LEVELS][2][16] = {0};
+		int log = n % 3, size = 1 << log;
+		const ptrdiff_t stride[2] = {4, 4};
+		double c[64];
+		bool moderate = n % 20 < 3;
+		random_pair(&r, pair, quant);
+		for (int i = 8; i < 64 && n % 7 == 0; i++) /* row 4 alone counts for nothing in 4x4 */
+			if (i / 8 != 4)
+				pair[stk__jpeg_place(i / 8, i % 8)] = 0;
+		for (int level = 0; level < LEVELS; level++) {
+			uint8_t *const out[2] = {samples[level][0], samples[level][1]};
+			kernels_of(level)->idct_small[log](pair, quant, out, stride);
+		}
+		assert_memory_equal(samples[0], samples[1], sizeof samples[0]);
+		for (int i = 0; i < 64; i++) {
+			uint32_t at = stk__jpeg_place(i / 8, i % 8) + 8;
+			c[i] = pair[at] * (double)quant[at];
+			moderate &= fabs(c[i]) < 400;
+		}
+		for (int i = 0; i < size * size && moderate; i++) {
+			double want = mean_at(c, i % size, i / size, 8 / size);
+			double off = fabs(samples[0][1][i / size * 4 + i % size] - (want < 0 ? 0 : want > 255 ? 255 : want));
+			worst = off > worst ? off : worst;
+		}
+	}
+	assert_true(worst > 0 && worst < 1.1);
+}
+
 static void test_flat_idct_is_idct(void **state)
 {
 	(void)state;
@@ -482,6 +527,7 @@ int main(void)
 		cmocka_unit_test(test_entropy_decoding),
 		cmocka_unit_test(test_entropy_decoding_of_noise),
 		cmocka_unit_test(test_idct),
+		cmocka_unit_test(test_small_idct_gives_means),
 		cmocka_unit_test(test_flat_idct_is_idct),
 		cmocka_unit_test(test_upsampling),
 		cmocka_unit_test(test_colour_of_all_chroma),

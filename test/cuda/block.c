@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The stacks' distance is no power of two, or their tops would fight for the same lines of the cache. */
-enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5 };
+enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5, COPIES = 64 };
 
 struct emulated emulated;
 
@@ -21,7 +21,18 @@ struct warp {
 	uint64_t values[2][WARP];
 };
 
+/* A thread's copies under way, oldest first from `first` on, round and round. */
+struct copies {
+	struct {
+		void *to;
+		const void *from;
+		unsigned size, group;
+	} copy[COPIES];
+	unsigned first, count, group;
+};
+
 static struct {
+	struct copies copies[MOST_THREADS];
 	struct fiber scheduler, fibers[MOST_THREADS];
 	struct warp warps[MOST_THREADS / WARP];
 	uint8_t *stacks;
@@ -43,10 +54,10 @@ static void pause_thread(void)
 	fiber_switch(fiber_of(run.current), &run.scheduler, 0);
 }
 
-static void go_wrong(const char *error)
+void emulated_refuse(const char *why)
 {
 	if (!run.error)
-		run.error = error;
+		run.error = why;
 }
 
 /* ---- barriers ---- */
@@ -83,7 +94,7 @@ static unsigned wait_for_warp(const char *what)
 	uint32_t me = 1u << run.current % WARP;
 	unsigned turn = w->turn;
 	if (w->what && w->what != what && strcmp(w->what, what) != 0)
-		go_wrong("lanes of a warp wait at different instructions");
+		emulated_refuse("lanes of a warp wait at different instructions");
 	w->what = what;
 	w->ready &= ~me;
 	w->waiting |= me;
@@ -119,6 +130,44 @@ unsigned emulated_vote(const char *what, int set)
 	return w->votes[wait_for_warp(what)];
 }
 
+/* ---- copies ---- */
+
+static void finish_oldest(struct copies *c)
+{
+	memcpy(c->copy[c->first].to, c->copy[c->first].from, c->copy[c->first].size);
+	c->first = (c->first + 1) % COPIES;
+	c->count--;
+}
+
+void emulated_copy(void *to, const void *from, unsigned size)
+{
+	struct copies *c = &run.copies[run.current];
+	unsigned at = (c->first + c->count) % COPIES;
+	if (((uintptr_t)to | (uintptr_t)from) % size)
+		emulated_refuse("an asynchronous copy is not aligned");
+	if (c->count == COPIES)
+		finish_oldest(c);
+	c->copy[at].to = to;
+	c->copy[at].from = from;
+	c->copy[at].size = size;
+	c->copy[at].group = c->group;
+	c->count++;
+	if (emulated.block.x % 2 == 0)
+		finish_oldest(c);
+}
+
+void emulated_copy_commit(void)
+{
+	run.copies[run.current].group++;
+}
+
+void emulated_copy_wait(unsigned groups)
+{
+	struct copies *c = &run.copies[run.current];
+	while (c->count && c->copy[c->first].group + groups < c->group)
+		finish_oldest(c);
+}
+
 /* ---- threads ---- */
 
 /* A fiber runs a thread to its end and leaves its stack, still warm, to the next one that starts. */
@@ -126,6 +175,8 @@ static void thread_main(void)
 {
 	fiber_entered(&run.scheduler);
 	run.kernel->run(run.packed);
+	while (run.copies[run.current].count)
+		finish_oldest(&run.copies[run.current]);
 	struct warp *w = &run.warps[run.current / WARP];
 	w->ready &= ~(1u << run.current % WARP);
 	run.returned++;
@@ -151,7 +202,7 @@ static void go_on(unsigned thread)
 static void begin_block(void)
 {
 	for (unsigned t = 0; t < run.threads; t++)
-		run.started[t] = false;
+		run.started[t] = false, run.copies[t].count = run.copies[t].group = 0;
 	for (unsigned w = 0; w * WARP < run.threads; w++) {
 		unsigned lanes = run.threads - w * WARP;
 		run.warps[w].ready = lanes < WARP ? (1u << lanes) - 1 : ~0u;
@@ -175,7 +226,7 @@ static void run_block(void)
 			}
 		}
 		if (!moved)
-			go_wrong("threads wait for others that wait elsewhere or have returned");
+			emulated_refuse("threads wait for others that wait elsewhere or have returned");
 	}
 }
 
@@ -206,7 +257,8 @@ const char *emulated_launch(
 	emulated.block_dim = block;
 	emulated.grid_dim = grid;
 	for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y * grid.z && !run.error; i++) {
-		emulated.block = (struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
+		emulated.block =
+			(struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
 		memset(emulated.shared, JUNK, shared);
 		run_block();
 	}

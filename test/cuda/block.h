@@ -28,7 +28,7 @@ extern struct emulated emulated;
 /* A kernel as kernels.py makes it from a .cu file. Arguments travel packed, in a struct of the kernel's own. */
 struct emulated_kernel {
 	const char *module, *name;
-	size_t arguments;                           /* bytes of them, packed */
+	size_t arguments; /* bytes of them, packed */
 	void (*pack)(void *to, void *const params[]);
 	void (*run)(const void *packed);
 };
@@ -48,6 +48,14 @@ const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
 /* The same for a bit a lane. */
 unsigned emulated_vote(const char *what, int set);
+
+/* Asynchronous copies to shared memory (kernel/cuda.cuh). Those of odd blocks are done as late, those of even ones as early as they may be. */
+void emulated_copy(void *to, const void *from, unsigned size);
+void emulated_copy_commit(void);
+void emulated_copy_wait(unsigned groups);
+
+/* The launch fails for what a kernel does that is wrong, or that the emulation has not. */
+void emulated_refuse(const char *why);
 
 #ifdef __cplusplus
 }

@@ -149,30 +149,34 @@ template <typename T, typename V> static inline T atomicMax(T *p, V v) { return 
 template <typename T, typename V> static inline T atomicExch(T *p, V v) { return stk__replace(p, (T)v); }
 template <typename T> static inline T atomicCAS(T *p, T was, T v) { return stk__replace(p, *p == was ? v : *p); }
 
-static inline void stk__copy_ahead4(void *to, const void *from) { memcpy(to, from, 4); }
-static inline void stk__copy_ahead16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
-static inline void stk__copy_commit() {}
-#define stk__copy_wait(n) ((void)(n))
+static inline void stk__copy_ahead4(void *to, const void *from) { emulated_copy(to, from, 4); }
+static inline void stk__copy_ahead16(void *to, const void *from) { emulated_copy(to, from, 16); }
+static inline void stk__copy_commit() { emulated_copy_commit(); }
+#define stk__copy_wait(n) emulated_copy_wait(n)
 
 /* ---- threads ---- */
 
 static inline void __syncthreads() { emulated_sync_block(); }
 
-/* Masks are what all lanes that have not returned make of them: our kernels name the whole warp. */
-static inline void __syncwarp(unsigned mask = ~0u)
+/* Our kernels name the whole warp. */
+static inline unsigned stk__vote(const char *what, unsigned mask, int set)
 {
-	static_cast<void>(mask);
-	emulated_vote("__syncwarp", 0);
+	if (mask != ~0u)
+		emulated_refuse("the mask of a warp's instruction is not the whole warp");
+	return emulated_vote(what, set);
 }
-static inline unsigned __ballot_sync(unsigned, int set) { return emulated_vote("__ballot_sync", set); }
-static inline int __any_sync(unsigned, int set) { return emulated_vote("__any_sync", set) != 0; }
-static inline int __all_sync(unsigned, int set) { return emulated_vote("__all_sync", !set) == 0; }
+static inline void __syncwarp(unsigned mask = ~0u) { stk__vote("__syncwarp", mask, 0); }
+static inline unsigned __ballot_sync(unsigned mask, int set) { return stk__vote("__ballot_sync", mask, set); }
+static inline int __any_sync(unsigned mask, int set) { return stk__vote("__any_sync", mask, set) != 0; }
+static inline int __all_sync(unsigned mask, int set) { return stk__vote("__all_sync", mask, !set) == 0; }
 
 /* The value of lane `from`; of the lane's own where that is outside the warp. */
-template <typename T> static inline T stk__shuffle(const char *what, T v, int from)
+template <typename T> static inline T stk__shuffle(const char *what, unsigned mask, T v, int from)
 {
-	static_assert(sizeof(T) <= 8, "");
+	static_assert(sizeof(T) <= 8, "at most 8 bytes");
 	uint64_t mine = 0;
+	if (mask != ~0u)
+		emulated_refuse("the mask of a warp's instruction is not the whole warp");
 	memcpy(&mine, &v, sizeof v);
 	const uint64_t *all = emulated_exchange(what, mine);
 	if (from >= 0 && from < 32)
@@ -180,10 +184,22 @@ template <typename T> static inline T stk__shuffle(const char *what, T v, int fr
 	return v;
 }
 static inline int stk__lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
-template <typename T> static inline T __shfl_sync(unsigned, T v, int lane) { return stk__shuffle("__shfl_sync", v, lane & 31); }
-template <typename T> static inline T __shfl_up_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_up_sync", v, stk__lane() - by); }
-template <typename T> static inline T __shfl_down_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_down_sync", v, stk__lane() + by); }
-template <typename T> static inline T __shfl_xor_sync(unsigned, T v, int by) { return stk__shuffle("__shfl_xor_sync", v, stk__lane() ^ by); }
+template <typename T> static inline T __shfl_sync(unsigned mask, T v, int lane)
+{
+	return stk__shuffle("__shfl_sync", mask, v, lane & 31);
+}
+template <typename T> static inline T __shfl_up_sync(unsigned mask, T v, int by)
+{
+	return stk__shuffle("__shfl_up_sync", mask, v, stk__lane() - by);
+}
+template <typename T> static inline T __shfl_down_sync(unsigned mask, T v, int by)
+{
+	return stk__shuffle("__shfl_down_sync", mask, v, stk__lane() + by);
+}
+template <typename T> static inline T __shfl_xor_sync(unsigned mask, T v, int by)
+{
+	return stk__shuffle("__shfl_xor_sync", mask, v, stk__lane() ^ by);
+}
 
 static inline unsigned stk__warp_min(unsigned v)
 {

@@ -31,6 +31,11 @@ struct module {
 
 extern const struct emulated_kernel *const __start_stk_kernels[], *const __stop_stk_kernels[];
 
+/* What is missing does not link. */
+#define STK_HAVE(name, params) (void *)(uintptr_t)name,
+__attribute__((used)) static void *const functions[] = {STK_CUDA_FUNCTIONS(STK_HAVE)};
+#undef STK_HAVE
+
 void emulated_lock(void)
 {
 	pthread_mutex_lock(&driver.lock);
@@ -196,7 +201,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	static const struct {
 		int attribute, value;
-	} known[] = {{CUDA_ATTR_MAJOR, 9}, {CUDA_ATTR_MINOR, 0}, {CUDA_ATTR_PROCESSORS, PROCESSORS}, {CUDA_ATTR_SHARED_PER_BLOCK_OPTIN, SHARED}};
+	} known[] = {
+		{CUDA_ATTR_MAJOR, 9}, {CUDA_ATTR_MINOR, 0}, {CUDA_ATTR_PROCESSORS, PROCESSORS}, {CUDA_ATTR_SHARED_PER_BLOCK_OPTIN, SHARED}};
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (known[i].attribute == attribute) {
 			*value = known[i].value;
@@ -229,7 +235,8 @@ static void report_what_is_left(int device)
 	int objects = driver.devices[device].objects;
 	if (!bytes && !objects)
 		return;
-	fprintf(stderr, "emulated CUDA: the context of device %d goes with %zu bytes and %d streams, events and modules left\n", device, bytes, objects);
+	fprintf(stderr, "emulated CUDA: the context of device %d goes with %zu bytes and %d streams, events and modules left\n", device,
+		bytes, objects);
 	if (driver.options.strict)
 		abort();
 }
@@ -363,8 +370,8 @@ int cuFuncSetAttribute(void *function, int attribute, int value)
 	return result;
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
-	void **params, void **extra)
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+	void *stream, void **params, void **extra)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);
 	if (result)

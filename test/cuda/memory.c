@@ -140,6 +140,7 @@ static int place(size_t size, int device, uint64_t *address)
 	struct block b = {memory.base + memory.taken + pages - round_up(size, ALIGN), size, device};
 	memory.taken += pages + PAGE;
 	protect(&b, PROT_READ | PROT_WRITE);
+	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
 	memset(b.at, JUNK, size < JUNK_MOST ? size : JUNK_MOST);
 	ASAN_POISON_MEMORY_REGION(pages_of(&b), pages_size(&b));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);

@@ -284,6 +284,17 @@ int cuStreamSynchronize(void *stream)
 	return result;
 }
 
+int cuStreamIsCapturing(void *stream, int *status)
+{
+	int device = 0, result = emulated_enter(__func__, true, &device);
+	if (result)
+		return result;
+	*status = 0;
+	result = find_stream(device, stream) ? CUDA_OK : CUDA_INVALID_HANDLE;
+	emulated_unlock();
+	return result;
+}
+
 /* An operation about an event, of its latest recording. */
 static int submit_event(int device, void *stream, enum operation_kind kind, struct emulated_event *e)
 {
@@ -295,6 +306,8 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	op->number = e->recorded;
 	return emulated_submit(device, stream, op);
 }
+
+/* There are no graphs here. */
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {

@@ -2,6 +2,8 @@
 """fn.external_source: all forms of sources, the end of epochs, exceptions, wrong data."""
 
 import gc
+import subprocess
+import sys
 import traceback
 import weakref
 
@@ -300,6 +302,42 @@ def test_a_source_that_holds_its_pipeline_is_collected():
     del owner
     gc.collect()
     assert gone() is None
+
+
+def test_garbage_collected_by_its_own_source():
+    """A pipeline in a cycle dies wherever the collector runs: also on the thread that calls its source."""
+    code = """
+import gc, time
+import subprocess
+import sys
+
+import numpy as np
+from stoker import Pipeline, fn
+gc.disable()
+died = []
+def source(info):
+    time.sleep(0.01)
+    gc.collect()
+    return np.zeros(3, np.float32)
+class Loop(Pipeline):
+    def __del__(self):
+        died.append(True)
+        super().__del__()
+def leave():
+    pipe = Loop(batch_size=2, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(fn.external_source(source, batch=False))
+    pipe.run()
+    pipe.me = pipe
+leave()
+until = time.monotonic() + 30
+while not died and time.monotonic() < until:
+    time.sleep(0.01)
+time.sleep(0.1)
+assert died
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def _samples_of(info):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.Loader: sources, order, ranks, epochs, state, fields, what it refuses."""
 
+import gc
 import itertools
 import json
 import os
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -426,6 +429,56 @@ def test_as_dataloader(tree):
     fresh = make(tree, shuffle=True)
     assert epochs == [flat(ids(fresh)) for _ in range(2)]
     assert wrapped.state_dict() == fresh.state_dict()
+
+
+@pytest.mark.parametrize("last", ["drop", "keep", "pad"])
+def test_as_dataloader_for_accelerate(tree, monkeypatch, last):
+    """Accelerate asks its loaders for the end of the epoch and for what counts in the last step. A stand-in, that keeps what it is told."""
+    inside = []
+
+    class GradientState:
+        _shared_state = ("in use",)
+
+        def _add_dataloader(self, loader):
+            inside.append(loader)
+
+        def _remove_dataloader(self, loader):
+            inside.remove(loader)
+
+    module = types.ModuleType("accelerate.state")
+    module.GradientState = GradientState
+    monkeypatch.setitem(sys.modules, "accelerate.state", module)
+    wrapped = make(tree, last_batch=last).as_dataloader()
+    for _ in range(2):
+        ends = []
+        for _ in wrapped:
+            assert inside == [wrapped]
+            ends.append(wrapped.end_of_dataloader)
+        assert ends == [False] * (len(ends) - 1) + [True] and not inside
+        assert wrapped.remainder == (1 if last == "pad" else 0)
+    for _ in wrapped:
+        break
+    gc.collect()
+    assert not inside
+
+
+def test_accelerate(tree):
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
+    model = torch.nn.Linear(3 * 16 * 16, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = make(tree, last_batch="pad")
+    model, optimizer, wrapped = accelerator.prepare(model, optimizer, loader.as_dataloader())
+    assert wrapped.loader is loader
+    synced, seen = [], []
+    for batch in wrapped:
+        with accelerator.accumulate(model):
+            accelerator.backward(model(batch.image.flatten(1)).sum())
+            optimizer.step()
+            optimizer.zero_grad()
+            synced.append(accelerator.sync_gradients)
+        seen += accelerator.gather_for_metrics(batch.index).tolist()
+    assert synced == [False, False, False, True, False, True] and seen == list(range(21))
 
 
 def test_shards_from_the_environment(tree, monkeypatch):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,34 @@ class _Batches(IterableDataset[Any]):
 
 
 class StokerDataLoader(DataLoader[Any]):
-    """Iterates a Loader in this process; ranks, order and batches are the Loader's. Its state is the Loader's."""
+    """Iterates a Loader in this process; ranks, order and batches are the Loader's. Its state is the Loader's.
+
+    Accelerate's prepare() hands it back as it is: batches are divided among the ranks already, and lie where the Loader was told to put them. It learns what it
+    asks of its own loaders: whether a batch is the epoch's last one (gradients are then synchronised), and with last_batch="pad" how many of the last step's
+    samples count, so that gather_for_metrics is exact.
+    """
+
+    end_of_dataloader = False
+    remainder = -1
+    _is_accelerate_prepared = True
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(_Batches(loader), batch_size=None, num_workers=0)
         self.loader = loader
 
     def __iter__(self) -> Any:
-        return iter(self.loader)
+        state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
+        return iter(self.loader) if state is None or not state._shared_state else self._for_accelerate(state())
+
+    def _for_accelerate(self, state: Any) -> Iterator[Any]:
+        self.end_of_dataloader, self.remainder = False, self.loader._samples_of_last_step()
+        state._add_dataloader(self)
+        try:
+            for batch in self.loader:
+                self.end_of_dataloader = self.loader._at_last()
+                yield batch
+        finally:
+            state._remove_dataloader(self)
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from array import array
 from typing import Any
@@ -11,7 +12,7 @@ from stoker import _core
 from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
-from stoker.loader._shard import check_agreement
+from stoker.loader._shard import check_agreement, together
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec, mix
 from stoker.loader._waiting import Watch
@@ -55,6 +56,8 @@ class Run:
     def _make(self, source: Source) -> Pipeline:
         indices = self.indices = self._indices()
         per_rank = self._per_rank()
+        if per_rank:
+            check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
         own_epochs = self.order is not None
         rank = self.spec.shard.rank if per_rank else 0  # whose positions are its own: other ranks have the same
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
@@ -76,9 +79,22 @@ class Run:
 
     def agree(self) -> None:
         """Ranks that were started with other files, order or seeds are told so, instead of training on."""
-        meta = self.meta()
-        told = {"files": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size"), "seed of the order": self.spec.seed}
-        check_agreement("what they read", {**told, "ranks": self.spec.shard.world, "batch size": self.spec.batch}, self.spec.shard)
+        spec, order = self.spec, self.order
+        if together(spec.shard) is None:
+            return
+        told: dict[str, Any] = {"ranks": spec.shard.world, "batch size": spec.batch, "last batch": spec.last_batch, "seed": spec.seed}
+        told["order"] = "shuffled" if spec.shuffle else "in order" if order is None else type(order).__name__
+        if isinstance(self.source, DatasetSource):
+            told["samples"] = self.source.size
+        else:
+            meta = self.meta()
+            told |= {"files (digest)": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size")}
+        if order is not None and order.per_rank:
+            told["length of the sampler"] = order.length() or self.count
+        elif order is not None:
+            ids = self._indices() or array("q")
+            told["ids of the sampler (digest)"] = hashlib.blake2b(ids.tobytes(), digest_size=8).hexdigest()
+        check_agreement("what they read", told, spec.shard)
 
     # ---- what it is ----
 

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import socket
 import sys
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from stoker.errors import InvalidArgumentError
+from stoker._cores import usable_cores
+from stoker.errors import InvalidArgumentError, StalledError, StokerError
 
 
 class Shard(NamedTuple):
@@ -56,13 +61,82 @@ def resolve(shard: Any) -> Shard:
     return found
 
 
-def check_agreement(what: str, value: Any, shard: Shard) -> None:
-    """All ranks of the process group must hold the same value: otherwise they would wait for each other later, for ever."""
+def together(shard: Shard) -> Any:
+    """The process group, where its ranks are those that divide the data among them; else None."""
     group = process_group()
-    if group is None or shard.world == 1 or group.get_world_size() != shard.world:
+    return group if group is not None and shard.world > 1 and group.get_world_size() == shard.world else None
+
+
+def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
+    """All ranks of the process group must have said the same: otherwise they would wait for each other later, for ever, or train on other data.
+
+    What they say goes through the group's store and not through a collective: that needs no device, and a rank that does not come can be named.
+    """
+    group = together(shard)
+    if group is None:
         return
-    values = [None] * shard.world
-    group.all_gather_object(values, value)
-    if any(v != value for v in values):
-        told = ", ".join(f"rank {i}: {v}" for i, v in enumerate(values))
-        raise InvalidArgumentError(f"the ranks differ in {what}: {told}")
+    meeting = Meeting(group)
+    text = json.dumps(told, sort_keys=True)
+    meeting.say(what, {"digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "text": text})
+    digests = meeting.hear(what, "digest", range(shard.world))
+    odd = next((r for r, d in enumerate(digests) if d != digests[0]), None)
+    if odd is None:
+        return
+    others = sorted({0, odd, group.get_rank()})
+    values = [json.loads(t) for t in meeting.hear(what, "text", others)]
+    keys = [k for k in told if any(v.get(k) != values[0].get(k) for v in values)]
+    lines = [f"{k}: " + ", ".join(f"rank {r} has {v.get(k)}" for r, v in zip(others, values, strict=True)) for k in keys]
+    raise InvalidArgumentError(f"the ranks differ in {what}. " + "; ".join(lines))
+
+
+class Meeting:
+    """The ranks of the process group, each of which says something and hears the others. All hold their meetings in the same order."""
+
+    def __init__(self, group: Any) -> None:
+        self.rank = int(group.get_rank())
+        self._store = group.distributed_c10d._get_default_store()
+        self._turn = self._store.add(f"stoker/turn/{self.rank}", 1)
+
+    def _key(self, part: str, rank: int) -> str:
+        return f"stoker/{self._turn}/{part}/{rank}"
+
+    def say(self, what: str, parts: dict[str, str]) -> None:
+        try:
+            for part, text in parts.items():
+                self._store.set(self._key(part, self.rank), text)
+        except RuntimeError as e:
+            raise self._lost(what, e) from None
+
+    def hear(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
+        """What these ranks said; waits for them as long as the process group would."""
+        keys = {r: self._key(part, r) for r in ranks}
+        try:
+            self._store.wait(list(keys.values()))
+            return [v.decode() for v in self._store.multi_get(list(keys.values()))]
+        except RuntimeError as e:
+            raise self._lost(what, e, keys) from None
+
+    def _lost(self, what: str, error: Exception, keys: dict[int, str] | None = None) -> StokerError:
+        try:
+            missing = [r for r, key in (keys or {}).items() if not self._store.check([key])]
+        except RuntimeError:
+            missing = []
+        if not missing:
+            return StokerError(
+                f"rank {self.rank} lost the others while they compared {what}: rank 0, which keeps their store, has died? ({error})"
+            )
+        who = f"rank {missing[0]} has" if len(missing) == 1 else f"ranks {', '.join(map(str, missing))} have"
+        return StalledError(
+            f"rank {self.rank} waited {self._store.timeout.total_seconds():g} s to compare {what}: {who} made no such Loader, or died. "
+            "Make it on every rank; one that a single rank uses takes shard=None"
+        )
+
+
+def threads(shard: Shard) -> int | None:
+    """Worker threads for a rank that shares its host with others; None: the library knows (it divides by LOCAL_WORLD_SIZE)."""
+    group = together(shard)
+    if "LOCAL_WORLD_SIZE" in os.environ or group is None:
+        return None
+    meeting, host = Meeting(group), socket.gethostname()
+    meeting.say("their hosts", {"host": host})
+    return max(1, int(usable_cores()) // meeting.hear("their hosts", "host", range(shard.world)).count(host))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _options, _shard
+from stoker.loader._alone import Alone
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
@@ -100,7 +101,7 @@ class Loader:
             recipe=Recipe.of(_transforms(source, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
             orientation=bool(exif_orientation),
             settings={
-                "num_threads": None if num_threads == "auto" else num_threads,
+                "num_threads": _shard.threads(place) if num_threads == "auto" else num_threads,
                 "device_id": _options.device_id_of(device),
                 "prefetch_queue_depth": prefetch,
                 "on_error": on_error,
@@ -115,8 +116,6 @@ class Loader:
         if self._spec.last_batch == "pad" and "valid" not in self._fields and not isinstance(source, Pipeline):
             self._fields += ("valid",)
         order = make_order(sampler, self._spec.seed)
-        if order is not None and order.per_rank:
-            _shard.check_agreement("the length of their samplers", order.length(), place)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
@@ -124,22 +123,25 @@ class Loader:
         self._run = Run(_open(source, split), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
+        self._alone = Alone()
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()  # errors of files and arguments show here
-            self._run.agree()
+        self._run.agree()
 
     # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
         """One epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one goes on where the state was."""
-        self._generation += 1
-        self._run.begin()
+        with self._alone:
+            self._generation += 1
+            self._run.begin()
         return _Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
         if generation != self._generation:
             raise StateError("a newer iteration over this Loader has begun; for two at a time make two Loaders")
-        batch = self._run.take()
+        with self._alone:
+            batch = self._run.take()
         if batch is None:
             return None
         from stoker.loader._batches import check_fields, to_tuple
@@ -154,6 +156,14 @@ class Loader:
             return None, None
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
+
+    def _at_last(self) -> bool:
+        """Whether the batch taken last is the epoch's last."""
+        return self._run.last or self._run.step == len(self)
+
+    def _samples_of_last_step(self) -> int:
+        """Samples of all ranks that count in an epoch's last step; 0: all of them."""
+        return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
     def epoch(self) -> int:
@@ -171,14 +181,16 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the Loader stands, after the batches that were taken. Small, and plain data; independent of the number of ranks."""
-        return {"stoker_loader": _STATE, **self._run.state()}
+        with self._alone:
+            return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it."""
         if not isinstance(state, dict) or state.get("stoker_loader") != _STATE or not {"epoch", "pipeline"} <= set(state):
             raise StateError("this is no state of a Loader, or one of another version")
-        self._generation += 1
-        self._run.load(state)
+        with self._alone:
+            self._generation += 1
+            self._run.load(state)
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()
 

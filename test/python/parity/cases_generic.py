@@ -145,7 +145,26 @@ def one_hot() -> Iterator[Case]:
             yield Case("one_hot", [batch], kwargs, exact=True)
     for dtype in ("uint8", "int16", "int64", "float32"):
         yield Case("one_hot", [Batch([np.array([1], dtype), np.array([2], dtype)])], {"num_classes": 3}, exact=True)
+    some = [Batch([rng.integers(0, 5, n).astype(np.int32) for n in ns]) for ns in ((1, 3, 1), (1, 1, 1))]
+    some.append(Batch([rng.integers(0, 5, (n, 1)).astype(np.int32) for n in (1, 2, 1)]))
+    some.append(Batch([rng.integers(0, 5, (1, 1)).astype(np.int32) for _ in range(3)]))
+    for batch in some:
+        yield Case("one_hot", [batch], {"num_classes": 5}, exact=True)
+        yield Case("one_hot", [batch], {"num_classes": 5, "axis": 0}, exact=True)
     yield Case("one_hot", [rows], {"num_classes": 3, "axis": 5}, error=True)
+
+
+def unlike() -> Iterator[Case]:
+    """Samples of a batch that differ in type or number of dims: refused, wherever they come from."""
+    rng = rng_of("unlike")
+    dims = Batch([values(rng, s, "int32") for s in ((3,), (3, 1), (2,))])
+    types = Batch([np.zeros(3, np.int32), np.zeros(3, np.float32)])
+    for batch, what in ((dims, "of unlike numbers of dims"), (types, "of unlike types")):
+        for op, kwargs in (("cast", {"dtype": T.FLOAT}), ("one_hot", {"num_classes": 3}), ("pad", {}), ("copy", {})):
+            yield Case(op, [batch], kwargs, title=what, error=True)
+        yield Case("stack", [batch, batch], {}, title=what, error=True)
+    same = Batch([np.zeros(12, np.int32)] * 2)
+    yield Case("reshape", [same], {"shape": per_sample([[3, 4], [12]], "int32")}, title="to unlike numbers of dims", error=True)
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -296,6 +315,59 @@ def subscripts() -> Iterator[Case]:
     yield Case("slicing", [images(rng)], build=lambda lib, x: x.shape(dtype=lib.types.FLOAT), title="x.shape(dtype=FLOAT)", exact=True)
 
 
+def subscripts_by_sample() -> Iterator[Case]:
+    rng = rng_of("subscripts by sample")
+    batch = images(rng, low=25)
+    a, b = per_sample([1, 2, 3], "int32"), per_sample([19, -4, 30], "int64")
+
+    def case(title: str, pick: Callable[..., Any], *nodes: Batch, error: bool = False) -> Case:
+        return Case("slicing", [batch, *nodes], build=lambda lib, x, *n: pick(x, *n), title=title, exact=True, error=error)
+
+    yield case("x[a]", lambda x, a: x[a], a)
+    yield case("x[-a]", lambda x, a: x[-a], a)
+    yield case("x[a:b]", lambda x, a, b: x[a:b], a, b)
+    yield case("x[b:a]", lambda x, a, b: x[b:a], a, b)
+    yield case("x[b:a:-1]", lambda x, a, b: x[b:a:-1], a, b)
+    yield case("x[::a]", lambda x, a: x[::a], a)
+    yield case("x[::-a]", lambda x, a: x[::-a], a)
+    yield case("x[a:, :b]", lambda x, a, b: x[a:, :b], a, b)
+    yield case("x[:, a, 1:]", lambda x, a: x[:, a, 1:], a)
+    yield case("x[:, 2:a + 9, -1]", lambda x, a: x[:, 2 : a + 9, -1], a)
+    yield case("x[a, b, 1]", lambda x, a, b: x[a, b, 1], a, b)
+    yield case("x[x.shape()[0] // 2 :]", lambda x: x[x.shape()[0] // 2 :])
+    for dtype in ("uint8", "int16", "uint64"):
+        yield case(f"x[a] of {dtype}", lambda x, a: x[a], per_sample([3, 0, 2], dtype))
+    for dtype in ("float32", "bool"):
+        yield case(f"x[a] of {dtype}", lambda x, a: x[a], per_sample([1, 0, 1], dtype), error=True)
+    yield case("x[a], out of range", lambda x, a: x[a], per_sample([3, 500, 2], "int32"), error=True)
+    yield case("x[a:], out of range", lambda x, a: x[a:], per_sample([3, 500, -500], "int32"))
+    yield case("x[a], a of one element", lambda x, a: x[a], per_sample([[3], [5], [2]], "int32"), error=True)
+    yield case("x[::a], a is 0", lambda x, a: x[::a], per_sample([3, 0, 2], "int32"), error=True)
+
+
+def new_axes() -> Iterator[Case]:
+    rng = rng_of("new axes")
+
+    def case(title: str, pick: Callable[[Any, Any], Any], layout: str | None = "HWC", error: bool = False) -> Case:
+        def build(lib: Library, x: Any) -> Any:
+            return pick(x, lib.newaxis)
+
+        batch = Batch(images(rng, high=30).samples, layout)
+        return Case("slicing", [batch], build=build, title=f"{title}, {layout}", exact=True, error=error)
+
+    for layout in ("HWC", None):
+        yield case("x[newaxis]", lambda x, new: x[new], layout)
+        yield case("x[2:5, newaxis, 1]", lambda x, new: x[2:5, new, 1], layout)
+        yield case('x[newaxis("N")]', lambda x, new: x[new("N")], layout, error=layout is None)
+    yield case('x[newaxis("N"), :, newaxis("M"), ::2]', lambda x, new: x[new("N"), :, new("M"), ::2])
+    yield case('x[:, :, :, newaxis("N")]', lambda x, new: x[:, :, :, new("N")])
+    yield case('x[0, 0, 0, newaxis("N")]', lambda x, new: x[0, 0, 0, new("N")])
+    yield case('x[newaxis("N"), newaxis]', lambda x, new: x[new("N"), new], error=True)
+    yield case('x[newaxis("NM")]', lambda x, new: x[new("NM")], error=True)
+    yield case("x[:, :, :, newaxis, 0]", lambda x, new: x[:, :, :, new, 0], error=True)
+
+
 def all_cases() -> Iterator[Case]:
-    for group in (cast, reshape, transpose, stack_copy_constant, one_hot, arithmetic, subscripts):
+    groups = (cast, reshape, transpose, stack_copy_constant, one_hot, unlike, arithmetic, subscripts, subscripts_by_sample, new_axes)
+    for group in groups:
         yield from group()

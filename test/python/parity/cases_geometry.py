@@ -119,6 +119,10 @@ def crop() -> Iterator[Case]:
     for dtype in ("uint8", "int16", "uint16", "float32", "int32"):
         yield case(images(rng, dtype, 3, "CHW", low=40), crop=[20, 31])
         yield case(images(rng, dtype, 1, "HWC", low=40), crop=[20, 31])
+        fills = {"out_of_bounds_policy": "pad", "fill_values": [7, 8, 9]}
+        yield case(images(rng, dtype, 3, "CHW", low=40), crop=[100, 31], **fills)
+        volumes = Batch([np.stack([s, s[::-1]]) for s in images(rng, dtype, low=40).samples], "DHWC")
+        yield case(volumes, crop=[100, 31], **fills)
     yield case(dtype=T.FLOAT, crop=[20, 31])
     yield case(dtype=T.FLOAT16, crop=[20, 31])
     yield Case("crop", [images(rng, "float32", low=40)], {"dtype": T.UINT8, "crop": [20, 31]}, share=0, differs=TRUNCATES)
@@ -174,6 +178,8 @@ def slice_() -> Iterator[Case]:
         yield case(None, per_sample([[-0.1, 0.2]] * 3), per_sample([[1.4, 1.5]] * 3), out_of_bounds_policy=policy)
     yield case(start=[-5, -7], end=[130, 100], axes=[0, 1], out_of_bounds_policy="pad", fill_values=[1, 2, 3])
     yield case(start=[-5, -7], end=[130, 100], axes=[0, 1], out_of_bounds_policy="pad", fill_values=[200])
+    planar = images(rng, layout="CHW")
+    yield case(planar, start=[-5, -7], end=[130, 100], axis_names="HW", out_of_bounds_policy="pad", fill_values=[1, 2, 3])
     for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float16"):
         yield case(tensors(rng, dtype, 4, low=3), start=[1, 0], end=[3, 2], axes=[3, 1])
         yield case(tensors(rng, dtype, 1, low=4), start=[1], shape=[2], axes=[0])
@@ -229,6 +235,20 @@ def pad() -> Iterator[Case]:
     yield case(same, align=[8], fill_value=5)
     yield case(axes=[0, 1], shape=per_sample([[50, 60], [51, 61], [52, 62]], "int32"))
     yield case(same, axes=[0, 1], align=per_sample([[8, 16], [4, 32], [1, 64]], "int32"))
+    for layout in ("HWC", "CHW", "HW"):
+        of = images(rng, layout=layout, high=40)
+        yield case(of)
+        yield case(of, axis_names="W", fill_value=7)
+        yield case(of, axis_names="HW", align=[16, 1])
+        yield case(of, axis_names="WH", shape=[-1, 33])
+        yield case(of, axis_names="HW", shape=[-1])
+        yield case(of, axis_names="HW", shape=[0, 20], align=8)
+        yield case(of, axis_names="HW", shape=per_sample([[-1, 60], [51, -1], [5, 5]], "int32"))
+        yield case(of, axis_names="HW", align=per_sample([[8, 16], [4, 32], [1, 64]], "int32"))
+    for dtype in ("uint8", "int64", "float32"):
+        yield case(tensors(rng, dtype, 1), fill_value=3)
+        yield case(tensors(rng, dtype, 4, low=2), axes=[-1, 1])
+    yield case(images(rng, high=40), axes=[])
     wraps = "fill_value saturates in the type of the samples; DALI's -1.5 in uint8 becomes 255."
     yield Case("pad", [images(rng, high=40)], {"axes": [0], "fill_value": -1.5, "shape": [50]}, bound=255, differs=wraps)
     yield case(images(rng, "float32"), axes=[0], fill_value=-1.5, shape=[100])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from harness import Batch, Case, T, rng_of
+from harness import Batch, Case, Library, T, rng_of
 from samples import images, per_sample, tensors, uniform
 
 MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
@@ -45,6 +45,18 @@ def crop_mirror_normalize() -> Iterator[Case]:
     yield case(crop=[100, 120], out_of_bounds_policy="pad", fill_values=[1, 2, 3, 4], pad_output=True, mirror=1)
     yield case(images(rng, channels=1, low=40), pad_output=True)
     yield case(images(rng, channels=4, low=40), pad_output=True)
+    for dtype in (T.FLOAT, T.FLOAT16, T.UINT8, T.INT8):
+        for layout in ("CHW", "HWC"):
+            planar = images(rng, layout="CHW", low=40)
+            yield case(planar, dtype=dtype, output_layout=layout, mean=MEAN, std=STD, crop=[20, 30], mirror=1, scale=20)
+            yield case(planar, dtype=dtype, output_layout=layout, pad_output=True, mean=MEAN, std=STD)
+            fills = {"out_of_bounds_policy": "pad", "fill_values": [1, 2, 3, 4], "pad_output": True}
+            yield case(planar, dtype=dtype, output_layout=layout, crop=[100, 50], **fills)
+    for channels in (1, 4, 5):
+        yield case(images(rng, "int16", channels, "CHW"), mean=[*range(channels)], pad_output=True)
+    clips = [np.stack([s, s[:, ::-1]]) for s in images(rng, layout="CHW", low=40).samples]
+    for layout in ("FCHW", "FHWC"):
+        yield case(Batch(clips, "FCHW"), output_layout=layout, mean=MEAN, std=STD, crop=[20, 30], mirror=1, pad_output=True)
     for bad in (
         {"mean": [1, 2]},
         {"std": [1, 2, 3, 4]},
@@ -58,8 +70,8 @@ def crop_mirror_normalize() -> Iterator[Case]:
 def normalize() -> Iterator[Case]:
     rng = rng_of("normalize")
 
-    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
-        return Case("normalize", [batch or images(rng)], kwargs)
+    def case(of: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("normalize", [of or images(rng)], kwargs)
 
     yield case()
     yield case(axes=[0, 1])
@@ -84,6 +96,20 @@ def normalize() -> Iterator[Case]:
     yield case(tensors(rng, "float32", 2, low=3), axes=[1])
     yield case(tensors(rng, "float32", 4, low=2), axes=[1, 3])
     yield case(tensors(rng, "float32", 1, low=5))
+    for dtype in ("uint8", "int16", "float32"):
+        yield case(images(rng, dtype), batch=True)
+        yield case(images(rng, dtype), batch=True, axes=[0, 1])
+        yield case(images(rng, dtype), batch=True, axis_names="HW", ddof=1, epsilon=3.0, scale=20, shift=1)
+        yield case(images(rng, dtype, layout="CHW"), batch=True, axes=[1, 2])
+        yield case(images(rng, dtype), batch=True, axes=[0, 1], mean=100)
+        yield case(images(rng, dtype), batch=True, stddev=30)
+        yield case(images(rng, dtype), batch=True, mean=100, stddev=30)
+        yield case(images(rng, dtype), batch=True, axes=[0, 1], dtype=T.UINT8, scale=64, shift=128)
+    same = Batch([rng.normal(3, 2, (4, 5, 6)).astype(np.float32) for _ in range(3)])
+    for axes in ([0], [1], [2], [0, 2], [1, 2]):
+        yield case(same, batch=True, axes=axes)
+    yield Case("normalize", [images(rng)], {"axes": [2], "batch": True}, error=True)
+    yield Case("normalize", [images(rng)], {"axes": [0, 1], "batch": True, "mean": Batch(channels)}, error=True)
     yield Case("normalize", [images(rng)], {"axes": [7]}, error=True)
     yield Case("normalize", [images(rng)], {"axis_names": "Z"}, error=True)
 
@@ -148,6 +174,16 @@ def colour() -> Iterator[Case]:
 def color_space_conversion() -> Iterator[Case]:
     rng = rng_of("color_space_conversion")
     spaces = (T.RGB, T.BGR, T.GRAY, T.YCbCr)
+    planar = Batch([np.ascontiguousarray(s) for s in images(rng, layout="CHW").samples], "CHW")
+    turned = {"title": "behind a transposition of CHW", "share": 0.9}
+    for op, kwargs in (("hsv", {"hue": 33.0}), ("color_space_conversion", {"image_type": T.RGB, "output_type": T.GRAY})):
+
+        def turn(lib: Library, x: Any, op: str = op, kwargs: dict[str, Any] = kwargs) -> Any:
+            return lib.operator(op)(lib.fn.transpose(x, perm=[1, 2, 0]), **lib.resolve_all(kwargs))
+
+        yield Case(op, [planar], build=turn, **turned)
+    for op, kwargs in (("hsv", {"hue": 33.0}), ("brightness_contrast", {"brightness": 1.2}), ("color_twist", {"hue": 33.0})):
+        yield Case(op, [Batch([np.stack([s, s[::-1]]) for s in images(rng).samples], "DHWC")], kwargs, share=0.9)
     for a, b in ((a, b) for a in spaces for b in spaces if a != b):
         channels = 1 if a == T.GRAY else 3
         yield Case("color_space_conversion", [images(rng, channels=channels)], {"image_type": a, "output_type": b})

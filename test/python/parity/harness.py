@@ -115,6 +115,7 @@ class Library:
         self.types = importlib.import_module(f"{package}.types")
         self.math = importlib.import_module(f"{package}.math")
         self.Pipeline = importlib.import_module(package).Pipeline
+        self.newaxis = importlib.import_module(package).newaxis
 
     def resolve(self, value: Any) -> Any:
         if isinstance(value, Name):
@@ -124,6 +125,9 @@ class Library:
         if isinstance(value, (list, tuple)):
             return type(value)(self.resolve(v) for v in value)
         return value
+
+    def resolve_all(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {k: self.resolve(v) for k, v in kwargs.items()}
 
     def operator(self, path: str) -> Any:
         found: Any = self.fn
@@ -138,7 +142,7 @@ class Library:
             if case.build:
                 outputs = case.build(self, *nodes)
             else:
-                outputs = self.operator(case.op)(*nodes, **{k: self.resolve(v) for k, v in case.kwargs.items()})
+                outputs = self.operator(case.op)(*nodes, **self.resolve_all(case.kwargs))
             outputs = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
             pipe.set_outputs(*outputs)
         return [Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for o in pipe.run()]

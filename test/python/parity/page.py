@@ -18,14 +18,10 @@ or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`
 """
 
 BATCHWIDE = [
-    "`pad` works sample by sample: without `shape` or `align` it says that it cannot grow samples to the largest of their batch, and -1 in `shape`, or "
-    "`align` alone, start from the sample's own extent instead of the batch's largest.",
-    "`one_hot` takes a tensor of one element as a scalar by sample; DALI does so where all samples of the batch have one element.",
-    "`crop_mirror_normalize` takes HWC and HW, not CHW: normalise before `transpose`, or with `output_layout`.",
+    "Volumes (layouts with D) are resized by DALI only.",
     "Images of int32 are refused by `warp_affine`, `crop_mirror_normalize` and the colour operators: cast to float32 first.",
-    "`x[node]`: a DataNode as an index of a subscript is refused; `fn.slice` takes one for each sample.",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
-    "files, `...` in subscripts, hue and saturation of images whose channels DALI reads past the end.",
+    "files, `...` in subscripts, shapes of int64 for `pad`, hue and saturation of images whose channels DALI reads past the end.",
 ]
 
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which stage a loader waits for: the loop's own thread, cores, storage, the copy to the GPU, the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker._advise.machine import Usage, Used
+from stoker._advise.subject import Subject
+
+_BUSY = 0.8  # of its time: that is what holds the others up
+_WAITS = 0.02  # of a step: less is no wait
+
+
+@dataclass(frozen=True)
+class Bound:
+    """stage: "none", "loop", "cores", "storage", "copy", "gpu" or "waits"."""
+
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the live blocks showed, all together."""
+
+    batches: int
+    wait_share: float  # of the step
+    waited: float  # seconds that the asking thread waited
+    own_cpu: float  # seconds that it computed meanwhile
+    step: float  # seconds of a step without a loader (cached), or of a step without its wait
+    cores: float
+    usage: Usage
+    counters: dict[str, float]
+
+
+def find(subject: Subject, f: Facts) -> Bound:
+    """The stage that bounds the loader."""
+    if f.wait_share < _WAITS:
+        return Bound("none", "nothing: batches lie ready when the loop asks")
+    if f.own_cpu >= 0.7 * f.waited:
+        return _own_thread(subject)
+    group = f.usage.workers if subject.kind == "Stoker" else f.usage.children
+    crew = subject.workers() or group.threads
+    wall = max(f.usage.wall, 1e-9)
+    busy = (group.cpu + group.queued) / (wall * crew) if crew else 0.0
+    full = f.usage.cpu / (wall * f.cores)
+    if busy >= _BUSY or full >= 0.9:
+        return _cores(subject, f, crew, busy, full, group)
+    on_gpu = _gpu(subject, f, wall)
+    return on_gpu if on_gpu is not None else _storage(subject, f, wall, busy, crew)
+
+
+def _own_thread(subject: Subject) -> Bound:
+    if subject.kind == "DataLoader" and subject.workers():
+        return Bound("copy", "the copy: the loop's thread is busy taking batches over from the workers (unpickling, pinning, moving)")
+    cure = ": num_workers=0 makes batches between the steps" if subject.kind == "DataLoader" else ""
+    return Bound(
+        "loop", f"the loop's own thread, in which the loader works{cure}; one that works ahead, in threads or processes, would help"
+    )
+
+
+def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, group: Used) -> Bound:
+    needed = group.cpu / max(1, f.batches) / max(f.step, 1e-9)
+    what = "threads" if subject.kind == "Stoker" else "processes"
+    text = f"cores: the loader's {crew} {what} were busy {min(busy, 1):.0%} of the time" if busy >= _BUSY else "cores"
+    queued = group.queued / max(1e-9, group.cpu + group.queued)
+    if queued >= 0.15:
+        text += f" ({queued:.0%} of it in the queue for a core: more wants to run than there are)"
+    text += f", the {f.cores:g} usable cores {min(full, 1):.0%}"
+    if needed > 0:
+        text += f"; without a wait it would need {needed:.1f} cores for itself"
+    if busy >= _BUSY and full < 0.7 and crew < f.cores:
+        name = "num_threads" if subject.kind == "Stoker" else "num_workers"
+        text += f"; cores are free: raise {name}"
+    return Bound("cores", text)
+
+
+def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
+    """Where a loader of ours says how long its copies and kernels ran, or where nothing else is left."""
+    copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
+    if copy >= _BUSY * wall and copy >= kernels:
+        return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")
+    if kernels >= _BUSY * wall:
+        return Bound("gpu", f"the GPU: the loader's kernels ran {kernels / wall:.0%} of the time, beside those of the step")
+    if subject.on_gpu() and not _reads_blocked(f):
+        return Bound("gpu", "the GPU, which the loader shares with the step: its threads had time left, and its files lay in memory")
+    return None
+
+
+def _reads_blocked(f: Facts) -> bool:
+    started = f.counters.get("reads_started", 0.0)
+    return started > 0 and f.counters.get("reads_submitted", 0.0) > 0.5 * started
+
+
+def _storage(subject: Subject, f: Facts, wall: float, busy: float, crew: int) -> Bound:
+    idle = f"its {crew} workers computed only {busy:.0%} of the time" if crew else "hardly any core was used meanwhile"
+    data = f.counters.get("bytes_read", 0.0) if _reads_blocked(f) else float(f.usage.read_bytes)
+    if data > 0:
+        needed = data / max(1, f.batches) / max(f.step, 1e-9) / 1e6
+        return Bound("storage", f"storage: {data / wall / 1e6:.0f} MB/s came; without a wait it would be {needed:.0f} MB/s ({idle})")
+    return Bound("waits", f"something that is neither cores nor storage: {idle}. A network, a lock, a limit on requests, a sleep?")

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks in time: of the host, or of the GPU's stream that the loop works on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from stoker._advise.plan import Step
+
+
+class HostClock:
+    """Marks are seconds."""
+
+    device = "cpu"
+
+    def mark(self) -> Any:
+        return time.perf_counter()
+
+    def resolve(self, steps: list[Step]) -> None:
+        """Makes seconds of the marks."""
+
+
+class CudaClock(HostClock):
+    """Marks are events on the current stream: they are reached when all that was launched before them is done. Recording one waits for nothing."""
+
+    def __init__(self, torch: Any) -> None:
+        self._cuda = torch.cuda
+        self.device = f"cuda:{torch.cuda.current_device()}"
+
+    def mark(self) -> Any:
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def resolve(self, steps: list[Step]) -> None:
+        """The one place that waits for the GPU: events can be read only when it has come to them."""
+        self._cuda.synchronize()
+        now, last = 0.0, None
+        for step in steps:
+            if step.asked is not last and last is not None:
+                now += last.elapsed_time(step.asked) / 1e3
+            asked, got, last = step.asked, step.got, step.end
+            step.asked = now
+            step.got = now + asked.elapsed_time(got) / 1e3
+            step.end = now = step.got + got.elapsed_time(last) / 1e3
+
+
+def pick() -> HostClock:
+    """The GPU's clock where this process already uses one. Imports and initialises nothing."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        return CudaClock(torch)
+    return HostClock()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who used how much of the cores and of the storage, from /proc: this process's threads and the processes that it started."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_WORKER, _READER = "stoker-", "stoker-read"  # names of the library's threads
+
+
+@dataclass
+class Used:
+    """Of a group of threads: how many there are, seconds on a core, seconds in the queue for one."""
+
+    threads: int = 0
+    cpu: float = 0.0
+    queued: float = 0.0
+
+    def add(self, cpu: float, queued: float) -> None:
+        self.threads += 1
+        self.cpu += cpu
+        self.queued += queued
+
+    def since(self, then: Used) -> Used:
+        return Used(self.threads, max(0.0, self.cpu - then.cpu), max(0.0, self.queued - then.queued))
+
+    def plus(self, other: Used) -> Used:
+        return Used(max(self.threads, other.threads), self.cpu + other.cpu, self.queued + other.queued)
+
+
+@dataclass
+class Usage:
+    """At a moment, or between two."""
+
+    workers: Used  # the library's threads, without those that only read
+    children: Used  # processes that this one started
+    loop: Used  # the asking thread
+    others: Used
+    read_bytes: int  # from storage, not from the page cache
+    wall: float = 0.0
+
+    def since(self, then: Usage) -> Usage:
+        """What was used between `then` and this moment."""
+        return Usage(
+            self.workers.since(then.workers),
+            self.children.since(then.children),
+            self.loop.since(then.loop),
+            self.others.since(then.others),
+            max(0, self.read_bytes - then.read_bytes),
+            self.wall - then.wall,
+        )
+
+    def plus(self, other: Usage) -> Usage:
+        """Of two spans of time together."""
+        return Usage(
+            self.workers.plus(other.workers),
+            self.children.plus(other.children),
+            self.loop.plus(other.loop),
+            self.others.plus(other.others),
+            self.read_bytes + other.read_bytes,
+            self.wall + other.wall,
+        )
+
+    @property
+    def cpu(self) -> float:
+        return self.workers.cpu + self.children.cpu + self.loop.cpu + self.others.cpu
+
+
+def _thread_times(task: Path) -> tuple[float, float]:
+    """Seconds on a core and in the queue for one."""
+    try:
+        on, queued = (task / "schedstat").read_text().split()[:2]
+        if on != "0":
+            return int(on) / 1e9, int(queued) / 1e9
+    except (OSError, ValueError):
+        pass
+    try:  # a kernel without schedstat
+        fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICK, 0.0
+    except (OSError, IndexError):
+        return 0.0, 0.0
+
+
+def _descendants(pid: int) -> list[int]:
+    found, wave = [], [pid]
+    while wave:
+        below: list[int] = []
+        for parent in wave:
+            for task in Path(f"/proc/{parent}/task").glob("*/children"):
+                try:
+                    below += map(int, task.read_text().split())
+                except OSError:
+                    continue
+        found += below
+        wave = below
+    return found
+
+
+def _storage_bytes(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+            if line.startswith("read_bytes:"):
+                return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def usage(now: float) -> Usage:
+    """Sums since each thread's start. now: the wall clock's seconds."""
+    workers, loop, others, children = Used(), Used(), Used(), Used()
+    own = threading.get_native_id()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            name = (task / "comm").read_text()
+        except OSError:
+            continue
+        if name.startswith(_READER):
+            group = others
+        else:
+            group = loop if int(task.name) == own else workers if name.startswith(_WORKER) else others
+        group.add(*_thread_times(task))
+    read = _storage_bytes(os.getpid())
+    for pid in _descendants(os.getpid()):
+        cpu = queued = 0.0
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            on, waited = _thread_times(task)
+            cpu, queued = cpu + on, queued + waited
+        children.add(cpu, queued)
+        read += _storage_bytes(pid)
+    return Usage(workers, children, loop, others, read, now)

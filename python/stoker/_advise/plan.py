@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocks of steps that a trial is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+_CACHED_SETTLE = 3  # steps until a loop on cached data runs as it will
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a trial is."""
+
+    steps: int
+    rounds: int
+    warmup: int
+    cached: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 2), ("rounds", 1), ("warmup", 0), ("cached", 0)):
+            if getattr(self, name) < least:
+                raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
+
+    def blocks(self) -> list[Block]:
+        """Live and cached blocks in turn. A live one follows another kind of step, so its queues have to settle first."""
+        made = []
+        for i in range(self.rounds):
+            made.append(Block("live", self.steps, self.warmup if i == 0 else max(2, self.steps // 4)))
+            if self.cached:
+                made.append(Block("cached", self.steps, _CACHED_SETTLE))
+        return made
+
+
+@dataclass
+class Step:
+    """One step: when the loop asked for a batch, had it, and asked again. Marks of a clock, seconds once the block is over."""
+
+    asked: Any
+    got: Any
+    end: Any
+    host_wait: float  # seconds between asking and having, on the host
+    own_cpu: float  # seconds of them that the asking thread computed
+
+    @property
+    def wait(self) -> float:
+        return float(self.got - self.asked)
+
+    @property
+    def whole(self) -> float:
+        return float(self.end - self.asked)
+
+
+@dataclass
+class Block:
+    """Steps of one kind in a row."""
+
+    kind: str  # "live" or "cached"
+    wanted: int
+    settle: int
+    taken: list[Step] = field(default_factory=list)
+    usage: Any = None  # of the machine meanwhile (live blocks)
+    over: bool = False
+
+    def add(self, step: Step) -> bool:
+        """Takes a step in, unless it only lets the queues settle; True when it was the last one."""
+        if self.settle > 0:
+            self.settle -= 1
+        else:
+            self.taken.append(step)
+        return len(self.taken) == self.wanted
+
+    @property
+    def begun(self) -> bool:
+        return self.settle == 0
+
+    def mean(self) -> float:
+        """Seconds of a step."""
+        return max(1e-9, sum(s.whole for s in self.taken) / len(self.taken))

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings of a trial: figures, a table, JSON, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stoker._advise.bound import Bound, Facts, find
+from stoker._advise.plan import Block, Step
+from stoker._advise.subject import Subject
+
+_WORTH = 0.02  # a gain below this is none
+_NOTICED = 0.05  # share of the step
+
+
+def quantile(values: list[float], share: float) -> float:
+    """The value that `share` of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds."""
+
+    median: float
+    p99: float
+    mean: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Times:
+        return cls(statistics.median(values), quantile(values, 0.99), statistics.fmean(values))
+
+    def as_dict(self) -> dict[str, float]:
+        return {"median_s": self.median, "p99_s": self.p99, "mean_s": self.mean}
+
+
+@dataclass
+class Report:
+    """What was found; print it, or take the figures."""
+
+    loader: str
+    device: str
+    blocks: list[Block]
+    step: Times  # live steps
+    wait: Times  # of them, waiting for data
+    cached: Times | None  # steps on batches that were kept
+    gains: list[float]  # live step over cached step, round by round
+    own_cpu: float  # share of the cached steps that the loop's thread computed
+    bound: Bound
+    epoch_starts: list[float]  # seconds until an epoch's first batch
+
+    # ---- figures ----
+
+    @property
+    def wait_share(self) -> float:
+        return self.wait.mean / self.step.mean if self.step.mean > 0 else 0.0
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast the loop would be if data cost nothing; None when no cached steps were run."""
+        return statistics.median(self.gains) if self.gains else None
+
+    def steps(self, kind: str) -> list[Step]:
+        return [s for b in self.blocks if b.kind == kind for s in b.taken]
+
+    @property
+    def helps(self) -> bool:
+        """Whether a faster loader would make the loop faster."""
+        if self.gain is None:
+            return self.wait_share >= _WORTH
+        return self.gain - 1 >= _WORTH and min(self.gains) > 1
+
+    # ---- words ----
+
+    @property
+    def verdict(self) -> str:
+        """What follows, in one or two sentences."""
+        if self.gain is None:
+            most = 1 / max(1e-9, 1 - self.wait_share)
+            if not self.helps:
+                return f"A faster loader would hardly help: the loop waits for data {self.wait_share:.1%} of the time."
+            return f"A perfect loader makes the loop at most {most:.2f} times as fast. (No cached steps were run: they would show whether it is less.)"
+        spread = f"{min(self.gains):.2f} to {max(self.gains):.2f}" if len(self.gains) > 1 else "one round"
+        if not self.helps:
+            text = f"A faster loader would not help: with data that costs nothing the loop is {self.gain:.2f} times as fast ({spread})."
+            if self.wait_share >= _NOTICED:
+                text += f" It does wait for data {self.wait_share:.0%} of the time, but makes up for it elsewhere."
+            return text + " The time is spent in the step itself" + self._where()
+        text = f"A perfect loader makes the loop {self.gain:.2f} times as fast ({spread})."
+        if self.wait_share < _WORTH:
+            text += " It hardly waits: the loader takes cores, memory or GPU time from the step. Fewer loader threads, or cheaper transforms, may help."
+        return text
+
+    def _where(self) -> str:
+        if self.device != "cpu" and self.own_cpu >= 0.9:
+            return ", and there in the loop's own thread, which launches too slowly for the GPU: torch.compile or CUDA graphs would help."
+        return "."
+
+    def __str__(self) -> str:
+        live, rounds = self.steps("live"), len([b for b in self.blocks if b.kind == "live"])
+        rows = [("", "median", "p99", ""), ("step", *_ms(self.step), f"{len(live)} steps in {rounds} blocks")]
+        rows.append(("  waiting for data", *_ms(self.wait), f"{self.wait_share:.1%} of the step"))
+        if self.cached is not None:
+            rows.append(("step on cached data", *_ms(self.cached), "where no data has to be made"))
+        if self.epoch_starts:
+            longest = max(self.epoch_starts)
+            rows.append(
+                (
+                    "first batch of an epoch",
+                    f"{1e3 * statistics.median(self.epoch_starts):.1f} ms",
+                    f"{1e3 * longest:.1f} ms",
+                    "not in the above",
+                )
+            )
+        widths = [max(len(r[i]) for r in rows) for i in range(3)]
+        lines = [f"advise: {self.loader}; times of {'the GPU' if self.device != 'cpu' else 'the host'}"]
+        lines += [f"  {r[0]:<{widths[0]}}  {r[1]:>{widths[1]}}  {r[2]:>{widths[2]}}  {r[3]}".rstrip() for r in rows]
+        lines += [f"  bound by {self.bound.text}", f"  {self.verdict}"]
+        return "\n".join(lines)
+
+    # ---- files ----
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data: seconds, shares, and the single steps."""
+        return {
+            "loader": self.loader,
+            "device": self.device,
+            "step": self.step.as_dict(),
+            "wait": {**self.wait.as_dict(), "share": self.wait_share},
+            "cached_step": None if self.cached is None else self.cached.as_dict(),
+            "gain": None if self.gain is None else {"median": self.gain, "rounds": self.gains},
+            "helps": self.helps,
+            "bound": {"stage": self.bound.stage, "text": self.bound.text},
+            "verdict": self.verdict,
+            "epoch_starts_s": self.epoch_starts,
+            "blocks": [{"kind": b.kind, "steps": [[s.wait, s.whole] for s in b.taken]} for b in self.blocks],
+        }
+
+    def save_json(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+
+    def save_png(self, path: str | os.PathLike[str]) -> None:
+        """The timeline as a picture."""
+        from stoker._advise.timeline import draw
+
+        Path(path).write_bytes(draw(self))
+
+
+def _ms(times: Times) -> tuple[str, str]:
+    return f"{1e3 * times.median:.2f} ms", f"{1e3 * times.p99:.2f} ms"
+
+
+def make(subject: Subject, device: str, blocks: list[Block], epoch_starts: list[float], cores: float) -> Report:
+    """The report of blocks that are over."""
+    live, cached = ([b for b in blocks if b.kind == kind] for kind in ("live", "cached"))
+    steps = [s for b in live for s in b.taken]
+    waits, wholes = [s.wait for s in steps], [s.whole for s in steps]
+    free = [s for b in cached for s in b.taken]
+    gains = [one.mean() / other.mean() for one, other in zip(live, cached, strict=False)]
+    usage, counters = live[0].usage
+    for block in live[1:]:
+        more, counted = block.usage
+        usage = usage.plus(more)
+        counters = {k: counters.get(k, 0.0) + v for k, v in counted.items()}
+    facts = Facts(
+        batches=len(steps),
+        wait_share=sum(waits) / max(sum(wholes), 1e-9),
+        waited=sum(s.host_wait for s in steps),
+        own_cpu=sum(s.own_cpu for s in steps),
+        step=statistics.fmean(s.whole for s in free) if free else (sum(wholes) - sum(waits)) / len(steps),
+        cores=cores,
+        usage=usage,
+        counters=counters,
+    )
+    busy = sum(b.usage[0].loop.cpu for b in cached) / max(1e-9, sum(b.usage[0].wall for b in cached)) if cached else 0.0
+    return Report(
+        loader=str(subject),
+        device=device,
+        blocks=blocks,
+        step=Times.of(wholes),
+        wait=Times.of(waits),
+        cached=Times.of([s.whole for s in free]) if free else None,
+        gains=gains,
+        own_cpu=busy,
+        bound=find(subject, facts),
+        epoch_starts=epoch_starts,
+    )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is being watched: how far it works ahead, who works for it, and what it counts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Subject:
+    """Any iterable. Whether it has threads or processes shows in the machine's figures."""
+
+    kind = "an iterator"
+    ahead = 4  # batches that may lie ready
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def workers(self) -> int:
+        """Threads or processes that make batches, where it says so; else 0."""
+        return 0
+
+    def counters(self) -> dict[str, float]:
+        return {}
+
+    def on_gpu(self) -> bool:
+        """Whether it works on the GPU too."""
+        return False
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({type(self.loader).__name__})"
+
+
+class StokerSubject(Subject):
+    """A Loader, a Pipeline or a DALI-like iterator of ours."""
+
+    kind = "Stoker"
+
+    def __init__(self, loader: Any, holder: Any) -> None:
+        super().__init__(loader)
+        self._holder = holder
+
+    def _pipelines(self) -> list[Any]:
+        many = getattr(self._holder, "_pipes", None)
+        return list(many) if isinstance(many, (list, tuple)) else [getattr(self._holder, "pipeline", self._holder)]
+
+    @property
+    def ahead(self) -> int:  # type: ignore[override]
+        return 2 + max(int(p.prefetch_queue_depth) for p in self._pipelines())
+
+    def workers(self) -> int:
+        return max(int(p.num_threads) for p in self._pipelines())
+
+    def on_gpu(self) -> bool:
+        return any(p.device_id is not None for p in self._pipelines())
+
+    def counters(self) -> dict[str, float]:
+        total: dict[str, float] = {}
+        for pipe in self._pipelines():
+            for name, value in pipe.counters().items():
+                total[name] = total.get(name, 0.0) + value
+        return total
+
+    def __str__(self) -> str:
+        return f"{type(self._holder).__name__}, {self.workers()} threads"
+
+
+class DataLoaderSubject(Subject):
+    """torch's DataLoader."""
+
+    kind = "DataLoader"
+
+    @property
+    def ahead(self) -> int:  # type: ignore[override]
+        return int(self.workers() * (getattr(self.loader, "prefetch_factor", None) or 2)) if self.workers() else 0
+
+    def workers(self) -> int:
+        return int(getattr(self.loader, "num_workers", 0))
+
+    def __str__(self) -> str:
+        pinned = ", pin_memory" if getattr(self.loader, "pin_memory", False) else ""
+        return f"{type(self.loader).__name__}, {self.workers()} worker processes{pinned}"
+
+
+def _ours(value: Any) -> bool:
+    """Whether a Pipeline of ours is behind it, without touching one that is not built."""
+    loaded = sys.modules.get("stoker.loader.loader"), sys.modules.get("stoker.pipeline")
+    kinds = tuple(k for k in (getattr(loaded[0], "Loader", None), getattr(loaded[1], "Pipeline", None)) if k is not None)
+    return bool(kinds) and isinstance(value, kinds)
+
+
+def recognise(loader: Any) -> Subject:
+    """The kind of loader."""
+    for holder in (loader, getattr(loader, "loader", None)):
+        if _ours(holder):
+            return StokerSubject(loader, holder)
+    pipes = getattr(loader, "_pipes", None)
+    if isinstance(pipes, (list, tuple)) and pipes and all(_ours(p) for p in pipes):
+        return StokerSubject(loader, loader)
+    if hasattr(loader, "num_workers") and hasattr(loader, "dataset"):
+        return DataLoaderSubject(loader)
+    return Subject(loader)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper round a loader that runs the trial while the loop goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from stoker._advise import clock, machine, report
+from stoker._advise.cache import Cache
+from stoker._advise.plan import Block, Plan, Step
+from stoker._advise.subject import recognise
+from stoker._cores import usable_cores
+from stoker.errors import StateError
+
+_END: Any = object()  # of an epoch
+
+
+class Watched:
+    """A loader under trial. Iterates as the loader does; what else the loader has is reachable through it. One thread at a time."""
+
+    def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
+        self._loader, self._png, self._json, self._quiet = loader, png, json, quiet
+        self._subject = recognise(loader)
+        self._plan = plan
+        self._blocks = plan.blocks()
+        self._at = 0  # block under way
+        self._clock: clock.HostClock | None = None
+        self._cache = Cache(plan.cached)
+        self._then: tuple[machine.Usage, dict[str, float]] | None = None
+        self._epoch_starts: list[float] = []
+        self._let_go = 0  # batches of this epoch that nobody got
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._epoch(iter(self._loader))
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__dict__["_loader"], name)
+
+    @property
+    def done(self) -> bool:
+        """Whether the trial is over."""
+        return self._at == len(self._blocks)
+
+    # ---- the loop ----
+
+    def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
+        """An epoch with as many batches as the loader has, whether made or kept."""
+        most, given, self._let_go = self._length(), 0, 0
+        for batch in self._trial(source, most):
+            given += 1
+            yield batch
+        while given != most:
+            batch = next(source, _END)
+            if batch is _END and (most < 0 or self._let_go == 0):
+                break
+            given += 1
+            yield self._cache.next() if batch is _END else batch
+        if self.done:
+            self._cache.clear()
+
+    def _trial(self, source: Iterator[Any], most: int) -> Iterator[Any]:
+        """The part of an epoch that is measured."""
+        given, open_step = 0, None
+        while True:
+            asked = self._mark()
+            if open_step is not None and self._add(open_step, asked, source):
+                asked = self._mark()  # what was done between two blocks is no part of a step
+            if given == most or self.done:
+                return
+            host, cpu = time.perf_counter(), time.thread_time()
+            batch = self._take(source)
+            if batch is _END:
+                return
+            waited, own = time.perf_counter() - host, time.thread_time() - cpu
+            if given == 0:
+                self._epoch_starts.append(waited)
+            got = self._mark()
+            open_step = Step(asked, got, None, waited, own) if given else None
+            given += 1
+            yield batch
+
+    def _length(self) -> int:
+        """Batches of an epoch; -1 where nobody knows."""
+        try:
+            return len(self._loader)
+        except (TypeError, AttributeError):
+            return -1
+
+    def _mark(self) -> Any:
+        if self._clock is None:
+            self._clock = clock.pick()
+        return self._clock.mark()
+
+    def _take(self, source: Iterator[Any]) -> Any:
+        if self._blocks[self._at].kind == "cached":
+            return self._cache.next()
+        batch = next(source, _END)
+        if batch is not _END:
+            self._cache.offer(batch)
+        return batch
+
+    # ---- blocks ----
+
+    def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
+        """Ends a step; True when work was done here that must not count."""
+        step.end = end
+        block = self._blocks[self._at]
+        if self._then is None and block.begun:
+            self._then = self._look()
+            return True  # the step that ends here was the last to settle
+        if not block.add(step):
+            return False
+        self._finish(block, source)
+        return True
+
+    def _look(self) -> tuple[machine.Usage, dict[str, float]]:
+        return machine.usage(time.perf_counter()), self._subject.counters()
+
+    def _finish(self, block: Block, source: Iterator[Any]) -> None:
+        """The block is over: reads the marks, says what the machine did, and prepares the next one."""
+        assert self._clock is not None and self._then is not None
+        now, counters = self._look()
+        used, counted = self._then
+        block.usage = now.since(used), {k: max(0.0, v - counted.get(k, 0.0)) for k, v in counters.items()}
+        self._clock.resolve(block.taken)
+        block.over, self._then = True, None
+        self._at += 1
+        self._follow_the_gpu()
+        if self.done:
+            self._tell()
+        elif block.kind == "cached":
+            # The queues filled up meanwhile, and would hide a slow loader for as long as they last.
+            for _ in range(self._subject.ahead):
+                self._let_go += next(source, _END) is not _END
+
+    def _follow_the_gpu(self) -> None:
+        """A loop that came to the GPU after the trial began: from the next block on its clock counts, and what was before is done again."""
+        picked = clock.pick()
+        if self._clock is not None and picked.device != self._clock.device:
+            self._clock = picked
+            self._blocks, self._at = self._plan.blocks(), 0
+
+    # ---- findings ----
+
+    def report(self) -> report.Report:
+        """The findings, of the blocks that are over."""
+        over = [b for b in self._blocks if b.over]
+        if not over:
+            seen = sum(len(b.taken) for b in self._blocks)
+            needed = self._blocks[0].settle + self._blocks[0].wanted
+            raise StateError(
+                f"advise: {seen} steps were measured; the first block ends after {needed} more: run longer, or give fewer steps and warmup"
+            )
+        assert self._clock is not None
+        return report.make(self._subject, self._clock.device, over, self._epoch_starts, usable_cores())
+
+    def _tell(self) -> None:
+        if _rank() != 0:
+            return
+        found = self.report()
+        if not self._quiet:
+            print(found, file=sys.stderr, flush=True)
+        if self._json is not None:
+            found.save_json(self._json)
+        if self._png is not None:
+            found.save_png(self._png)
+
+    def __repr__(self) -> str:
+        return f"advise({self._loader!r}, block {min(self._at + 1, len(self._blocks))} of {len(self._blocks)})"
+
+
+def _rank() -> int:
+    from stoker.loader._shard import process_group
+
+    group = process_group()
+    return int(group.get_rank()) if group else int(os.environ.get("RANK", "0"))

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many cores this process may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def usable_cores() -> float:
+    """By its affinity and its control group's quota; all ranks of the host together."""
+    usable = float(len(os.sched_getaffinity(0)))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            usable = min(usable, int(quota) / int(period))
+    except (OSError, ValueError):
+        pass
+    return usable

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels that try the emulation itself; test_emulated_driver.c runs them. */
+#include "kernel/cuda.cuh"
+
+#include <stdint.h>
+
+#define FULL 0xffffffffu
+
+/* One warp, of which the lanes from `lanes` on return at once. out[9][32]. */
+extern "C" __global__ void checks_warp(uint32_t *out, uint32_t lanes)
+{
+	uint32_t lane = threadIdx.x, value = 1000 + 7 * lane;
+	if (lane >= lanes)
+		return;
+	out[lane] = __ballot_sync(FULL, lane % 3 == 0);
+	out[32 + lane] = __any_sync(FULL, lane == 40);
+	out[64 + lane] = __all_sync(FULL, lane < 40);
+	out[96 + lane] = __shfl_sync(FULL, value, 5);
+	out[128 + lane] = __shfl_up_sync(FULL, value, 2);
+	out[160 + lane] = __shfl_down_sync(FULL, value, 1);
+	out[192 + lane] = __shfl_xor_sync(FULL, value, 1);
+	out[224 + lane] = stk__warp_min(value);
+	/* Back and forth, so that a set of values is still read while the next is given. */
+	for (uint32_t i = 0; i < 50; i++)
+		value = __shfl_sync(FULL, value, (lane + 1) % lanes) + (__ballot_sync(FULL, lane == i % lanes) >> lane & 1);
+	out[256 + lane] = value;
+}
+
+/* Each thread adds what the one before it in the block had, `rounds` times. */
+extern "C" __global__ void checks_block(uint32_t *out, uint32_t rounds)
+{
+	STK_SHARED_ARRAY(uint32_t, line);
+	uint32_t t = threadIdx.x + blockDim.x * threadIdx.y, n = blockDim.x * blockDim.y;
+	line[t] = t;
+	for (uint32_t i = 0; i < rounds; i++) {
+		__syncthreads();
+		uint32_t before = line[(t + n - 1) % n];
+		__syncthreads();
+		line[t] += before;
+	}
+	out[blockIdx.x * n + t] = line[t] + blockIdx.x;
+}
+
+/* Lanes wait at different instructions. */
+extern "C" __global__ void checks_apart(uint32_t *out)
+{
+	*out = threadIdx.x % 2 ? __ballot_sync(FULL, 1) : __any_sync(FULL, 1);
+}
+
+/* A lane waits for its warp, which waits for the lane's block. */
+extern "C" __global__ void checks_stuck(void)
+{
+	if (threadIdx.x == 0)
+		__syncwarp();
+	else
+		__syncthreads();
+}
+
+/* Reads a copy that it waits for, or does not wait for. */
+extern "C" __global__ void checks_copy(const uint32_t *from, uint32_t *out, int patient)
+{
+	STK_SHARED_ARRAY(uint32_t, words);
+	uint32_t *mine = words + 8 * threadIdx.x, at = blockIdx.x * blockDim.x + threadIdx.x;
+	stk__copy_ahead16(mine, from + 4 * at);
+	stk__copy_commit();
+	stk__copy_ahead4(mine + 4, from + 4 * at);
+	stk__copy_commit();
+	if (patient)
+		stk__copy_wait(1);
+	out[at] = mine[3];
+}

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several ranks: what they divide, what they compare, and what happens when one of them is wrong, dies or is interrupted. Nothing may hang."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from ranks import all_well, launch
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import StateError
+
+pytest.importorskip("torch.distributed")
+SMALL = {"transforms": [T.Resize((16, 16))], "fields": ("image", "label", "index")}
+
+
+def test_all_have_the_same_steps_and_each_sample_once(tree):
+    all_well(
+        launch(
+            """
+            for shuffle in (False, True):
+                for last in ("drop", "keep", "pad"):
+                    for batch in (1, 4, 8, 10):
+                        loader = Loader(ARGS[0], batch, shuffle=shuffle, last_batch=last, **SMALL)
+                        assert f"rank {RANK} of 2" in repr(loader)
+                        own = [(b.index.tolist(), b.valid.tolist() if last == "pad" else [True] * len(b.index)) for b in loader]
+                        assert len(own) == len(loader)
+                        both = gathered(own)
+                        assert len(both[0]) == len(both[1]), (last, batch)
+                        ids = [i for rank in both for ids, valid in rank for i, v in zip(ids, valid) if v]
+                        assert len(ids) == len(set(ids)) == (21 if last != "drop" else 21 // (2 * batch) * 2 * batch), (shuffle, last, batch)
+            """,
+            tree,
+        )
+    )
+
+
+def test_ranks_that_read_other_things(tree, files):
+    """Each rank names both values; the next Loader is made as if nothing had been."""
+    all_well(
+        launch(
+            """
+            import torch.utils.data as data
+            def differ(*args, **kwargs):
+                text = error(ValueError, Loader, *args, **{**SMALL, **kwargs})
+                assert "the ranks differ" in text, text
+                return text
+            root, files = ARGS[0], sorted(ARGS[1:])
+            text = differ([(f, 0) for f in files[RANK:]], 2)
+            assert "samples: rank 0 has 21, rank 1 has 20" in text and "files" in text, text
+            other = files[:-1] + [files[-RANK - 1]]
+            text = differ([(f, 0) for f in other], 2)
+            assert "files (digest)" in text and "samples" not in text, text
+            assert "seed: rank 0 has 0, rank 1 has 1" in differ(root, 2, shuffle=True, seed=RANK)
+            assert "batch size: rank 0 has 2, rank 1 has 3" in differ(root, 2 + RANK)
+            assert "order" in differ(root, 2, shuffle=bool(RANK))
+            class Own(data.Sampler):
+                def __iter__(self): return iter(range(10 + RANK))
+            assert "length: rank 0 has 10, rank 1 has 11" in differ(root, 2, sampler=Own())
+            class Sized(Own):
+                def __len__(self): return 10 + RANK
+            assert "rank 0 has 10, rank 1 has 11" in differ(root, 2, sampler=Sized())
+            class Set:
+                def __len__(self): return 5 + RANK
+                def __getitem__(self, i): return open(files[i], "rb").read(), i
+            assert "samples: rank 0 has 5, rank 1 has 6" in differ(Set(), 2, last_batch="pad", fields=("image", "label"))
+            assert "ids of the sampler" in differ(root, 2, sampler=lambda epoch: [RANK, 2, 3, 4])
+            assert len(list(Loader(root, 2, shuffle=True, **SMALL))) == 5
+            if RANK == 0:
+                assert len(Loader(root, 2, shard=None, **SMALL)) == 11  # one that a rank uses alone
+            """,
+            tree,
+            *files,
+        )
+    )
+
+
+def test_a_sampler_whose_length_comes_to_differ(tree):
+    all_well(
+        launch(
+            """
+            import torch.utils.data as data
+            class Own(data.Sampler):
+                def set_epoch(self, epoch): self.n = 4 + epoch * RANK
+                def __iter__(self): return iter(range(self.n))
+            loader = Loader(ARGS[0], 2, sampler=Own(), **SMALL)
+            assert len(list(loader)) == 2
+            text = error(ValueError, lambda: list(loader))
+            assert "samplers in epoch 1" in text and "rank 0 has 4, rank 1 has 5" in text, text
+            """,
+            tree,
+        )
+    )
+
+
+def test_a_rank_that_makes_no_loader(tree):
+    ended = launch(
+        """
+        from stoker.errors import StalledError
+        if RANK == 1:
+            import time
+            time.sleep(4)
+            os._exit(7)
+        text = error(StalledError, Loader, ARGS[0], 2, **SMALL)
+        print(text)
+        os._exit(0)
+        """,
+        tree,
+        timeout=2,
+    )
+    assert [e.code for e in ended] == [0, 7], ended
+    assert "rank 1 has made no such Loader, or died" in ended[0].output and "shard=None" in ended[0].output
+
+
+def test_the_rank_that_keeps_the_store_dies(tree):
+    ended = launch(
+        """
+        from stoker.errors import StokerError
+        if RANK == 0:
+            import time
+            time.sleep(0.5)
+            os._exit(7)
+        print(error(StokerError, Loader, ARGS[0], 2, **SMALL))
+        os._exit(0)
+        """,
+        tree,
+        timeout=3,
+    )
+    assert [e.code for e in ended] == [7, 0], ended
+    assert "rank 0" in ended[1].output
+
+
+@pytest.mark.parametrize("death", ["os._exit(9)", "os.kill(os.getpid(), 9)", "raise ValueError('the loss is NaN')"])
+def test_a_rank_that_dies_in_the_loop(tree, death):
+    """The others get the error of their collective, and end with their loader running."""
+    ended = launch(
+        f"""
+        loader = Loader(ARGS[0], 1, shuffle=True, **SMALL)
+        for step, (images, labels, index) in enumerate(loader):
+            if RANK == 1 and step == 3:
+                {death}
+            dist.all_reduce(images.sum())
+        """,
+        tree,
+        timeout=5,
+    )
+    assert all(e.code != 0 for e in ended), ended
+    assert "Error" in ended[0].output and "all_reduce" in ended[0].output
+    if "ValueError" in death:
+        assert "the loss is NaN" in ended[1].output
+
+
+def test_resume_with_another_number_of_ranks(tree, tmp_path):
+    """Two ranks save in mid-epoch; three go on, one goes on."""
+    state = tmp_path / "state.json"
+    all_well(
+        launch(
+            """
+            loader = Loader(ARGS[0], 2, shuffle=True, last_batch="keep", **SMALL)
+            list(loader)
+            it = iter(loader)
+            had = [i for b in (next(it), next(it)) for i in b.index.tolist()]
+            states = gathered(loader.state_dict())
+            assert states[0] == states[1]
+            had = sum(gathered(had), [])
+            if RANK == 0:
+                json.dump({"loader": states[0], "had": had}, open(ARGS[1], "w"))
+            """,
+            tree,
+            state,
+        )
+    )
+    all_well(
+        launch(
+            """
+            saved = json.load(open(ARGS[1]))
+            for shard in ("auto", None):
+                loader = Loader(ARGS[0], 2, shuffle=True, last_batch="keep", shard=shard, **SMALL)
+                loader.load_state_dict(saved["loader"])
+                assert loader.epoch == 1
+                rest = [i for b in loader for i in b.index.tolist()]
+                rest = sum(gathered(rest), []) if shard else rest
+                assert sorted(saved["had"] + rest) == list(range(21)), (shard, saved["had"], rest)
+                assert loader.epoch == 2
+            """,
+            tree,
+            state,
+            world=3,
+        )
+    )
+
+
+def test_exact_validation(tree):
+    all_well(
+        launch(
+            """
+            loader = Loader(ARGS[0], 4, last_batch="pad", transforms=[T.Resize((16, 16))])
+            found = torch.zeros(2, dtype=torch.float64)
+            for images, labels, valid in loader:
+                assert len(images) == 4
+                means = images.double().mean((1, 2, 3))
+                found += torch.stack([(means * valid).sum(), valid.sum().double()])
+            dist.all_reduce(found)
+            alone = Loader(ARGS[0], 7, transforms=[T.Resize((16, 16))], shard=None)
+            expected = sum(images.double().mean((1, 2, 3)).sum() for images, _ in alone)
+            assert found[1] == 21 and torch.isclose(found[0], expected, rtol=1e-12), (found, expected)
+            """,
+            tree,
+        )
+    )
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_cores_are_divided(tree, by_environment):
+    body = """
+        from stoker._cores import usable_cores
+        loader = Loader(ARGS[0], 2, **SMALL)
+        assert loader.pipeline.num_threads == max(1, int(usable_cores()) // 2), loader.pipeline.num_threads
+        alone = Loader(ARGS[0], 2, num_threads=3, **SMALL)
+        assert alone.pipeline.num_threads == 3
+        """
+    all_well(launch(body, tree, **({"LOCAL_WORLD_SIZE": "2"} if by_environment else {})))
+
+
+_UNDER_TORCHRUN = """
+import os, sys, time, torch, torch.distributed as dist
+from stoker import Loader, transforms as T
+dist.init_process_group("gloo")
+loader = Loader(sys.argv[1], 1, shuffle=True, transforms=[T.Resize((16, 16))])
+step = 0
+while True:
+    for images, labels in loader:
+        dist.all_reduce(images.sum())
+        time.sleep(0.02)
+        step += 1
+        if step == 5:
+            open(f"{sys.argv[2]}/ready{dist.get_rank()}", "w").close()
+        if sys.argv[3] == "raise" and step == 7 and dist.get_rank() == 1:
+            raise ValueError("the loss is NaN")
+"""
+
+
+def _torchrun(tmp_path, tree, what):
+    program = tmp_path / "train.py"
+    program.write_text(textwrap.dedent(_UNDER_TORCHRUN))
+    run = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        str(program),
+        str(tree),
+        str(tmp_path),
+        what,
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
+
+
+def _in_session(session):
+    """Processes of a session that still run."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as f:
+                    fields = f.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(name))
+    return found
+
+
+def test_ctrl_c_under_torchrun(tmp_path, tree):
+    child = _torchrun(tmp_path, tree, "go on")
+    try:
+        while not all((tmp_path / f"ready{r}").exists() for r in range(2)):
+            assert child.poll() is None, child.communicate()[0]
+            time.sleep(0.05)
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+        output, _ = child.communicate(timeout=45)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode != 0 and ("KeyboardInterrupt" in output or "SIGINT" in output), output
+    assert _in_session(child.pid) == []
+
+
+def test_an_exception_under_torchrun(tmp_path, tree):
+    child = _torchrun(tmp_path, tree, "raise")
+    try:
+        output, _ = child.communicate(timeout=90)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode != 0 and "the loss is NaN" in output and _in_session(child.pid) == []
+
+
+# ---- one process ----
+
+
+def test_two_threads_at_once(tree):
+    """A second thread that comes in while the first waits is told so, and neither loses a batch."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            if i >= 2:
+                inside.set()
+                leave.wait(30)
+            return bytes((tree / "class0/000.jpg").read_bytes()), i
+
+    loader = Loader(Slow(), 2, transforms=[T.Resize((16, 16))])
+    it = iter(loader)
+    next(it)
+    got = []
+    thread = threading.Thread(target=lambda: got.extend(it), name="first")
+    thread.start()
+    inside.wait(30)
+    while not loader._alone._lock.locked():
+        time.sleep(0.001)
+    for use in (lambda: next(it), lambda: iter(loader), loader.state_dict):
+        with pytest.raises(StateError, match=r"in use by the thread 'first'.*one thread at a time"):
+            use()
+    leave.set()
+    thread.join(30)
+    assert [b.label.tolist() for b in got] == [[2, 3], [4, 5], [6, 7]]
+    assert len(list(loader)) == 4  # and one after the other is fine
+
+
+def test_left_for_validation_and_resumed(tree):
+    """An iteration that is kept goes on where it was, whatever other loaders did meanwhile."""
+    expected = [b.index.tolist() for b in Loader(tree, 3, shuffle=True, **SMALL)]
+    train, valid = Loader(tree, 3, shuffle=True, **SMALL), Loader(tree, 4, **SMALL)
+    seen, it = [], iter(train)
+    for batch in it:
+        seen.append(batch.index.tolist())
+        if len(seen) in (2, 5):
+            assert sum(len(b.index) for b in valid) == 21
+    assert seen == expected
+    # The same over a state: the loader that goes on is another one.
+    train = Loader(tree, 3, shuffle=True, **SMALL)
+    it = iter(train)
+    seen = [next(it).index.tolist() for _ in range(4)]
+    state = train.state_dict()
+    train.close()
+    assert sum(len(b.index) for b in valid) == 21
+    again = Loader(tree, 3, shuffle=True, **SMALL)
+    again.load_state_dict(state)
+    assert seen + [b.index.tolist() for b in again] == expected
+
+
+def test_several_loaders_at_once(tree):
+    one, two, three = (Loader(tree, n, shuffle=s, seed=n, **SMALL) for n, s in ((3, True), (4, False), (5, True)))
+    alone = [[b.index.tolist() for b in Loader(tree, n, shuffle=s, seed=n, **SMALL)] for n, s in ((3, True), (4, False), (5, True))]
+    together = [tuple(b.index.tolist() for b in bs) for bs in zip(one, two, three, strict=False)]
+    assert together == list(zip(*alone, strict=False))
+
+
+def test_loaders_in_threads_of_their_own(tree):
+    expected = [b.index.tolist() for b in Loader(tree, 2, shuffle=True, **SMALL)]
+    found = [None] * 4
+
+    def work(i):
+        with Loader(tree, 2, shuffle=True, **SMALL) as loader:
+            found[i] = [b.index.tolist() for b in loader]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert found == [expected] * 4
+
+
+def test_an_exception_in_the_loop_leaves_the_loader_usable(tree):
+    loader = Loader(tree, 3, shuffle=True, **SMALL)
+    with pytest.raises(ValueError, match="NaN"):
+        for i, _ in enumerate(loader):
+            if i == 2:
+                raise ValueError("NaN")
+    fresh = Loader(tree, 3, shuffle=True, **SMALL)
+    list(fresh)
+    assert [b.index.tolist() for b in loader] == [b.index.tolist() for b in fresh]
