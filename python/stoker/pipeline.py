@@ -158,9 +158,10 @@ class Pipeline:
         return {reader: core.reader_meta(reader) for reader in core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Samples in an epoch of a reader, all shards together; without a name, of all readers."""
+        """Samples in an epoch of a reader, all shards together; without a name, of all readers. With pad_last_batch, as in DALI, the shards count
+        as if all were as long as the longest."""
         meta = self.reader_meta(name)
-        return meta["epoch_size"] if name is not None else {k: m["epoch_size"] for k, m in meta.items()}
+        return meta["epoch_size_padded"] if name is not None else {k: m["epoch_size_padded"] for k, m in meta.items()}
 
     # ---- definition ----
 
