@@ -15,7 +15,9 @@ MACHINE = {"cpus_online": 64, "cpus_allowed": 64, "cpu_quota": 2.0, "local_ranks
 
 
 def spent(**kwargs):
-    return Spent(**{"elapsed": 100.0, "wait": 18.0, "busy": 195.0, "source": 0.0, "bytes_read": 5e9, "threads": 2, **kwargs})
+    return Spent(
+        **{"elapsed": 100.0, "wait": 18.0, "busy": 195.0, "source": 0.0, "bytes_read": 5e9, "batches": 100, "threads": 2, **kwargs}
+    )
 
 
 def test_cores():
@@ -50,6 +52,8 @@ def test_no_line():
     assert line(spent(wait=5.0), MACHINE) is None
     assert line(spent(wait=0.0, elapsed=0.0), MACHINE) is None
     assert line(spent(elapsed=0.9, wait=0.5), MACHINE) is None  # too short to mean anything
+    assert line(spent(wait=99.91, batches=100), MACHINE) is None  # a loop that does nothing with its batches
+    assert line(spent(wait=99.89, batches=100), MACHINE) is not None
 
 
 def test_machine():
@@ -84,6 +88,7 @@ def counted(loader):
 
 def test_a_slow_source_is_told_once_an_epoch(capfd, monkeypatch):
     monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
     loader = Loader(Slow(), batch_size=3, transforms=[T.Resize((4, 4))])
     for epoch in range(3):
         for _ in loader:
@@ -96,6 +101,7 @@ def test_a_slow_source_is_told_once_an_epoch(capfd, monkeypatch):
 
 def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
     monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
     told = []
     monkeypatch.setattr(_waiting, "line", lambda spent, machine: told.append(spent) or line(spent, machine))
     for _ in Loader(tree, batch_size=3, transforms=[T.Resize((8, 8))]):
@@ -107,6 +113,7 @@ def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
 
 def test_an_epoch_that_is_left_is_not_counted(capfd, monkeypatch):
     monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
     loader = Loader(Slow(), batch_size=3, transforms=[T.Resize((4, 4))])
     for _ in loader:
         break
@@ -122,6 +129,7 @@ def test_a_short_epoch_says_nothing(capfd):
 
 def test_a_pipeline_of_the_users(capfd, monkeypatch, tree):
     monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
     monkeypatch.setattr(_waiting, "LEAST", -1.0)
 
     @pipeline_def(batch_size=4, num_threads=1, device_id=None)

@@ -15,6 +15,7 @@ from stoker.pipeline import Pipeline
 
 LEAST = 0.05  # share of an epoch that is worth a line
 SHORT = 1.0  # seconds; of a shorter epoch nothing is said
+STEP = 1e-3  # seconds a batch; who needs less measures the loader and trains nothing, and knows that it waits
 _BUSY = 0.8  # from here on something counts as what the rest waited for
 
 
@@ -27,12 +28,13 @@ class Spent:
     busy: float
     source: float
     bytes_read: float
+    batches: float
     threads: int
     gpu: bool = False
 
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
-        spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read")}
+        spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read", "batches_delivered")}
         return cls(
             spent["clock"], spent["wait_ns"] / 1e9, spent["busy_ns"] / 1e9, spent["source_ns"] / 1e9, spent["bytes_read"], threads, gpu
         )
@@ -52,7 +54,7 @@ def _cores(threads: int, machine: Mapping[str, Any]) -> str:
 def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     """ "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None: not worth one."""
     share = spent.wait / spent.elapsed if spent.elapsed > 0 else 0.0
-    if share <= LEAST or spent.elapsed < SHORT:
+    if share <= LEAST or spent.elapsed < SHORT or spent.elapsed - spent.wait < STEP * spent.batches:
         return None
     busy = spent.busy / (spent.threads * spent.elapsed)
     text = f"waited {share:.0%}; bound by "
