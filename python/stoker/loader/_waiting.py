@@ -35,9 +35,8 @@ class Spent:
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
         spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read", "batches_delivered")}
-        return cls(
-            spent["clock"], spent["wait_ns"] / 1e9, spent["busy_ns"] / 1e9, spent["source_ns"] / 1e9, spent["bytes_read"], threads, gpu
-        )
+        wait, busy, source = (spent[name] / 1e9 for name in ("wait_ns", "busy_ns", "source_ns"))
+        return cls(spent["clock"], wait, busy, source, spent["bytes_read"], spent["batches_delivered"], threads, gpu)
 
 
 def _cores(threads: int, machine: Mapping[str, Any]) -> str:
