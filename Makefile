@@ -9,6 +9,7 @@ BUILD ?= build
 VENV ?= .venv
 PREFIX ?= /usr/local
 DATA ?=
+PYTHON3 ?= python3
 JOBS ?= $(shell nproc)
 export VENV
 
@@ -19,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
 
 .DEFAULT_GOAL = build
-.PHONY: build build-faults setup test test-c test-faults test-python demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
+.PHONY: build build-faults setup test test-c test-faults test-python test-gpu demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
 
 build: ## build library, command and Python module into build/
 	@$(SETUP) build
@@ -41,6 +42,9 @@ test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+
+test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
+	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
 
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench

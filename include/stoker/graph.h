@@ -98,8 +98,8 @@ STK_API void stk_graph_destroy(struct stk_graph *g);
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 struct stk_graph_options {
-	const char *name;       /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
-	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
+	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
+	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
 };
 

@@ -36,8 +36,8 @@ class Pipeline:
         images, labels = pipe.run()
 
     batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
-    device_id: None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error. seed: of all
-    random operators; None draws one, or takes that of the checkpoint.
+    device_id: None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error.
+    seed: of all random operators; None draws one, or takes that of the checkpoint.
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in

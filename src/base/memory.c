@@ -183,6 +183,20 @@ static void resize_block(struct stk_arena *a, size_t capacity)
 	a->calm = 0;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STK__WATCHED true
+#elif defined(__has_feature)
+#define STK__WATCHED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer))
+#else
+#define STK__WATCHED false
+#endif
+
+bool stk__readable_past(const void *end)
+{
+	enum { SMALLEST_PAGE = 4096 };
+	return !STK__WATCHED && ((uintptr_t)end - 1) % SMALLEST_PAGE + STK_ARENA_SLACK < SMALLEST_PAGE;
+}
+
 void stk__arena_reset(struct stk_arena *a)
 {
 	size_t need = a->total;

@@ -57,6 +57,10 @@ void stk__arena_destroy(struct stk_arena *a);
 /* Aligned to STK_CACHE_LINE, contents undefined, readable and writable STK_ARENA_SLACK bytes past the end so that SIMD loads need no tail. */
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
+
+/* For memory that is not of an arena: true where STK_ARENA_SLACK bytes behind `end` can be read without a fault, since they lie on the page of the
+ * last byte before it. Never under sanitizers, which watch allocations and not pages. */
+bool stk__readable_past(const void *end);
 void stk__arena_reset(struct stk_arena *a);
 
 /* Takes back what was taken since the mark (nested use); extra blocks stay until reset. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The consumer's side: waiting, policies, ends of epochs. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include "base/clock.h"
 
@@ -71,11 +71,21 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
 }
 
+/* The consumer waits for a batch that the GPU has: more of them at once keep it busier, as far as its memory goes. With the lock. */
+static void deepen(struct stk_pipeline *p)
+{
+	const struct stk_record *r = stk__record(p, p->next_deliver);
+	bool submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
+	if (submitted && p->depth < p->most_depth && stk__device_has_room(p))
+		p->depth++;
+}
+
 static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_record **out, struct stk_error *err)
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
+	deepen(p);
 	for (;;) {
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))

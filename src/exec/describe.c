@@ -17,6 +17,7 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 {
 	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, src),
 		[STK_JOB_MOVE] = offsetof(struct stk_device_job, src),
+		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, src),
 		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
@@ -121,12 +122,45 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
+static uint8_t *room(void *user, size_t size)
+{
+	enum { PIECE = 2 << 20, SLACK = 64 };
+	struct stk_exec_worker *w = user;
+	if (w->room_left < size + SLACK) {
+		size_t piece = size + SLACK > PIECE ? size + SLACK : PIECE;
+		w->room = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
+		w->room_left = w->room ? piece : 0;
+	}
+	return w->room;
+}
+
+void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
+{
+	if (w->reading != b || w->reading_k != b->record_k)
+		w->room_left = 0;
+	w->reading = b;
+	w->reading_k = b->record_k;
+	q->room = room;
+	q->room_user = w;
+}
+
+const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
+{
+	enum { ALIGN = 128 }; /* 64 bytes behind a file are its own */
+	const uint8_t *at = w->room;
+	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
+	taken = taken < w->room_left ? taken : w->room_left;
+	w->room += taken;
+	w->room_left -= taken;
+	return at;
+}
+
 /* From the header alone: whether the GPU decodes the window that the pass reads. */
 static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	size_t end;
 	struct stk_jpeg_scan scan;
-	if (e->type != STK_RGB && e->type != STK_BGR)
+	if ((e->type != STK_RGB && e->type != STK_BGR) || e->denom > 1)
 		return false;
 	if (stk__jpeg_header_parse(e->data, e->size, &d->header, NULL) || (e->orient && d->header.orientation != 1))
 		return false;
@@ -141,6 +175,12 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	return true;
 }
 
+static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)
+{
+	void *to = (void *)stk__device_memory_take(&b->files, e->size, err);
+	return to ? memcpy(to, e->data, e->size) : NULL;
+}
+
 static enum stk_status describe_decode(
 	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool *taken, struct stk_error *err)
 {
@@ -150,14 +190,14 @@ static enum stk_status describe_decode(
 	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d);
 	if (!*taken)
 		return STK_OK;
-	uint8_t *file = (uint8_t *)stk__device_memory_take(&run->record->device->files, e.size, err);
+	struct stk_sample_state *s = &run->record->samples[run->sample];
+	const uint8_t *file = e.data == s->staged ? e.data : keep_file(run->record->device, &e, err);
 	struct stk_device_job *j = file ? add_job(run, step, STK_JOB_DECODE, err) : NULL;
 	if (!j)
 		return STK_NO_MEMORY;
-	memcpy(file, e.data, e.size);
 	d.file = file;
-	if (e.data == run->record->samples[run->sample].request.data)
-		run->record->samples[run->sample].staged = file; /* should the cores be asked for it once more */
+	if (e.data == s->request.data)
+		s->staged = file; /* should the cores be asked for it once more */
 	j->decode = d;
 	j->pass = g->pass;
 	j->dst = stk__frames_of(&run->worker->values[g->value]).image;
@@ -249,20 +289,107 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return STK_OK;
 }
 
+/* ---- operators on tensors ---- */
+
+static void *keep(struct stk_device_batch *b, const void *from, size_t size)
+{
+	pthread_mutex_lock(&b->lock);
+	void *to = stk__arena_take(&b->jobs, size);
+	pthread_mutex_unlock(&b->lock);
+	return to ? memcpy(to, from, size) : NULL;
+}
+
+static enum stk_status add_array(const struct stk_chain_run *run, int32_t step, const struct stk_array_job *from, struct stk_error *err)
+{
+	struct stk_device_batch *b = run->record->device;
+	struct stk_device_job *j = add_job(run, step, STK_JOB_ARRAY, err);
+	struct stk_array_job *a = j ? keep(b, from, sizeof *from) : NULL;
+	bool ok = a != NULL;
+	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_mean)
+		ok = (a->normalize.mean = keep(b, a->normalize.mean, (size_t)a->normalize.n_mean * sizeof(double))) != NULL;
+	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_factor)
+		ok = (a->normalize.factor = keep(b, a->normalize.factor, (size_t)a->normalize.n_factor * sizeof(double))) != NULL;
+	if (j)
+		j->array = a;
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
+}
+
+/* Inputs and outputs have their places on the GPU. */
+static enum stk_status describe_arrays(const struct stk_chain_run *run, const struct stk_call *call, int32_t step, struct stk_error *err)
+{
+	struct stk_array_jobs jobs = {stk__arena_take(&run->worker->arena, STK_ARRAY_MOST_JOBS * sizeof(struct stk_array_job)), 0};
+	enum stk_status s =
+		jobs.v ? call->def->lower_array(call, &jobs, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	for (int32_t k = 0; k < jobs.count && s == STK_OK; k++)
+		s = add_array(run, step, &jobs.v[k], err);
+	return s;
+}
+
+/* Host values alone: the cores do it, and what comes out is sent to its place. */
+static enum stk_status run_single_on_cores(
+	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
+{
+	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
+	if (!out)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	for (int32_t k = 0; k < call->n_out; k++) {
+		enum stk_status s = stk__device_place(run, n->first_value + k, err);
+		out[k] = call->out[k];
+		out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
+		if (s || !out[k].data)
+			return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	}
+	const struct stk_tensor *places = call->out;
+	call->out = out;
+	enum stk_status s = call->def->run_cpu(call, err);
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
+		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
+	return s;
+}
+
+static bool all_host(const struct stk_chain_run *run, const struct stk_program_node *n)
+{
+	for (int32_t k = 0; k < n->node->n_inputs; k++)
+		if (run->pipeline->program->values[n->inputs[k]].on_gpu)
+			return false;
+	return true;
+}
+
+static enum stk_status describe_call(
+	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, bool host, struct stk_error *err)
+{
+	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
+	if (host && !n->def->lower_array)
+		return run_single_on_cores(run, n, call, group->step, err);
+	if (!n->def->lower_array)
+		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
+	void *kept[STK_MAX_INPUTS];
+	enum stk_status s = send_inputs(run, n, group->step, kept, err);
+	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
+	for (int32_t k = 0; k < call->n_in; k++)
+		in[k].data = run->worker->values[n->inputs[k]].data;
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
+		s = stk__device_place(run, n->first_value + k, err);
+	if (s == STK_OK)
+		s = describe_arrays(run, call, group->step, err);
+	keep_inputs(run, n, kept);
+	return s;
+}
+
 static enum stk_status describe_single(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
-	const struct stk_program *g = run->pipeline->program;
-	const struct stk_program_node *n = &g->nodes[group->nodes[0]];
+	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
 	struct stk_call call;
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
 	if (s || (s = n->def->infer(&call, err)))
 		return s;
-	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++) {
-		if (!call.out[k].data)
-			return stk__fail(
-				err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
-		s = describe_view(run, group, &call.out[k], !g->values[n->inputs[0]].on_gpu, n->first_value + k, err);
-	}
+	bool host = all_host(run, n), views = true;
+	for (int32_t k = 0; k < call.n_out; k++)
+		views &= call.out[k].data != NULL;
+	if (!views)
+		return describe_call(run, group, &call, host, err);
+	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++)
+		s = describe_view(run, group, &call.out[k], host, n->first_value + k, err);
 	return s;
 }
 

@@ -22,10 +22,10 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	b->first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->first);
 	b->pending = stk__calloc(batch, sizeof *b->pending);
 	b->mirrors = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors);
-	b->passes = stk__calloc((size_t)g->n_steps + 1, sizeof *b->passes);
+	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
 	b->decodes = stk__calloc(decodes, sizeof(struct stk_device_job *));
 	b->items = stk__calloc(decodes, sizeof *b->items);
-	if (!b->first || !b->pending || !b->mirrors || !b->passes || !b->decodes || !b->items)
+	if (!b->first || !b->pending || !b->mirrors || !b->tables || !b->decodes || !b->items)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->own_stream, err);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
@@ -39,8 +39,8 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		return;
 	if (entered) {
 		stk__cuda_jpeg_destroy(b->jpeg);
-		for (int32_t k = 0; b->passes && k < p->program->n_steps; k++)
-			stk__device_passes_free(dev, &b->passes[k]);
+		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
+			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
 		stk__gpu_stream_destroy(dev, b->own_stream);
 	}
@@ -51,7 +51,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__free(b->first);
 	stk__free((void *)b->pending);
 	stk__free(b->mirrors);
-	stk__free(b->passes);
+	stk__free(b->tables);
 	stk__free(b->decodes);
 	stk__free(b->items);
 	stk__free(b->uploads);
@@ -95,6 +95,11 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->device->free = b;
 }
 
+bool stk__device_has_room(const struct stk_pipeline *p)
+{
+	return atomic_load(&p->device->largest) * (size_t)(p->depth + 2) <= p->device->memory_limit;
+}
+
 /* ---- waiting for the GPU ---- */
 
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
@@ -112,12 +117,35 @@ static bool refused(const struct stk_device_batch *b, int32_t item)
 	return stk__cuda_jpeg_verdict(b->jpeg, b->jpeg_slot, item) != STK_CUDA_JPEG_OK;
 }
 
-static bool any_refused(const struct stk_device_batch *b)
+static bool any_refused(const struct stk_pipeline *p, const struct stk_device_batch *b)
 {
+	const struct stk_level *l = &p->program->levels[b->record->level];
 	for (int32_t i = 0; i < b->n_decodes; i++)
 		if (refused(b, i))
 			return true;
+	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
+		for (uint32_t i = 0; i < b->tables[k].n_flags; i++)
+			if (b->tables[k].flags[i])
+				return true;
 	return false;
+}
+
+/* With the lock. Flags of array jobs tell of one thing. */
+static void fail_samples(struct stk_record *r, struct stk_device_batch *b, int32_t step)
+{
+	struct stk_device_tables *t = &b->tables[step];
+	size_t batch = (size_t)r->pipeline->config.batch_size;
+	for (int32_t i = 0; i < r->count && t->n_flags; i++) {
+		bool failed = false;
+		for (const struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; j; j = j->next)
+			failed |= j->kind == STK_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
+		if (!failed || r->samples[i].dropped)
+			continue;
+		struct stk_error err = {0};
+		if (stk__fail(&err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities"))
+			stk__sample_fails(r, i, &err);
+	}
+	t->n_flags = 0;
 }
 
 /* With the lock. The cores decode what the GPU would not: the sample's chains run again, and the level is over when they and their copies are. */
@@ -125,11 +153,22 @@ static void send_to_cores(struct stk_pipeline *p, struct stk_record *r, const st
 {
 	for (int32_t i = 0; i < b->n_decodes; i++) {
 		int32_t sample = b->decodes[i]->sample;
-		if (!refused(b, i) || r->samples[sample].on_cores)
+		if (!refused(b, i) || r->samples[sample].on_cores || r->samples[sample].dropped)
 			continue;
 		STK_COUNT(p, gpu_refused, 1);
 		stk__sample_again(r, sample);
 	}
+}
+
+static void finish_on_cores(struct stk_pipeline *p, struct stk_record *r, struct stk_device_batch *b)
+{
+	const struct stk_level *l = &p->program->levels[r->level];
+	r->todo = 1; /* not over before all is told */
+	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
+		fail_samples(r, b, k);
+	send_to_cores(p, r, b);
+	b->n_decodes = 0;
+	stk__level_part_done(r);
 }
 
 static bool last_level_here(const struct stk_program *g, int32_t level)
@@ -144,7 +183,7 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
-	bool again = s == STK_OK && any_refused(b), last = !again && last_level_here(p->program, r->level);
+	bool again = s == STK_OK && any_refused(p, b), last = !again && last_level_here(p->program, r->level);
 	if (s == STK_OK && last)
 		clean_batch(p, b);
 	pthread_mutex_lock(&p->lock);
@@ -158,7 +197,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 		stk__device_batch_give(p, b);
 	}
 	if (again && !p->stopping)
-		send_to_cores(p, r, b);
+		finish_on_cores(p, r, b);
 	else
 		stk__level_over(r);
 	pthread_mutex_unlock(&p->lock);
@@ -217,10 +256,10 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 {
 	struct stk_device_stage *d = p->device;
 	size_t available = 0;
-	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->kernels, err);
-	if (s || (s = stk__gpu_memory_free(d->dev, &available, err)))
+	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
+	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
-	d->memory_limit = (p->config.gpu_memory ? p->config.gpu_memory : available / 4) / (size_t)d->n_batches;
+	d->memory_limit = p->config.gpu_memory ? p->config.gpu_memory : available / 4;
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
 		s = make_batch(p, &d->batches[i], err);
 		stk__device_batch_give(p, &d->batches[i]);
@@ -249,7 +288,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	p->device = d;
 	d->submitted_end = &d->submitted;
 	pthread_cond_init(&d->work, NULL);
-	d->n_batches = p->config.prefetch + 2;
+	d->n_batches = p->most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);
 	if (!d->batches)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");

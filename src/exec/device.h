@@ -16,12 +16,14 @@
 #include "codec/cuda_jpeg.h"
 #include "exec/device_memory.h"
 #include "exec/exec.h"
+#include "kernel/array_gpu.h"
 
 enum stk_job_kind {
 	STK_JOB_UPLOAD, /* from pinned memory; before everything else */
 	STK_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
 	STK_JOB_PASS,   /* over an image there */
 	STK_JOB_MOVE,   /* of bytes there */
+	STK_JOB_ARRAY,  /* over tensors there */
 };
 
 struct stk_decode_job {
@@ -38,21 +40,32 @@ struct stk_device_job {
 	struct stk_device_job *next; /* of the same step and sample */
 	enum stk_job_kind kind;
 	int32_t sample;
-	stk_gpu_ptr to; /* UPLOAD, MOVE */
-	uintptr_t from;
-	size_t bytes;
+	union {
+		struct { /* UPLOAD, MOVE */
+			stk_gpu_ptr to;
+			uintptr_t from;
+			size_t bytes;
+		};
+		struct { /* ARRAY */
+			struct stk_array_job *array;
+			uint32_t index; /* in its step */
+		};
+	};
 	struct stk_image src, dst; /* PASS; of DECODE, dst */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };
 
-/* Tables of the passes of one step, grown to what batches need. */
-struct stk_device_passes {
-	struct stk_pass_gpu *gpu;
-	struct stk_pass_gpu_limits limits;
-	void *tables; /* pinned */
-	stk_gpu_ptr memory;
-	size_t bytes; /* of the GPU's */
+/* Tables of what one step runs, grown to what batches need. */
+struct stk_device_tables {
+	struct stk_pass_gpu *passes;
+	struct stk_array_gpu *arrays; /* a step has the one or the other */
+	struct stk_pass_gpu_limits pass_limits;
+	struct stk_array_gpu_limits array_limits;
+	void *host; /* pinned */
+	stk_gpu_ptr device;
+	uint32_t *flags; /* pinned: of arrays that divide; those of the last submission */
+	uint32_t n_flags;
 };
 
 struct stk_device_batch {
@@ -66,7 +79,7 @@ struct stk_device_batch {
 	struct stk_device_job **first;    /* [step * batch + sample] */
 	_Atomic bool *pending;            /* [sample]: described since the last submission */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
-	struct stk_device_passes *passes; /* [step] */
+	struct stk_device_tables *tables; /* [step] */
 	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */
 	struct stk_jpegpar_limits limits; /* its own */
 	struct stk_device_job **decodes;  /* what was submitted to it, as it numbers them */
@@ -74,24 +87,26 @@ struct stk_device_batch {
 	int32_t jpeg_slot, n_decodes;
 	struct stk_device_job **uploads;
 	int32_t n_uploads, room_uploads;
-	int32_t n_passes; /* of the step in hand */
-	bool full;        /* its tables were too small for them */
-	bool used;        /* since it was taken */
+	struct stk_pass_gpu_limits pass_need; /* of the step in hand */
+	struct stk_array_gpu_limits array_need;
+	bool used; /* since it was taken */
 	int64_t begin_ns;
 	int64_t record_k;
 };
 
 struct stk_device_stage {
 	struct stk_gpu_device *dev;
-	struct stk_pass_gpu_kernels kernels;
+	struct stk_pass_gpu_kernels pass_kernels;
+	struct stk_array_gpu_kernels array_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
 	struct stk_device_batch *submitted, **submitted_end; /* the oldest first */
 	pthread_cond_t work;                                 /* something was submitted, or the thread shall end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;           /* with a batch that it took from the submitted ones */
-	size_t memory_limit; /* of each batch's decoder */
+	bool busy;              /* with a batch that it took from the submitted ones */
+	size_t memory_limit;    /* of all batches' decoders */
+	_Atomic size_t largest; /* of a batch's */
 };
 
 /* device.c */
@@ -101,6 +116,8 @@ void stk__device_destroy(struct stk_pipeline *p);                               
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
+/* With the lock: one more batch at a time fits into the memory that decoders may have. */
+bool stk__device_has_room(const struct stk_pipeline *p);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
@@ -109,8 +126,13 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 /* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
+/* A read by a worker lands in pinned memory of the batch: where the worker's last file ended, so that files lie together. Between begin and end the
+ * request asks for room; end says how much was used, and where it lies. */
+void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
+const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
+
 /* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
-void stk__device_passes_free(struct stk_gpu_device *dev, struct stk_device_passes *s);
+void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);
 
 #endif

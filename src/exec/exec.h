@@ -100,6 +100,10 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* of the sample in hand, by program value */
 	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
+	struct stk_device_batch *reading; /* whose pinned memory `room` is of */
+	int64_t reading_k;                /* and which batch it was then */
+	uint8_t *room;                    /* what is left of the worker's own piece of it */
+	size_t room_left;
 	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
 };
 
@@ -132,6 +136,7 @@ struct stk_pipeline {
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
+	int32_t depth, most_depth;       /* batches opened before they are asked for */
 	struct stk_device_stage *device; /* NULL: all runs on the cores */
 	bool no_slot;                    /* the last try to open found all slots out */
 
@@ -186,14 +191,15 @@ void stk__record_level(struct stk_record *r); /* begins the level r->level, or f
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r);              /* its steps on the GPU too */
-void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
+void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
+void stk__sample_again(struct stk_record *r, int32_t i);                              /* runs the level's chains once more, on the cores */
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* after its chains: on the GPU */
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 
 /* reads.c */
-bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i,
+bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,
 	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
 void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
 bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */

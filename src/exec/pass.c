@@ -43,6 +43,8 @@ static enum stk_status infer_group(
 enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err)
 {
 	const struct stk_image *src = &g->src.image;
+	if (!src->channels)
+		return stk__fail(err, STK_SHAPE, "an image without channels");
 	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, stk__is_planar(src) ? 1 : src->channels);
 	g->pass.plane = plane;
 	for (int32_t k = 0; k < g->group->count; k++)
@@ -101,6 +103,21 @@ enum stk_status stk__pass_group_infer(
 	return stk__pass_group_lower(g, 0, err);
 }
 
+/* Rows are read in whole vectors, beyond their end. What lies in a user's memory or in the slot may end where nothing more can be read: then it is
+ * copied to where it can. */
+static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
+{
+	const struct stk_tensor *in = &g->calls[0].in[0];
+	size_t bytes = (size_t)stk_desc_bytes(&in->desc);
+	if (stk__readable_past((const char *)in->data + bytes))
+		return STK_OK;
+	g->src.image.data = stk__arena_take(&run->worker->arena, bytes);
+	if (!g->src.image.data)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for an image of %zu bytes", bytes);
+	memcpy(g->src.image.data, in->data, bytes);
+	return STK_OK;
+}
+
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
@@ -111,6 +128,10 @@ enum stk_status stk__pass_group_cores(
 		if (s)
 			return s;
 		g->src.image = part;
+	} else {
+		enum stk_status s = make_readable(run, g, err);
+		if (s)
+			return s;
 	}
 	struct stk_frames dst = stk__frames_of(out);
 	STK_COUNT(run->pipeline, passes, 1);

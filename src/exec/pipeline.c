@@ -19,7 +19,6 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	c->read_requests = c->read_requests ? c->read_requests : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
-	c->max_batches = c->max_batches ? c->max_batches : c->prefetch + 16;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
 	return STK_OK;
@@ -89,7 +88,10 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (3 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
-	p->n_records = p->config.prefetch + 2 + window;
+	p->depth = p->most_depth = p->config.prefetch;
+	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
+		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
+	p->n_records = p->most_depth + 2 + window;
 	for (int32_t l = 0; l < p->program->n_levels; l++) {
 		int32_t n = p->program->levels[l].n_chains;
 		p->max_chains = n > p->max_chains ? n : p->max_chains;
@@ -100,6 +102,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	if (p->max_chains > 64)
 		return stk__fail(err, STK_LIMIT, "the graph has %d independent chains; at most 64 are supported", p->max_chains);
 	p->max_chains = p->max_chains ? p->max_chains : 1;
+	p->config.max_batches = p->config.max_batches ? p->config.max_batches : p->most_depth + 16;
 	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
 	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->max_chains, sizeof *p->cost_ns);
 	bool ok = p->records && p->cost_ns;

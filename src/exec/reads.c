@@ -3,7 +3,7 @@
  * together, turn reading ahead on: from then on requests go out in order of need, `read_requests` at a time, before workers come to them, bounded
  * in requests and bytes. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
  * hand turn reading ahead off again. */
-#include "exec/exec.h"
+#include "exec/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +39,8 @@ static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 	int32_t i = (int32_t)(s - r->samples);
 	s->read = STK_READ_DONE;
 	if (s->request.status == STK_OK) {
-		p->read_held++;
-		p->bytes_held += (int64_t)s->request.size;
+		p->read_held += s->request.buffer != NULL;
+		p->bytes_held += s->request.buffer ? (int64_t)s->request.size : 0;
 		p->mean_bytes += ((int64_t)s->request.size - p->mean_bytes) / 16;
 		p->missing_in_a_row = 0;
 		STK_COUNT(p, bytes_read, (int64_t)s->request.size);
@@ -152,7 +152,8 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	p->read_i = 0;
 }
 
-bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chain, int32_t i, struct stk_error *err)
+bool stk__read_inline(
+	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i, struct stk_error *err)
 {
 	struct stk_sample_state *s = &r->samples[i];
 	char uri[STK_MAX_URI];
@@ -160,7 +161,11 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_record *r, int32_t chai
 	bool at_hand = stk__sample_uri(p->program, s->place.sample, uri, sizeof uri) < sizeof uri;
 	if (at_hand) {
 		describe_request(s, uri, err);
+		if (r->device)
+			stk__device_room_begin(w, r->device, &s->request);
 		at_hand = stk__io_try(p->ctx->io, &s->request);
+		if (r->device && at_hand && !s->request.status)
+			s->staged = stk__device_room_end(w, s->request.size);
 	}
 	bool ended = at_hand && !(source_failed(s->request.status) && s->retries < STK_MAX_RETRIES);
 	pthread_mutex_lock(&p->lock);

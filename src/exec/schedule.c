@@ -149,7 +149,7 @@ void stk__level_part_done(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	if (--r->todo > 0)
 		return;
-	if (p->program->levels[r->level].n_steps && !r->ended && !r->error.code)
+	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
 		push(r, device_item(p));
 	else
 		stk__level_over(r);
@@ -162,15 +162,15 @@ void stk__sample_again(struct stk_record *r, int32_t i)
 	begin_sample(r, i);
 }
 
-/* `prefetch` batches are on their way or wait for the consumer; one more while the oldest of them is not done, since it may be held up by a
+/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while the oldest of them is not done, since it may be held up by a
  * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
  * steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
 	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->config.prefetch);
-	return !p->stopping && (open < p->config.prefetch || (open == p->config.prefetch && one_more));
+	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->depth);
+	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
 }
 
 static bool open_next(struct stk_pipeline *p)
@@ -333,6 +333,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	STK_COUNT(p, replaced, 1);
 	struct stk_place original = stk__order_place(&p->order, r->k, i);
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
+	s->staged = NULL;
 	s->read = STK_READ_NONE;
 	s->retries = 0;
 	begin_sample(r, i);
@@ -382,13 +383,21 @@ static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, cons
 		stk__set_error(&s->error, &full);
 }
 
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err)
+{
+	r->todo++;
+	r->samples[i].chains_left = 1;
+	fail_sample(r->pipeline, &r->samples[i], err);
+	sample_part_done(r, i);
+}
+
 static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w, const struct stk_unit *u, int32_t i)
 {
 	struct stk_record *r = u->record;
 	struct stk_sample_state *s = &r->samples[i];
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	if (chain->reads) {
-		if (s->read == STK_READ_TRYING && !stk__read_inline(p, r, u->chain, i, &w->error))
+		if (s->read == STK_READ_TRYING && !stk__read_inline(p, w, r, u->chain, i, &w->error))
 			return WAITS;
 		if (s->request.status)
 			return FAILED;
@@ -519,7 +528,8 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	if (s == STK_OK) {
 		stk__device_submitted(p, r);
 	} else {
-		r->error = w->error;
+		if (!r->error.code)
+			r->error = w->error;
 		stk__level_over(r);
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -103,7 +103,7 @@ static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_b
 		bytes += b->decodes[i]->decode.size;
 		blocks += b->decodes[i]->decode.blocks;
 	}
-	uint64_t most = p->device->memory_limit / BLOCK_BYTES;
+	uint64_t most = p->device->memory_limit / (uint64_t)(p->config.prefetch + 1) / BLOCK_BYTES;
 	blocks = blocks < most ? blocks : most;
 	if (b->jpeg && bytes <= b->limits.bytes && blocks <= b->limits.blocks)
 		return STK_OK;
@@ -117,6 +117,9 @@ static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_b
 	enum stk_status s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
 	b->limits = limits.batch;
 	b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
+	size_t bytes_held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
+	while (bytes_held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, bytes_held)) {
+	}
 	return s;
 }
 
@@ -137,72 +140,110 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-void stk__device_passes_free(struct stk_gpu_device *dev, struct stk_device_passes *s)
+void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
-	stk__pass_gpu_destroy(s->gpu);
-	stk__gpu_host_free(dev, s->tables);
-	stk__gpu_free(dev, s->memory);
-	*s = (struct stk_device_passes){0};
+	stk__pass_gpu_destroy(t->passes);
+	stk__array_gpu_destroy(t->arrays);
+	stk__gpu_host_free(dev, t->host);
+	stk__gpu_host_free(dev, t->flags);
+	stk__gpu_free(dev, t->device);
+	*t = (struct stk_device_tables){0};
 }
 
-static enum stk_status grow_passes(
-	struct stk_gpu_device *dev, struct stk_device_passes *s, const struct stk_pass_gpu_limits *limits, struct stk_error *err)
-{
-	stk__device_passes_free(dev, s);
-	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(limits);
-	enum stk_status status = stk__gpu_host_alloc(dev, sizes.tables, &s->tables, err);
-	if (!status)
-		status = stk__gpu_alloc(dev, sizes.tables + sizes.work, &s->memory, err);
-	if (!status)
-		status = stk__pass_gpu_create(limits, s->tables, s->memory, s->memory + sizes.tables, &s->gpu, err);
-	s->limits = *limits;
-	s->bytes = sizes.tables + sizes.work;
-	return status;
-}
-
-static enum stk_status count_pass(
+static enum stk_status need(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)p, (void)step, (void)err;
-	b->n_passes += j->kind == STK_JOB_PASS;
+	if (j->kind == STK_JOB_PASS)
+		stk__pass_gpu_need(&j->pass, &b->pass_need);
+	else if (j->kind == STK_JOB_ARRAY)
+		stk__array_gpu_need(j->array, &b->array_need);
 	return STK_OK;
 }
 
-static enum stk_status add_pass(
+static enum stk_status add(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
-	(void)p, (void)err;
-	if (j->kind == STK_JOB_PASS && !stk__pass_gpu_add(b->passes[step].gpu, &j->pass, &j->src, 0, 0, &j->dst))
-		b->full = true;
-	return STK_OK;
+	(void)p;
+	struct stk_device_tables *t = &b->tables[step];
+	bool ok = true;
+	if (j->kind == STK_JOB_PASS)
+		ok = stk__pass_gpu_add(t->passes, &j->pass, &j->src, 0, 0, &j->dst);
+	else if (j->kind == STK_JOB_ARRAY)
+		ok = stk__array_gpu_add(t->arrays, j->array, &j->index);
+	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");
+}
+
+static uint32_t room_for(uint32_t n)
+{
+	return n + n / 4;
+}
+
+static enum stk_status take_tables(
+	struct stk_gpu_device *dev, struct stk_device_tables *t, size_t tables, size_t work, uint32_t flags, struct stk_error *err)
+{
+	enum stk_status s = stk__gpu_host_alloc(dev, tables, &t->host, err);
+	if (!s && flags)
+		s = stk__gpu_host_alloc(dev, flags * sizeof *t->flags, (void **)&t->flags, err);
+	return s ? s : stk__gpu_alloc(dev, tables + work, &t->device, err);
+}
+
+static enum stk_status ready_passes(
+	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
+{
+	if (t->passes && b->pass_need.images <= t->pass_limits.images && b->pass_need.taps <= t->pass_limits.taps)
+		return STK_OK;
+	stk__device_tables_free(dev, t);
+	struct stk_pass_gpu_limits l = {room_for(b->pass_need.images), room_for(b->pass_need.taps)};
+	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
+	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
+	t->pass_limits = l;
+	return s ? s : stk__pass_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->passes, err);
+}
+
+static enum stk_status ready_arrays(
+	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
+{
+	const struct stk_array_gpu_limits *n = &b->array_need, *have = &t->array_limits;
+	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->groups <= have->groups)
+		return STK_OK;
+	stk__device_tables_free(dev, t);
+	struct stk_array_gpu_limits l = {room_for(n->jobs), room_for(n->constants), room_for(n->groups)};
+	struct stk_array_gpu_sizes sizes = stk__array_gpu_sizes(&l);
+	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, l.jobs, err);
+	t->array_limits = l;
+	return s ? s : stk__array_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
 }
 
 static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
-	enum { TAPS = 8192, MOST = 1 << 28 };
+	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_device_tables *t = &r->device->tables[step];
+	enum stk_status s = ready_passes(dev, r->device, t, err);
+	if (s)
+		return s;
+	stk__pass_gpu_begin(t->passes);
+	if ((s = for_jobs(p, r, step, add, err)) ||
+		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
+		return s;
+	return stk__pass_gpu_launch(dev, &p->device->pass_kernels, t->passes, r->device->stream, err);
+}
+
+static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = p->device->dev;
 	struct stk_device_batch *b = r->device;
-	struct stk_device_passes *t = &b->passes[step];
-	b->n_passes = 0;
-	enum stk_status s = for_jobs(p, r, step, count_pass, err);
-	if (s || !b->n_passes)
+	struct stk_device_tables *t = &b->tables[step];
+	enum stk_status s = ready_arrays(dev, b, t, err);
+	if (s)
 		return s;
-	uint32_t images = (uint32_t)b->n_passes;
-	struct stk_pass_gpu_limits wanted = {images, images * TAPS};
-	do {
-		if (wanted.taps > MOST)
-			return stk__fail(err, STK_LIMIT, "the filters of one batch do not fit on the GPU");
-		bool small = images > t->limits.images || wanted.taps > t->limits.taps;
-		if ((!t->gpu || small) && (s = grow_passes(p->device->dev, t, &wanted, err)))
-			return s;
-		b->full = false;
-		stk__pass_gpu_begin(t->gpu);
-		s = for_jobs(p, r, step, add_pass, err);
-		wanted.taps = 2 * t->limits.taps;
-	} while (b->full);
-	size_t bytes = stk__pass_gpu_end(t->gpu);
-	if ((s = stk__gpu_upload(p->device->dev, b->stream, t->memory, t->tables, bytes, err)))
+	stk__array_gpu_begin(t->arrays);
+	if ((s = for_jobs(p, r, step, add, err)) ||
+		(s = stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err)) ||
+		(s = stk__array_gpu_launch(dev, &p->device->array_kernels, t->arrays, b->stream, err)))
 		return s;
-	return stk__pass_gpu_launch(p->device->dev, &p->device->kernels, t->gpu, b->stream, err);
+	t->n_flags = b->array_need.jobs;
+	return stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err);
 }
 
 static enum stk_status move(
@@ -210,6 +251,20 @@ static enum stk_status move(
 {
 	(void)step;
 	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
+}
+
+static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	b->pass_need = (struct stk_pass_gpu_limits){0};
+	b->array_need = (struct stk_array_gpu_limits){0};
+	b->tables[step].n_flags = 0;
+	enum stk_status s = for_jobs(p, r, step, need, err);
+	if (s == STK_OK && b->pass_need.images)
+		s = run_passes(p, r, step, err);
+	if (s == STK_OK && b->array_need.jobs)
+		s = run_arrays(p, r, step, err);
+	return s ? s : for_jobs(p, r, step, move, err);
 }
 
 /* ---- all of it ---- */
@@ -240,8 +295,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
 		return s;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
-		if ((s = run_passes(p, r, level->first_step + k, err)) == STK_OK)
-			s = for_jobs(p, r, level->first_step + k, move, err);
+		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
 }
 

@@ -68,7 +68,8 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 		for (int32_t k = 0; k < n->node->n_inputs + n->node->n_varying; k++) {
 			bool input = k < n->node->n_inputs;
 			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
-			if (!p->values[v].on_gpu || (n->on_gpu && input && !(n->def->host_inputs >> k & 1)))
+			bool host = (n->def->host_inputs >> k & 1) || (n->gathers >= 0 && (n->def->flags & STK_OP_GATHERS_DATA));
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !host))
 				continue;
 			char from[96], to[96];
 			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);
@@ -179,6 +180,13 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 			if (is_chain_node(&p->nodes[j]) && p->nodes[j].level == n->level)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
+	}
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is no work for another core */
+		const struct stk_program_node *n = &p->nodes[i];
+		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
+			continue;
+		first = first < 0 || p->nodes[first].level != n->level ? i : first;
+		parent[find_root(parent, i)] = find_root(parent, first);
 	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];

@@ -28,9 +28,10 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked; /* blocked: the read would have waited, which it may not */
-	struct stk_buffer *buffer;
-	size_t used;
+	bool may_block, blocked;   /* blocked: the read would have waited, which it may not */
+	struct stk_buffer *buffer; /* NULL where the request has room of its own */
+	uint8_t *data;
+	size_t capacity, used;
 	int64_t expected; /* bytes from offset on, as fstat told; -1: not asked */
 };
 
@@ -92,14 +93,16 @@ static enum stk_status stat_file(struct file_read *f)
 /* Makes room for `size` bytes and keeps those read so far. */
 static enum stk_status reserve(struct file_read *f, size_t size)
 {
-	struct stk_buffer *b = stk__buffer_take(f->io, size);
-	if (!b)
+	struct stk_buffer *b = f->r->room ? NULL : stk__buffer_take(f->io, size);
+	uint8_t *data = f->r->room ? f->r->room(f->r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	if (!data)
 		return stk__fail(f->r->error, STK_NO_MEMORY, "%s: no memory for its %zu bytes", f->path, size);
-	if (f->buffer) {
-		memcpy(stk__buffer_data(b), stk__buffer_data(f->buffer), f->used);
-		stk__buffer_release(f->io, f->buffer);
-	}
+	if (f->used)
+		memmove(data, f->data, f->used);
+	stk__buffer_release(f->io, f->buffer);
 	f->buffer = b;
+	f->data = data;
+	f->capacity = b ? stk__buffer_capacity(b) : size;
 	return STK_OK;
 }
 
@@ -109,7 +112,7 @@ static ssize_t read_some(struct file_read *f, size_t size)
 		errno = EIO;
 		return -1;
 	}
-	struct iovec v = {stk__buffer_data(f->buffer) + f->used, size};
+	struct iovec v = {f->data + f->used, size};
 	return preadv2(f->fd, &v, 1, f->r->offset + (off_t)f->used, f->may_block ? 0 : RWF_NOWAIT);
 }
 
@@ -166,7 +169,7 @@ static enum stk_status read_all(struct file_read *f)
 {
 	const int64_t length = f->r->length;
 	for (;;) {
-		size_t room = length >= 0 ? (size_t)length - f->used : stk__buffer_capacity(f->buffer) - f->used;
+		size_t room = length >= 0 ? (size_t)length - f->used : f->capacity - f->used;
 		if (room == 0 && length >= 0)
 			return STK_OK;
 		if (room == 0) {
@@ -223,9 +226,9 @@ static enum stk_status finish(struct file_read *f, enum stk_status status)
 		return status;
 	}
 	r->buffer = f->buffer;
-	r->data = stk__buffer_data(f->buffer);
+	r->data = f->data;
 	r->size = f->used;
-	memset(stk__buffer_data(f->buffer) + f->used, 0, SLACK);
+	memset(f->data + f->used, 0, SLACK);
 	if (r->length < 0)
 		learn(f->habits, f->used);
 	return STK_OK;

@@ -22,9 +22,13 @@ struct stk_request {
 	int64_t deadline;       /* smaller is needed sooner: the global position */
 	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;
+	/* Where the bytes shall land, for who has a place for them: at least `size` bytes and 64 more, once more where the object turns out larger; NULL: out
+	 * of memory. Pieces that were given before are not used any more then. Nullable: a pooled buffer. */
+	uint8_t *(*room)(void *room_user, size_t size);
+	void *room_user;
 	/* set on completion */
 	enum stk_status status;
-	struct stk_buffer *buffer; /* the caller's to release; NULL on failure */
+	struct stk_buffer *buffer; /* the caller's to release; NULL on failure, and where `room` gave the place */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
 	struct stk_error *error; /* nullable, the caller's: filled on failure, with the uri */

@@ -3,7 +3,7 @@
  * direct. */
 #include "kernel/convert.h"
 
-#include "kernel/half.h"
+#include "kernel/convert_one.h"
 
 #define CHUNK 256
 
@@ -41,41 +41,13 @@ static void to_double(double *restrict out, const void *src, enum stk_dtype dtyp
 	}
 }
 
-/* Half away from zero. x is finite or beyond the limits, never NaN. */
-static inline double nearest(double x, double low, double high)
-{
-	x = x > low ? x : low;
-	x = x < high ? x : high;
-	double whole = (double)(int64_t)x, part = x - whole;
-	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
-}
-
 #define PACK(type, expression)                                                                                                             \
 	for (int i = 0; i < n; i++) {                                                                                                      \
 		double x = in[i];                                                                                                          \
 		((type *)dst)[i] = (type)(expression);                                                                                     \
 	}                                                                                                                                  \
 	break
-#define PACK_INTEGER(type, low, high) PACK(type, x == x ? nearest(x, low, high) : 0)
-
-/* The 64-bit integers' limits are not doubles: what reaches them is set, what is below them is exact after rounding. */
-static int64_t nearest_int64(double x)
-{
-	if (!(x == x))
-		return 0;
-	if (x >= 0x1p63)
-		return INT64_MAX;
-	return x <= -0x1p63 ? INT64_MIN : (int64_t)nearest(x, -0x1p63, 0x1.fffffffffffffp62);
-}
-
-static uint64_t nearest_uint64(double x)
-{
-	if (!(x > 0))
-		return 0;
-	if (x >= 0x1p64)
-		return UINT64_MAX;
-	return x >= 0x1p62 ? (uint64_t)x : (uint64_t)nearest(x, 0, 0x1p62);
-}
+#define PACK_INTEGER(type, low, high) PACK(type, x == x ? stk__nearest(x, low, high) : 0)
 
 static void from_double(void *dst, enum stk_dtype dtype, const double *restrict in, int n)
 {
@@ -93,9 +65,9 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 	case STK_INT32:
 		PACK_INTEGER(int32_t, INT32_MIN, INT32_MAX);
 	case STK_UINT64:
-		PACK(uint64_t, nearest_uint64(x));
+		PACK(uint64_t, stk__nearest_uint64(x));
 	case STK_INT64:
-		PACK(int64_t, nearest_int64(x));
+		PACK(int64_t, stk__nearest_int64(x));
 	case STK_BOOL:
 		PACK(uint8_t, x != 0);
 	case STK_FLOAT16:
@@ -106,50 +78,6 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		PACK(float, x);
 	default:
 		PACK(double, x);
-	}
-}
-
-#define STORE_INTEGER(type, low, high)                                                                                                     \
-	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits)                                 \
-				       : (int64_t)(bits > (high) ? (high) : bits));                                                        \
-	break
-
-/* One 64-bit integer: its bits, and whether they are those of a negative number. */
-static void from_integer(void *dst, enum stk_dtype dtype, uint64_t bits, bool negative)
-{
-	float single = negative ? (float)(int64_t)bits : (float)bits;
-	switch (dtype) {
-	case STK_UINT8:
-		STORE_INTEGER(uint8_t, 0, UINT8_MAX);
-	case STK_INT8:
-		STORE_INTEGER(int8_t, INT8_MIN, INT8_MAX);
-	case STK_UINT16:
-		STORE_INTEGER(uint16_t, 0, UINT16_MAX);
-	case STK_INT16:
-		STORE_INTEGER(int16_t, INT16_MIN, INT16_MAX);
-	case STK_UINT32:
-		STORE_INTEGER(uint32_t, 0, UINT32_MAX);
-	case STK_INT32:
-		STORE_INTEGER(int32_t, INT32_MIN, INT32_MAX);
-	case STK_INT64:
-		STORE_INTEGER(int64_t, INT64_MIN, INT64_MAX);
-	case STK_UINT64:
-		*(uint64_t *)dst = negative ? 0 : bits;
-		break;
-	case STK_BOOL:
-		*(uint8_t *)dst = bits != 0;
-		break;
-	case STK_FLOAT16:
-		*(uint16_t *)dst = stk__float_to_half(single);
-		break;
-	case STK_BFLOAT16:
-		*(uint16_t *)dst = stk__float_to_bfloat(single);
-		break;
-	case STK_FLOAT:
-		*(float *)dst = single;
-		break;
-	default:
-		*(double *)dst = negative ? (double)(int64_t)bits : (double)bits;
 	}
 }
 
@@ -179,7 +107,8 @@ void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk
 	if (src_dtype == STK_INT64 || src_dtype == STK_UINT64) {
 		const uint64_t *bits = src;
 		for (int64_t i = 0; i < n; i++)
-			from_integer((uint8_t *)dst + (size_t)i * to_size, dst_dtype, bits[i], src_dtype == STK_INT64 && bits[i] >> 63);
+			stk__store_integer(
+				(uint8_t *)dst + (size_t)i * to_size, dst_dtype, bits[i], src_dtype == STK_INT64 && bits[i] >> 63);
 		return;
 	}
 	double values[CHUNK];

@@ -23,22 +23,21 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* The outputs whose source index lies inside. */
-static void find_valid(const struct stk_copy_dim *d, struct dim *out)
+void stk__copy_nd_valid(const struct stk_copy_dim *d, int64_t *begin, int64_t *end)
 {
-	out->begin = 0;
-	out->end = d->size;
+	*begin = 0;
+	*end = d->size;
 	if (d->step == 0) {
 		if (d->start < 0 || d->start >= d->limit)
-			out->end = 0;
+			*end = 0;
 		return;
 	}
 	/* distance to the first valid index, and past the last one, in the direction of the step */
 	int64_t step = d->step > 0 ? d->step : -d->step;
 	int64_t before = d->step > 0 ? -d->start : d->start - (d->limit - 1);
 	int64_t after = d->step > 0 ? d->limit - d->start : d->start + 1;
-	out->begin = clamp(before > 0 ? (before + step - 1) / step : 0, 0, d->size);
-	out->end = clamp(after > 0 ? (after + step - 1) / step : 0, out->begin, d->size);
+	*begin = clamp(before > 0 ? (before + step - 1) / step : 0, 0, d->size);
+	*end = clamp(after > 0 ? (after + step - 1) / step : 0, *begin, d->size);
 }
 
 static void put(uint8_t *dst, ptrdiff_t dst_step, const uint8_t *src, ptrdiff_t src_step, int64_t n, size_t element)
@@ -128,7 +127,7 @@ void stk__copy_nd(const struct stk_copy_dim *dims, int ndim, size_t element, voi
 		if (dims[k].size == 0)
 			return;
 		struct dim d = {.size = dims[k].size, .dst = dims[k].dst, .src = dims[k].src * (ptrdiff_t)dims[k].step};
-		find_valid(&dims[k], &d);
+		stk__copy_nd_valid(&dims[k], &d.begin, &d.end);
 		from += dims[k].start * dims[k].src;
 		if (d.size > 1 || d.begin == d.end)
 			append(&c, d);

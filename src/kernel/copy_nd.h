@@ -23,4 +23,7 @@ void stk__copy_nd(const struct stk_copy_dim *dims, int ndim, size_t element, voi
 void stk__copy_nd_dense(struct stk_copy_dim *dims, int ndim, size_t element, const int64_t *shape, const int *order, const int64_t *start,
 	const int64_t *step, const int64_t *size);
 
+/* The outputs [*begin, *end) along a dim whose source index lies inside. */
+void stk__copy_nd_valid(const struct stk_copy_dim *d, int64_t *begin, int64_t *end);
+
 #endif

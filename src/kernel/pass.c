@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Building a pass, and what can be told of it before it runs. */
 #include "kernel/pass.h"
+#include "kernel/convert.h"
 #include "kernel/pass_plan.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ static struct stk_axis_map identity(int32_t size)
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c)
 {
-	assert(w > 0 && h > 0 && c > 0);
+	assert(w >= 0 && h >= 0 && c > 0);
 	/* The steps, most of the struct, are written when they are added: a pass is built for every sample. */
 	memset(p, 0, offsetof(struct stk_pass, steps));
 	p->in_dtype = p->dtype = (uint8_t)dtype;
@@ -57,6 +58,35 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
+static bool exact_in_float(int dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+	case STK_INT8:
+	case STK_UINT16:
+	case STK_INT16:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+	case STK_FLOAT:
+	case STK_BOOL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Values become what the pass's type holds, here and nowhere else: all ways to run a pass then agree. */
+static void add_fill(struct stk_pass *p, const float *value)
+{
+	struct stk_step *step = add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c);
+	memcpy(step->value, value, (size_t)p->c * sizeof *value);
+	for (int32_t c = 0; c < p->c && exact_in_float(p->dtype); c++) {
+		uint32_t rounded;
+		stk__convert(&rounded, (enum stk_dtype)p->dtype, &value[c], STK_FLOAT, 1);
+		stk__convert(&step->value[c], STK_FLOAT, &rounded, (enum stk_dtype)p->dtype, 1);
+	}
+}
+
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value)
 {
 	assert(window.w >= 0 && window.h >= 0);
@@ -67,7 +97,7 @@ void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *v
 		limit_to_extent(x, p->w);
 		limit_to_extent(y, p->h);
 		p->has_fill = 1;
-		memcpy(add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c)->value, value, (size_t)p->c * sizeof *value);
+		add_fill(p, value);
 	}
 	x->first += x->step * window.x;
 	y->first += y->step * window.y;
@@ -145,23 +175,6 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
 {
 	assert(channels >= p->c);
 	memcpy(add_step(p, STK_STEP_CHANNELS, (enum stk_dtype)p->dtype, channels)->value, value, (size_t)channels * sizeof *value);
-}
-
-static bool exact_in_float(int dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-	case STK_INT8:
-	case STK_UINT16:
-	case STK_INT16:
-	case STK_FLOAT16:
-	case STK_BFLOAT16:
-	case STK_FLOAT:
-	case STK_BOOL:
-		return true;
-	default:
-		return false;
-	}
 }
 
 bool stk__pass_pure_geometry(const struct stk_pass *p)

@@ -113,6 +113,7 @@ enum stk_step_class {
  * pointwise step or fill, and one fill. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
+/* Images may be empty in width or height: nothing is read, and what windows add is fill. Samplers need something to sample. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
 /* Values that differ by channel are of the pass's channels: those from p->plane on. */

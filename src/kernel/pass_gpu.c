@@ -20,7 +20,8 @@ struct stk_pass_gpu {
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* in tables */
 	struct stk_step *steps;          /* behind the items once they are all there */
-	uint32_t n_items, n_steps, n_first, n_weights, n_blocks, shared;
+	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
+	uint32_t shared; /* bytes of dynamic shared memory that a block of the first launch needs */
 	struct stk_pass_gpu_view view;
 };
 
@@ -39,7 +40,9 @@ struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *
 enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *k, struct stk_error *err)
 {
 	enum stk_status status = stk__gpu_kernel(dev, "pass_gpu", "pass_taps", 0, &k->taps, err);
-	return status ? status : stk__gpu_kernel(dev, "pass_gpu", "pass_run", 0, &k->run, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "pass_gpu", "pass_run", 0, &k->run[STK_PASS_GPU_BYTES_LAUNCH], err);
+	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
 }
 
 enum stk_status stk__pass_gpu_create(const struct stk_pass_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
@@ -72,7 +75,8 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *b)
 
 void stk__pass_gpu_begin(struct stk_pass_gpu *b)
 {
-	b->n_items = b->n_steps = b->n_first = b->n_weights = b->n_blocks = b->shared = 0;
+	b->n_items = b->n_steps = b->n_first = b->n_weights = b->shared = 0;
+	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
 /* The same samples in device memory. */
@@ -108,19 +112,40 @@ static bool resizes(const struct stk_pass *p, const struct stk_plan *plan)
 	return p->sampler == STK_SAMPLE_RESIZE && !plan->nearest;
 }
 
-static bool supported(const struct stk_pass *p, const struct stk_plan *plan)
+bool stk__pass_gpu_supports(const struct stk_pass *p)
 {
-	if (p->in_dtype != STK_UINT8 || plan->max_channels > STK_PASS_GPU_CHANNELS || !stk__pass_supports(p) ||
-		stk_dtype_size((enum stk_dtype)p->dtype) > 4)
-		return false;
-	return !resizes(p, plan) || choose_columns(plan, p) > 0;
+	return stk__pass_supports(p);
 }
 
-bool stk__pass_gpu_supports(const struct stk_pass *p)
+/* For the launch that is for most passes. */
+static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
+{
+	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
+	       (!resizes(p, plan) || choose_columns(plan, p) > 0);
+}
+
+/* Entries of the tables that an axis takes: of first, and of weights. */
+static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
+{
+	/* A nearest axis beside one that mixes has a lone tap. */
+	uint64_t size = (uint64_t)(axis ? p->h : p->w);
+	bool taps = resizes(p, plan);
+	*first = taps || plan->nearest ? size : 0;
+	*weights = taps ? size * (uint64_t)plan->axis[axis].n : 0;
+}
+
+void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *sum)
 {
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
-	return supported(p, &plan);
+	uint64_t taps = sum->taps;
+	for (int axis = 0; axis < 2; axis++) {
+		uint64_t first, weights;
+		taps_of(p, &plan, axis, &first, &weights);
+		taps += first > weights ? first : weights;
+	}
+	sum->images++;
+	sum->taps = taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX;
 }
 
 /* Consecutive passes of a batch mostly have the same steps, and then share them. */
@@ -147,17 +172,15 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 		.end = valid.end,
 		.size = axis ? p->h : p->w,
 		.bias = plan->bias[axis]};
-	bool taps = resizes(p, plan);
-	/* A nearest axis beside one that mixes has a lone tap. */
-	uint32_t first = taps || plan->nearest ? (uint32_t)to->size : 0,
-		 weights = taps ? (uint32_t)to->size * (uint32_t)plan->axis[axis].n : 0;
+	uint64_t first, weights;
+	taps_of(p, plan, axis, &first, &weights);
 	if (b->n_first + first > b->limits.taps || b->n_weights + weights > b->limits.taps)
 		return false;
 	to->filter.curve = device_curve(b, plan->axis[axis].curve);
 	to->first = b->n_first;
 	to->weights = b->n_weights;
-	b->n_first += first;
-	b->n_weights += weights;
+	b->n_first += (uint32_t)first;
+	b->n_weights += (uint32_t)weights;
 	return true;
 }
 
@@ -170,29 +193,50 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 	return p->n_steps == 1 && step->kind == STK_STEP_AFFINE && floats ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
 }
 
-static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, struct stk_pass_gpu_item *it)
+static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)
+{
+	return plan->rows == STK_ROWS_COPY     ? STK_PASS_GPU_COPY
+	       : p->sampler == STK_SAMPLE_WARP ? STK_PASS_GPU_WARP
+	       : resizes(p, plan)              ? STK_PASS_GPU_RESIZE
+					       : STK_PASS_GPU_PLAIN;
+}
+
+/* Outputs of a thread block in a row. Of the second launch's resizes each thread makes one value of a row. */
+static int32_t block_columns(const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, bool bytes)
+{
+	if (mode != STK_PASS_GPU_RESIZE)
+		return STK_PASS_GPU_COLUMNS;
+	return bytes ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
+}
+
+/* Everything but the places of the images. */
+static bool fill_item(
+	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, bool bytes, struct stk_pass_gpu_item *it)
 {
 	if (!make_axis(b, p, plan, 0, &it->axis[0]) || !make_axis(b, p, plan, 1, &it->axis[1]))
 		return false;
+	enum stk_pass_gpu_mode mode = choose_mode(p, plan);
 	it->in_c = p->in_c;
+	it->in_dtype = p->in_dtype;
 	it->dtype = p->dtype;
 	it->kind = plan->kind;
-	it->mode = p->sampler == STK_SAMPLE_WARP ? STK_PASS_GPU_WARP : resizes(p, plan) ? STK_PASS_GPU_RESIZE : STK_PASS_GPU_PLAIN;
-	it->sampled = it->mode == STK_PASS_GPU_WARP ? p->warp.dtype : it->mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : STK_UINT8;
-	it->columns = it->mode == STK_PASS_GPU_RESIZE ? choose_columns(plan, p) : STK_PASS_GPU_COLUMNS;
+	it->mode = mode;
+	it->sampled = mode == STK_PASS_GPU_WARP ? p->warp.dtype : mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : p->in_dtype;
+	it->columns = block_columns(p, plan, mode, bytes);
 	it->finish = choose_finish(p, it->sampled);
-	if (it->mode == STK_PASS_GPU_RESIZE) {
+	if (mode == STK_PASS_GPU_RESIZE && bytes) {
 		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 16;
 		b->shared = b->shared > shared ? b->shared : shared;
 	}
-	if (it->mode == STK_PASS_GPU_WARP)
+	if (mode == STK_PASS_GPU_WARP)
 		it->warp = p->warp;
 	it->mid_w = p->mid_w;
 	it->mid_h = p->mid_h;
 	it->step0 = add_steps(b, p);
 	it->n_steps = (uint32_t)p->n_steps;
-	it->block0 = b->n_blocks;
-	b->n_blocks += (uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * (uint32_t)((p->w + it->columns - 1) / it->columns);
+	memcpy(it->block0, b->n_blocks, sizeof it->block0);
+	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
+		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * (uint32_t)((p->w + it->columns - 1) / it->columns);
 	return true;
 }
 
@@ -201,20 +245,22 @@ bool stk__pass_gpu_add(
 {
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
-	if (b->n_items == b->limits.images || src->channel != 1 || src->pixel != p->in_c || !supported(p, &plan))
+	if (b->n_items == b->limits.images || !stk__pass_supports(p))
 		return false;
 	struct stk_pass_gpu_item *it = &b->items[b->n_items];
 	uint32_t first = b->n_first, weights = b->n_weights;
 	memset(it, 0, sizeof *it);
 	it->src = (uintptr_t)src->data;
 	it->src_row = src->row;
+	it->src_pixel = src->pixel;
+	it->src_channel = src->channel;
 	it->x0 = x0;
 	it->y0 = y0;
 	it->dst = (uintptr_t)dst->data;
 	it->dst_row = dst->row;
 	it->dst_pixel = dst->pixel;
 	it->dst_channel = dst->channel;
-	if (!fill_item(b, p, &plan, it)) {
+	if (!fill_item(b, p, &plan, takes_bytes(p, &plan, src), it)) {
 		b->n_first = first;
 		b->n_weights = weights;
 		return false;
@@ -232,9 +278,7 @@ size_t stk__pass_gpu_end(struct stk_pass_gpu *b)
 		.steps = (const struct stk_step *)(uintptr_t)(at + items),
 		.first = (int32_t *)(uintptr_t)b->device_work,
 		.weights = (float *)(uintptr_t)(b->device_work + aligned(sizeof(int32_t) * b->limits.taps)),
-		.n_items = b->n_items,
-		.n_blocks = b->n_blocks,
-		.shared = b->shared};
+		.n_items = b->n_items};
 	return CURVE_BYTES + items + steps;
 }
 
@@ -244,8 +288,15 @@ enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct st
 	if (!b->n_items)
 		return STK_OK;
 	struct stk_pass_gpu_view view = b->view;
-	struct stk_gpu_grid taps = {.blocks = {2, b->n_items}, .threads = {256}},
-			    run = {.blocks = {b->n_blocks}, .threads = {256}, .shared = b->shared};
+	struct stk_gpu_grid taps = {.blocks = {2 * b->n_items}, .threads = {STK_PASS_GPU_THREADS}};
 	enum stk_status status = b->n_first ? stk__gpu_launch(dev, stream, kernels->taps, taps, (void *[]){&view}, err) : STK_OK;
-	return status ? status : stk__gpu_launch(dev, stream, kernels->run, run, (void *[]){&view}, err);
+	for (int i = 0; !status && i < STK_PASS_GPU_LAUNCHES; i++) {
+		struct stk_gpu_grid run = {.blocks = {b->n_blocks[i]},
+			.threads = {STK_PASS_GPU_THREADS},
+			.shared = i == STK_PASS_GPU_BYTES_LAUNCH ? b->shared : 0};
+		view.launch = i;
+		if (run.blocks[0])
+			status = stk__gpu_launch(dev, stream, kernels->run[i], run, (void *[]){&view}, err);
+	}
+	return status;
 }

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h): the arithmetic of filter.c, resample.c, warp.c and rows.c, pixel by pixel. */
-#include "kernel/cuda.cuh"
-#include "kernel/filter_taps.h"
-#include "kernel/half.h"
-#include "kernel/pass_gpu.h"
-#include "kernel/resample.h"
-#include "kernel/warp_position.h"
+ * Passes on the GPU (pass_gpu.h): the taps of all, and those from interleaved uint8 of few channels, which are most. The arithmetic of filter.c,
+ * resample.c, warp.c and rows.c, pixel by pixel. */
+#include "kernel/pass_gpu.cuh"
 
-#define THREADS 256
 #define ROWS STK_PASS_GPU_ROWS
 #define CHANNELS STK_PASS_GPU_CHANNELS
-
-static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
-{
-	return m.first + m.step * k;
-}
 
 /* ---- taps ---- */
 
@@ -45,18 +35,18 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	return stk__taps_clamp(stk__taps_floor(at), 0, a.in_size - 1);
 }
 
-/* blockIdx.x: axis; y: image. */
+/* Two thread blocks an image: one an axis. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
 {
-	const stk_pass_gpu_item &it = v.items[blockIdx.y];
-	const stk_pass_gpu_axis &axis = it.axis[blockIdx.x];
-	bool plain = it.mode == STK_PASS_GPU_PLAIN;
+	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
+	const stk_pass_gpu_axis &axis = it.axis[blockIdx.x % 2];
+	bool plain = it.mode == STK_PASS_GPU_PLAIN || it.mode == STK_PASS_GPU_COPY;
 	if (it.mode == STK_PASS_GPU_WARP || (plain && !axis.filter.n))
 		return;
 	for (int32_t i = axis.begin + threadIdx.x; i < axis.end; i += THREADS) {
 		int32_t output = map(axis.post, i), first;
 		if (plain) {
-			first = nearest(axis.filter, blockIdx.x == 1, output);
+			first = nearest(axis.filter, blockIdx.x % 2 == 1, output);
 		} else {
 			float *weights = v.weights + axis.weights + i;
 			first = stk__taps_make(&axis.filter, output, weights, axis.size);
@@ -68,67 +58,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 }
 
 /* ---- pointwise steps and the store ---- */
-
-/* stk__float_to_half, whose bits the instruction has for all but NaN. */
-static __device__ __forceinline__ uint16_t to_half(float x)
-{
-	return x == x ? stk__half_bits(x) : stk__float_to_half(x);
-}
-
-static __device__ __forceinline__ float round_integer(float x, float low, float high)
-{
-	x = x == x ? x : 0;
-	x = x > low ? x : low;
-	x = x < high ? x : high;
-	float whole = (float)(int32_t)x, part = x - whole;
-	whole = part >= 0.5f ? whole + 1 : whole;
-	return part <= -0.5f ? whole - 1 : whole;
-}
-
-static __device__ __forceinline__ float round_to(float x, int32_t dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-		return round_integer(x, 0, 255);
-	case STK_INT8:
-		return round_integer(x, -128, 127);
-	case STK_UINT16:
-		return round_integer(x, 0, 65535);
-	case STK_INT16:
-		return round_integer(x, -32768, 32767);
-	case STK_BOOL:
-		return x != 0;
-	case STK_FLOAT16:
-		return stk__half_to_float(to_half(x));
-	case STK_BFLOAT16:
-		return stk__bfloat_to_float(stk__float_to_bfloat(x));
-	default:
-		return x;
-	}
-}
-
-static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-	case STK_INT8:
-	case STK_BOOL:
-		*to = (uint8_t)(int32_t)x;
-		break;
-	case STK_UINT16:
-	case STK_INT16:
-		*(uint16_t *)to = (uint16_t)(int32_t)x;
-		break;
-	case STK_FLOAT16:
-		*(uint16_t *)to = to_half(x);
-		break;
-	case STK_BFLOAT16:
-		*(uint16_t *)to = stk__float_to_bfloat(x);
-		break;
-	default:
-		*(float *)to = x;
-	}
-}
 
 /* The two common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
 struct ending {
@@ -234,12 +163,6 @@ static __device__ __forceinline__ pixel_value hold(const float p[CHANNELS])
 static __device__ __forceinline__ const uint8_t *pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y)
 {
 	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c;
-}
-
-/* Position on an axis of the source that output k shows. */
-static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
-{
-	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
 }
 
 static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
@@ -495,16 +418,8 @@ template <int KIND, typename T> static __device__ __forceinline__ void resize_an
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint8_t, shared);
-	uint32_t low = 0, high = v.n_items - 1;
-	while (low < high) {
-		uint32_t middle = (low + high + 1) / 2;
-		if (v.items[middle].block0 <= blockIdx.x)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	const stk_pass_gpu_item &it = v.items[low];
-	uint32_t block = blockIdx.x - it.block0, across = (uint32_t)(it.axis[0].size + it.columns - 1) / it.columns;
+	const stk_pass_gpu_item &it = find_item(v);
+	uint32_t block = blockIdx.x - it.block0[v.launch], across = (uint32_t)(it.axis[0].size + it.columns - 1) / it.columns;
 	int32_t x0 = block % across * it.columns, y0 = block / across * ROWS;
 	if (it.mode == STK_PASS_GPU_RESIZE) {
 		if (it.kind == STK_NARROW)

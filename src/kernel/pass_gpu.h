@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes (kernel/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one for everything else. The same
- * bytes as stk__pass_run.
+ * Passes (kernel/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one or two for everything else. The
+ * same bytes as stk__pass_run (but for NaNs, which may be others).
  *
  * Usage:
- *     stk__pass_gpu_create(&limits, pinned, &batch, err);
+ *     for each image: stk__pass_gpu_need(pass, &limits);                    // or limits that will do for many batches
+ *     stk__pass_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);
  *     stk__pass_gpu_begin(batch);
  *     for each image
  *         if (!stk__pass_gpu_add(batch, pass, source, x0, y0, dst)) run it on the cores;
  *     bytes = stk__pass_gpu_end(batch);
- *     upload the bytes at `pinned`; stk__pass_gpu_launch(dev, &kernels, batch, tables, work, stream, err); */
+ *     upload the bytes at `pinned`; stk__pass_gpu_launch(dev, &kernels, batch, stream, err); */
 #ifndef STK_KERNEL_PASS_GPU_H
 #define STK_KERNEL_PASS_GPU_H
 
@@ -17,8 +18,13 @@
 #include "kernel/filter.h"
 #include "kernel/pass.h"
 
-#define STK_PASS_GPU_CHANNELS 4 /* of a pixel, at any step */
-#define STK_PASS_GPU_ROWS 8     /* outputs of a thread block: rows, and at most so many columns */
+#define STK_PASS_GPU_THREADS 256 /* of a thread block */
+
+/* Most passes are from interleaved uint8, have no more than so many channels at any step, and filters that are not too wide for a block's shared
+ * memory: for these there is a launch of their own, faster than the one for all others. */
+enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
+#define STK_PASS_GPU_CHANNELS 4
+#define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
 #define STK_PASS_GPU_COLUMNS 256
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
@@ -29,7 +35,12 @@ enum stk_pass_gpu_finish {
 	STK_PASS_GPU_AFFINE, /* one affine step, to a float type */
 };
 
-enum stk_pass_gpu_mode { STK_PASS_GPU_PLAIN, STK_PASS_GPU_RESIZE, STK_PASS_GPU_WARP };
+enum stk_pass_gpu_mode {
+	STK_PASS_GPU_PLAIN,
+	STK_PASS_GPU_RESIZE,
+	STK_PASS_GPU_WARP,
+	STK_PASS_GPU_COPY, /* PLAIN, of any type, without steps but the fill: elements are moved as they are */
+};
 
 struct stk_pass_gpu_axis {
 	struct stk_filter_axis filter; /* its curve in device memory */
@@ -43,15 +54,15 @@ struct stk_pass_gpu_axis {
 /* One image's pass. All pointers are device addresses. */
 struct stk_pass_gpu_item {
 	struct stk_pass_gpu_axis axis[2];
-	uint64_t src; /* pixel (x0, y0) of the source, uint8, interleaved */
+	uint64_t src; /* pixel (x0, y0) of the source */
 	uint64_t dst;
-	int64_t src_row, dst_row, dst_pixel, dst_channel; /* bytes */
-	int32_t x0, y0, in_c;
-	int32_t mode, kind, finish; /* kind: enum stk_resample_kind */
-	int32_t sampled;            /* type that a sampler's result rounds to */
-	int32_t dtype;              /* of the output */
-	int32_t columns;            /* outputs of a thread block */
-	uint32_t block0;            /* first thread block */
+	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* bytes */
+	int32_t x0, y0, in_c, in_dtype;
+	int32_t mode, kind, finish;             /* kind: enum stk_resample_kind */
+	int32_t sampled;                        /* type that a sampler's result rounds to */
+	int32_t dtype;                          /* of the output */
+	int32_t columns;                        /* outputs of a thread block */
+	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* thread blocks of the items before it */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
 	struct stk_warp warp;
@@ -62,8 +73,8 @@ struct stk_pass_gpu_view {
 	const struct stk_step *steps;
 	int32_t *first;
 	float *weights; /* floats, or after quantisation int32 in the same places */
-	uint32_t n_items, n_blocks;
-	uint32_t shared; /* bytes of shared memory that a block needs */
+	uint32_t n_items;
+	int32_t launch;
 };
 
 struct stk_pass_gpu_limits {
@@ -71,13 +82,16 @@ struct stk_pass_gpu_limits {
 	uint32_t taps; /* over all images: outputs along x times taps, and the same along y */
 };
 
+/* Adds what a pass needs to the limits of the batch that it will be in. */
+void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *sum);
+
 struct stk_pass_gpu_sizes {
 	size_t tables, work; /* bytes, 256-byte aligned */
 };
 struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *limits);
 
 struct stk_pass_gpu_kernels {
-	stk_gpu_kernel taps, run;
+	stk_gpu_kernel taps, run[STK_PASS_GPU_LAUNCHES];
 };
 STK_MUST_USE enum stk_status stk__pass_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *kernels, struct stk_error *err);
@@ -90,11 +104,11 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 
 void stk__pass_gpu_begin(struct stk_pass_gpu *batch);
 
-/* True where a pass can run on the GPU at all: uint8 source, at most 4 channels, an output type of at most 4 bytes, a filter that is not too wide. */
+/* True where a pass can run on the GPU at all: wherever it can on the cores. */
 bool stk__pass_gpu_supports(const struct stk_pass *p);
 
-/* src: at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source; interleaved uint8. dst: any strides. Both in device memory.
- * False: not supported, or the batch is full. */
+/* src: at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source. Any strides on both sides, in device memory.
+ * False: not supported, or the batch is full: its limits are less than what stk__pass_gpu_need adds up to. */
 bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0,
 	const struct stk_image *dst);
 

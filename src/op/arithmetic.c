@@ -198,13 +198,21 @@ static bool has_zero(const union block *b, int n)
 	return false;
 }
 
+static bool divides(const struct plan *p)
+{
+	return p->domain != STK_ARITH_DOUBLE && (p->op->op == STK_ARITH_OP_div || p->op->op == STK_ARITH_OP_mod);
+}
+
+static bool compares_by_value(const struct plan *p)
+{
+	return p->op->kind == STK_ARITH_BOOLEAN && p->domain == STK_ARITH_UINT64;
+}
+
 static enum stk_status compute(const struct stk_call *call, const struct plan *p, const void *const data[2], struct stk_error *err)
 {
 	union block a, b;
 	const struct stk_desc *x = &call->in[0].desc, *y = &call->in[p->op->operands - 1].desc;
 	bool binary = p->op->operands == 2, a_one = stk_desc_elements(x) == 1, b_one = stk_desc_elements(y) == 1;
-	bool divides = p->domain != STK_ARITH_DOUBLE && (strcmp(p->op->name, "div") == 0 || strcmp(p->op->name, "mod") == 0);
-	bool mixed = p->op->kind == STK_ARITH_BOOLEAN && p->domain == STK_ARITH_UINT64;
 	int64_t total = stk_desc_elements(&call->out[0].desc);
 	for (int64_t at = 0; at < total; at += BLOCK) {
 		int n = total - at < BLOCK ? (int)(total - at) : BLOCK;
@@ -215,9 +223,9 @@ static enum stk_status compute(const struct stk_call *call, const struct plan *p
 			load(p, data[1], y->dtype, b_one ? 0 : at, b_one ? 1 : n, &b);
 		if (binary && b_one)
 			fill_block(&b);
-		if (divides && has_zero(&b, n))
+		if (divides(p) && has_zero(&b, n))
 			return stk__fail(err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities");
-		if (mixed)
+		if (compares_by_value(p))
 			compare_mixed(&a, x->dtype != STK_UINT64, &b, y->dtype != STK_UINT64, n);
 		p->op->run[p->domain](&a, &a, &b, n);
 		store(p, &a, call->out[0].data, at, n);
@@ -235,6 +243,22 @@ static enum stk_status arithmetic_run(const struct stk_call *call, struct stk_er
 	return s ? s : compute(call, &p, data, err);
 }
 
+static enum stk_status arithmetic_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	struct plan p;
+	enum stk_status s = make_plan(call, &p, err);
+	if (s)
+		return s;
+	struct stk_array_arithmetic a = {.op = p.op->op,
+		.domain = (int32_t)p.domain,
+		.meet = p.meet,
+		.operands = p.op->operands,
+		.by_value = compares_by_value(&p),
+		.divides = divides(&p)};
+	stk__array_arithmetic(jobs, &a, call->in, &call->out[0]);
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_arithmetic = {
 	.name = "_arithmetic",
 	.doc = "Computes element by element, with NumPy's broadcasting and DALI's types.\n\n"
@@ -247,4 +271,5 @@ const struct stk_op_def stk__op_arithmetic = {
 	.flags = STK_OP_HIDDEN,
 	.infer = arithmetic_infer,
 	.run_cpu = arithmetic_run,
+	.lower_array = arithmetic_lower_array,
 };

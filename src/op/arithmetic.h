@@ -3,12 +3,10 @@
 #ifndef STK_OP_ARITHMETIC_H
 #define STK_OP_ARITHMETIC_H
 
+#include "kernel/arithmetic.h"
 #include "stoker/tensor.h"
 
 enum stk_arith_kind { STK_ARITH_SAME, STK_ARITH_ANY, STK_ARITH_BITS, STK_ARITH_BOOLEAN, STK_ARITH_REAL };
-
-/* How values are held while they are computed. */
-enum stk_arith_domain { STK_ARITH_INT64, STK_ARITH_UINT64, STK_ARITH_DOUBLE, STK_ARITH_DOMAINS };
 
 /* n results of n operands in arrays of the domain's type; r may be a or b. b is unused by unary ones. */
 typedef void (*stk_arith_fn)(void *r, const void *a, const void *b, int n);
@@ -16,6 +14,7 @@ typedef void (*stk_arith_fn)(void *r, const void *a, const void *b, int n);
 struct stk_arith {
 	const char *name;
 	enum stk_arith_kind kind;
+	enum stk_arith_op op;
 	int operands;
 	stk_arith_fn run[STK_ARITH_DOMAINS]; /* NULL where it has no meaning */
 };

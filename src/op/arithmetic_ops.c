@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops behind arithmetic_ops.h. Those that call libm (the inverse and some hyperbolic functions) may differ between machines in a last bit. */
-#include "base/math.h"
+ * The loops behind kernel/arithmetic_ops.h. Those that call libm (the inverse and some hyperbolic functions) may differ between machines in a last bit. */
 #include "op/arithmetic.h"
 
 #include <math.h>
 #include <string.h>
-
-/* a^e, wrapping around. e < 0: what is left of 1 / a^-e. is_signed: a's top bit is a sign. */
-static uint64_t whole_power(uint64_t a, bool is_signed, int64_t e)
-{
-	if (e < 0 && is_signed) {
-		bool minus = a == UINT64_MAX;
-		return a == 1 || (minus && !(e & 1)) ? 1 : minus ? UINT64_MAX : 0;
-	}
-	uint64_t r = 1;
-	for (uint64_t bits = (uint64_t)e; bits; bits >>= 1) {
-		if (bits & 1)
-			r *= a;
-		a *= a;
-	}
-	return r;
-}
 
 #define LOOP(symbol, type, second, expression)                                                                                             \
 	static void symbol(void *rv, const void *av, const void *bv, int n)                                                                \
@@ -47,7 +30,7 @@ static uint64_t whole_power(uint64_t a, bool is_signed, int64_t e)
 	LOOP(name##_f, double, 0, real)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
-#include "op/arithmetic_ops.h"
+#include "kernel/arithmetic_ops.h"
 #pragma GCC diagnostic pop
 #undef NONE
 
@@ -56,14 +39,14 @@ static const struct stk_arith table[] = {
 #define FRACTION(kind) (STK_ARITH_##kind != STK_ARITH_BITS)
 #define ROW(name, kind, n)                                                                                                                 \
 	{                                                                                                                                  \
-#name, STK_ARITH_##kind, n,                                                                                                \
+#name, STK_ARITH_##kind, STK_ARITH_OP_##name, n,                                                                           \
 		{                                                                                                                          \
 			WHOLE(kind) ? name##_i : NULL, WHOLE(kind) ? name##_u : NULL, FRACTION(kind) ? name##_f : NULL                     \
 		}                                                                                                                          \
 	}
 #define BINARY(name, kind, whole, real) ROW(name, kind, 2),
 #define UNARY(name, kind, whole, real) ROW(name, kind, 1),
-#include "op/arithmetic_ops.h"
+#include "kernel/arithmetic_ops.h"
 };
 
 const struct stk_arith *stk__arith_find(const char *name)

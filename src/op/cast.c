@@ -29,6 +29,13 @@ static enum stk_status cast_run(const struct stk_call *call, struct stk_error *e
 	return STK_OK;
 }
 
+static enum stk_status cast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	stk__array_plain(jobs, &call->in[0], &call->out[0], true);
+	return STK_OK;
+}
+
 static void cast_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cast *a = call->args;
@@ -52,5 +59,6 @@ const struct stk_op_def stk__op_cast = {
 	.classify = cast_classify,
 	.infer = cast_infer,
 	.run_cpu = cast_run,
+	.lower_array = cast_lower_array,
 	.lower = cast_lower,
 };

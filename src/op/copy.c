@@ -21,6 +21,13 @@ static enum stk_status copy_run(const struct stk_call *call, struct stk_error *e
 	return STK_OK;
 }
 
+static enum stk_status copy_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	stk__array_plain(jobs, &call->in[0], &call->out[0], false);
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_copy = {
 	.name = "copy",
 	.doc = "Copies tensors.",
@@ -28,4 +35,5 @@ const struct stk_op_def stk__op_copy = {
 	.args = copy_args,
 	.infer = copy_infer,
 	.run_cpu = copy_run,
+	.lower_array = copy_lower_array,
 };

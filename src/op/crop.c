@@ -46,6 +46,13 @@ static enum stk_status crop_run(const struct stk_call *call, struct stk_error *e
 	return stk__window_copy(call, &s->window, a->bounds.fill_values, err);
 }
 
+static enum stk_status crop_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct crop *a = call->args;
+	const struct crop_state *s = call->state;
+	return stk__window_array(call, &s->window, a->bounds.fill_values, jobs, err);
+}
+
 static void crop_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct crop *a = call->args;
@@ -74,5 +81,6 @@ const struct stk_op_def stk__op_crop = {
 	.classify = crop_classify,
 	.infer = crop_infer,
 	.run_cpu = crop_run,
+	.lower_array = crop_lower_array,
 	.lower = crop_lower,
 };

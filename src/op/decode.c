@@ -111,8 +111,11 @@ void stk__decode_extent(const struct stk_call *call, struct stk_image *whole)
 void stk__decode_encoded(const struct stk_call *call, struct stk_encoded *out)
 {
 	const struct stk_decode_args *a = call->args;
-	*out = (struct stk_encoded){
-		call->in[0].data, (size_t)call->in[0].desc.shape[0], (enum stk_image_type)a->output_type, a->adjust_orientation};
+	*out = (struct stk_encoded){.data = call->in[0].data,
+		.size = (size_t)call->in[0].desc.shape[0],
+		.type = (enum stk_image_type)a->output_type,
+		.orient = a->adjust_orientation,
+		.denom = (int32_t)a->scale_denom};
 }
 
 enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err)

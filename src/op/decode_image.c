@@ -5,7 +5,8 @@
 static const struct stk_arg_def decode_image_args[] = {
 	{.name = "", .group = stk__decode_group},
 	STK_ARG(struct stk_decode_args, scale_denom, STK_ARG_INT, "1", (1, 8), 0,
-		"1, 2, 4 or 8: JPEGs are decoded at this fraction of their size, extents rounded up, with the pixels that libjpeg-turbo gives. Most "
+		"1, 2, 4 or 8: JPEGs are decoded at this fraction of their size, extents rounded up, with the pixels that libjpeg-turbo "
+		"gives. Most "
 		"of the work falls away with the pixels: for thumbnails, and before a resize to far less."),
 	{.name = "", .group = stk__decode_cache_group},
 	STK_ARG_END,

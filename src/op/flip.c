@@ -30,9 +30,8 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static enum stk_status flip_run(const struct stk_call *call, struct stk_error *err)
+static void flip_dims(const struct stk_call *call, size_t element, struct stk_copy_dim dims[STK_MAX_DIMS])
 {
-	(void)err;
 	const struct flip *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
@@ -46,10 +45,25 @@ static enum stk_status flip_run(const struct stk_call *call, struct stk_error *e
 		start[d] = in->shape[d] - 1;
 		step[d] = -1;
 	}
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	size_t element = stk_dtype_size(in->dtype);
 	stk__copy_nd_dense(dims, in->ndim, element, in->shape, NULL, start, step, in->shape);
-	stk__copy_nd(dims, in->ndim, element, call->out[0].data, call->in[0].data, NULL);
+}
+
+static enum stk_status flip_run(const struct stk_call *call, struct stk_error *err)
+{
+	(void)err;
+	size_t element = stk_dtype_size(call->in[0].desc.dtype);
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	flip_dims(call, element, dims);
+	stk__copy_nd(dims, call->in[0].desc.ndim, element, call->out[0].data, call->in[0].data, NULL);
+	return STK_OK;
+}
+
+static enum stk_status flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	flip_dims(call, 1, dims);
+	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, call->in[0].desc.ndim, NULL, false);
 	return STK_OK;
 }
 
@@ -69,5 +83,6 @@ const struct stk_op_def stk__op_flip = {
 	.classes = STK_CLASS_WINDOW,
 	.infer = flip_infer,
 	.run_cpu = flip_run,
+	.lower_array = flip_lower_array,
 	.lower = flip_lower,
 };

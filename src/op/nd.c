@@ -134,15 +134,31 @@ enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype,
 	return STK_OK;
 }
 
+/* The dim along which fill values differ, -1 when there is one for all. */
+static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
+{
+	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
+	if (fill.count > 1 && (*dim < 0 || out->shape[*dim] != fill.count))
+		return stk__fail(err, STK_INVALID, "fill_values has %d values: give one, or one for each channel", fill.count);
+	return STK_OK;
+}
+
+/* Fill value k in the type dtype. */
+static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype dtype)
+{
+	float one = fill.count > 0 ? fill.v[k] : 0;
+	uint64_t element = 0; /* room for one of any type */
+	stk__convert(&element, dtype, &one, STK_FLOAT, 1);
+	return element;
+}
+
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	int32_t c = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
-	if (fill.count > 1 && (c < 0 || out->shape[c] != fill.count))
-		return stk__fail(err, STK_INVALID, "fill_values has %d values: give one, or one for each channel", fill.count);
+	int32_t c;
 	const void *data;
-	enum stk_status s = stk__input_as(call, out->dtype, &data, err);
-	if (s)
+	enum stk_status s = fill_dim(fill, out, &c, err);
+	if (s || (s = stk__input_as(call, out->dtype, &data, err)))
 		return s;
 	size_t element = stk_dtype_size(out->dtype);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
@@ -150,12 +166,36 @@ enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_w
 	if (c >= 0)
 		dims[c].size = 1; /* a channel at a time, each with its value */
 	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
-		float one = fill.count > 0 ? fill.v[k] : 0;
-		uint64_t value = 0; /* room for one of any type */
-		stk__convert(&value, out->dtype, &one, STK_FLOAT, 1);
+		uint64_t value = fill_element(fill, k, out->dtype);
 		stk__copy_nd(dims, out->ndim, element, (char *)call->out[0].data + (c < 0 ? 0 : k * dims[c].dst), data, &value);
 		if (c >= 0)
 			dims[c].start++;
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__window_array(
+	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	int32_t c;
+	enum stk_status s = fill_dim(fill, out, &c, err);
+	if (s)
+		return s;
+	if (fill.count > STK_ARRAY_MOST_JOBS)
+		return STK_UNSUPPORTED;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	struct stk_tensor to = call->out[0];
+	stk__copy_nd_dense(dims, out->ndim, 1, in->shape, NULL, w->start, NULL, out->shape);
+	if (c >= 0)
+		dims[c].size = 1;
+	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
+		uint64_t value = fill_element(fill, k, out->dtype);
+		stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false);
+		if (c < 0)
+			break;
+		dims[c].start++;
+		to.data = (char *)to.data + (size_t)dims[c].dst * stk_dtype_size(out->dtype);
 	}
 	return STK_OK;
 }

@@ -42,6 +42,10 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 /* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a channel. For run_cpu. */
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err);
 
+/* The same as an array job. For lower_array. */
+enum stk_status stk__window_array(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill,
+	struct stk_array_jobs *jobs, struct stk_error *err);
+
 /* For gather: an error that names the sample whose in[0] has another number of dims than the first, or another extent in one of `dims` (a bit
  * each). */
 enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err);

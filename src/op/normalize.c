@@ -44,6 +44,9 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 {
 	int32_t axes[STK_MAX_DIMS];
 	*out = (struct reduction){(1u << in->ndim) - 1, 1};
+	if (stk_desc_elements(in) > STK_ARRAY_MOST)
+		return stk__fail(err, STK_LIMIT, "tensors of up to %d values are normalised, not of %lld", STK_ARRAY_MOST,
+			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
 		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
 		if (n < 0)
@@ -113,28 +116,18 @@ static inline void walk_next(struct walk *w)
 	}
 }
 
-/* What measuring does with a run of values. about: means by group, for variances; NULL: the values are summed as they are. */
-static void accumulate(const float *x, int64_t n, struct walk *w, const double *about, double *sums)
-{
-	for (int64_t i = 0; i < n; i++, walk_next(w)) {
-		double d = about ? x[i] - about[w->group] : x[i];
-		sums[w->group] += about ? d * d : d;
-	}
-}
-
-/* Adds up all values of a tensor, or their squared distances from the means, by group. Converts a piece at a time: a batch is long. */
+/* Adds up all values of a tensor, or their squared distances from the means, by group. */
 static void add_up(const struct stk_tensor *in, const struct reduction *r, const double *about, double *sums)
 {
-	enum { PIECE = 2048 };
-	float piece[PIECE];
-	struct walk w = walk_begin(&in->desc, r);
-	size_t element = stk_dtype_size(in->desc.dtype);
-	int64_t n = stk_desc_elements(&in->desc);
-	for (int64_t at = 0; at < n; at += PIECE) {
-		int64_t part = n - at < PIECE ? n - at : PIECE;
-		stk__convert(piece, STK_FLOAT, (const char *)in->data + (size_t)at * element, in->desc.dtype, part);
-		accumulate(piece, part, &w, about, sums);
-	}
+	struct stk_array_job job;
+	stk__array_normalize(&(struct stk_array_jobs){&job, 0}, &(struct stk_array_normalize){0}, in, in, r->reduced);
+	stk__array_sums(&job, about, sums);
+}
+
+static double factor_of(const struct normalize *a, double variance)
+{
+	variance += a->epsilon;
+	return variance > 0 ? a->scale / sqrt(variance) : 0;
 }
 
 /* Mean and factor (scale / stddev; 0 where nothing varies) of each group, given or measured on the samples of all calls. Their groups agree. */
@@ -156,7 +149,7 @@ static void measure(const struct stk_call *calls, int32_t count, const struct re
 	for (int64_t g = 0; g < r->groups; g++) {
 		double sd = a->stddev.count < 0 ? 0 : a->stddev.v[a->stddev.count == 1 ? 0 : g];
 		double variance = a->stddev.count >= 0 ? sd * sd : freedom > 0 ? factor[g] / (double)freedom : 0;
-		factor[g] = variance + a->epsilon > 0 ? a->scale / sqrt(variance + a->epsilon) : 0;
+		factor[g] = factor_of(a, variance);
 	}
 }
 
@@ -210,6 +203,45 @@ static enum stk_status normalize_run(const struct stk_call *call, struct stk_err
 		y[i] = (float)((x[i] - mean[w.group]) * factor[w.group] + a->shift);
 	if (a->dtype != STK_FLOAT)
 		stk__convert(call->out[0].data, (enum stk_dtype)a->dtype, y, STK_FLOAT, n);
+	return STK_OK;
+}
+
+/* What is given, one value or one a group, as a job takes it. */
+static enum stk_status given_stats(
+	const struct stk_call *call, const struct reduction *r, struct stk_array_normalize *n, struct stk_error *err)
+{
+	const struct normalize *a = call->args;
+	int32_t means = a->mean.count < 0 ? 0 : a->mean.count, factors = a->stddev.count < 0 ? 0 : a->stddev.count;
+	if (call->gathered) {
+		n->mean = call->gathered;
+		n->factor = n->mean + r->groups;
+		n->n_mean = n->n_factor = (int32_t)r->groups;
+		return STK_OK;
+	}
+	double *given = stk__arena_take(call->tools->arena, (size_t)(means + factors) * sizeof *given);
+	if (!given)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d numbers", means + factors);
+	for (int32_t i = 0; i < means; i++)
+		given[i] = a->mean.v[i];
+	for (int32_t i = 0; i < factors; i++)
+		given[means + i] = factor_of(a, (double)a->stddev.v[i] * a->stddev.v[i]);
+	n->mean = means ? given : NULL;
+	n->factor = factors ? given + means : NULL;
+	n->n_mean = means;
+	n->n_factor = factors;
+	return STK_OK;
+}
+
+static enum stk_status normalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct normalize *a = call->args;
+	const struct stk_tensor *in = &call->in[0];
+	struct stk_array_normalize n = {.ddof = a->ddof, .epsilon = a->epsilon, .scale = a->scale, .shift = a->shift};
+	struct reduction r;
+	enum stk_status s = reduction_of(a, &in->desc, &r, err);
+	if (s || stk_desc_elements(&in->desc) == 0 || (s = given_stats(call, &r, &n, err)))
+		return s;
+	stk__array_normalize(jobs, &n, in, &call->out[0], r.reduced);
 	return STK_OK;
 }
 
@@ -267,9 +299,11 @@ const struct stk_op_def stk__op_normalize = {
 	.layouts = "HWC FHWC HW",
 	.classes = STK_CLASS_POINTWISE,
 	.classify = normalize_classify,
+	.flags = STK_OP_GATHERS_DATA,
 	.gather = normalize_gather,
 	.gathers = normalize_gathers,
 	.infer = normalize_infer,
 	.run_cpu = normalize_run,
+	.lower_array = normalize_lower_array,
 	.lower = normalize_lower,
 };

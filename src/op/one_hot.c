@@ -98,6 +98,15 @@ static enum stk_status one_hot_run(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
+static enum stk_status one_hot_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	const struct one_hot *a = call->args;
+	int32_t axis = a->axis < 0 ? call->out[0].desc.ndim - 1 : (int32_t)a->axis;
+	stk__array_one_hot(jobs, &call->in[0], &call->out[0], axis, a->on_value, a->off_value);
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_one_hot = {
 	.name = "one_hot",
 	.doc = "Makes one-hot vectors of class numbers.\n\nA scalar gives a vector, and so does a tensor of one element where all of "
@@ -109,4 +118,5 @@ const struct stk_op_def stk__op_one_hot = {
 	.gathers = one_hot_gathers,
 	.infer = one_hot_infer,
 	.run_cpu = one_hot_run,
+	.lower_array = one_hot_lower_array,
 };

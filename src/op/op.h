@@ -10,6 +10,7 @@
 #include "base/philox.h"
 #include "codec/codec.h"
 #include "io/io.h"
+#include "kernel/array.h"
 #include "kernel/pass.h"
 #include "order/order.h"
 #include "stoker/catalog.h"
@@ -119,7 +120,8 @@ struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
 	enum stk_image_type type;
-	bool orient; /* EXIF's orientation applies */
+	bool orient;   /* EXIF's orientation applies */
+	int32_t denom; /* above 1: decoded at 1/denom of the size */
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
@@ -145,10 +147,11 @@ struct stk_reader_def {
 /* ---- the definition ---- */
 
 enum stk_op_flags {
-	STK_OP_RANDOM = 1,   /* draws from call->random */
-	STK_OP_HIDDEN = 4,   /* for bindings */
-	STK_OP_CALLBACK = 8, /* a user's source: filled on the callback thread */
-	STK_OP_CLONED = 16,  /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_RANDOM = 1,       /* draws from call->random */
+	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
+	STK_OP_HIDDEN = 4,       /* for bindings */
+	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */
@@ -187,9 +190,12 @@ struct stk_op_def {
 	 * - run_cpu: one sample, out[].data is given. The general way, for tensors of any kind.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
-	 *   and fetch decodes the part that the finished pass reads. */
+	 *   and fetch decodes the part that the finished pass reads.
+	 * - lower_array: run_cpu for a tensor in device memory, as jobs: reads no data that lies there (addresses are the GPU's). Appends STK_ARRAY_MOST_JOBS at
+	 *   most; none where nothing is to be written. For outputs of at most STK_ARRAY_MOST elements. STK_UNSUPPORTED: this call is for the cores. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
+	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
 	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);

@@ -161,6 +161,13 @@ static enum stk_status reshape_run(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
+static enum stk_status reshape_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	stk__array_plain(jobs, &call->in[0], &call->out[0], false);
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_reshape = {
 	.name = "reshape",
 	.doc = "Gives tensors another shape, with the same elements in the same order.",
@@ -170,4 +177,5 @@ const struct stk_op_def stk__op_reshape = {
 	.args_size = sizeof(struct reshape),
 	.infer = reshape_infer,
 	.run_cpu = reshape_run,
+	.lower_array = reshape_lower_array,
 };

@@ -82,6 +82,25 @@ static enum stk_status stack_run(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
+static enum stk_status stack_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	(void)err;
+	const struct stack *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	int32_t axis = new_axis(a, in->ndim);
+	int64_t block = 1, rows = 1;
+	for (int32_t d = 0; d < in->ndim; d++)
+		*(d < axis ? &rows : &block) *= in->shape[d];
+	const struct stk_copy_dim dims[] = {{.size = rows, .step = 1, .limit = rows, .dst = block * call->n_in, .src = block},
+		{.size = block, .step = 1, .limit = block, .dst = 1, .src = 1}};
+	for (int32_t i = 0; i < call->n_in; i++) {
+		struct stk_tensor part = call->out[0];
+		part.data = (char *)part.data + (size_t)(i * block) * stk_dtype_size(in->dtype);
+		stk__array_copy(jobs, &call->in[i], &part, dims, 2, NULL, false);
+	}
+	return STK_OK;
+}
+
 const struct stk_op_def stk__op_stack = {
 	.name = "stack",
 	.doc = "Joins tensors of the same shape along a new dim.",
@@ -90,4 +109,5 @@ const struct stk_op_def stk__op_stack = {
 	.args_size = sizeof(struct stack),
 	.infer = stack_infer,
 	.run_cpu = stack_run,
+	.lower_array = stack_lower_array,
 };

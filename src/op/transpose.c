@@ -74,6 +74,19 @@ static enum stk_status transpose_run(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
+static enum stk_status transpose_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	int order[STK_MAX_DIMS];
+	enum stk_status s = read_perm(call->args, in->ndim, order, err);
+	if (s)
+		return s;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	stk__copy_nd_dense(dims, in->ndim, 1, in->shape, order, NULL, NULL, call->out[0].desc.shape);
+	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false);
+	return STK_OK;
+}
+
 /* The pass stores in the layout of the output's desc: there is nothing to add. */
 static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 {
@@ -107,5 +120,6 @@ const struct stk_op_def stk__op_transpose = {
 	.classify = transpose_classify,
 	.infer = transpose_infer,
 	.run_cpu = transpose_run,
+	.lower_array = transpose_lower_array,
 	.lower = transpose_lower,
 };

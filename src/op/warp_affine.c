@@ -107,6 +107,12 @@ static enum stk_status warp_affine_infer(const struct stk_call *call, struct stk
 		out->shape[dims.h] = (int64_t)roundf(a->size.v[0]);
 		out->shape[dims.w] = (int64_t)roundf(a->size.v[1]);
 	}
+	for (int i = 0; i < 2; i++) {
+		int32_t d = i ? dims.w : dims.h;
+		if (in->shape[d] == 0 || out->shape[d] == 0)
+			return stk__fail(err, STK_SHAPE, "there is nothing to warp: the image is %lld pixels %s, the output %lld",
+				(long long)in->shape[d], i ? "wide" : "high", (long long)out->shape[d]);
+	}
 	w->out_w = (int32_t)out->shape[dims.w];
 	w->out_h = (int32_t)out->shape[dims.h];
 	w->interp = (uint8_t)a->interp_type;

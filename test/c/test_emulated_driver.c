@@ -144,12 +144,25 @@ static void pinned_memory_that_is_used_too_soon_shows(void **state)
 
 /* ---- memory ---- */
 
+/* A kernel writes 1152 bytes where there are 64. */
+static void overrun(const struct gpu *g, stk_gpu_ptr p)
+{
+	void *module, *function;
+	uint32_t lanes = 32;
+	assert_int_equal(g->cu->cuModuleLoadData(&module, "emulated CUDA module checks\n"), CUDA_OK);
+	assert_int_equal(g->cu->cuModuleGetFunction(&function, module, "checks_warp"), CUDA_OK);
+	ok(stk__gpu_launch(g->dev, NULL, function, (struct stk_gpu_grid){.threads = {32}}, (void *[]){&p, &lanes}, &err));
+	g->cu->cuModuleUnload(module);
+}
+
 /* What a child does. */
 static int act(const char *what, const char *options)
 {
 	struct gpu g = open_gpu(options, 0);
 	stk_gpu_ptr p;
 	ok(stk__gpu_alloc(g.dev, 64, &p, &err));
+	if (strcmp(what, "overrun") == 0)
+		overrun(&g, p);
 	if (strcmp(what, "touch") == 0)
 		*(volatile uint8_t *)(uintptr_t)p = 1;
 	if (strcmp(what, "leak") != 0)
@@ -163,6 +176,12 @@ static void the_host_cannot_reach_device_memory(void **state)
 	(void)state;
 	assert_int_not_equal(end_of_child("", "touch"), 0);
 	assert_int_equal(end_of_child("open", "touch"), 0);
+}
+
+static void a_kernel_cannot_leave_an_allocation(void **state)
+{
+	(void)state;
+	assert_int_not_equal(end_of_child("strict", "overrun"), 0);
 }
 
 static void what_is_left_behind_is_told(void **state)
@@ -395,6 +414,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_missing_wait_shows),
 		cmocka_unit_test(pinned_memory_that_is_used_too_soon_shows),
 		cmocka_unit_test(the_host_cannot_reach_device_memory),
+		cmocka_unit_test(a_kernel_cannot_leave_an_allocation),
 		cmocka_unit_test(what_is_left_behind_is_told),
 		cmocka_unit_test(memory_has_an_end),
 		cmocka_unit_test(addresses_and_handles_of_nobody_are_errors),

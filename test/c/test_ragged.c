@@ -28,14 +28,11 @@ static int open_devices(void **state)
 {
 	(void)state;
 	struct stk_error err;
-	bool emulated = getenv("STOKER_EMULATED_CUDA") != NULL; /* no real GPU: it could not read what is allocated here */
-	if (!emulated)
-		print_message("no emulated GPU: the CUDA kernels are not tested\n");
+	int device = getenv("STOKER_EMULATED_CUDA") ? 0 : STK_RAGGED_CPU; /* a real GPU could not read what is allocated here */
+	print_message("%s\n", device ? "no emulated GPU: the CUDA kernels are not tested" : "on the emulated GPU");
 	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
-		stk_ragged_create(emulated ? 0 : STK_RAGGED_CPU, emulated ? 0 : 3, &cuda, &err)) {
-		print_message("%s\n", err.message);
+		stk_ragged_create(device, device ? 3 : 0, &cuda, &err))
 		return -1;
-	}
 	plain->level = STK_CPU_C;
 	return 0;
 }
@@ -43,9 +40,7 @@ static int open_devices(void **state)
 static int close_devices(void **state)
 {
 	(void)state;
-	stk_ragged_destroy(cpu);
-	stk_ragged_destroy(plain);
-	stk_ragged_destroy(cuda);
+	stk_ragged_destroy(cpu), stk_ragged_destroy(plain), stk_ragged_destroy(cuda);
 	return 0;
 }
 

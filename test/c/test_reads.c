@@ -148,8 +148,8 @@ static struct slow_source *add_slow_source(struct stk_context *ctx, int64_t late
 	return s;
 }
 
-static struct stk_pipeline *slow_pipeline_with(
-	struct stk_context *ctx, int files, int32_t batch, bool shuffle, enum stk_on_error policy, int32_t requests)
+/* more: what the configuration has besides. */
+static struct stk_pipeline *slow_pipeline_with(struct stk_context *ctx, int files, bool shuffle, const struct stk_pipeline_config *more)
 {
 	char(*names)[24] = calloc((size_t)files, sizeof *names);
 	const char **list = calloc((size_t)files, sizeof *list);
@@ -167,8 +167,10 @@ static struct stk_pipeline *slow_pipeline_with(
 		stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err) ||
 		stk_graph_output(g, (struct stk_node){file.op, 1}, &err))
 		fail_msg("%s", err.message);
-	const struct stk_pipeline_config c = {
-		.size = sizeof c, .batch_size = batch, .device_id = -1, .on_error = policy, .read_requests = requests, .trace = ""};
+	struct stk_pipeline_config c = *more;
+	c.size = sizeof c;
+	c.device_id = -1;
+	c.trace = "";
 	struct stk_pipeline *p;
 	if (stk_pipeline_create(ctx, g, &c, &p, &err))
 		fail_msg("%s", err.message);
@@ -180,7 +182,7 @@ static struct stk_pipeline *slow_pipeline_with(
 
 static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle)
 {
-	return slow_pipeline_with(ctx, files, batch, shuffle, STK_ON_ERROR_RAISE, 0);
+	return slow_pipeline_with(ctx, files, shuffle, &(struct stk_pipeline_config){.batch_size = batch});
 }
 
 static struct stk_context *two_workers(void)
@@ -276,7 +278,8 @@ enum { TRIES = 2 + STK_MAX_RETRIES, FILES = 200 };
 /* So few reads ahead that no file is asked for by two epochs at a time. */
 static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_on_error policy)
 {
-	return slow_pipeline_with(ctx, FILES, 16, false, policy, 8);
+	return slow_pipeline_with(
+		ctx, FILES, false, &(struct stk_pipeline_config){.batch_size = 16, .on_error = policy, .read_requests = 8});
 }
 
 /* Every fifth read fails `failures` times in a row; then it succeeds, and nobody notices. */
@@ -347,6 +350,33 @@ static void test_a_source_that_keeps_failing_is_raised_whatever_the_policy(void 
 	}
 }
 
+/* Nobody takes a batch: what the open ones need is read, and then what read_bytes allows, however fast the source is. */
+static void test_bytes_ahead_are_bounded(void **state)
+{
+	(void)state;
+	enum { BATCH = 4, OPEN = 3 * BATCH, WORKERS = 2, WINDOW = 20, CALM = 50 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	struct stk_pipeline *p =
+		slow_pipeline_with(ctx, 500, true, &(struct stk_pipeline_config){.batch_size = BATCH, .read_bytes = WINDOW * s->file.size});
+	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+	int64_t before = -1, now = 0;
+	for (int calm = 0; calm < CALM; calm = now == before && now >= OPEN ? calm + 1 : 0) {
+		usleep(2000);
+		before = now;
+		pthread_mutex_lock(&s->lock);
+		now = s->completed + s->in_flight;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (now > OPEN + WINDOW + WORKERS)
+		fail_msg("%lld objects were read, where %d and a window of %d would do", (long long)now, OPEN, WINDOW);
+	struct run r = drain_epochs(p, 1);
+	assert_int_equal(r.count, 500);
+	free(r.samples);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
 static void test_ending_with_reads_under_way(void **state)
 {
 	(void)state;
@@ -373,6 +403,7 @@ int main(void)
 		cmocka_unit_test(test_a_straggler_holds_nobody_up),
 		cmocka_unit_test(test_faults_of_the_source_are_retried),
 		cmocka_unit_test(test_a_source_that_keeps_failing_is_raised_whatever_the_policy),
+		cmocka_unit_test(test_bytes_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
 	};
 	return cmocka_run_group_tests_name("reads", tests, NULL, NULL);

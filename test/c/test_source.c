@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- what comes is what is delivered ---- */
@@ -67,6 +68,80 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 		stk_batch_unref(&held[k]);
 	}
 	source_assert_balanced(&s);
+}
+
+/* ---- memory that ends where a page ends ---- */
+
+/* One image a sample, whose last byte is the last that can be read. */
+struct edge {
+	uint8_t *end;
+	enum stk_dtype dtype;
+	int64_t shape[3];
+	const char *layout;
+	int64_t samples;
+};
+
+static enum stk_status pull_edge(void *user, const struct stk_feed_request *q, struct stk_feed *feed, struct stk_error *err)
+{
+	const struct edge *e = user;
+	(void)err;
+	if (q->position >= e->samples)
+		return STK_END;
+	struct stk_tensor t = {NULL, {.dtype = e->dtype, .ndim = 3, .shape = {e->shape[0], e->shape[1], e->shape[2]}}};
+	strcpy(t.desc.layout, e->layout);
+	t.data = e->end - stk_desc_bytes(&t.desc);
+	feed->tensors[0] = t;
+	return STK_OK;
+}
+
+static void run_edge(struct stk_context *ctx, const struct edge *e, const char *op, const struct stk_arg *args, size_t n)
+{
+	struct stk_graph *g;
+	struct stk_node in, out;
+	struct stk_error err = {0};
+	struct stk_pipeline *p;
+	struct stk_batch *b = NULL;
+	const struct stk_source_callbacks callbacks = {.pull = pull_edge, .user = (void *)e, .per_sample = true};
+	const struct stk_arg source[] = {stk_arg_string("layout", e->layout), stk_arg_int("dtype", e->dtype)};
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = 1, .device_id = -1};
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	if (stk_graph_add(g, "external_source", NULL, 0, source, 2, NULL, &in, &err) || stk_graph_set_source(g, in, &callbacks, &err) ||
+		stk_graph_add(g, op, &in, 1, args, n, NULL, &out, &err) || stk_graph_output(g, out, &err) ||
+		stk_pipeline_create(ctx, g, &c, &p, &err) || stk_pipeline_next(p, &b, &err))
+		fail_msg("%s: %s", op, err.message);
+	stk_batch_unref(&b);
+	stk_pipeline_destroy(p);
+	stk_graph_destroy(g);
+}
+
+static void test_nothing_is_read_behind_a_users_memory(void **state)
+{
+	(void)state;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = 16 * page;
+	uint8_t *map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_int_equal(mprotect(map + room, page, PROT_NONE), 0);
+	const int64_t size[] = {9, 20};
+	const double mean[] = {1};
+	const struct stk_arg to_size[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)},
+			     moments[] = {stk_arg_list("mean", STK_VALUE_FLOATS, mean, 1)};
+	const enum stk_dtype types[] = {STK_UINT8, STK_INT16, STK_FLOAT};
+	struct stk_context *ctx = source_context();
+	for (int k = 0; k < 3; k++)
+		for (int64_t w = 1; w < 40; w += 3)
+			for (int planar = 0; planar < 2; planar++) {
+				struct edge e = {map + room, types[k], {7, w, 3}, "HWC", 1};
+				if (planar)
+					e = (struct edge){map + room, types[k], {3, 7, w}, "CHW", 1};
+				run_edge(ctx, &e, "resize", to_size, 1);
+				run_edge(ctx, &e, "crop_mirror_normalize", moments, 1);
+				run_edge(ctx, &e, "brightness_contrast", NULL, 0);
+				run_edge(ctx, &e, "flip", NULL, 0);
+				run_edge(ctx, &e, "normalize", NULL, 0);
+				run_edge(ctx, &e, "transpose", NULL, 0);
+			}
+	stk_context_unref(&ctx);
+	munmap(map, room + page);
 }
 
 /* ---- what goes wrong ---- */
@@ -236,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_epochs_of_samples_and_batches),
 		cmocka_unit_test(test_a_source_without_samples_ends_at_once),
 		cmocka_unit_test(test_batches_outlive_source_and_pipeline),
+		cmocka_unit_test(test_nothing_is_read_behind_a_users_memory),
 		cmocka_unit_test(test_faults_name_the_source_and_cost_one_batch),
 		cmocka_unit_test(test_leaving_in_the_middle),
 		cmocka_unit_test(test_a_source_is_destroyed_once_wherever_it_ends),

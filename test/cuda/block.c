@@ -36,9 +36,9 @@ static struct {
 	struct fiber scheduler, fibers[MOST_THREADS];
 	struct warp warps[MOST_THREADS / WARP];
 	uint8_t *stacks;
-	unsigned free[MOST_THREADS], frees, stack_of[MOST_THREADS];
+	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
 	bool started[MOST_THREADS];
-	unsigned threads, current, returned, at_block;
+	unsigned threads, current, returned, at_block, launches;
 	const struct emulated_kernel *kernel;
 	const void *packed;
 	const char *error;
@@ -46,12 +46,12 @@ static struct {
 
 static struct fiber *fiber_of(unsigned thread)
 {
-	return &run.fibers[run.stack_of[thread]];
+	return &run.fibers[run.fiber_of[thread]];
 }
 
 static void pause_thread(void)
 {
-	fiber_switch(fiber_of(run.current), &run.scheduler, 0);
+	fiber_switch(fiber_of(run.current), &run.scheduler);
 }
 
 void emulated_refuse(const char *why)
@@ -170,20 +170,27 @@ void emulated_copy_wait(unsigned groups)
 
 /* ---- threads ---- */
 
-/* A fiber runs a thread to its end and leaves its stack, still warm, to the next one that starts. */
-static void thread_main(void)
+static void run_thread(void)
 {
-	fiber_entered(&run.scheduler);
 	run.kernel->run(run.packed);
 	while (run.copies[run.current].count)
 		finish_oldest(&run.copies[run.current]);
 	struct warp *w = &run.warps[run.current / WARP];
 	w->ready &= ~(1u << run.current % WARP);
 	run.returned++;
-	run.free[run.frees++] = run.stack_of[run.current];
 	open_warp(w);
 	open_block();
-	fiber_switch(fiber_of(run.current), &run.scheduler, 1);
+}
+
+/* A fiber runs threads to their ends, one after the other: the last to become free, still warm, takes the next. */
+static void fiber_main(void)
+{
+	fiber_entered(&run.scheduler);
+	for (;;) {
+		run_thread();
+		run.free[run.frees++] = run.fiber_of[run.current];
+		pause_thread();
+	}
 }
 
 static void go_on(unsigned thread)
@@ -193,10 +200,9 @@ static void go_on(unsigned thread)
 	emulated.thread = (struct emulated_dim){thread % x, thread / x % y, thread / x / y};
 	if (!run.started[thread]) {
 		run.started[thread] = true;
-		run.stack_of[thread] = run.free[--run.frees];
-		fiber_start(fiber_of(thread), thread_main);
+		run.fiber_of[thread] = run.free[--run.frees];
 	}
-	fiber_switch(&run.scheduler, fiber_of(thread), 0);
+	fiber_switch(&run.scheduler, fiber_of(thread));
 }
 
 static void begin_block(void)
@@ -213,29 +219,45 @@ static void begin_block(void)
 	run.returned = run.at_block = 0;
 }
 
-static void run_block(void)
+/* Until all lanes of the warp wait for others, or have returned. False: they all did at once. */
+static bool run_warp(unsigned w, bool backwards)
 {
+	bool moved = false;
+	while (run.warps[w].ready && !run.error) {
+		uint32_t lanes = run.warps[w].ready;
+		for (moved = true; lanes;) {
+			unsigned lane = backwards ? 31 - (unsigned)__builtin_clz(lanes) : (unsigned)__builtin_ctz(lanes);
+			lanes &= ~(1u << lane);
+			go_on(w * WARP + lane);
+		}
+	}
+	return moved;
+}
+
+/* Threads come first to last or, backwards, last to first: a missing barrier shows in one of them. */
+static void run_block(bool backwards)
+{
+	unsigned warps = (run.threads + WARP - 1) / WARP;
 	begin_block();
 	while (run.returned < run.threads && !run.error) {
 		bool moved = false;
-		for (unsigned w = 0; w * WARP < run.threads && !run.error; w++) {
-			while (run.warps[w].ready && !run.error) {
-				moved = true;
-				for (uint32_t lanes = run.warps[w].ready; lanes; lanes &= lanes - 1)
-					go_on(w * WARP + (unsigned)__builtin_ctz(lanes));
-			}
-		}
+		for (unsigned i = 0; i < warps && !run.error; i++)
+			moved |= run_warp(backwards ? warps - 1 - i : i, backwards);
 		if (!moved)
 			emulated_refuse("threads wait for others that wait elsewhere or have returned");
 	}
 }
 
-static void make_stacks(void)
+static void make_fibers(void)
 {
 	run.stacks = malloc((size_t)MOST_THREADS * STRIDE);
-	for (unsigned i = 0; i < MOST_THREADS; i++) {
-		run.fibers[i].stack = run.stacks + (size_t)i * STRIDE;
-		run.fibers[i].size = STACK;
+	run.frees = 0;
+	for (unsigned i = MOST_THREADS; i > 0; i--) {
+		struct fiber *f = &run.fibers[i - 1];
+		f->stack = run.stacks + (size_t)(i - 1) * STRIDE;
+		f->size = STACK;
+		fiber_start(f, fiber_main);
+		run.free[run.frees++] = i - 1;
 	}
 }
 
@@ -243,10 +265,7 @@ const char *emulated_launch(
 	const struct emulated_kernel *kernel, const void *packed, struct emulated_dim grid, struct emulated_dim block, size_t shared)
 {
 	if (!run.stacks)
-		make_stacks();
-	run.frees = 0;
-	for (unsigned i = MOST_THREADS; i > 0; i--)
-		run.free[run.frees++] = i - 1;
+		make_fibers();
 	run.threads = block.x * block.y * block.z;
 	run.kernel = kernel;
 	run.packed = packed;
@@ -260,8 +279,9 @@ const char *emulated_launch(
 		emulated.block =
 			(struct emulated_dim){(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
 		memset(emulated.shared, JUNK, shared);
-		run_block();
+		run_block((run.launches + i) % 2);
 	}
+	run.launches++;
 	free(emulated.shared);
 	if (run.error) { /* fibers were left in the middle */
 		free(run.stacks);

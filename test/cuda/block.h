@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs kernels on the host: the blocks of a grid one after the other, the threads of a block as fibers of the calling thread, which let each other run
- * where they wait for each other. So a block's shared memory may be static variables, and a run is the same every time.
+ * where they wait for each other. So a block's shared memory may be static variables, and a run is the same every time. Every other block's threads come
+ * last to first, which shows where a barrier is missing.
  *
  * What a GPU leaves undefined is an error here where it is cheap to see: threads of a warp that wait at different places, a barrier that some never
  * reach. One launch at a time in the process: the caller locks. */

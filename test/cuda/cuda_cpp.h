@@ -40,11 +40,23 @@
 
 /* ---- types: as aligned as CUDA's, so that UndefinedBehaviorSanitizer sees where a pointer is not ---- */
 
-#define STK_VECTORS(type, name, size)                                                                                                       \
-	struct __align__(2 * size) name##2 { type x, y; };                                                                                 \
-	struct __align__(4 * size) name##4 { type x, y, z, w; };                                                                           \
-	static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                                            \
-	static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define STK_VECTORS(type, name, size)                                                                                                      \
+	struct __align__(2 * size) name##2                                                                                                 \
+	{                                                                                                                                  \
+		type x, y;                                                                                                                 \
+	};                                                                                                                                 \
+	struct __align__(4 * size) name##4                                                                                                 \
+	{                                                                                                                                  \
+		type x, y, z, w;                                                                                                           \
+	};                                                                                                                                 \
+	static inline name##2 make_##name##2(type x, type y)                                                                               \
+	{                                                                                                                                  \
+		return {x, y};                                                                                                             \
+	}                                                                                                                                  \
+	static inline name##4 make_##name##4(type x, type y, type z, type w)                                                               \
+	{                                                                                                                                  \
+		return {x, y, z, w};                                                                                                       \
+	}
 STK_VECTORS(signed char, char, 1)
 STK_VECTORS(unsigned char, uchar, 1)
 STK_VECTORS(short, short, 2)
@@ -56,16 +68,28 @@ STK_VECTORS(float, float, 4)
 /* ---- arithmetic ---- */
 
 #define STK_MIN_MAX(a, b, result)                                                                                                          \
-	static inline result min(a x, b y) { return (result)x < (result)y ? (result)x : (result)y; }                                       \
-	static inline result max(a x, b y) { return (result)x > (result)y ? (result)x : (result)y; }
+	static inline result min(a x, b y)                                                                                                 \
+	{                                                                                                                                  \
+		return (result)x < (result)y ? (result)x : (result)y;                                                                      \
+	}                                                                                                                                  \
+	static inline result max(a x, b y)                                                                                                 \
+	{                                                                                                                                  \
+		return (result)x > (result)y ? (result)x : (result)y;                                                                      \
+	}
 STK_MIN_MAX(int, int, int)
 STK_MIN_MAX(unsigned, unsigned, unsigned)
 STK_MIN_MAX(int, unsigned, unsigned)
 STK_MIN_MAX(unsigned, int, unsigned)
 STK_MIN_MAX(long, long, long)
 STK_MIN_MAX(unsigned long, unsigned long, unsigned long)
-static inline float min(float x, float y) { return fminf(x, y); }
-static inline float max(float x, float y) { return fmaxf(x, y); }
+static inline float min(float x, float y)
+{
+	return fminf(x, y);
+}
+static inline float max(float x, float y)
+{
+	return fmaxf(x, y);
+}
 
 template <typename To, typename From> static inline To stk__same_bits(From from)
 {
@@ -74,17 +98,47 @@ template <typename To, typename From> static inline To stk__same_bits(From from)
 	memcpy(&to, &from, sizeof to);
 	return to;
 }
-static inline float __int_as_float(int v) { return stk__same_bits<float>(v); }
-static inline float __uint_as_float(unsigned v) { return stk__same_bits<float>(v); }
-static inline int __float_as_int(float v) { return stk__same_bits<int>(v); }
-static inline unsigned __float_as_uint(float v) { return stk__same_bits<unsigned>(v); }
-static inline long long __double_as_longlong(double v) { return stk__same_bits<long long>(v); }
-static inline double __longlong_as_double(long long v) { return stk__same_bits<double>(v); }
+static inline float __int_as_float(int v)
+{
+	return stk__same_bits<float>(v);
+}
+static inline float __uint_as_float(unsigned v)
+{
+	return stk__same_bits<float>(v);
+}
+static inline int __float_as_int(float v)
+{
+	return stk__same_bits<int>(v);
+}
+static inline unsigned __float_as_uint(float v)
+{
+	return stk__same_bits<unsigned>(v);
+}
+static inline long long __double_as_longlong(double v)
+{
+	return stk__same_bits<long long>(v);
+}
+static inline double __longlong_as_double(long long v)
+{
+	return stk__same_bits<double>(v);
+}
 
-static inline int __popc(unsigned v) { return __builtin_popcount(v); }
-static inline int __ffs(int v) { return __builtin_ffs(v); }
-static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
-static inline float __frcp_rn(float v) { return 1 / v; }
+static inline int __popc(unsigned v)
+{
+	return __builtin_popcount(v);
+}
+static inline int __ffs(int v)
+{
+	return __builtin_ffs(v);
+}
+static inline int __clz(int v)
+{
+	return v ? __builtin_clz((unsigned)v) : 32;
+}
+static inline float __frcp_rn(float v)
+{
+	return 1 / v;
+}
 
 /* The upper half of high:low << shift, and the lower of high:low >> shift. */
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
@@ -129,10 +183,21 @@ static inline uint16_t stk__half_bits(float x)
 
 /* ---- memory ---- */
 
-template <typename T> static inline T __ldg(const T *p) { return *p; }
-template <typename T> static inline T __ldcs(const T *p) { return *p; }
-template <typename T> static inline void __stcs(T *p, T v) { *p = v; }
-static inline void __threadfence() {}
+template <typename T> static inline T __ldg(const T *p)
+{
+	return *p;
+}
+template <typename T> static inline T __ldcs(const T *p)
+{
+	return *p;
+}
+template <typename T> static inline void __stcs(T *p, T v)
+{
+	*p = v;
+}
+static inline void __threadfence()
+{
+}
 
 /* Fibers do not interrupt each other. */
 template <typename T> static inline T stk__replace(T *p, T v)
@@ -141,22 +206,55 @@ template <typename T> static inline T stk__replace(T *p, T v)
 	*p = v;
 	return old;
 }
-template <typename T, typename V> static inline T atomicAdd(T *p, V v) { return stk__replace(p, (T)(*p + (T)v)); }
-template <typename T, typename V> static inline T atomicOr(T *p, V v) { return stk__replace(p, (T)(*p | (T)v)); }
-template <typename T, typename V> static inline T atomicAnd(T *p, V v) { return stk__replace(p, (T)(*p & (T)v)); }
-template <typename T, typename V> static inline T atomicMin(T *p, V v) { return stk__replace(p, *p < (T)v ? *p : (T)v); }
-template <typename T, typename V> static inline T atomicMax(T *p, V v) { return stk__replace(p, *p > (T)v ? *p : (T)v); }
-template <typename T, typename V> static inline T atomicExch(T *p, V v) { return stk__replace(p, (T)v); }
-template <typename T> static inline T atomicCAS(T *p, T was, T v) { return stk__replace(p, *p == was ? v : *p); }
+template <typename T, typename V> static inline T atomicAdd(T *p, V v)
+{
+	return stk__replace(p, (T)(*p + (T)v));
+}
+template <typename T, typename V> static inline T atomicOr(T *p, V v)
+{
+	return stk__replace(p, (T)(*p | (T)v));
+}
+template <typename T, typename V> static inline T atomicAnd(T *p, V v)
+{
+	return stk__replace(p, (T)(*p & (T)v));
+}
+template <typename T, typename V> static inline T atomicMin(T *p, V v)
+{
+	return stk__replace(p, *p < (T)v ? *p : (T)v);
+}
+template <typename T, typename V> static inline T atomicMax(T *p, V v)
+{
+	return stk__replace(p, *p > (T)v ? *p : (T)v);
+}
+template <typename T, typename V> static inline T atomicExch(T *p, V v)
+{
+	return stk__replace(p, (T)v);
+}
+template <typename T> static inline T atomicCAS(T *p, T was, T v)
+{
+	return stk__replace(p, *p == was ? v : *p);
+}
 
-static inline void stk__copy_ahead4(void *to, const void *from) { emulated_copy(to, from, 4); }
-static inline void stk__copy_ahead16(void *to, const void *from) { emulated_copy(to, from, 16); }
-static inline void stk__copy_commit() { emulated_copy_commit(); }
+static inline void stk__copy_ahead4(void *to, const void *from)
+{
+	emulated_copy(to, from, 4);
+}
+static inline void stk__copy_ahead16(void *to, const void *from)
+{
+	emulated_copy(to, from, 16);
+}
+static inline void stk__copy_commit()
+{
+	emulated_copy_commit();
+}
 #define stk__copy_wait(n) emulated_copy_wait(n)
 
 /* ---- threads ---- */
 
-static inline void __syncthreads() { emulated_sync_block(); }
+static inline void __syncthreads()
+{
+	emulated_sync_block();
+}
 
 /* Our kernels name the whole warp. */
 static inline unsigned stk__vote(const char *what, unsigned mask, int set)
@@ -165,10 +263,22 @@ static inline unsigned stk__vote(const char *what, unsigned mask, int set)
 		emulated_refuse("the mask of a warp's instruction is not the whole warp");
 	return emulated_vote(what, set);
 }
-static inline void __syncwarp(unsigned mask = ~0u) { stk__vote("__syncwarp", mask, 0); }
-static inline unsigned __ballot_sync(unsigned mask, int set) { return stk__vote("__ballot_sync", mask, set); }
-static inline int __any_sync(unsigned mask, int set) { return stk__vote("__any_sync", mask, set) != 0; }
-static inline int __all_sync(unsigned mask, int set) { return stk__vote("__all_sync", mask, !set) == 0; }
+static inline void __syncwarp(unsigned mask = ~0u)
+{
+	stk__vote("__syncwarp", mask, 0);
+}
+static inline unsigned __ballot_sync(unsigned mask, int set)
+{
+	return stk__vote("__ballot_sync", mask, set);
+}
+static inline int __any_sync(unsigned mask, int set)
+{
+	return stk__vote("__any_sync", mask, set) != 0;
+}
+static inline int __all_sync(unsigned mask, int set)
+{
+	return stk__vote("__all_sync", mask, !set) == 0;
+}
 
 /* The value of lane `from`; of the lane's own where that is outside the warp. */
 template <typename T> static inline T stk__shuffle(const char *what, unsigned mask, T v, int from)
@@ -183,7 +293,10 @@ template <typename T> static inline T stk__shuffle(const char *what, unsigned ma
 		memcpy(&v, &all[from], sizeof v);
 	return v;
 }
-static inline int stk__lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
+static inline int stk__lane()
+{
+	return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
 template <typename T> static inline T __shfl_sync(unsigned mask, T v, int lane)
 {
 	return stk__shuffle("__shfl_sync", mask, v, lane & 31);

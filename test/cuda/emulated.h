@@ -16,6 +16,7 @@
  *     fail=FUNCTION:N     the Nth call of a function fails, without its suffix: fail=cuMemAlloc:3. Allocations: out of memory; the rest: unknown error
  *     lost=N              behind N operations on streams, everything fails with CUDA_ERROR_LAUNCH_FAILED
  *     open                device memory and the host's are one: each may touch the other's at any time
+ *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measuring the host's part
  *     strict              what is left on a device when its context goes away is an abort, not only a message
  *
  * Like a GPU's:
@@ -58,7 +59,7 @@ enum {
 };
 
 struct options {
-	bool async, open, strict;
+	bool async, idle, open, strict;
 	uint64_t seed;
 	unsigned delay; /* microseconds */
 	size_t memory;

@@ -74,25 +74,27 @@ static void jump(struct fiber *from, struct fiber *to)
 #endif
 
 #ifdef ADDRESS_SANITIZER
-void fiber_switch(struct fiber *from, struct fiber *to, int over)
+static void arrive(void *fake, struct fiber *from)
 {
-	__sanitizer_start_switch_fiber(over ? NULL : &from->fake, to->stack, to->size);
+	const void *stack;
+	__sanitizer_finish_switch_fiber(fake, &stack, &from->size);
+	from->stack = (void *)(uintptr_t)stack;
+}
+
+void fiber_switch(struct fiber *from, struct fiber *to)
+{
+	__sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);
 	jump(from, to);
-	__sanitizer_finish_switch_fiber(from->fake, NULL, NULL);
+	arrive(from->fake, to); /* which may be another thread's stack now */
 }
 
 void fiber_entered(struct fiber *from)
 {
-	const void *stack;
-	size_t size;
-	__sanitizer_finish_switch_fiber(NULL, &stack, &size);
-	from->stack = (void *)(uintptr_t)stack;
-	from->size = size;
+	arrive(NULL, from);
 }
 #else
-void fiber_switch(struct fiber *from, struct fiber *to, int over)
+void fiber_switch(struct fiber *from, struct fiber *to)
 {
-	(void)over;
 	jump(from, to);
 }
 

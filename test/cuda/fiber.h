@@ -23,8 +23,8 @@ struct fiber {
 /* The next switch to `f` calls entry(), which never returns, on the stack. */
 void fiber_start(struct fiber *f, void (*entry)(void));
 
-/* Leaves `from` (which goes on when someone switches to it) for `to`. over: `from` will never be switched to again. */
-void fiber_switch(struct fiber *from, struct fiber *to, int over);
+/* Leaves `from` for `to`. `from` goes on when `to` switches back to it. */
+void fiber_switch(struct fiber *from, struct fiber *to);
 
 /* First thing on a new fiber: `from` is whoever switched to it. */
 void fiber_entered(struct fiber *from);

@@ -251,6 +251,11 @@ static int copy(const char *function, uint64_t to, uint64_t from, size_t size, v
 		op->to = target;
 		op->from = staged ? memcpy(op->packed, source, size) : source;
 		op->size = size;
+		if (driver.options.idle) {
+			op->kind = OPERATION_FILL;
+			op->value = 0;
+			op->size = to_device ? 0 : size;
+		}
 		result = emulated_submit(device, stream, op);
 	}
 	if (!result && waits)

@@ -28,6 +28,8 @@ static void read_word(struct options *o, char *word)
 		*value++ = 0;
 	if (strcmp(word, "async") == 0 && !value)
 		o->async = true;
+	else if (strcmp(word, "idle") == 0 && !value)
+		o->idle = true;
 	else if (strcmp(word, "open") == 0 && !value)
 		o->open = true;
 	else if (strcmp(word, "strict") == 0 && !value)

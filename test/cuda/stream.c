@@ -68,7 +68,7 @@ struct operation *emulated_operation(enum operation_kind kind, size_t packed)
 
 static void run_kernel(const struct operation *op)
 {
-	const char *error = emulated_launch(op->kernel, op->packed, op->grid, op->block, op->size);
+	const char *error = driver.options.idle ? NULL : emulated_launch(op->kernel, op->packed, op->grid, op->block, op->size);
 	if (!error)
 		return;
 	char text[256];

@@ -261,6 +261,50 @@ def test_colours_behind_a_transposition() -> None:
         np.testing.assert_array_equal(a[i], b[i])
 
 
+# ---- empty images ----
+
+EMPTY: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray] | None]] = {
+    "pad": (lambda x: fn.pad(x, axes=[0, 1], shape=[6, 7], fill_value=9), lambda x: padded(x, (6, 7, 3), 9)),
+    "flip": (lambda x: fn.flip(x, vertical=1), lambda x: x[::-1, ::-1]),
+    "flip, crop": (lambda x: fn.crop(fn.flip(x), crop=[0, 0]), lambda x: x[:, ::-1]),
+    "slice": (lambda x: fn.slice(x, start=[0], end=[0], axes=[0]), lambda x: x[:0]),
+    "crop": (lambda x: fn.crop(x, crop=[3, 2], out_of_bounds_policy="trim_to_shape"), lambda x: x[:3, :2]),
+    "transpose": (lambda x: fn.transpose(x, perm=[2, 0, 1]), lambda x: x.transpose(2, 0, 1)),
+    "crop_mirror_normalize": (lambda x: fn.crop_mirror_normalize(x, mirror=1, scale=2, output_layout="HWC"), lambda x: x[:, ::-1] * 2.0),
+    "normalize": (lambda x: fn.normalize(x, mean=1.0, stddev=0.5), lambda x: (x - 1.0) * 2),
+    "brightness": (lambda x: fn.brightness(x, brightness=1), lambda x: x),
+    "hsv": (lambda x: fn.hsv(x), lambda x: x),
+    "cast": (lambda x: fn.cast(x, dtype=types.INT32), lambda x: x),
+    "color_space_conversion": (
+        lambda x: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.BGR),
+        lambda x: x[..., ::-1],
+    ),
+    "resize": (lambda x: fn.resize(x, size=[3, 4]), None),
+    "random_resized_crop": (lambda x: fn.random_resized_crop(x, size=[3, 4]), None),
+    "warp_affine": (lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], fill_value=0), None),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 3), (4, 0, 3), (0, 0, 3)])
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_images(name: str, shape: tuple[int, ...]) -> None:
+    """Beside one that is not: they give what NumPy gives, or say that there is nothing to sample."""
+    build, reference = EMPTY[name]
+    xs = [np.zeros(shape, np.uint8)]
+    if reference is None:
+        with pytest.raises(Exception, match=r"nothing to|without pixels"):
+            run(build, xs, layout="HWC")
+        return
+    for layout in ("HWC", None):
+        (out,) = run(build, xs, layout=layout)
+        np.testing.assert_array_equal(out[0], reference(xs[0]))
+
+
+def test_a_warp_to_nothing() -> None:
+    with pytest.raises(Exception, match="nothing to warp"):
+        run(lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], size=[0, 5]), [np.zeros((4, 5, 3), np.uint8)], layout="HWC")
+
+
 # ---- refused ----
 
 

@@ -74,7 +74,8 @@ def to_tuple(
     padded: Sequence[bool] | None = None,
     ids: Sequence[int] | None = None,
 ) -> Any:
-    """A batch in the order of the fields. descs: of the outputs. device: torch's name of the GPU that they are on. padded and ids: of a Dataset, where the library does not know them."""
+    """A batch in the order of the fields. descs: of the outputs. device: torch's name of the GPU that they are on. padded and ids: of a
+    Dataset, where the library does not know them."""
     values: list[Any] = []
     output = 0
     for field in fields:

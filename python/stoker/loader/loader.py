@@ -170,6 +170,15 @@ class Loader:
         """The epoch that is iterated, or will be next."""
         return self._run.epoch
 
+    @property
+    def step(self) -> int:
+        """Steps of the epoch that are done, those before a resume included: what a schedule goes by."""
+        state = self._run.state()
+        if state["epoch"] != self.epoch:
+            return len(self)
+        ranks = 1 if self._run.order is not None and self._run.order.per_rank else self._spec.shard.world
+        return int((state["pipeline"] or {}).get("consumed", 0)) // (self.batch_size * ranks)
+
     def __len__(self) -> int:
         """Batches of an epoch, the same for all ranks."""
         run = self._run

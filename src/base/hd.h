@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Small functions that C and CUDA share: the CPU twin and the kernel run the same lines, so they agree by construction. */
+#ifndef STK_BASE_HD_H
+#define STK_BASE_HD_H
+
+#ifdef __CUDACC__
+#define STK_HD static __host__ __device__ __forceinline__
+#else
+#define STK_HD static inline
+#endif
+
+#endif

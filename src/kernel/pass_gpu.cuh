@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels of passes share. */
+#ifndef STK_KERNEL_PASS_GPU_CUH
+#define STK_KERNEL_PASS_GPU_CUH
+
+#include "kernel/cuda.cuh"
+#include "kernel/filter_taps.h"
+#include "kernel/half.h"
+#include "kernel/pass_gpu.h"
+#include "kernel/resample.h"
+#include "kernel/warp_position.h"
+
+#define THREADS STK_PASS_GPU_THREADS
+
+/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. */
+static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
+{
+	uint32_t low = 0, high = v.n_items - 1;
+	while (low < high) {
+		uint32_t middle = (low + high + 1) / 2;
+		if (v.items[middle].block0[v.launch] <= blockIdx.x)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return v.items[low];
+}
+
+static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
+{
+	return m.first + m.step * k;
+}
+
+/* Position on an axis of the source that output k shows. */
+static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
+{
+	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
+}
+
+/* stk__float_to_half, whose bits the instruction has for all but NaN. */
+static __device__ __forceinline__ uint16_t to_half(float x)
+{
+	return x == x ? stk__half_bits(x) : stk__float_to_half(x);
+}
+
+static __device__ __forceinline__ float round_integer(float x, float low, float high)
+{
+	x = x == x ? x : 0;
+	x = x > low ? x : low;
+	x = x < high ? x : high;
+	float whole = (float)(int32_t)x, part = x - whole;
+	whole = part >= 0.5f ? whole + 1 : whole;
+	return part <= -0.5f ? whole - 1 : whole;
+}
+
+static __device__ __forceinline__ float round_to(float x, int32_t dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+		return round_integer(x, 0, 255);
+	case STK_INT8:
+		return round_integer(x, -128, 127);
+	case STK_UINT16:
+		return round_integer(x, 0, 65535);
+	case STK_INT16:
+		return round_integer(x, -32768, 32767);
+	case STK_BOOL:
+		return x != 0;
+	case STK_FLOAT16:
+		return stk__half_to_float(to_half(x));
+	case STK_BFLOAT16:
+		return stk__bfloat_to_float(stk__float_to_bfloat(x));
+	default:
+		return x;
+	}
+}
+
+static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+	case STK_INT8:
+	case STK_BOOL:
+		*to = (uint8_t)(int32_t)x;
+		break;
+	case STK_UINT16:
+	case STK_INT16:
+		*(uint16_t *)to = (uint16_t)(int32_t)x;
+		break;
+	case STK_FLOAT16:
+		*(uint16_t *)to = to_half(x);
+		break;
+	case STK_BFLOAT16:
+		*(uint16_t *)to = stk__float_to_bfloat(x);
+		break;
+	default:
+		*(float *)to = x;
+	}
+}
+
+#endif

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of every kind in batches on the GPU: what it does not take goes to the cores, and what is damaged costs its own sample alone."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+from support import SEED, photograph
+from twins import Output, assert_twins, batches, difference, make
+
+KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("baseline 420", "RGB", {"quality": 90, "subsampling": 2}),
+    ("baseline 444", "RGB", {"quality": 90, "subsampling": 0}),
+    ("baseline 422", "RGB", {"quality": 70, "subsampling": 1}),
+    ("progressive", "RGB", {"quality": 85, "progressive": True}),
+    ("gray", "L", {"quality": 90}),
+    ("cmyk", "CMYK", {"quality": 90}),
+    ("optimised", "RGB", {"quality": 95, "optimize": True}),
+    ("restarts", "RGB", {"quality": 90, "restart_marker_blocks": 3}),
+    ("png", "RGB", {"format": "PNG"}),
+    ("png alpha", "RGBA", {"format": "PNG"}),
+)
+
+
+def encode(rng: np.random.Generator, mode: str, options: dict[str, Any]) -> bytes:
+    height, width = (int(v) for v in rng.integers(16, 200, 2))
+    out = io.BytesIO()
+    Image.fromarray(photograph(rng, max(height, 8), max(width, 8))).convert(mode).save(out, **{"format": "JPEG", **options})
+    return out.getvalue()
+
+
+def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
+    """Ways in which files come apart; some still decode."""
+    bytes_ = bytearray(data)
+    if how == 0:
+        return data[: int(rng.integers(20, len(data) - 4))]
+    if how == 1:  # in the scan
+        for at in rng.integers(len(data) // 2, len(data) - 2, 6):
+            bytes_[int(at)] = int(rng.integers(0, 256))
+        return bytes(bytes_)
+    if how == 2:  # in the headers
+        bytes_[int(rng.integers(2, min(600, len(data))))] ^= int(rng.integers(1, 256))
+        return bytes(bytes_)
+    if how == 3:  # a marker in the middle
+        at = int(rng.integers(len(data) // 2, len(data) - 2))
+        bytes_[at : at + 2] = bytes([0xFF, int(rng.choice([0xD9, 0xD8, 0xC4, 0xDA, 0xD3]))])
+        return bytes(bytes_)
+    return b"" if how == 4 else b"no image at all"
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of all kinds, half of them damaged in all ways."""
+    root = tmp_path_factory.mktemp("zoo")
+    rng = np.random.default_rng([SEED, 7])
+    for i in range(96):
+        _, mode, options = KINDS[i % len(KINDS)]
+        data = encode(rng, mode, options)
+        folder = root / f"class{i % 3}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{i:03d}.jpg").write_bytes(damaged(rng, data, i // 2 % 6) if i % 2 else data)
+    return root
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("healthy")
+    rng = np.random.default_rng([SEED, 8])
+    (root / "only").mkdir()
+    for i in range(60):
+        _, mode, options = KINDS[i % len(KINDS)]
+        (root / "only" / f"{i:03d}.jpg").write_bytes(encode(rng, mode, options))
+    return root
+
+
+def graphs(root: Path, kind: str) -> Any:
+    data, label = fn.readers.file(file_root=str(root), random_shuffle=True, shuffle_seed=2, name="Reader")
+    if kind == "whole":
+        return fn.decoders.image(data, device="mixed", output_type=types.RGB), label.gpu()
+    if kind == "resized":
+        return fn.resize(fn.decoders.image(data, device="mixed"), size=[50, 40]), label.gpu()
+    image = fn.decoders.image_random_crop(data, device="mixed")
+    image = fn.crop_mirror_normalize(fn.resize(image, size=[40, 40]), mirror=fn.random.coin_flip())
+    return image, label.gpu()
+
+
+@pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
+def test_every_kind_of_file(healthy: Path, kind: str) -> None:
+    assert_twins(lambda: graphs(healthy, kind), 8, kind, batch_size=9)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+@pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
+def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, strict: bool) -> None:
+    settings = {"batch_size": 8, "on_error": policy, "max_errors": 1e9, "strict": strict}
+    assert_twins(lambda: graphs(zoo, kind), 20, f"{kind}, {policy}, strict={strict}", **settings)
+    told = []
+    for device in (None, 0):
+        pipe = make(zoo, device, define=lambda root: graphs(root, kind), **settings)
+        for _ in range(20):
+            pipe.run()
+        # Of the first epoch, which has gone by: work ahead may have met more.
+        told.append(sorted((e.sample, str(e)) for e in pipe.bad_samples() if e.epoch == 0))
+    assert told[0] and told[0] == told[1]
+
+
+def test_raise_names_the_same_file(zoo: Path) -> None:
+    """Batch by batch: either both raise, with the same words, or both give the same batch."""
+    pipes = [make(zoo, d, define=lambda root: graphs(root, "crops"), batch_size=2) for d in (None, 0)]
+    raised = 0
+    for _ in range(60):
+        results: list[Any] = []
+        for pipe in pipes:
+            try:
+                results.append([Output.of(o) for o in pipe.run()])
+            except StokerError as e:
+                results.append((e.code, e.sample, str(e)))
+                raised += 1
+        if isinstance(results[0], tuple) or isinstance(results[1], tuple):
+            assert results[0] == results[1]
+        else:
+            assert not any(difference(a, b) for a, b in zip(*results, strict=True))
+    assert raised > 10
+
+
+def test_too_many_errors_end_both(zoo: Path) -> None:
+    told = []
+    for device in (None, 0):
+        pipe = make(zoo, device, define=lambda root: graphs(root, "crops"), batch_size=8, on_error="skip", max_errors=5)
+        with pytest.raises(StokerError) as raised:
+            for _ in range(100):
+                pipe.run()
+        told.append((raised.value.code, str(raised.value)))
+    assert told[0] == told[1]
+
+
+def test_a_file_that_is_gone(healthy: Path, tmp_path: Path) -> None:
+    files = [str(p) for p in sorted(healthy.glob("*/*.jpg"))[:7]] + [str(tmp_path / "gone.jpg")]
+    pipe = Pipeline(batch_size=8, num_threads=2, device_id=0)
+    with pipe:
+        data, _ = fn.readers.file(files=files)
+        pipe.set_outputs(fn.resize(fn.decoders.image(data, device="mixed"), size=16))
+    with pytest.raises(StokerError, match=r"gone\.jpg"):
+        pipe.run()
+
+
+def test_sizes_that_lie(tmp_path: Path) -> None:
+    """A header that promises 65500 x 65500 pixels of a few bytes is an error of its sample, not the end of the memory."""
+    rng = np.random.default_rng([SEED, 9])
+    (tmp_path / "a").mkdir()
+    for i in range(4):
+        data = bytearray(encode(rng, "RGB", {"quality": 90}))
+        if i == 2:
+            at = data.index(b"\xff\xc0") + 5
+            data[at : at + 4] = b"\xff\xdc\xff\xdc"
+        (tmp_path / "a" / f"{i}.jpg").write_bytes(data)
+
+    def define() -> Any:
+        data, _ = fn.readers.file(file_root=str(tmp_path))
+        return fn.resize(fn.decoders.image(data, device="mixed"), size=[24, 24])
+
+    found = assert_twins(define, 2, batch_size=4, on_error="skip", max_errors=1e9)
+    assert [len(batch[0].data) for batch in found] == [3, 3]
+
+
+def test_little_memory_on_the_gpu(healthy: Path) -> None:
+    """What does not fit into gpu_memory_limit is decoded on the cores: the same bytes."""
+    reference = list(batches(lambda: graphs(healthy, "crops"), None, 6, batch_size=10))
+    for limit in (1, 1 << 20, 4 << 20, 64 << 20):
+        for a, b in zip(reference, batches(lambda: graphs(healthy, "crops"), 0, 6, batch_size=10, gpu_memory_limit=limit), strict=True):
+            for x, y in zip(a, b, strict=True):
+                assert not difference(x, y), (limit, difference(x, y))
+
+
+def test_the_gpu_decodes(healthy: Path) -> None:
+    """Baseline files are decoded there: this is no test of the cores alone."""
+    pipe = make(healthy, define=lambda root: graphs(root, "crops"), batch_size=10)
+    for _ in range(6):
+        pipe.run()
+    counters = pipe.counters()
+    assert counters["gpu_images"] >= 0.4 * counters["decodes"], counters

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loader and the PyTorch iterators on a GPU: the bytes of the CPU, as torch's tensors where `device` says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import SEED
+from twins import Output, difference, make
+
+torch = pytest.importorskip("torch")
+
+from stoker import Loader, types  # noqa: E402
+from stoker import transforms as T  # noqa: E402
+from stoker.errors import InvalidArgumentError, StokerError  # noqa: E402
+from stoker.plugin.pytorch import (  # noqa: E402
+    DALIClassificationIterator,
+    DALIGenericIterator,
+    DALIRaggedIterator,
+    LastBatchPolicy,
+    feed_ndarray,
+)
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+RECIPES = {
+    "training": [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)],
+    "validation": [T.Resize(80), T.CenterCrop(64), T.Normalize(MEAN, STD)],
+    "jitter": [T.Resize((50, 60)), T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.RandomVerticalFlip()],
+    "crops": [T.RandomCrop(40, padding=10), T.Normalize(MEAN, STD)],
+}
+
+
+def loader(tree: Any, device: Any, recipe: str = "training", **kwargs: Any) -> Loader:
+    return Loader(
+        tree, **{"batch_size": 5, "shuffle": True, "seed": SEED, "num_threads": 2, **kwargs}, transforms=RECIPES[recipe], device=device
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
+    """What is behind a Loader, without torch's CUDA."""
+    cores, gpu = loader(tree, "cpu", recipe).pipeline, loader(tree, "cuda:0", recipe).pipeline
+    for _ in range(8):
+        (a, _), (b, label) = cores.run(), gpu.run()
+        assert not difference(Output.of(a), Output.of(b)), f"seed {SEED}"
+        assert label.dtype is types.INT64 and Output.of(label).kind == Output.of(b).kind == "gpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_loader(torch_cuda, tree: Path, recipe: str, memory_format: Any, dtype: Any) -> None:
+    if dtype == torch.uint8 and any(isinstance(t, T.Normalize) for t in RECIPES[recipe]):
+        pytest.skip("normalised numbers are no uint8")
+    sides = [loader(tree, d, recipe, dtype=dtype, memory_format=memory_format) for d in ("cpu", "cuda")]
+    for _ in range(2):
+        for (a, x), (b, y) in zip(*sides, strict=True):
+            assert b.device == y.device == torch.device("cuda", 0) and b.dtype == dtype and y.dtype == torch.int64
+            assert b.is_contiguous(memory_format=memory_format) and a.shape == b.shape
+            assert torch.equal(a, b.cpu()) and torch.equal(x, y.cpu()), f"seed {SEED}"
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu", 0])
+def test_names_of_the_device(torch_cuda, tree: Path, device: Any) -> None:
+    assert next(iter(loader(tree, device)))[0].device == torch.device("cuda", 0)
+    assert next(iter(loader(tree, torch.device("cuda"))))[0].is_cuda
+    with torch.cuda.device(0):
+        assert next(iter(loader(tree, torch.device("cuda", 0))))[0].is_cuda
+
+
+def test_no_such_device(tree: Path) -> None:
+    for wrong in ("cuda:x", "tpu", "cuda:-1"):
+        with pytest.raises(InvalidArgumentError, match="device"):
+            loader(tree, wrong)
+    with pytest.raises(StokerError, match="77"):
+        loader(tree, "cuda:77")
+
+
+def test_second_gpu(torch_cuda, two_gpus, tree: Path) -> None:
+    sides = [loader(tree, d) for d in ("cpu", "cuda:0", "cuda:1")]
+    for (a, _), (b, _), (c, y) in zip(*sides, strict=True):
+        assert b.device.index == 0 and c.device.index == y.device.index == 1
+        assert torch.equal(a, b.cpu()) and torch.equal(a, c.cpu())
+    with torch.cuda.device(1):
+        assert next(iter(loader(tree, "cuda")))[0].device.index == 1
+
+
+def test_padding_is_marked(torch_cuda, tree: Path) -> None:
+    for device in ("cpu", "cuda"):
+        made = list(loader(tree, device, shuffle=False, last_batch="pad", batch_size=8, fields=("image", "label", "path", "index")))
+        assert [b.valid.sum().item() for b in made] == [8, 8, 5] and all(b.valid.device.type == device for b in made)
+        assert made[0].path[0].endswith(".jpg") and made[0].index.tolist() == list(range(8))
+
+
+def test_resume_on_the_other_device(torch_cuda, tree: Path) -> None:
+    whole = [b.image for b in loader(tree, "cpu")]
+    for here, there in (("cpu", "cuda"), ("cuda", "cpu")):
+        first = loader(tree, here)
+        begun = [b.image.cpu() for _, b in zip(range(2), first, strict=False)]
+        second = loader(tree, there)
+        second.load_state_dict(first.state_dict())
+        got = begun + [b.image.cpu() for b in second]
+        assert len(got) == len(whole) and all(torch.equal(a, b) for a, b in zip(whole, got, strict=True))
+
+
+def write_cifar(root: Path, rng: np.random.Generator) -> None:
+    records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
+    records[:, 0] %= 10
+    root.mkdir(exist_ok=True)
+    (root / "test_batch.bin").write_bytes(records.tobytes())
+    for k in range(1, 6):
+        os.link(root / "test_batch.bin", root / f"data_batch_{k}.bin")
+
+
+def test_cifar(tmp_path: Path, rng: np.random.Generator) -> None:
+    write_cifar(tmp_path / "cifar-10-batches-bin", rng)
+    steps = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
+    sides = [Loader(tmp_path, 128, shuffle=True, seed=3, transforms=steps, device=d).pipeline for d in ("cpu", "cuda:0")]
+    for _ in range(5):
+        (a, _), (b, label) = (p.run() for p in sides)
+        assert not difference(Output.of(a), Output.of(b)) and label.dtype is types.INT64
+
+
+class Items:
+    """A map-style Dataset of paths or arrays, with two targets."""
+
+    def __init__(self, files: list[Path], arrays: bool) -> None:
+        self.files, self.arrays = files, arrays
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, i: int) -> Any:
+        image = np.random.default_rng(i).integers(0, 255, (40 + i, 50, 3), dtype=np.uint8) if self.arrays else str(self.files[i])
+        return image, i, np.float32([i, 0.5])
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_datasets(tree: Path, files: list[Path], arrays: bool) -> None:
+    sides = [loader(Items(files, arrays), d, "validation").pipeline for d in ("cpu", "cuda:0")]
+    for _ in range(4):
+        for a, b in zip(*(p.run() for p in sides), strict=True):
+            assert not difference(Output.of(a), Output.of(b)) and Output.of(b).kind == "gpu"
+
+
+def test_loader_of_a_dataset(torch_cuda, files: list[Path]) -> None:
+    made = [list(loader(Items(files, False), d, "training", fields=("image", "label", "box"))) for d in ("cpu", "cuda")]
+    for a, b in zip(*made, strict=True):
+        for x, y in zip(a, b, strict=True):
+            assert y.is_cuda and x.dtype == y.dtype and torch.equal(x, y.cpu())
+
+
+def test_as_dataloader(torch_cuda, tree: Path) -> None:
+    plain = [(a.cpu(), b.cpu()) for a, b in loader(tree, "cuda")]
+    wrapped = [(a.cpu(), b.cpu()) for a, b in loader(tree, "cuda").as_dataloader()]
+    assert all(torch.equal(x, y) for a, b in zip(plain, wrapped, strict=True) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("policy", LastBatchPolicy)
+def test_iterators(torch_cuda, tree: Path, policy: LastBatchPolicy) -> None:
+    sides = []
+    for device in (None, 0):
+        pipe = make(tree, device, graph={"pad_last_batch": True}, batch_size=4)
+        iterator = DALIClassificationIterator(pipe, reader_name="Reader", last_batch_policy=policy, auto_reset=True)
+        sides.append([(d[0]["data"].cpu(), d[0]["label"].cpu(), d[0]["data"].is_cuda) for _ in range(2) for d in iterator])
+    assert len(sides[0]) == len(sides[1]) and all(s[2] for s in sides[1])
+    assert all(torch.equal(x, y) for a, b in zip(*sides, strict=True) for x, y in zip(a[:2], b[:2], strict=True))
+
+
+def test_iterator_with_channels_last(torch_cuda, tree: Path) -> None:
+    def images(device: int | None) -> Any:
+        pipe = make(tree, device, graph={"layout": "HWC", "dtype": types.FLOAT16})
+        return next(DALIGenericIterator(pipe, ["image", "label"], channels_last=True))[0]["image"]
+
+    a, b = images(None), images(0)
+    assert b.is_cuda and b.is_contiguous(memory_format=torch.channels_last) and torch.equal(a, b.cpu())
+
+
+def test_outputs_on_both_sides(torch_cuda, tree: Path) -> None:
+    from stoker import fn
+    from twins import training
+
+    def define(root: Path) -> Any:
+        image, label = training(root)
+        return image, label, fn.random.uniform(range=[0.0, 1.0])
+
+    for step in range(3):
+        batch = next(DALIGenericIterator(make(tree, define=define), ["image", "label", "draw"]))[0]
+        assert batch["image"].is_cuda and batch["label"].is_cuda and not batch["draw"].is_cuda, step
+
+
+def test_ragged_iterator(torch_cuda, tree: Path) -> None:
+    from stoker import fn
+
+    def define(root: Path) -> Any:
+        data, _ = fn.readers.file(file_root=str(root), name="Reader")
+        image = fn.decoders.image(data, device="mixed")
+        return image, image, fn.resize(image, size=20)
+
+    kinds = [DALIRaggedIterator.SPARSE_LIST_TAG, DALIRaggedIterator.SPARSE_COO_TAG, DALIRaggedIterator.DENSE_TAG]
+    sides = [
+        next(DALIRaggedIterator(make(tree, d, define=define), ["a", "b", "c"], reader_name="Reader", output_types=kinds))[0]
+        for d in (None, 0)
+    ]
+    assert all(torch.equal(x, y.cpu()) and y.is_cuda for x, y in zip(sides[0]["a"], sides[1]["a"], strict=True))
+    assert sides[1]["b"].is_cuda and torch.equal(sides[0]["b"].to_dense(), sides[1]["b"].cpu().to_dense())
+    assert torch.equal(sides[0]["c"], sides[1]["c"].cpu())
+
+
+def test_feed_ndarray(torch_cuda, tree: Path) -> None:
+    images, _ = make(tree).run()
+    want = torch.from_dlpack(images).cpu()
+    stream = torch.cuda.Stream()
+    for given in (None, stream, stream.cuda_stream):
+        target = torch.empty((4, 3, 64, 64), device="cuda")
+        torch.cuda.synchronize()
+        feed_ndarray(images, target, cuda_stream=given)
+        torch.cuda.synchronize()
+        assert torch.equal(target.cpu(), want)
+
+
+def test_cupy_reads_it(tree: Path) -> None:
+    cupy = pytest.importorskip("cupy")
+    images, _ = make(tree).run()
+    try:
+        array = cupy.asarray(images)
+    except Exception as e:
+        pytest.skip(f"CuPy does not run here: {e}")
+    np.testing.assert_array_equal(cupy.asnumpy(array), images.as_cpu().as_array())
+    np.testing.assert_array_equal(cupy.asnumpy(cupy.from_dlpack(images[1])), images.as_cpu().at(1))
+
+
+def test_host_memory_for_decoding_may_be_small(torch_cuda, tree: Path) -> None:
+    small = [b[0].cpu() for b in loader(tree, "cuda", gpu_memory_limit=1 << 20)]
+    assert all(torch.equal(a[0], b) for a, b in zip(loader(tree, "cpu"), small, strict=True))

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator on the GPU against its twin on the cores: the calls that are compared with DALI, and random chains of operators."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stoker import fn, types
+from stoker.errors import StokerError
+from support import SEED
+from twins import MEAN, STD, assert_twins, batches, usable
+
+TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
+
+# Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
+ON_THE_CORES = {"peek_image_shape"}
+# Inputs behind the first that say how, not what: they are read by the cores.
+SAY_HOW = {"reshape", "warp_affine", "slice", "crop", "resize"}
+
+
+def table() -> list[Any]:
+    if usable(0):
+        return []
+    return [c for t in TABLES for c in importlib.import_module(t).all_cases()]
+
+
+def definition(case: Any) -> Any:
+    """The case as a graph whose data lie on the GPU, or on the cores in a pipeline without one."""
+    from harness import Library
+
+    library = Library("stoker")
+    decodes = case.op.startswith("decoders.")
+
+    def define() -> Any:
+        inputs = [library.resolve(i) for i in case.inputs]
+        if not decodes and case.op not in ON_THE_CORES:
+            inputs = [n.gpu() if k == 0 or case.op not in SAY_HOW else n for k, n in enumerate(inputs)]
+        if case.build:
+            return case.build(library, *inputs)
+        kwargs = {k: library.resolve(v) for k, v in case.kwargs.items()}
+        if decodes:
+            kwargs["device"] = "mixed"
+        result = library.operator(case.op)(*inputs, **kwargs)
+        return result.gpu() if case.op in ON_THE_CORES or not case.inputs else result
+
+    return define
+
+
+CASES = table()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.name}" for i, c in enumerate(CASES)])
+def test_as_on_the_cores(case: Any) -> None:
+    from harness import Batch
+
+    size = next((len(b) for b in [*case.inputs, *case.kwargs.values()] if isinstance(b, Batch)), 3)
+    settings: dict[str, Any] = {"batch_size": size, "num_threads": 1, "prefetch_queue_depth": 1}
+    if not case.error:
+        found = assert_twins(definition(case), 2, case.name, **settings)
+        place = "cpu" if ".shape(" in case.name else "gpu"  # shapes are the cores' business, unless asked otherwise
+        assert all(o.kind == place for batch in found for o in batch), f"an output did not come from the {place}"
+        return
+    told = []
+    for device in (None, 0):
+        with pytest.raises((StokerError, TypeError, ValueError)) as raised:
+            list(batches(definition(case), device, 1, **settings))
+        told.append(raised.type)
+    assert told[0] is told[1]
+
+
+def random_chain(rng: np.random.Generator, root: Path) -> Any:
+    """A graph of random operators with random arguments, over the files of a folder. Drawn before: the graph is built twice."""
+    size = [int(v) for v in rng.integers(8, 90, 2)]
+    filters = [
+        types.INTERP_LINEAR,
+        types.INTERP_CUBIC,
+        types.INTERP_TRIANGULAR,
+        types.INTERP_LANCZOS3,
+        types.INTERP_NN,
+        types.INTERP_GAUSSIAN,
+    ]
+    chosen = filters[int(rng.integers(len(filters)))]
+    first = ["resize", "crop", "random_resized_crop", "warp", "whole then resize"][int(rng.integers(5))]
+    colours = [c for c in ("brightness_contrast", "hsv", "saturation", "color_twist") if rng.random() < 0.3]
+    out_type = [types.FLOAT, types.FLOAT16, types.BFLOAT16, types.UINT8, types.INT8][int(rng.integers(5))]
+    layout = ["CHW", "HWC"][int(rng.integers(2))]
+    angle, antialias = float(rng.uniform(-1, 1)), bool(rng.integers(2))
+    flips, crop = bool(rng.integers(2)), [min(s, int(v)) for s, v in zip(size, rng.integers(4, 60, 2), strict=True)]
+    said = f"{first} {size} {chosen!r} antialias={antialias} {colours} {out_type!r} {layout} flips={flips} crop={crop}"
+
+    def geometry(data: Any) -> Any:
+        decode = fn.decoders.image_random_crop if first == "resize" else fn.decoders.image
+        image = decode(data, device="mixed")
+        if first == "random_resized_crop":
+            return fn.random_resized_crop(image, size=size, interp_type=chosen, antialias=antialias)
+        if first == "crop":
+            return fn.crop(
+                image, crop=size, crop_pos_x=fn.random.uniform(range=[0.0, 1.0]), out_of_bounds_policy="pad", fill_values=[3.0, 2.0, 1.0]
+            )
+        if first == "warp":
+            c, s = float(np.cos(angle)), float(np.sin(angle))
+            return fn.warp_affine(image, matrix=[c, -s, 5.0, s, c, -3.0], size=size, fill_value=7.0, interp_type=types.INTERP_LINEAR)
+        return fn.resize(image, size=size, interp_type=chosen, antialias=antialias)
+
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(root), random_shuffle=True, shuffle_seed=3)
+        image = geometry(data)
+        for colour in colours:
+            draw = fn.random.uniform(range=[0.5, 1.5])
+            if colour == "hsv":
+                image = fn.hsv(image, hue=fn.random.uniform(range=[-40.0, 40.0]), saturation=draw, value=draw)
+            elif colour == "brightness_contrast":
+                image = fn.brightness_contrast(image, brightness=draw, contrast=fn.random.uniform(range=[0.5, 1.5]))
+            elif colour == "saturation":
+                image = fn.saturation(image, saturation=draw)
+            else:
+                image = fn.color_twist(image, brightness=draw, hue=fn.random.uniform(range=[-90.0, 90.0]), saturation=draw)
+        if flips:
+            image = fn.flip(image, horizontal=fn.random.coin_flip(), vertical=fn.random.coin_flip())
+        image = fn.crop_mirror_normalize(
+            image, crop=crop, mirror=fn.random.coin_flip(), mean=MEAN, std=STD, dtype=out_type, output_layout=layout
+        )
+        return image, label.gpu()
+
+    return define, said
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_random_chains(tree: Path, number: int) -> None:
+    define, said = random_chain(np.random.default_rng([SEED, number]), tree)
+    for fuse in (True, False):
+        assert_twins(define, 3, f"chain {number} (fuse={fuse}): {said};", fuse=fuse, batch_size=5)
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "coin_flip", "choice"])
+def test_draws_are_the_same(name: str) -> None:
+    def define() -> Any:
+        arguments: dict[str, Any] = {"choice": {"shape": [5]}}.get(name, {"shape": [3, 4]})
+        return getattr(fn.random, name)(*([4] if name == "choice" else []), **arguments).gpu()
+
+    assert_twins(define, 3)
+
+
+def test_arithmetic_of_both_sides() -> None:
+    """A value of the cores that meets one of the GPU is copied there."""
+    values = [np.arange(6, dtype=np.int32).reshape(2, 3) + i for i in range(3)]
+
+    def define() -> Any:
+        host = fn.external_source(source=[values], cycle=True)
+        return host.gpu() * 3 + host, (host.gpu() - 2) / 7, host + 1
+
+    kinds = [o.kind for o in assert_twins(define)[0]]
+    assert kinds == ["gpu", "gpu", "cpu"]
+
+
+def test_shapes_are_known_on_the_cores(tree: Path) -> None:
+    def define() -> Any:
+        data, _ = fn.readers.file(file_root=str(tree))
+        image = fn.decoders.image(data, device="mixed")
+        half = fn.cast(image.shape()[0:2] / 2, dtype=types.INT64)
+        return image.shape(), fn.crop(image, crop_h=half[0], crop_w=half[1])
+
+    assert [o.kind for o in assert_twins(define, 3)[0]] == ["cpu", "gpu"]

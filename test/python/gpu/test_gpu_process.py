@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes with a GPU: forks, ends with work in flight, wrong devices, memory that is short or must not grow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stoker import Pipeline, fn
+from stoker.errors import StokerError
+from support import run_script
+from twins import Output, batches, difference, make, training
+
+HEAD = """
+import os, sys, threading, time
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+def images(device=0, **kwargs):
+    pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": 1, **kwargs}, device_id=device)
+    with pipe:
+        data, label = fn.readers.file(file_root=sys.argv[1], random_shuffle=True)
+        image = fn.resize(fn.decoders.image(data, device="mixed"), size=[48, 48])
+        pipe.set_outputs(fn.crop_mirror_normalize(image), label.gpu())
+    return pipe
+"""
+
+
+def ends_well(text: str, tree: Path, **env: str) -> str:
+    done = run_script(HEAD + text, str(tree), **env)
+    assert done.returncode == 0 and not any(w in done.stderr for w in ("Traceback", "terminate", "Segmentation", "Error")), (
+        f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", [63, 4000])
+def test_no_such_gpu(number: int) -> None:
+    pipe = Pipeline(batch_size=1, device_id=number)
+    with pipe:
+        pipe.set_outputs(fn.constant(idata=1).gpu())
+    with pytest.raises(StokerError, match=str(number)) as raised:
+        pipe.run()
+    assert raised.value.code in ("INVALID", "NOT_FOUND", "UNSUPPORTED", "GPU")
+
+
+def test_a_forked_child(tree: Path) -> None:
+    """A child of a process that has used the GPU: the parent's batches and pipelines die there quietly, a pipeline on the GPU is an error that says why,
+    one on the cores works; the parent goes on."""
+    out = ends_well(
+        """
+pipe = images()
+held = pipe.run()
+pid = os.fork()
+if pid == 0:
+    code = 1
+    try:
+        images().run()
+    except StokerError as e:
+        code = 0 if "fork" in str(e) or "spawn" in str(e) else 2
+        print(e, flush=True)
+    try:
+        pipe.run()
+        code = 3
+    except Exception:
+        pass
+    del held, pipe
+    assert images(None).run()[0].as_array().shape == (4, 3, 48, 48)
+    sys.stdout.flush()
+    os._exit(code)
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+for _ in range(20):
+    pipe.run()
+print("parent is fine")
+""",
+        tree,
+    )
+    assert "parent is fine" in out
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "pass",
+        "pipe.close()",
+        "del pipe",
+        "sys.exit(0)",
+        "os._exit(0)",
+        "held.append(pipe.run()[0][0])",
+        "threading.Thread(target=pipe.run).start()",
+        "threading.Thread(target=lambda: [pipe.run() for _ in range(10**6)], daemon=True).start(); time.sleep(0.1)",
+        "pipe2 = images(prefetch_queue_depth=6); pipe2.start()",
+    ],
+)
+def test_ends_with_work_in_flight(tree: Path, end: str) -> None:
+    ends_well(f"pipe = images(prefetch_queue_depth=4)\nheld = [pipe.run()]\npipe.start()\n{end}\n", tree)
+
+
+def test_an_exception_ends_it(tree: Path) -> None:
+    done = run_script(HEAD + "pipe = images(prefetch_queue_depth=4)\nheld = pipe.run()\nraise ValueError('mine')\n", str(tree))
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("ValueError: mine")
+
+
+def test_interrupt(tree: Path) -> None:
+    out = ends_well(
+        """
+import signal
+pipe = images()
+pipe.run()
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        pipe.run()
+except KeyboardInterrupt:
+    print("interrupted")
+pipe.run()
+""",
+        tree,
+    )
+    assert "interrupted" in out
+
+
+def test_break_and_start_over(tree: Path) -> None:
+    """A thousand iterations that are left at once leave nothing behind."""
+    for _ in range(20):
+        pipe = make(tree, prefetch_queue_depth=3)
+        for _ in range(5):
+            pipe.run()
+            pipe._running().skip_epoch()
+        pipe.close()
+
+
+def test_too_many_held_batches(tree: Path) -> None:
+    pipe = make(tree, max_batches=5, timeout=60)
+    held = []
+    with pytest.raises(StokerError) as raised:
+        for _ in range(8):
+            held.append(pipe.run())
+            pipe.release_outputs()
+    assert len(held) >= 4 and "held" in str(raised.value)
+    want = list(batches(lambda: training(tree), None, len(held), batch_size=4))
+    for a, b in zip(want, held, strict=True):
+        assert not any(difference(x, Output.of(y)) for x, y in zip(a, b, strict=True))
+    held.clear()
+    del raised
+    pipe.run()
+
+
+def test_two_pipelines(tree: Path) -> None:
+    want = [list(batches(lambda s=s: training(tree, size=s), None, 10, batch_size=4)) for s in (40, 72)]
+    pipes = [make(tree, graph={"size": s}) for s in (40, 72)]
+    for step in range(10):
+        for k, pipe in enumerate(pipes):
+            assert not any(difference(x, Output.of(y)) for x, y in zip(want[k][step], pipe.run(), strict=True))
+
+
+def test_two_devices(two_gpus, tree: Path) -> None:
+    want = list(batches(lambda: training(tree), None, 10, batch_size=4))
+    pipes = [make(tree, d) for d in (0, 1)]
+    for step in range(10):
+        for device, pipe in enumerate(pipes):
+            images, labels = pipe.run()
+            assert images.device_id() == labels.device_id() == device
+            assert not difference(want[step][0], Output.of(images))
+
+
+def test_no_memory_for_batches(torch_cuda, tree: Path) -> None:
+    """The GPU is full: an error that says so; with memory again, a new pipeline works."""
+    torch = torch_cuda
+    free, _ = torch.cuda.mem_get_info()
+    hog = torch.empty(max(0, free - (192 << 20)), dtype=torch.uint8, device="cuda")
+    try:
+        with pytest.raises(StokerError, match=r"(?i)memory") as raised:
+            pipe = make(tree, batch_size=512, graph={"size": 512})
+            pipe.run()
+        assert raised.value.code in ("NO_MEMORY", "GPU")
+    finally:
+        del hog
+        torch.cuda.empty_cache()
+    assert make(tree).run()[0].shape() == [(3, 64, 64)] * 4
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def gpu_free() -> int:
+    """Bytes of GPU 0 that are free, or 0 where nobody can be asked."""
+    try:
+        import torch
+
+        return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0
+    except ImportError:
+        return 0
+
+
+def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
+    def define(root: Any) -> Any:
+        data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
+        image = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.02, 0.05])
+        return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
+
+    gpu_free()  # imports torch, where there is one
+    pipe = make(tree, define=define, batch_size=2)
+    for _ in range(2000):
+        pipe.run()
+    before, free, allocations = resident(), gpu_free(), pipe.counters()["allocations"]
+    for _ in range(8000):
+        pipe.run()
+    assert pipe.counters()["allocations"] - allocations < 16, "memory is allocated in steady state"
+    assert resident() - before < 2 << 20
+    assert free - gpu_free() < 4 << 20
+
+
+def test_the_command(tree: Path, tmp_path: Path) -> None:
+    """The same checksum on the cores and on the GPU; view and explain run."""
+    build = os.environ.get("STOKER_BUILD")
+    stoker = [str(Path(build) / "cli" / "stoker") if build else "stoker"]
+    sums = []
+    for device in ("cpu", "0", "cuda:0"):
+        done = subprocess.run([*stoker, "run", str(tree), "-b", "5", "--device", device, "--checksum"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        sums.append(done.stdout.split()[-1])
+    assert len(set(sums)) == 1
+    explained = subprocess.run([*stoker, "explain", str(tree), "--device", "0"], capture_output=True, text=True)
+    assert explained.returncode == 0 and "gpu" in explained.stdout.lower()
+    pictures = []
+    for device in ("cpu", "0"):
+        target = tmp_path / f"{device}.png"
+        done = subprocess.run(
+            [*stoker, "view", str(tree), "-b", "6", "-o", str(target), "--device", device], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        pictures.append(target.read_bytes())
+    assert pictures[0] == pictures[1]
+    wrong = subprocess.run([*stoker, "run", str(tree), "--device", "99"], capture_output=True, text=True)
+    assert wrong.returncode == 1 and "99" in wrong.stderr

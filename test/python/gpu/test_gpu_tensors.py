@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch on the GPU is in Python, and how values get there. torch is not needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stoker import Pipeline, backend, fn, types
+from stoker.errors import InvalidArgumentError, ShapeError, StokerError
+from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
+from twins import Output, batches, difference, make, raw
+
+
+def test_kinds(tree: Path) -> None:
+    images, labels = make(tree).run()
+    for output in (images, labels):
+        assert isinstance(output, TensorListGPU) and isinstance(output, types.TensorListGPU) and isinstance(output, backend.TensorListGPU)
+        assert not isinstance(output, TensorListCPU)
+        assert isinstance(output[0], TensorGPU) and not isinstance(output[0], TensorCPU)
+        assert isinstance(output.as_cpu(), TensorListCPU) and isinstance(output[0].as_cpu(), TensorCPU)
+        assert output.__dlpack_device__() == output[0].__dlpack_device__() == (2, 0)
+        assert output.device_id() == output[0].device_id() == 0
+    assert images.shape() == [(3, 64, 64)] * 4 and images.as_tensor().shape() == [4, 3, 64, 64]
+    assert images.layout() == "CHW" and images.as_tensor().layout() == "NCHW" and images.dtype is types.FLOAT and images.is_dense_tensor()
+    assert images[1].data_ptr() - images[0].data_ptr() == 3 * 64 * 64 * 4
+    assert 'device="gpu"' in repr(images) and repr(images).startswith("TensorListGPU(") and repr(images[0]).startswith("TensorGPU(")
+
+
+def test_host_memory_does_not_pretend(tree: Path) -> None:
+    """What lies on the GPU is not read as if it were in host memory."""
+    images, _ = make(tree).run()
+    for thing in (images, images[0], images.as_tensor()):
+        with pytest.raises(TypeError, match="as_cpu"):
+            np.asarray(thing)
+    with pytest.raises(BufferError):
+        memoryview(images[0])
+    with pytest.raises(AttributeError, match="as_cpu"):
+        _ = images[0].__array_interface__
+    with pytest.raises((BufferError, RuntimeError)):
+        np.from_dlpack(images[0])
+
+
+def test_copies_in_host_memory(tree: Path) -> None:
+    images, labels = make(tree).run()
+    whole = images.as_cpu()
+    assert whole.source_info() == images.source_info() and whole.as_array().shape == (4, 3, 64, 64)
+    for i in range(4):
+        assert raw(images[i].as_cpu()) == raw(whole[i])
+        assert images[i].as_cpu().source_info() == images.source_info()[i]
+        for key in ("epoch", "position", "index", "source_info", "layout"):
+            assert images[i].as_cpu().get_property(key) == images[i].get_property(key) == whole[i].get_property(key)
+    assert raw(images.as_tensor().as_cpu()) == raw(whole.as_tensor())
+    assert labels.as_cpu().as_array().dtype == np.int32
+    target = np.empty((4, 3, 64, 64), np.float32)
+    images.copy_to_external(target.ctypes.data)
+    np.testing.assert_array_equal(target, whole.as_array())
+
+
+def test_dlpack_to_the_host_is_a_copy(tree: Path) -> None:
+    images, _ = make(tree).run()
+    try:
+        copied = np.from_dlpack(images[0], device="cpu")
+    except TypeError:
+        pytest.skip("this NumPy asks for no device")
+    np.testing.assert_array_equal(copied, images.as_cpu().at(0))
+    for wrong in ({"dl_device": (2, 7)}, {"dl_device": (1, 0), "copy": False}, {"copy": True}):
+        with pytest.raises(BufferError):
+            images[0].__dlpack__(max_version=(1, 0), **wrong)
+    with pytest.raises(ValueError, match="ambiguous"):
+        images[0].__dlpack__(stream=0)
+    for stream in (None, -1, 1, 2):
+        images[0].__dlpack__(stream=stream)
+
+
+def test_cuda_array_interface(tree: Path) -> None:
+    images, labels = make(tree).run()
+    about = images.__cuda_array_interface__
+    assert about == images.as_tensor().__cuda_array_interface__
+    assert about["version"] == 3 and about["shape"] == (4, 3, 64, 64) and about["typestr"] == "<f4" and about["strides"] is None
+    assert about["data"] == (images.data_ptr(), False) and about["stream"] is None
+    assert labels[0].__cuda_array_interface__["typestr"] == "<i4"
+    assert not hasattr(images.as_cpu().as_tensor(), "__cuda_array_interface__")
+
+
+def test_copies_hold_no_slot(tree: Path) -> None:
+    pipe = make(tree, max_batches=4)
+    kept = [pipe.run()[0].as_cpu() for _ in range(20)]
+    cores = list(batches(lambda: _training(tree), None, 20, batch_size=4))
+    for a, b in zip(cores, kept, strict=True):
+        assert not difference(a[0], Output.of(b))
+    pipe.close()
+    assert kept[0].source_info()[0].endswith(".jpg")
+
+
+def _training(tree: Path):
+    from twins import training
+
+    return training(tree)
+
+
+def test_unequal_shapes(tree: Path) -> None:
+    def define():
+        data, _ = fn.readers.file(file_root=str(tree))
+        return fn.decoders.image(data, device="mixed")
+
+    (a,) = next(batches(define, None, 1, batch_size=6))
+    pipe = make(tree, define=lambda root: (define(),), batch_size=6)
+    (images,) = pipe.run()
+    assert not images.is_dense_tensor() and not difference(a, Output.of(images))
+    assert [raw(t.as_cpu()) for t in images] == a.data
+    with pytest.raises(ShapeError, match=r"\.jpg"):
+        images.as_tensor()
+    host = images.as_cpu()
+    with pytest.raises(ShapeError):
+        host.as_tensor()
+    assert [host.at(i).shape for i in range(6)] == images.shape()
+
+
+def test_places_in_a_graph(tree: Path) -> None:
+    pipe = Pipeline(batch_size=2, num_threads=1, device_id=0)
+    with pipe:
+        data, label = fn.readers.file(file_root=str(tree))
+        assert data.device == label.device == "cpu"
+        image = fn.decoders.image(data, device="mixed")
+        assert image.device == "gpu" and fn.resize(image, size=20).device == "gpu" and (image * 2)[0:5].device == "gpu"
+        assert fn.decoders.image(data).device == "cpu" and fn.decoders.image(data, device="cpu").device == "cpu"
+        assert image.gpu() is image and label.gpu().device == "gpu" and label.cpu() is label
+        assert fn.resize(fn.decoders.image(data).gpu(), size=20).device == "gpu"
+        assert image.shape().device == "cpu" and image.shape(device="gpu").device == "gpu"
+        assert fn.external_source([np.zeros(3)], device="gpu").device == "gpu"
+        with pytest.raises(StokerError, match=r"cpu\(\).*test_gpu_tensors.*as_cpu"):
+            image.cpu()
+        with pytest.raises(InvalidArgumentError, match="lies on the GPU"):
+            fn.resize(image, size=20, device="cpu")
+        with pytest.raises(InvalidArgumentError, match="horizontal"):
+            fn.flip(image, horizontal=label.gpu())
+
+
+def test_values_of_the_host_are_uploaded() -> None:
+    rng = np.random.default_rng(3)
+    given = [[rng.integers(0, 255, (4 + i, 5), dtype=np.uint8) for i in range(3)] for _ in range(12)]
+    pipe = Pipeline(batch_size=3, num_threads=2, device_id=0)
+    with pipe:
+        mixed = fn.external_source(source=given, device="gpu", layout="HW")
+        fed = fn.external_source(name="fed", device="gpu")
+        pipe.set_outputs(mixed, fed, fn.external_source(source=given))
+    for step in range(12):
+        if step % 2:
+            pipe.feed_input("fed", [np.int64([step])] * 3)
+        else:
+            pipe.feed_input(fed, [np.int64([step])] * 3)
+        a, b, c = pipe.run()
+        assert isinstance(a, TensorListGPU) and isinstance(b, TensorListGPU) and isinstance(c, TensorListCPU)
+        assert a.layout() == "HW"
+        for i in range(3):
+            np.testing.assert_array_equal(a.as_cpu().at(i), given[step][i])
+            np.testing.assert_array_equal(c.at(i), given[step][i])
+        assert b.as_cpu().as_array().tolist() == [[step]] * 3
+
+
+def test_serialised_graphs_keep_their_places(tree: Path) -> None:
+    pipe = make(tree)
+    want = [Output.of(o) for o in pipe.run()]
+    text = pipe.serialize()
+    again = Pipeline.deserialize(text)
+    got = [Output.of(o) for o in again.run()]
+    cores = [Output.of(o) for o in Pipeline.deserialize(text, device_id=None).run()]
+    for a, b, c in zip(want, got, cores, strict=True):
+        assert a.kind == b.kind == "gpu" and c.kind == "cpu"
+        assert not difference(c, a) and not difference(c, b)
+
+
+def test_a_state_moves_between_cores_and_gpu(tree: Path) -> None:
+    cores, gpu = make(tree, None), make(tree)
+    for _ in range(3):
+        cores.run()
+    state = cores.checkpoint()
+    moved = make(tree, checkpoint=state)
+    for _ in range(4):
+        want = [Output.of(o) for o in cores.run()]
+        assert not any(difference(a, Output.of(b)) for a, b in zip(want, moved.run(), strict=True))
+    back = make(tree, None, checkpoint=moved.checkpoint())
+    for _ in range(7):
+        gpu.run()
+    assert not any(difference(Output.of(a), Output.of(b)) for a, b in zip(back.run(), gpu.run(), strict=True))
+
+
+def test_results_do_not_depend_on_how(tree: Path) -> None:
+    reference = list(batches(lambda: _training(tree), None, 8, batch_size=4))
+    for settings in (
+        {"num_threads": 1},
+        {"num_threads": 5},
+        {"prefetch_queue_depth": 1},
+        {"prefetch_queue_depth": 6},
+        {"fuse": False},
+        {"read_requests": 1},
+    ):
+        for a, b in zip(reference, batches(lambda: _training(tree), 0, 8, batch_size=4, **settings), strict=True):
+            for x, y in zip(a, b, strict=True):
+                assert not difference(x, y), (settings, difference(x, y))

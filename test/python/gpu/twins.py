@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same pipeline on the cores and on the GPU, compared byte by byte. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+from stoker.tensors import TensorListGPU
+from support import SEED
+
+MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
+
+
+@functools.cache
+def usable(device_id: int) -> str:
+    """Why this GPU cannot be used; "" when it can."""
+    try:
+        pipe = Pipeline(batch_size=1, num_threads=1, device_id=device_id)
+        with pipe:
+            pipe.set_outputs(fn.constant(idata=[1, 2, 3]).gpu())
+        pipe.run()
+        pipe.close()
+    except StokerError as e:
+        return str(e)
+    return ""
+
+
+def why_no_gpu() -> str:
+    return usable(0)
+
+
+@functools.cache
+def gpus() -> int:
+    """GPUs that can be used, counted up to two."""
+    return sum(not usable(i) for i in range(2)) if not usable(0) else 0
+
+
+def size_of(dtype: types.DALIDataType) -> int:
+    return 2 if dtype == types.BFLOAT16 else np.dtype(types.dtype_name(dtype)).itemsize
+
+
+def raw(tensor: Any) -> bytes:
+    """The bytes of a tensor in host memory, of any type."""
+    return ctypes.string_at(tensor.data_ptr(), math.prod(tensor.shape()) * size_of(tensor.dtype))
+
+
+@dataclass
+class Output:
+    """One output of a batch, in host memory."""
+
+    kind: str
+    dtype: types.DALIDataType
+    layout: str
+    shapes: list[tuple[int, ...]]
+    data: list[bytes]
+    sources: list[str]
+    places: list[Any]
+
+    @classmethod
+    def of(cls, output: Any) -> Output:
+        host = output.as_cpu()
+        return cls(
+            "gpu" if isinstance(output, TensorListGPU) else "cpu",
+            output.dtype,
+            output.layout(),
+            output.shape(),
+            [raw(t) for t in host],
+            host.source_info(),
+            [(t.get_property("epoch"), t.get_property("position"), t.get_property("replaced")) for t in host],
+        )
+
+
+def difference(a: Output, b: Output) -> str:
+    """What differs between two outputs, in words; "" where they are equal."""
+    for what in ("dtype", "layout", "shapes", "sources", "places"):
+        if getattr(a, what) != getattr(b, what):
+            return f"{what}: {getattr(a, what)} on the cores, {getattr(b, what)} on the GPU"
+    for i, (x, y) in enumerate(zip(a.data, b.data, strict=True)):
+        if x != y:
+            return f"sample {i} ({a.sources[i]}) of shape {a.shapes[i]}, {a.dtype!r}: {_numbers(a, x, y)}"
+    return ""
+
+
+def numbers(dtype: types.DALIDataType, data: bytes) -> np.ndarray:
+    if dtype == types.BFLOAT16:
+        return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(data, types.dtype_name(dtype))
+
+
+def _numbers(a: Output, x: bytes, y: bytes) -> str:
+    p, q = numbers(a.dtype, x).astype(np.float64), numbers(a.dtype, y).astype(np.float64)
+    wrong = np.flatnonzero(~((p == q) | (np.isnan(p) & np.isnan(q))))
+    if not wrong.size:
+        return "equal numbers in other bits"
+    at = wrong[0]
+    worst = np.nanmax(np.abs(p - q))
+    return f"{wrong.size} of {p.size} values differ, by at most {worst:g}; the first at {at}: {p[at]!r} and {q[at]!r}"
+
+
+def batches(define: Callable[[], Any], device_id: int | None, count: int, **settings: Any) -> Iterator[list[Output]]:
+    """Batches of a pipeline; it ends early where its source does."""
+    pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
+    with pipe:
+        nodes = define()
+        pipe.set_outputs(*(nodes if isinstance(nodes, (tuple, list)) else (nodes,)))
+    for _ in range(count):
+        try:
+            yield [Output.of(o) for o in pipe.run()]
+        except StopIteration:
+            break
+    pipe.close()
+
+
+def assert_twins(define: Callable[[], Any], count: int = 2, title: str = "", **settings: Any) -> list[list[Output]]:
+    """The definition gives the same bytes on the cores and on the GPU; returns the GPU's."""
+    cores = list(batches(define, None, count, **settings))
+    gpu = list(batches(define, 0, count, **settings))
+    assert len(cores) == len(gpu), f"{title}: {len(cores)} batches on the cores, {len(gpu)} on the GPU; seed {SEED}"
+    for step, (a, b) in enumerate(zip(cores, gpu, strict=True)):
+        for k, (x, y) in enumerate(zip(a, b, strict=True)):
+            found = difference(x, y)
+            assert not found, f"{title} batch {step}, output {k}, seed {SEED}: {found}"
+    return gpu
+
+
+def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: int = 64, **reader: Any) -> Any:
+    """The usual graph over a folder: decode, random crop, resize, flip, normalise; and the label, uploaded."""
+    arguments = {"random_shuffle": True, "shuffle_seed": 5, "name": "Reader", **reader}
+    data, label = fn.readers.file(file_root=str(root), **arguments)
+    image = fn.decoders.image_random_crop(data, device="mixed", output_type=types.RGB)
+    image = fn.resize(image, size=[size, size])
+    mirror = fn.random.coin_flip()
+    return fn.crop_mirror_normalize(image, mirror=mirror, mean=MEAN, std=STD, dtype=dtype, output_layout=layout), label.gpu()
+
+
+def make(
+    root: Any, device_id: int | None = 0, define: Callable[..., Any] = training, graph: dict[str, Any] | None = None, **settings: Any
+) -> Pipeline:
+    """A pipeline over a folder."""
+    pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
+    with pipe:
+        pipe.set_outputs(*define(root, **(graph or {})))
+    pipe.build()
+    return pipe

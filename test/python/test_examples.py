@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples, at tiny size: they run, resume where they were, and count validation images once on any number of ranks."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.timeout(300)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def run(name, *args, ranks=1, ok=True):
+    """An example's output."""
+    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone"] if ranks > 1 else []
+    done = subprocess.run(
+        [sys.executable, *launcher, str(EXAMPLES / name), *map(str, args)], capture_output=True, text=True, timeout=110, env=ENV
+    )
+    assert not ok or done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout + ("" if ok else done.stderr)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    run("imagenet/make_images.py", folder, "--classes", 3, "--train", 16, "--val", 7, "--pixels", "60x80")
+    return folder
+
+
+def imagenet(images, checkpoint, *more, ranks=1):
+    fixed = ("--model", "tiny", "--epochs", 2, "--size", 32, "--batch-size", 8, "--device", "cpu")
+    return run("imagenet/train.py", images, *fixed, "--checkpoint", checkpoint, *more, ranks=ranks)
+
+
+def test_imagenet_resumes_to_the_same_weights(images, tmp_path):
+    """Interrupted in the middle of the second epoch and started again, it ends as if nothing had been."""
+    whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
+    output = imagenet(images, whole)
+    assert len(re.findall(r"\d+\.\d+% of 21 validation images", output)) == 2, output
+    imagenet(images, parts, "--max-steps", 8)
+    saved = torch.load(parts, weights_only=True)["loader"]
+    assert saved["epoch"] == 1 and saved["pipeline"]["consumed"] == 16
+    output = imagenet(images, parts)
+    assert "epoch 0" not in output.split("\n", 1)[1], output
+    one, two = (torch.load(p, weights_only=True) for p in (whole, parts))
+    assert one["loader"] == two["loader"]
+    for name, weights in one["model"].items():
+        assert torch.equal(weights, two["model"][name]), name
+
+
+def test_imagenet_with_another_number_of_ranks(images, tmp_path):
+    """Two ranks, then one: the loader's state is as with one rank, and each validation image counts once."""
+    checkpoint = tmp_path / "run.pt"
+    output = imagenet(images, checkpoint, "--max-steps", 8, ranks=2)
+    assert "rank 0 of 2" in output and "of 21 validation images" in output, output
+    assert torch.load(checkpoint, weights_only=True)["loader"]["pipeline"]["consumed"] == 16
+    output = imagenet(images, checkpoint)
+    assert "rank" not in output and "epoch 1: " in output and "of 21 validation images" in output, output
+
+
+def test_imagenet_with_advice(images):
+    output = run(
+        "imagenet/train.py", images, "--model", "tiny", "--epochs", 1, "--size", 32, "--batch-size", 8, "--device", "cpu", "--advise"
+    )
+    assert "of 21 validation images" in output
+
+
+def test_own_networks_are_torchvisions():
+    """By their number of weights, which torchvision documents."""
+    sys.path.insert(0, str(EXAMPLES / "imagenet"))
+    try:
+        import models
+    finally:
+        sys.path.pop(0)
+    for name, count in (("resnet18", 11_689_512), ("resnet50", 25_557_032), ("mobilenet_v3_small", 2_542_856)):
+        with torch.device("meta"):
+            assert sum(p.numel() for p in models.OWN[name]().parameters()) == count, name
+
+
+def test_cifar_comes_out_as_good(tmp_path):
+    run("cifar/make_cifar.py", tmp_path, "--distinct", 2000)
+    tiny = ("--images", 600, "--batch-size", 50, "--width", 8, "--device", "cpu")
+    output = run("cifar/train.py", tmp_path, "--epochs", 1, *tiny)
+    assert re.search(r"\d+\.\d+% of the test images after 1 epochs", output), output
+    output = run("cifar/compare.py", tmp_path, "--epochs", 3, *tiny)
+    assert output.count("seed ") == 6 and output.rstrip().endswith(": equal"), output
+
+
+def test_cifar_tells_what_comes_out_worse(tmp_path):
+    """The comparison can fail."""
+    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); import compare, train; results = iter([.9, .5, .91, .52, .92, .51])\n"
+    program += "train.train = lambda *a, **k: (next(results), 0.0); sys.exit(compare.main())"
+    done = subprocess.run([sys.executable, "-c", program, str(EXAMPLES / "cifar"), str(tmp_path)], capture_output=True, text=True, env=ENV)
+    assert done.returncode == 1 and "NOT EQUAL" in done.stdout, done.stdout + done.stderr
+
+
+def test_lightning(images, tmp_path, monkeypatch):
+    pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    for devices in (1, 2):
+        output = run(
+            "lightning/train.py", images, "--epochs", 1, "--size", 32, "--batch-size", 4, "--accelerator", "cpu", "--devices", devices
+        )
+        assert "of 21 validation images" in output, output
+
+
+def test_ray(images, tmp_path):
+    pytest.importorskip("ray")
+    output = run("ray/train.py", images, "--epochs", 1, "--size", 32, "--batch-size", 8, "--storage", tmp_path)
+    assert "rank 0 of 2" in output and "of 21 validation images" in output, output
