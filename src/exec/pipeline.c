@@ -132,12 +132,32 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
+/* Without a reader: batches one after the other, of the shard that the sources say they are. */
+static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_level *first = &p->program->levels[0];
+	p->order.batch = p->config.batch_size;
+	p->order.ranks = 1;
+	for (int32_t c = 0; c < first->n_callbacks; c++) {
+		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
+		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;
+		if (shards < 1 || shard < 0 || shard >= shards)
+			return stk__fail(err, STK_INVALID, "\"%s\": shard %d of %d", node->name, shard, shards);
+		if (c && (shards != p->order.ranks || shard != p->order.rank))
+			return stk__fail(err, STK_INVALID, "\"%s\" gives shard %d of %d, another source of the pipeline shard %d of %d",
+				node->name, shard, shards, p->order.rank, p->order.ranks);
+		p->order.ranks = shards;
+		p->order.rank = shard;
+	}
+	return STK_OK;
+}
+
 static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	p->delivered_step = -1;
 	if (g->reader < 0)
-		return STK_OK;
+		return order_of_sources(p, err);
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	n->def->reader->order(n->node->args, n->shared, &p->order);
 	p->order.batch = p->config.batch_size;
