@@ -3,9 +3,6 @@
 
 import itertools
 import os
-import pickle
-import sys
-import types
 
 import numpy as np
 import pytest
