@@ -275,8 +275,8 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
-			run->k->rows->affine_u8[kernel](
-				to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch, p->w, rows, &s->affine[c], p->stream);
+			run->k->rows->affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch,
+				p->w, rows, &s->affine[c], p->stream);
 		return;
 	}
 	uint8_t *pixels = (uint8_t *)line(run, 0);
