@@ -111,11 +111,14 @@ def batches(define: Callable[[], Any], device_id: int | None, count: int, **sett
     with pipe:
         nodes = define()
         pipe.set_outputs(*(nodes if isinstance(nodes, (tuple, list)) else (nodes,)))
+        places = [n.device for n in pipe._outputs or []]
     for _ in range(count):
         try:
-            yield [Output.of(o) for o in pipe.run()]
+            batch = [Output.of(o) for o in pipe.run()]
         except StopIteration:
             break
+        assert [o.kind for o in batch] == places, "an output lies where its node does not"
+        yield batch
     pipe.close()
 
 
