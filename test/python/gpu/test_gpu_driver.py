@@ -3,24 +3,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support import run_script
+from twins import emulated
 
 HERE = Path(__file__).parent
-
-
-def emulated() -> bool:
-    name = ctypes.create_string_buffer(100)
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetName(name, 100, 0) == 0 and name.value == b"emulated GPU"
 
 
 @pytest.fixture

@@ -33,6 +33,17 @@ def usable(device_id: int) -> str:
     return ""
 
 
+@functools.cache
+def emulated() -> bool:
+    """Whether the driver is the emulated one of the tests."""
+    name = ctypes.create_string_buffer(100)
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetName(name, 100, 0) == 0 and name.value == b"emulated GPU"
+
+
 def why_no_gpu() -> str:
     return usable(0)
 
