@@ -79,6 +79,7 @@ struct stk_device_batch {
 	struct stk_arena jobs;
 	struct stk_device_job **first;    /* [step * batch + sample] */
 	_Atomic bool *pending;            /* [sample]: described since the last submission */
+	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */

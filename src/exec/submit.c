@@ -320,6 +320,6 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	stk__gpu_leave(p->device->dev);
 	for (int32_t i = 0; i < r->count; i++)
-		atomic_store_explicit(&r->device->pending[i], false, memory_order_relaxed);
+		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
 	return s;
 }

@@ -100,7 +100,7 @@ static void free_result(struct result *r)
 	stk_text_free(r->plan);
 }
 
-static void keep_batch(struct result *r, const struct stk_batch *b)
+static void keep_batch(struct result *r, struct stk_batch *b)
 {
 	size_t n = (size_t)stk_batch_size(b);
 	r->run.samples = realloc(r->run.samples, (r->run.count + n) * sizeof *r->run.samples);

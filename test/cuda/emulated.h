@@ -88,6 +88,9 @@ extern struct driver driver;
 void emulated_lock(void);
 void emulated_unlock(void);
 
+/* Calls so far, since cuInit, of the function that `fail` names; fail=cuMemAlloc:0 only counts. For tests, by dlsym. */
+__attribute__((visibility("default"))) long emulated_calls(void);
+
 /* What each function begins with: whether the driver is there, and this call is not one that is to fail. needs_context: no device was lost, and *device is
  * the one whose context is the thread's. Takes the lock where it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
