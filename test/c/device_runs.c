@@ -68,6 +68,11 @@ const struct device_graph device_graphs[] = {
 								     ", \"fill_value\": 7.0}"),
 			"[3, 0], [4, 0]"),
 		true},
+	{"passes and labels",
+		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
+				OP("crop_mirror_normalize", FROM(3, 0) "{" MIRROR ", " NORM "}") OP("one_hot", FROM(0, 1) "{\"num_classes\": 4}"),
+			"[4, 0], [5, 0]"),
+		true},
 	{"whole numbers divided by labels",
 		GRAPH(OP("constant", "\"args\": {\"idata\": [100], \"shape\": [], \"dtype\": 6}") OP("copy", FROM(0, 1) "{}")
 				OP("_arithmetic", GPU "\"inputs\": [[2, 0], [3, 0]], \"args\": {\"op\": \"div\"}"),

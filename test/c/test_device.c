@@ -164,7 +164,7 @@ static void test_images_beyond_the_memory_go_to_the_cores(void **state)
 	assert_twins(mixed, device_graph("unknown shapes"), (struct device_settings){.gpu_memory = 200 << 10, .on_error = STK_ON_ERROR_SKIP}, 2, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_graph_gives_the_same_bytes),
@@ -173,5 +173,6 @@ int main(void)
 		cmocka_unit_test(test_batches_of_bad_files_only),
 		cmocka_unit_test(test_images_beyond_the_memory_go_to_the_cores),
 	};
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests_name("device", tests, set_up, tear_down);
 }
