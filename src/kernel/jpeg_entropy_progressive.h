@@ -3,10 +3,11 @@
  * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c behind jpeg_entropy_body.h, whose
  * reading of bits it uses.
  *
- * Which AC coefficients of a block are not zero so far is kept as a mask in zigzag order. A refinement's run of zeros is then found by dropping bits
- * of the mask, the correction bits of a run are as many as bits passed, and of blocks whose values nobody wants the mask alone is kept. */
+ * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then a
+ * number of the mask's bits, a run's corrections are as many bits of the stream as of the mask, in the same order, and of blocks whose values nobody
+ * wants the mask alone is kept. Both kinds of steps are deposits of bits under a mask, one instruction with BMI2. */
 
-/* Two symbols of a code and 15 extra bits, or a symbol and 32 bits of another kind, fit in what one refill makes valid (56 bits). */
+/* One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
 ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 {
 	uint32_t value = (uint32_t)(b->window >> 1 >> (63 - bits));
@@ -87,7 +88,7 @@ ALWAYS_INLINE bool first_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *ba
 			k = next;
 		}
 		int16_t stored = (int16_t)(value * (1 << band->low));
-		nonzero |= (uint64_t)(stored != 0) << (k - 1);
+		nonzero |= (uint64_t)(stored != 0) << (64 - k);
 		if (block)
 			block[place[k - 1]] = stored;
 	} while (k <= end);
@@ -116,66 +117,89 @@ int ENTROPY_NAME(band_first)(
 
 /* ---- refinements ---- */
 
-/* A bit for each coefficient of m: whether it grows by the scan's step [G.1.2.3]. */
-ALWAYS_INLINE void correct(struct stk_jpeg_bits *b, uint64_t m, int low, int16_t *block)
+/* The lowest bits of value to the bits of a mask, in order. */
+ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 {
-	enum { MOST = 56 };
-	while (m) {
-		refill(b);
-		if (!block) {
-			int count = __builtin_popcountll(m), some = count < MOST ? count : MOST;
-			use(b, (uint64_t)some);
-			if (count == some)
-				return;
-			for (; some; some--)
-				m &= m - 1;
-			continue;
-		}
-		for (int n = MOST; m && n; n--, m &= m - 1) {
-			int16_t *c = block + place[__builtin_ctzll(m)];
-			int32_t step = ((*c >> 15) | 1) * (1 << low);
-			*c = (int16_t)(*c + (step & (int32_t)((int64_t)b->window >> 63)));
-			use(b, 1);
-		}
+#ifdef __BMI2__
+	return __builtin_ia32_pdep_di(value, mask);
+#else
+	uint64_t out = 0;
+	for (; mask; mask &= mask - 1, value >>= 1)
+		out |= mask & (0 - mask) & (0 - (value & 1));
+	return out;
+#endif
+}
+
+/* The coefficients of m that grow by the scan's step: one bit says so for each [G.1.2.3]. Needs as many bits as m has. */
+ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	uint64_t count = (uint64_t)__builtin_popcountll(m), value = b->window >> 1 >> (63 - count);
+	use(b, count);
+	return deposit(value, m);
+}
+
+/* The same for more than 32 at a time. */
+NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	refill(b);
+	uint64_t grow = corrections(b, m & ~UINT64_C(0) << 32);
+	refill(b);
+	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
+}
+
+/* With bits for at least 32 there. */
+ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	if (__builtin_popcountll(m) <= 32)
+		return corrections(b, m);
+	struct stk_jpeg_bits copy = *b;
+	uint64_t grow = many_corrections(&copy, m);
+	*b = copy;
+	return grow;
+}
+
+ALWAYS_INLINE void grow_by(uint64_t grow, int low, int16_t *block)
+{
+	for (; grow; grow &= grow - 1) {
+		int16_t *c = block + place[63 - __builtin_ctzll(grow)];
+		*c = (int16_t)(*c + (*c < 0 ? -1 : 1) * (1 << low));
 	}
 }
 
 ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint64_t *mask, int16_t *block)
 {
-	uint64_t left = (~UINT64_C(0) << band->start) & (~UINT64_C(0) >> (63 - band->end)), nonzero = *mask, found = 0;
+	uint64_t left = (~UINT64_C(0) >> band->start) & (~UINT64_C(0) << (63 - band->end)), nonzero = *mask, found = 0, grow = 0;
 	while (left && !band->end_run) {
 		refill(b);
 		int symbol = next_symbol(b, band->table);
-		if (symbol < 0)
+		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
+		if (size > 1) /* no code, too */
 			return false;
-		uint32_t size = (uint32_t)symbol & 15, run = (uint32_t)symbol >> 4;
-		if (size > 1)
-			return false;
-		int32_t value = 0;
-		if (size)
-			value = (int32_t)(take(b, 1) * 2 - 1) * (1 << band->low);
-		else if (run < 15) {
+		if (!size && run < 15) {
 			band->end_run = end_run(b, run);
 			break;
 		}
+		int32_t sign = size ? (int32_t)(take(b, 1) * 2) - 1 : 0;
 		uint64_t zeros = left & ~nonzero;
-		for (; run && zeros; run--)
-			zeros &= zeros - 1;
-		if (!zeros)
+		int behind = __builtin_popcountll(zeros) - 1 - (int)run;
+		if (behind < 0)
 			return false;
-		uint64_t target = zeros & (0 - zeros);
-		correct(b, left & nonzero & (target - 1), band->low, block);
-		left &= 0 - (target << 1);
-		if (size) {
-			found |= target;
-			if (block)
-				block[place[__builtin_ctzll(target)]] = (int16_t)value;
-		}
+		uint64_t target = deposit(UINT64_C(1) << behind, zeros);
+		grow |= some_corrections(b, left & nonzero & (0 - target));
+		left &= target - 1;
+		if (!size)
+			continue;
+		found |= target;
+		if (block)
+			block[place[__builtin_clzll(target)]] = (int16_t)(sign * (1 << band->low));
 	}
 	if (band->end_run) {
-		correct(b, left & nonzero, band->low, block);
+		refill(b);
+		grow |= some_corrections(b, left & nonzero);
 		band->end_run--;
 	}
+	if (block)
+		grow_by(grow, band->low, block);
 	*mask = nonzero | found;
 	return true;
 }

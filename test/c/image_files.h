@@ -25,6 +25,8 @@ struct test_jpeg {
 	bool no_adobe; /* leaves Adobe's marker out of a CMYK file */
 	bool ycck;
 	bool separate; /* a scan for each component */
+	uint64_t script; /* not 0: progressive, by a random script of scans of this seed */
+	bool unfinished; /* of which the last AC scan is left out */
 	double noise;  /* 0 smooth .. 1 white noise */
 	uint64_t seed; /* of the content */
 };

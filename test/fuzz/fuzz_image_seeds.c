@@ -20,6 +20,8 @@ uint8_t *fuzz_seed(int i, size_t *size)
 		{.width = 33, .height = 41, .components = 3, .quality = 95, .restart = 2, .optimise = true, .noise = .5, .seed = 2},
 		{.width = 35, .height = 19, .components = 1, .h = {2}, .v = {2}, .quality = 60, .seed = 3},
 		{.width = 30, .height = 30, .components = 3, .h = {2, 1, 1}, .v = {1, 1, 1}, .quality = 70, .progressive = true, .seed = 4},
+		{.width = 50, .height = 60, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 90, .script = 7, .noise = .3, .seed = 8},
+		{.width = 31, .height = 17, .components = 1, .quality = 90, .restart = 3, .script = 1, .noise = .3, .seed = 9},
 		{.width = 20, .height = 30, .components = 4, .quality = 70, .ycck = true, .seed = 5},
 		{.width = 40, .height = 20, .components = 3, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 1, .separate = true, .seed = 6},
 		{.width = 25, .height = 25, .components = 3, .quality = 75, .arithmetic = true, .seed = 7},
