@@ -9,6 +9,7 @@
  * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
  *
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
+ *   call.c      one operator's call, and where its values go
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
@@ -207,7 +208,7 @@ bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked f
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
-/* chain.c, pass.c: without the lock */
+/* chain.c, call.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
 /* A node's gather over the record's samples. *blamed: the sample that a failure is due to, or -1. */
