@@ -50,14 +50,6 @@ size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f)
 
 /* ---- preparation ---- */
 
-static bool sizes_usable(const struct stk_jpeg_huffman *dc)
-{
-	for (int i = 0; i < 256; i++)
-		if (dc->values[i] > STK_JPEG_MAX_DC_SIZE)
-			return false;
-	return true;
-}
-
 static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)
 {
 	bool skips = f->dc_only || f->rows.planes < f->scan.components || f->window.mcu_x0 > 0 || f->window.mcu_x1 < f->scan.mcus_x ||
@@ -66,7 +58,7 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 	const struct stk_jpeg_dc_table *dc[3];
 	for (int c = 0; c < f->scan.components; c++) {
 		const struct stk_jpeg_component *component = &f->scan.component[c];
-		if (!sizes_usable(&t->dc[component->dc]))
+		if (!stk__jpeg_dc_usable(&t->dc[component->dc]))
 			return false;
 		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], skips);
 		dc[c] = stk__jpeg_cached_dc(&f->tables, &t->dc[component->dc]);

@@ -360,6 +360,47 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
+/* Where the marker begins that ends a scan, or size. */
+static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
+{
+	while (at < size) {
+		const uint8_t *ff = memchr(data + at, 0xff, size - at);
+		if (!ff)
+			return size;
+		at = (size_t)(ff - data);
+		if (size - at < 2)
+			return size;
+		uint8_t code = data[at + 1];
+		if (code == 0xff)
+			at++;
+		else if (code == 0 || (restarts && code >= RST0 && code <= RST7))
+			at += 2;
+		else
+			return at;
+	}
+	return size;
+}
+
+enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at)
+{
+	struct parser p = {.data = data, .size = size, .h = h, .has_frame = true};
+	p.at = find_scan_end(data, size, *at, h->restart_interval != 0);
+	for (;;) {
+		int marker = next_marker(&p);
+		if (marker == EOI)
+			return STK_JPEG_NEXT_END;
+		if (marker != DHT && marker != DRI && marker != SOS && marker != COM)
+			return STK_JPEG_NEXT_OTHER;
+		if (open_segment(&p, marker) || read_segment(&p, marker))
+			return STK_JPEG_NEXT_OTHER;
+		p.at = p.end;
+		if (marker == SOS)
+			break;
+	}
+	*at = h->scan_offset;
+	return STK_JPEG_NEXT_SCAN;
+}
+
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end)
 {
 	for (size_t i = size; i >= h->scan_offset + 2; i--)

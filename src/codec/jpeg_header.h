@@ -37,6 +37,14 @@ struct stk_jpeg_header {
  * precisions that no decoder here knows. Any thread, allocates nothing, 0.2 us for a common file. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
+/* Goes on behind a scan: *at, inside its entropy-coded bytes, moves to the next scan's, which then is what *h describes with the tables in force. */
+enum stk_jpeg_next {
+	STK_JPEG_NEXT_SCAN,
+	STK_JPEG_NEXT_END,  /* EOI */
+	STK_JPEG_NEXT_OTHER /* damage, the end of the data, or what is rare between scans; *h is undefined but for frame and color */
+};
+enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
+
 /* Looks from the end for the last EOI behind the scan's start. False: the file is truncated. *end (may be NULL): its offset, or size.
  * Where a file has one scan the entropy-coded bytes end there or before. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
@@ -44,6 +52,9 @@ bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_
 /* Describes the scan for the fast decoders. False: it is none that they take (progressive, several scans, CMYK, fractional sampling, tables that are
  * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
+
+/* The same for a progressive file, of which several scans follow: geometry alone. tables and scans are the caller's to check. */
+bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan *scan);
 
 /* Makes it a scan that is decoded at 1/denom of its size, 1, 2, 4 or 8, by libjpeg's rules: extents are rounded up, blocks of components that would
  * have to be upsampled are transformed to more samples instead where that suffices. */
@@ -54,5 +65,7 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, s
 
 /* True when counts describe a prefix code of which no code is all ones [C.2], and values those that a DC table may have (0..15) when dc. */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
+/* True where that is so for a DC table, and its sizes are those that decoding tables take (kernel/jpeg_tables.h). */
+bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

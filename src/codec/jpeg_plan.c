@@ -2,6 +2,8 @@
  * From a header to what a fast decoder does: geometry of the scan, and the MCUs of a window. */
 #include "codec/jpeg_header.h"
 
+#include "kernel/jpeg_tables.h"
+
 #include <string.h>
 
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
@@ -17,6 +19,14 @@ bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
 		if (t->values[i] > 15)
 			return false;
 	return symbols > 0;
+}
+
+bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t)
+{
+	for (int i = 0; i < 256; i++)
+		if (t->values[i] > STK_JPEG_MAX_DC_SIZE)
+			return false;
+	return stk__jpeg_huffman_valid(t, true);
 }
 
 static bool tables_usable(const struct stk_jpeg_header *h)
@@ -101,26 +111,18 @@ static bool place_blocks(struct stk_jpeg_scan *s)
 	return true;
 }
 
-bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *s)
+bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan *s)
 {
-	if (h->process > STK_JPEG_EXTENDED || (h->components != 1 && h->components != 3) || h->scan_components != h->components)
-		return false;
-	if (h->spectral_start != 0 || h->spectral_end != 63 || h->approx_high || h->approx_low || end < h->scan_offset || !tables_usable(h))
+	if (h->components != 1 && h->components != 3)
 		return false;
 	*s = (struct stk_jpeg_scan){.width = h->width,
 		.height = h->height,
 		.components = h->components,
 		.h_max = h->h_max,
 		.v_max = h->v_max,
-		.restart_interval = h->restart_interval,
-		.color = h->color,
-		.offset = h->scan_offset,
-		.size = end - h->scan_offset};
-	for (int i = 0; i < h->components; i++) {
-		if (h->scan_order[i] != i)
-			return false;
+		.color = h->color};
+	for (int i = 0; i < h->components; i++)
 		s->component[i] = h->component[i];
-	}
 	s->rows_together = h->components == 1 ? s->component[0].v : 1;
 	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors say [A.2.2] */
 		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
@@ -135,6 +137,21 @@ bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk
 	s->mcus_x = (s->width + s->mcu_w - 1) / s->mcu_w;
 	s->mcus_y = (s->height + s->mcu_h - 1) / s->mcu_h;
 	return place_blocks(s);
+}
+
+bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *s)
+{
+	if (h->process > STK_JPEG_EXTENDED || h->scan_components != h->components || end < h->scan_offset || !stk__jpeg_frame_plan(h, s))
+		return false;
+	if (h->spectral_start != 0 || h->spectral_end != 63 || h->approx_high || h->approx_low || !tables_usable(h))
+		return false;
+	for (int i = 0; i < h->components; i++)
+		if (h->scan_order[i] != i)
+			return false;
+	s->restart_interval = h->restart_interval;
+	s->offset = h->scan_offset;
+	s->size = end - h->scan_offset;
+	return true;
 }
 
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, struct stk_rect r)

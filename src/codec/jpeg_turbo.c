@@ -192,9 +192,20 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
 }
 
+/* True where scans have left coefficients open: libjpeg then guesses them from the blocks around. */
+static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
+{
+	for (int c = 0; cinfo->coef_bits && c < cinfo->num_components; c++)
+		for (int k = 0; k < DCTSIZE2; k++)
+			if (cinfo->coef_bits[c][k] != 0)
+				return true;
+	return false;
+}
+
 /* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is
  * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). Whole rows at a fraction
- * of the size: libjpeg-turbo 2.1 loses its way there, where components differ in samples a block. */
+ * of the size: libjpeg-turbo 2.1 loses its way there, where components differ in samples a block; and where blocks are smoothed, for which it takes
+ * the first column of blocks for the image's. */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {
 	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;
@@ -202,7 +213,7 @@ static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, 
 	int x1 = window->x + window->w < width - margin ? window->x + window->w + margin : width;
 	*first = 0;
 	*count = cinfo->output_width;
-	if ((x0 == 0 && x1 == width) || cinfo->scale_denom > 1)
+	if ((x0 == 0 && x1 == width) || cinfo->scale_denom > 1 || smooths_blocks(cinfo))
 		return;
 	*first = (JDIMENSION)x0;
 	*count = (JDIMENSION)(x1 - x0);

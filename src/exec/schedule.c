@@ -4,6 +4,7 @@
 #include "exec/device.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +26,16 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 		r->k = p->next_create;
 		r->active = true;
 		r->fed = p->program->levels[0].n_callbacks == 0;
-		r->at = (struct stk_batch_place){.count = p->config.batch_size};
+		r->at = (struct stk_batch_place){.epoch = p->order.start_epoch,
+			.step = stk__steps_before(p, p->order.start_epoch) + r->k,
+			.count = p->config.batch_size};
 		if (p->program->reader >= 0)
 			r->at = stk__order_batch(&p->order, r->k);
 		r->count = r->at.count;
 		for (int32_t i = 0; i < r->count; i++) {
 			struct stk_sample_state *s = &r->samples[i];
-			s->place = (struct stk_place){.sample = -1, .position = r->k * p->config.batch_size + i};
+			s->place = (struct stk_place){
+				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
 			s->attempt = s->retries = 0;
@@ -444,6 +448,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
+	stk__stores_fence();
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
 		sample_part_done(r, done[k]);
@@ -457,6 +462,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
+	STK_COUNT(p, busy_ns, end - begin);
 	STK_COUNT(p, samples, n_done);
 	STK_COUNT(p, units, 1);
 	stk__trace_add(p->trace, worker,
@@ -477,6 +483,8 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	w->error = (struct stk_error){0};
 	int32_t blamed;
 	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, busy_ns, end - begin);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_BATCH,
 			.batch = u->record_k,
@@ -484,7 +492,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 			.level = (int16_t)u->level,
 			.stage = (int16_t)u->node,
 			.begin_ns = begin,
-			.end_ns = stk__clock_ns()});
+			.end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	if (s && !r->error.code) {
 		char title[96];

@@ -2,6 +2,7 @@
  * Plain C: unstuffing, and the Huffman decoder for any processor. */
 #define ENTROPY_NAME(name) stk__jpeg_##name##_c
 #include "kernel/jpeg_entropy_body.h"
+#include "kernel/jpeg_entropy_progressive.h"
 
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
 {

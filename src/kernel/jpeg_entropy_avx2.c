@@ -2,6 +2,7 @@
  * AVX2: unstuffing 32 bytes a step, and the Huffman decoder compiled for BMI2. */
 #define ENTROPY_NAME(name) stk__jpeg_##name##_avx2
 #include "kernel/jpeg_entropy_body.h"
+#include "kernel/jpeg_entropy_progressive.h"
 
 #include <immintrin.h>
 

@@ -40,6 +40,22 @@ struct stk_jpeg_block {
 	uint32_t at;         /* where it begins in the MCU's coefficients */
 };
 
+/* A progressive image's blocks: those of a row of a component two by two, a pair behind the other (without slots). */
+enum { STK_JPEG_TIGHT_PAIR = 128 };
+
+static inline size_t stk__jpeg_block_at(int i)
+{
+	return (size_t)(i >> 1) * STK_JPEG_TIGHT_PAIR + 8 * (size_t)(i & 1);
+}
+
+/* An AC scan of a progressive image. */
+struct stk_jpeg_band {
+	const struct stk_jpeg_band_table *table;
+	uint32_t start, end; /* positions in zigzag order, 1..63, both included */
+	int low;             /* the lowest bit of the coefficients that the scan tells */
+	uint32_t end_run;    /* blocks to come of which it tells nothing new */
+};
+
 struct stk_jpeg_unstuffed {
 	size_t read, written;
 	bool ended; /* at a marker, or at the end of the source */
@@ -55,6 +71,17 @@ struct stk_jpeg_kernels {
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 	/* The same without storing coefficients: follows the DC prediction only. 0 or -1. */
 	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+
+	/* Blocks from..to-1 of a row of a component in an AC scan of a progressive image, its first [G.1.2.2] or a refinement [G.1.2.3]. masks: for each
+	 * block the AC coefficients that are not zero, bit 63 - k for position k, read and written; coefficients: of block 0 (block_at), or NULL: masks suffice.
+	 * Needs 256 bytes a block. 0, or -1: damage, or what no encoder writes. */
+	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+	int (*band_refine)(
+		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+	/* A block's DC difference in a first DC scan: to the predictions, one block after the other. 0 or -1. */
+	int (*dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+	/* n bits, at most 32. */
+	uint32_t (*take_bits)(struct stk_jpeg_bits *bits, int n);
 
 	/* Dequantises a pair (quant in the same layout, without slot), transforms it [A.3.3] as libjpeg's jidctint does, and stores 8x8 samples of the
 	 * first block at out[0], of the second at out[1]. idct_flat: for pairs whose AC coefficients are all zero. */
@@ -85,6 +112,12 @@ void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+int stk__jpeg_band_first_c(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+int stk__jpeg_band_refine_c(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+int stk__jpeg_dc_first_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+uint32_t stk__jpeg_take_bits_c(struct stk_jpeg_bits *bits, int n);
 void stk__jpeg_idct_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_flat_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
@@ -99,6 +132,12 @@ void stk__jpeg_interleave_c(uint8_t *dst, const uint8_t *a, const uint8_t *b, co
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 int stk__jpeg_decode_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+int stk__jpeg_band_first_avx2(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+int stk__jpeg_band_refine_avx2(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+int stk__jpeg_dc_first_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
+uint32_t stk__jpeg_take_bits_avx2(struct stk_jpeg_bits *bits, int n);
 void stk__jpeg_idct_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);

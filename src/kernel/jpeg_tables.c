@@ -187,3 +187,41 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 	memset(t->entry + at, 0, (ALL - at) * sizeof *t->entry);
 	memset(t->length + at, 0, ALL - at);
 }
+
+/* ---- bands ---- */
+
+/* The entries from `at` on of a code in a first scan. */
+static void fill_first(struct stk_jpeg_band_entry *at, const struct code *c)
+{
+	uint32_t left = STK_JPEG_BAND_BITS - c->bits;
+	bool coefficient = c->size && c->size <= left, end = c->symbol == 0;
+	struct stk_jpeg_band_entry e = {.advance = coefficient ? c->advance : end ? STK_JPEG_END : 255};
+	e.length = (uint8_t)(coefficient ? c->bits + c->size : c->bits);
+	for (uint32_t i = 0; i < 1u << left; i++) {
+		if (coefficient)
+			e.value = (int16_t)extend(i >> (left - c->size), c->size);
+		at[i] = e;
+	}
+}
+
+void stk__jpeg_band_table_build(struct stk_jpeg_band_table *t, const struct stk_jpeg_huffman *h, bool refinement)
+{
+	enum { BITS = STK_JPEG_BAND_BITS, ALL = 1 << BITS };
+	struct code_list list;
+	uint32_t at = 0;
+	list_codes(&list, h);
+	build_codes(&t->codes, h);
+	for (int i = 0; i < list.count && list.code[i].bits <= BITS; i++) {
+		const struct code *c = &list.code[i];
+		uint32_t width = 1u << (BITS - c->bits);
+		for (uint32_t k = 0; k < width; k++)
+			t->symbol[at + k] = (struct stk_jpeg_symbol){c->bits, c->symbol};
+		if (!refinement)
+			fill_first(t->first + at, c);
+		at += width;
+	}
+	for (; at < ALL; at++) {
+		t->symbol[at] = (struct stk_jpeg_symbol){0, 0};
+		t->first[at] = (struct stk_jpeg_band_entry){.advance = 255};
+	}
+}

@@ -14,6 +14,7 @@ enum {
 	STK_JPEG_PAIR_BITS = 11, /* lookup of one or two AC coefficients */
 	STK_JPEG_SKIP_BITS = 12, /* lookup that only passes over coefficients */
 	STK_JPEG_DC_BITS = 9,
+	STK_JPEG_BAND_BITS = 10,   /* lookup of one symbol of a progressive scan */
 	STK_JPEG_MAX_DC_SIZE = 11, /* bits of a DC difference of 8-bit samples; longer ones are not taken */
 	STK_JPEG_END = 128,        /* added to the position by an end of block: a block ends well at 64 or in END+1 .. END+63 */
 };
@@ -57,10 +58,29 @@ struct stk_jpeg_dc_table {
 	struct stk_jpeg_codes codes;
 };
 
+/* A band of AC coefficients in a progressive scan [G.1.2]. `first`: a whole coefficient, for first scans; advance is END for an end of this block
+ * alone and 255 for what takes a closer look. `symbol`: bits is 0 where the code is longer than the lookup, or there is none. */
+struct stk_jpeg_band_entry {
+	uint8_t length, advance;
+	int16_t value;
+};
+
+struct stk_jpeg_symbol {
+	uint8_t bits, symbol;
+};
+
+struct stk_jpeg_band_table {
+	_Alignas(64) struct stk_jpeg_band_entry first[1 << STK_JPEG_BAND_BITS];
+	struct stk_jpeg_symbol symbol[1 << STK_JPEG_BAND_BITS];
+	struct stk_jpeg_codes codes;
+};
+
 /* The description must be valid (codec/jpeg_header.h), a DC one without sizes above MAX_DC_SIZE. */
 void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 /* skip_length and skip_advance, which only windows need. */
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
+/* Without `first` for refinements. */
+void stk__jpeg_band_table_build(struct stk_jpeg_band_table *t, const struct stk_jpeg_huffman *h, bool refinement);
 
 #endif

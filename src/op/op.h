@@ -134,6 +134,8 @@ enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 struct stk_reader_def {
 	int64_t (*size)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
+	/* Of names and labels of `count` samples from `first` on: tells where two data sets begin to differ. Nullable. */
+	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
 	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */

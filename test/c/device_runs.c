@@ -46,7 +46,8 @@ const struct device_graph device_graphs[] = {
 			"[6, 0], [4, 0]"),
 		false},
 	{"unknown shapes",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("copy", FROM(0, 0) "{}") OP("flip", FROM(2, 0) "{\"horizontal\": {\"node\": [1, 0]}}"),
+		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("copy", FROM(0, 0) "{}")
+				OP("flip", FROM(2, 0) "{\"horizontal\": {\"node\": [1, 0]}}"),
 			"[2, 0], [3, 0], [4, 0]"),
 		true},
 	{"gathered between levels",
@@ -56,21 +57,19 @@ const struct device_graph device_graphs[] = {
 	{"arrays",
 		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
 				OP("normalize", FROM(3, 0) "{\"axes\": [0, 1]}") OP("transpose", FROM(4, 0) "{\"perm\": [2, 0, 1]}")
-					OP("cast", FROM(3, 0) "{\"dtype\": 9}")
-						OP("_arithmetic", GPU "\"inputs\": [[6, 0], [4, 0]], \"args\": {\"op\": \"mul\"}")
-							OP("copy", FROM(1, 0) "{}"),
+					OP("cast", FROM(3, 0) "{\"dtype\": 9}") OP("_arithmetic", GPU
+						"\"inputs\": [[6, 0], [4, 0]], \"args\": {\"op\": \"mul\"}") OP("copy", FROM(1, 0) "{}"),
 			"[5, 0], [7, 0], [8, 0]"),
 		true},
 	{"windows and warps",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}")
-				OP("random_crop", FROM(2, 0) "{" SIZE ", \"padding\": [20, 11, 9, 5], \"fill_values\": [9, 8, 7]}")
-					OP("warp_affine", FROM(2, 0) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE
-								     ", \"fill_value\": 7.0}"),
+		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("random_crop",
+			      FROM(2, 0) "{" SIZE ", \"padding\": [20, 11, 9, 5], \"fill_values\": [9, 8, 7]}") OP("warp_affine",
+			      FROM(2, 0) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE ", \"fill_value\": 7.0}"),
 			"[3, 0], [4, 0]"),
 		true},
 	{"passes and labels",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
-				OP("crop_mirror_normalize", FROM(3, 0) "{" MIRROR ", " NORM "}") OP("one_hot", FROM(0, 1) "{\"num_classes\": 4}"),
+		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}") OP("crop_mirror_normalize",
+			      FROM(3, 0) "{" MIRROR ", " NORM "}") OP("one_hot", FROM(0, 1) "{\"num_classes\": 4}"),
 			"[4, 0], [5, 0]"),
 		true},
 	{"whole numbers divided by labels",
@@ -129,8 +128,9 @@ bool have_device(void)
 	const struct device_settings s = {.device = 0};
 	struct stk_error err = {0};
 	struct stk_context *ctx = make_context(1);
-	static const char json[] = "{\"stoker_graph\": 1, \"operators\": [{\"op\": \"random.coin_flip\"}" OP("copy", FROM(0, 0) "{}") "],"
-				   "\"outputs\": [[1, 0]]}";
+	static const char json[] =
+		"{\"stoker_graph\": 1, \"operators\": [{\"op\": \"random.coin_flip\"}" OP("copy", FROM(0, 0) "{}") "],"
+														   "\"outputs\": [[1, 0]]}";
 	struct stk_pipeline *p = try_device_pipeline(ctx, "", json, &s, &err);
 	if (!p)
 		print_message("no GPU: %s\n", err.message);

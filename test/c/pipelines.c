@@ -190,3 +190,14 @@ struct run resume_epoch(const char *folder, const struct options *o, const char 
 	close_pipeline(p, ctx);
 	return r;
 }
+
+double pipeline_counter(struct stk_pipeline *p, const char *name)
+{
+	struct stk_counter all[64];
+	size_t n = stk_pipeline_counters(p, all, 64);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			return all[i].value;
+	fail_msg("no counter %s", name);
+	return 0;
+}

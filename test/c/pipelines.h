@@ -41,4 +41,6 @@ struct run run_epochs(const char *folder, const struct options *o, int epochs);
 /* The rest of the epoch that a state stands in. */
 struct run resume_epoch(const char *folder, const struct options *o, const char *state);
 
+double pipeline_counter(struct stk_pipeline *p, const char *name); /* one that is not there fails the test */
+
 #endif

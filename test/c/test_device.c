@@ -89,8 +89,8 @@ static void assert_twins(const char *folder, const struct device_graph *g, struc
 	struct device_settings on_cores = s;
 	on_cores.device = -1;
 	struct device_run a = run_device(folder, g->json, &on_cores, epochs), b = run_device(folder, g->json, &s, epochs);
-	assert_same_runs(&a, &b, "%s, batch %d, %d ahead, %d threads, policy %d, device %d%s, seed %llu", g->what, s.batch, s.prefetch, s.threads,
-		(int)s.on_error, s.device, s.no_fuse ? ", not fused" : "", (unsigned long long)test_seed());
+	assert_same_runs(&a, &b, "%s, batch %d, %d ahead, %d threads, policy %d, device %d%s, seed %llu", g->what, s.batch, s.prefetch,
+		s.threads, (int)s.on_error, s.device, s.no_fuse ? ", not fused" : "", (unsigned long long)test_seed());
 	free_device_run(&a);
 	if (out)
 		*out = b;
@@ -119,9 +119,11 @@ static void test_batch_sizes_depths_and_threads(void **state)
 	need_device();
 	static const char *const graphs[] = {"the usual", "a value used twice", "gathered between levels"};
 	for (int batch = 1; batch <= 7; batch++)
-		assert_twins(good, device_graph(graphs[batch % 3]), (struct device_settings){.batch = batch, .prefetch = 1 + batch % 4, .threads = 1 + batch % 3}, 2, NULL);
+		assert_twins(good, device_graph(graphs[batch % 3]),
+			(struct device_settings){.batch = batch, .prefetch = 1 + batch % 4, .threads = 1 + batch % 3}, 2, NULL);
 	for (int prefetch = 1; prefetch <= 4; prefetch++)
-		assert_twins(good, device_graph(graphs[prefetch % 3]), (struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
+		assert_twins(good, device_graph(graphs[prefetch % 3]),
+			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
 }
 
 /* ---- files that the GPU does not decode ---- */
@@ -147,7 +149,8 @@ static void test_batches_of_bad_files_only(void **state)
 	(void)state;
 	need_device();
 	for (int policy = STK_ON_ERROR_RAISE; policy <= STK_ON_ERROR_SKIP; policy++)
-		assert_twins(mixed, device_graph("the usual"), (struct device_settings){.on_error = (enum stk_on_error)policy, .batch = 1}, 2, NULL);
+		assert_twins(mixed, device_graph("the usual"), (struct device_settings){.on_error = (enum stk_on_error)policy, .batch = 1},
+			2, NULL);
 }
 
 /* ---- little memory ---- */
@@ -160,8 +163,10 @@ static void test_images_beyond_the_memory_go_to_the_cores(void **state)
 	assert_twins(good, device_graph("the usual"), (struct device_settings){.gpu_memory = 1, .batch = 5}, 2, &r);
 	assert_true(r.refused > 0);
 	free_device_run(&r);
-	assert_twins(good, device_graph("several decoders of a sample"), (struct device_settings){.gpu_memory = 300 << 10, .batch = 5}, 2, NULL);
-	assert_twins(mixed, device_graph("unknown shapes"), (struct device_settings){.gpu_memory = 200 << 10, .on_error = STK_ON_ERROR_SKIP}, 2, NULL);
+	assert_twins(
+		good, device_graph("several decoders of a sample"), (struct device_settings){.gpu_memory = 300 << 10, .batch = 5}, 2, NULL);
+	assert_twins(mixed, device_graph("unknown shapes"),
+		(struct device_settings){.gpu_memory = 200 << 10, .on_error = STK_ON_ERROR_SKIP}, 2, NULL);
 }
 
 int main(int argc, char **argv)

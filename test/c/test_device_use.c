@@ -70,7 +70,8 @@ static void assert_batch_is(struct stk_batch *b, const struct device_run *want, 
 	for (int32_t i = 0; i < stk_batch_size(b); i++) {
 		assert_int_equal(stk_batch_sample(b, i)->id, want->run.samples[first + (size_t)i].id);
 		if (hash_sample(b, i) != want->run.samples[first + (size_t)i].hash)
-			fail_msg("sample %d of batch %lld differs, seed %llu", i, (long long)stk_batch_step(b), (unsigned long long)test_seed());
+			fail_msg("sample %d of batch %lld differs, seed %llu", i, (long long)stk_batch_step(b),
+				(unsigned long long)test_seed());
 	}
 }
 
@@ -165,7 +166,8 @@ static void read_late(struct late *l, struct stk_batch *b, int k)
 static void run_late(struct late *l)
 {
 	struct stk_error err = {0};
-	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH}, cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE};
+	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
+				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE};
 	struct stk_context *ctx = make_context(2);
 	const char *json = device_graph("the usual")->json;
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
@@ -291,7 +293,8 @@ static void test_leaving_with_work_in_flight(void **state)
 	(void)state;
 	need_device();
 	for (int round = 0; round < 12; round++) {
-		emulate("strict %s seed=%llu delay=%d", round % 3 ? "async" : "", (unsigned long long)test_seed() + (unsigned long long)round, 100 << round % 6);
+		emulate("strict %s seed=%llu delay=%d", round % 3 ? "async" : "",
+			(unsigned long long)test_seed() + (unsigned long long)round, 100 << round % 6);
 		leave_after(round % 4, round % 2, round * 700 % 5000);
 	}
 }

@@ -35,7 +35,7 @@ static void complain(const char *what, const struct stk_decode *rq, const struct
 	abort();
 }
 
-static void decode_both(struct stk_decode rq, bool is_lenient)
+static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 {
 	struct stk_error err[2] = {{0}, {0}};
 	enum stk_status status[2];
@@ -50,9 +50,11 @@ static void decode_both(struct stk_decode rq, bool is_lenient)
 		rq.dst = stk__image_hwc(pixels[turbo], dtype, rq.window.w, rq.window.h, channels);
 		status[turbo] = stk__image_decode(decoders[is_lenient][turbo], &rq, &err[turbo]);
 	}
-	if (status[0] != status[1])
+	/* Our scans of a progressive image end behind the window's last row, libjpeg-turbo's at the image's: it may find more. */
+	bool unseen = rq.info->progressive && !whole && !status[0] && status[1];
+	if (status[0] != status[1] && !unseen)
 		complain("the verdicts differ", &rq, &err[0], &err[1]);
-	if (!status[0] && memcmp(pixels[0], pixels[1], size))
+	if (!status[0] && !unseen && memcmp(pixels[0], pixels[1], size))
 		complain("the pixels differ", &rq, &err[0], &err[1]);
 	free(pixels[0]);
 	free(pixels[1]);
@@ -95,9 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		height = stk__image_scaled(height, rq.denom);
 		for (int l = 0; l < 2; l++) {
 			rq.window = (struct stk_rect){0, 0, width, height};
-			decode_both(rq, l);
+			decode_both(rq, l, true);
 			rq.window = choose_window(hash, width, height);
-			decode_both(rq, l);
+			decode_both(rq, l, false);
 		}
 	}
 	free(copy);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The call of one operator for one sample, and the places of what it makes. */
+#include "exec/exec.h"
+
+#include <string.h>
+
+/* Fills the call of one operator for this sample: arguments (those of the graph, or a copy with the sample's own), inputs, outputs, stream. */
+enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
+{
+	struct stk_exec_worker *w = run->worker;
+	const struct stk_program *g = run->pipeline->program;
+	const struct stk_program_node *n = &g->nodes[index];
+	const struct stk_sample_state *s = &run->record->samples[run->sample];
+	*call = (struct stk_call){.def = n->def,
+		.args = n->node->args,
+		.shared = n->shared,
+		.out = &w->values[n->first_value],
+		.n_in = n->node->n_inputs,
+		.n_out = n->node->n_outputs,
+		.place = s->place,
+		.tools = &w->tools};
+	if (n->node->n_inputs) {
+		struct stk_tensor *in = stk__arena_take(&w->arena, (size_t)n->node->n_inputs * sizeof *in);
+		if (!in)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+		for (int32_t k = 0; k < n->node->n_inputs; k++)
+			in[k] = w->values[n->inputs[k]];
+		call->in = in;
+	}
+	if (n->node->n_varying) {
+		void *args = stk__arena_take(&w->arena, n->def->args_size);
+		if (!args)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+		memcpy(args, n->node->args, n->def->args_size);
+		call->args = args;
+		for (int32_t k = 0; k < n->node->n_varying; k++) {
+			enum stk_status s2 = stk__arg_set_sample(&n->varying[k].def, &w->values[n->varying[k].value], args, &w->arena, err);
+			if (s2)
+				return s2;
+		}
+	}
+	if (n->def->state_size) {
+		call->state = stk__arena_take(&w->arena, n->def->state_size);
+		if (!call->state)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+		memset(call->state, 0, n->def->state_size);
+	}
+	if (n->def->flags & STK_OP_RANDOM)
+		call->random = stk__random(n->seed, n->stream, s->place.epoch, s->place.position);
+	if (n->gathers >= 0)
+		call->gathered = run->record->gathered[n->gathers].data;
+	if (index == g->reader) {
+		call->bytes = s->request.data ? s->request.data : s->staged;
+		call->bytes_size = s->request.size;
+	}
+	for (int32_t k = 0; k < call->n_out; k++)
+		call->out[k] = (struct stk_tensor){0};
+	return STK_OK;
+}
+
+/* A clone computes everywhere and is kept once: by the chain that is its home. */
+static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
+{
+	const struct stk_program_node *n = &run->pipeline->program->nodes[v->node];
+	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
+}
+
+/* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */
+enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
+{
+	const struct stk_value *v = &run->pipeline->program->values[value];
+	struct stk_tensor *t = &run->worker->values[value];
+	int64_t bytes = stk_desc_bytes(&t->desc);
+	if (bytes < 0)
+		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
+	if (keeps(run, v)) {
+		const void *view = t->data;
+		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %lld bytes", (long long)bytes);
+		t->data = run->record->slot->values[v->slot].samples[run->sample].data;
+		if (view)
+			memcpy(t->data, view, (size_t)bytes);
+		return STK_OK;
+	}
+	if (t->data)
+		return STK_OK;
+	if ((size_t)bytes > run->pipeline->config.memory_limit)
+		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
+			run->pipeline->config.memory_limit);
+	t->data = stk__arena_take(&run->worker->arena, (size_t)bytes);
+	return t->data ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a value of %lld bytes", (long long)bytes);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c behind jpeg_entropy_body.h, whose
+ * reading of bits it uses.
+ *
+ * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then a
+ * number of the mask's bits, a run's corrections are as many bits of the stream as of the mask, in the same order, and of blocks whose values nobody
+ * wants the mask alone is kept. Both kinds of steps are deposits of bits under a mask, one instruction with BMI2. */
+
+/* One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
+ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
+{
+	uint32_t value = (uint32_t)(b->window >> 1 >> (63 - bits));
+	use(b, bits);
+	return value;
+}
+
+/* The next symbol, or -1. Needs 16 bits. */
+ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_band_table *t)
+{
+	struct stk_jpeg_symbol s = t->symbol[b->window >> (64 - STK_JPEG_BAND_BITS)];
+	if (UNLIKELY(!s.bits)) {
+		uint32_t length = 0;
+		int symbol = long_code(b->window, &t->codes, STK_JPEG_BAND_BITS, &length);
+		use(b, length);
+		return symbol;
+	}
+	use(b, s.bits);
+	return s.symbol;
+}
+
+/* Length of a run of blocks that end here, this one included [G.1.2.2]. */
+ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
+{
+	return (UINT32_C(1) << log) + take(b, log);
+}
+
+/* ---- first scans ---- */
+
+/* What first_block's lookup does not hold: an end of blocks, 16 zeros, a long code. 1: go on at *k; 0: the block has ended; -1: damage. */
+NEVER_INLINE int first_slowly(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint32_t *k, int32_t *value)
+{
+	refill(b);
+	int symbol = next_symbol(b, band->table);
+	if (symbol < 0)
+		return -1;
+	uint32_t size = (uint32_t)symbol & 15, run = (uint32_t)symbol >> 4;
+	*value = 0;
+	if (size) {
+		*k += run + 1;
+		*value = (int32_t)value_of(b->window, 64 - size, 1 - (INT64_C(1) << size));
+		use(b, size);
+	} else if (run == 15) {
+		*k += 16;
+		return *k <= band->end ? 1 : -1;
+	} else {
+		band->end_run = end_run(b, run) - 1;
+		return 0;
+	}
+	return *k - 1 <= band->end ? 1 : -1;
+}
+
+ALWAYS_INLINE bool first_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint64_t *mask, int16_t *block)
+{
+	uint32_t k = band->start, end = band->end;
+	uint64_t nonzero = *mask;
+	do {
+		struct stk_jpeg_band_entry e = band->table->first[b->window >> (64 - STK_JPEG_BAND_BITS)];
+		refill(b);
+		uint32_t next = k + e.advance;
+		int32_t value = e.value;
+		if (next > end + 1) {
+			if (e.advance == STK_JPEG_END) {
+				use(b, e.length);
+				break;
+			}
+			struct stk_jpeg_bits copy = *b;
+			int more = first_slowly(&copy, band, &k, &value);
+			*b = copy;
+			if (more < 0)
+				return false;
+			if (!more)
+				break;
+			if (!value)
+				continue;
+		} else {
+			use(b, e.length);
+			k = next;
+		}
+		int16_t stored = (int16_t)(value * (1 << band->low));
+		nonzero |= (uint64_t)(stored != 0) << (64 - k);
+		if (block)
+			block[place[k - 1]] = stored;
+	} while (k <= end);
+	*mask = nonzero;
+	return true;
+}
+
+int ENTROPY_NAME(band_first)(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to)
+{
+	struct stk_jpeg_bits b = *bits;
+	refill(&b);
+	for (int i = from; i < to; i++) {
+		if (band->end_run) {
+			uint32_t blocks = band->end_run < (uint32_t)(to - i) ? band->end_run : (uint32_t)(to - i);
+			band->end_run -= blocks;
+			i += (int)blocks - 1;
+			continue;
+		}
+		if (!first_block(&b, band, masks + i, coefficients ? coefficients + stk__jpeg_block_at(i) : NULL))
+			return -1;
+	}
+	*bits = b;
+	return 0;
+}
+
+/* ---- refinements ---- */
+
+/* The lowest bits of value to the bits of a mask, in order. */
+ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
+{
+#ifdef __BMI2__
+	return __builtin_ia32_pdep_di(value, mask);
+#else
+	uint64_t out = 0;
+	for (; mask; mask &= mask - 1, value >>= 1)
+		out |= mask & (0 - mask) & (0 - (value & 1));
+	return out;
+#endif
+}
+
+/* The coefficients of m that grow by the scan's step: one bit says so for each [G.1.2.3]. Needs as many bits as m has. */
+ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	uint64_t count = (uint64_t)__builtin_popcountll(m), value = b->window >> 1 >> (63 - count);
+	use(b, count);
+	return deposit(value, m);
+}
+
+/* The same for more than 32 at a time. */
+NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	refill(b);
+	uint64_t grow = corrections(b, m & ~UINT64_C(0) << 32);
+	refill(b);
+	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
+}
+
+/* With bits for at least 32 there. */
+ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
+{
+	if (__builtin_popcountll(m) <= 32)
+		return corrections(b, m);
+	struct stk_jpeg_bits copy = *b;
+	uint64_t grow = many_corrections(&copy, m);
+	*b = copy;
+	return grow;
+}
+
+ALWAYS_INLINE void grow_by(uint64_t grow, int low, int16_t *block)
+{
+	for (; grow; grow &= grow - 1) {
+		int16_t *c = block + place[63 - __builtin_ctzll(grow)];
+		*c = (int16_t)(*c + (*c < 0 ? -1 : 1) * (1 << low));
+	}
+}
+
+ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint64_t *mask, int16_t *block)
+{
+	uint64_t left = (~UINT64_C(0) >> band->start) & (~UINT64_C(0) << (63 - band->end)), nonzero = *mask, found = 0, grow = 0;
+	while (left && !band->end_run) {
+		refill(b);
+		int symbol = next_symbol(b, band->table);
+		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
+		if (size > 1) /* no code, too */
+			return false;
+		if (!size && run < 15) {
+			band->end_run = end_run(b, run);
+			break;
+		}
+		int32_t sign = size ? (int32_t)(take(b, 1) * 2) - 1 : 0;
+		uint64_t zeros = left & ~nonzero;
+		int behind = __builtin_popcountll(zeros) - 1 - (int)run;
+		if (behind < 0)
+			return false;
+		uint64_t target = deposit(UINT64_C(1) << behind, zeros);
+		grow |= some_corrections(b, left & nonzero & (0 - target));
+		left &= target - 1;
+		if (!size)
+			continue;
+		found |= target;
+		if (block)
+			block[place[__builtin_clzll(target)]] = (int16_t)(sign * (1 << band->low));
+	}
+	if (band->end_run) {
+		refill(b);
+		grow |= some_corrections(b, left & nonzero);
+		band->end_run--;
+	}
+	if (block)
+		grow_by(grow, band->low, block);
+	*mask = nonzero | found;
+	return true;
+}
+
+int ENTROPY_NAME(band_refine)(
+	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to)
+{
+	struct stk_jpeg_bits b = *bits;
+	for (int i = from; i < to; i++) {
+		if (coefficients) {
+			if (!refine_block(&b, band, masks + i, coefficients + stk__jpeg_block_at(i)))
+				return -1;
+		} else if (!refine_block(&b, band, masks + i, NULL)) {
+			return -1;
+		}
+	}
+	*bits = b;
+	return 0;
+}
+
+/* ---- DC ---- */
+
+int ENTROPY_NAME(dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n)
+{
+	struct stk_jpeg_bits b = *bits;
+	refill(&b);
+	for (int i = 0; i < n; i++)
+		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction))
+			return -1;
+	*bits = b;
+	return 0;
+}
+
+uint32_t ENTROPY_NAME(take_bits)(struct stk_jpeg_bits *bits, int n)
+{
+	refill(bits);
+	return take(bits, (uint32_t)n);
+}
