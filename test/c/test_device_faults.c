@@ -143,8 +143,8 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 		if (!got->counts[k] && got->status)
 			continue;
 		if (got->counts[k] != want->counts[k] || memcmp(got->hashes[k], want->hashes[k], sizeof got->hashes[k]))
-			fail_msg("%s %ld: batch %d has %d samples and %d are right, or their bytes differ (%s)", what, nth, k, got->counts[k],
-				want->counts[k], got->err.message);
+			fail_msg("%s %ld: batch %d has %d samples and %d are right, or their bytes differ (%s)", what, nth, k,
+				got->counts[k], want->counts[k], got->err.message);
 	}
 }
 
@@ -185,8 +185,9 @@ static void test_calls_that_fail(void **state)
 		skip();
 	enum { IN_FLIGHT = 6 }; /* the first ones are called before anything is */
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
-		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync",
-		"cuMemcpyDtoHAsync", "cuMemsetD8Async", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize"};
+		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync",
+		"cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent",
+		"cuStreamSynchronize"};
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
 		fault_loop(functions[i], "");
 		if (i >= IN_FLIGHT)
