@@ -41,7 +41,7 @@ struct stk_sample_state {
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
 	bool on_cores;          /* the GPU would not decode it */
-	const uint8_t *staged;  /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL */
+	_Atomic(const uint8_t *) staged; /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL. Chains write it at once */
 	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
 	uint8_t read;           /* enum stk_read_state */
 	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
