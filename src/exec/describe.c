@@ -137,10 +137,10 @@ static uint8_t *room(void *user, size_t size)
 
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
 {
-	if (w->reading != b || w->reading_k != b->record_k)
+	if (w->reading != b || w->reading_use != b->use)
 		w->room_left = 0;
 	w->reading = b;
-	w->reading_k = b->record_k;
+	w->reading_use = b->use;
 	q->room = room;
 	q->room_user = w;
 }

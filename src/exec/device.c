@@ -86,6 +86,7 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 	b->next = NULL;
 	b->record = r;
 	b->record_k = r->k;
+	b->use++;
 	b->used = true;
 	return b;
 }

@@ -93,6 +93,7 @@ struct stk_device_batch {
 	bool used; /* since it was taken */
 	int64_t begin_ns;
 	int64_t record_k;
+	int64_t use; /* counts the records that had it: batch numbers come again after an epoch is left */
 };
 
 struct stk_device_stage {

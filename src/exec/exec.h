@@ -41,10 +41,11 @@ struct stk_sample_state {
 	bool failed;            /* this attempt has; the level's other chains pass it by */
 	bool dropped;           /* for good: not in the batch */
 	bool on_cores;          /* the GPU would not decode it */
-	_Atomic(const uint8_t *) staged; /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL. Chains write it at once */
-	bool present;           /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
-	uint8_t read;           /* enum stk_read_state */
-	uint64_t waiting;       /* chains of the level that wait for the bytes, a bit each */
+	_Atomic(const uint8_t *)
+		staged; /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL. Chains write it at once */
+	bool present;   /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
+	uint8_t read;   /* enum stk_read_state */
+	uint64_t waiting; /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
 	char *uri; /* of a submitted request; kept for the next batch */
 	size_t uri_room;
@@ -103,7 +104,7 @@ struct stk_exec_worker {
 	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
 	struct stk_device_batch *reading; /* whose pinned memory `room` is of */
-	int64_t reading_k;                /* and which batch it was then */
+	int64_t reading_use;              /* and which of its uses that was */
 	uint8_t *room;                    /* what is left of the worker's own piece of it */
 	size_t room_left;
 	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */

@@ -121,7 +121,7 @@ static struct outcome run_once(const char *json, int device)
 	struct stk_error err = {0};
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
 	const struct device_settings s = {.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* slots come back */
-	alarm(SECONDS); /* a wait that never ends */
+	alarm(SECONDS);                                                                                       /* a wait that never ends */
 	if (!note(&o, stk_context_create(&c, &ctx, &err), &err)) {
 		struct stk_pipeline *p = try_device_pipeline(ctx, folder, json, &s, &err);
 		if (p)

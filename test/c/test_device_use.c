@@ -133,7 +133,7 @@ static void open_late(struct late *l)
 	ok(stk__gpu_enter(l->dev, &err), &err);
 	for (int i = 0; i < 2; i++)
 		ok(stk__gpu_stream_create(l->dev, STK_GPU_LOW, &l->streams[i], &err), &err);
-	ok(stk__gpu_alloc(l->dev, 1 << 20, &l->dummy, &err), &err);
+	ok(stk__gpu_alloc(l->dev, 2 << 20, &l->dummy, &err), &err);
 	for (int k = 0; k < LATE; k++)
 		ok(stk__gpu_host_alloc(l->dev, BATCH * PIXELS, (void **)&l->copies[k], &err), &err);
 }
@@ -159,7 +159,7 @@ static void read_late(struct late *l, struct stk_batch *b, int k)
 	assert_true(t->dense && stk_desc_bytes(&t->desc) == PIXELS);
 	ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)stream, &err), &err);
 	for (int i = 0; i < 12; i++)
-		ok(stk__gpu_fill(l->dev, stream, l->dummy, i, 1 << 20, &err), &err);
+		ok(stk__gpu_fill(l->dev, stream, l->dummy + ((uint64_t)(k % 2) << 20), i, 1 << 20, &err), &err);
 	ok(stk__gpu_download(l->dev, stream, l->copies[k], (stk_gpu_ptr)(uintptr_t)t->data, (size_t)t->count * PIXELS, &err), &err);
 }
 
