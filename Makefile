@@ -42,6 +42,9 @@ test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+	@# pipelines on an emulated GPU (test/cuda); each operator's cases are for test-gpu and check-all
+	@! [ -e $(BUILD)/test/cuda/libcuda.so.1 ] || STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python LD_LIBRARY_PATH=$(BUILD)/test/cuda \
+		$(PYTHON) -m pytest -q test/python/gpu -k "not as_on_the_cores and not ten_thousand"
 
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
