@@ -97,8 +97,8 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 	if (d->jpeg->fast) {
 		struct stk_arena_mark mark = stk__arena_mark(&d->scratch);
 		status = h->process == STK_JPEG_PROGRESSIVE
-		                 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->cpu_level), h, d->limits.max_scans, rq, &d->scratch)
-		                 : stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, &d->scratch);
+				 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->cpu_level), h, d->limits.max_scans, rq, &d->scratch)
+				 : stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, &d->scratch);
 		if (!status)
 			return STK_OK;
 		stk__arena_release(&d->scratch, mark);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of baseline JPEG decoding, plain C and AVX2, equal bit for bit to each other and to libjpeg-turbo's (islow, triangle upsampling).
- * They allocate nothing and know no file: codec/jpeg_fast.c drives them. */
+ * The inner loops of JPEG decoding, plain C and AVX2, equal bit for bit to each other and to libjpeg-turbo's (islow, triangle upsampling).
+ * They allocate nothing and know no file: codec/jpeg_fast.c and codec/jpeg_progressive.c drive them. */
 #ifndef STK_KERNEL_JPEG_KERNELS_H
 #define STK_KERNEL_JPEG_KERNELS_H
 
@@ -75,8 +75,7 @@ struct stk_jpeg_kernels {
 	/* Blocks from..to-1 of a row of a component in an AC scan of a progressive image, its first [G.1.2.2] or a refinement [G.1.2.3]. masks: for each
 	 * block the AC coefficients that are not zero, bit 63 - k for position k, read and written; coefficients: of block 0 (block_at), or NULL: masks suffice.
 	 * Needs 256 bytes a block. 0, or -1: damage, or what no encoder writes. */
-	int (*band_first)(
-		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
+	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	/* A block's DC difference in a first DC scan: to the predictions, one block after the other. 0 or -1. */

@@ -24,11 +24,11 @@ struct test_jpeg {
 	bool rgb;      /* stored as RGB, marked by Adobe's transform 0 */
 	bool no_adobe; /* leaves Adobe's marker out of a CMYK file */
 	bool ycck;
-	bool separate; /* a scan for each component */
+	bool separate;   /* a scan for each component */
 	uint64_t script; /* not 0: progressive, by a random script of scans of this seed */
 	bool unfinished; /* of which the last AC scan is left out */
-	double noise;  /* 0 smooth .. 1 white noise */
-	uint64_t seed; /* of the content */
+	double noise;    /* 0 smooth .. 1 white noise */
+	uint64_t seed;   /* of the content */
 };
 
 struct test_file test_jpeg_make(const struct test_jpeg *j);

@@ -90,8 +90,8 @@ static enum stk_status decode_fast(const struct decoders *d, struct stk_arena *s
 		.window = w,
 		.dst = stk__image_hwc(out, STK_UINT8, w.w, w.h, type == STK_GRAY ? 1 : 3)};
 	enum stk_status status = h.process == STK_JPEG_PROGRESSIVE
-	                                 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->level), &h, MOST_SCANS, &rq, scratch)
-	                                 : stk__jpeg_fast_decode(d->fast, &h, end, &rq, scratch);
+					 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->level), &h, MOST_SCANS, &rq, scratch)
+					 : stk__jpeg_fast_decode(d->fast, &h, end, &rq, scratch);
 	stk__arena_reset(scratch);
 	return status;
 }
