@@ -33,6 +33,7 @@ struct setup {
 	uint8_t *pinned;
 	size_t bytes;
 	stk_gpu_ptr out; /* slots * batch crops */
+	stk_gpu_stream *streams;
 	struct stk_cuda_jpeg_item *items;
 	struct stk_pass *passes;
 	uint64_t rng;
@@ -210,7 +211,7 @@ static void verify_slot(struct setup *s, int slot, int counts[3])
 
 static void submit(struct setup *s, int slot)
 {
-	ok(stk__cuda_jpeg_submit(s->decoder, slot, s->items + slot * s->batch, s->batch, &err));
+	ok(stk__cuda_jpeg_submit(s->decoder, slot, s->streams[slot], s->items + slot * s->batch, s->batch, &err));
 }
 
 static void finish(struct setup *s, int slot)
@@ -316,6 +317,9 @@ int main(int argc, char **argv)
 			.bytes = (uint32_t)(160000 * s.batch + (8 << 20)),
 			.blocks = (uint32_t)(5500 * s.batch + 300000)}};
 	ok(stk__cuda_jpeg_create(s.dev, &limits, &s.decoder, &err));
+	s.streams = calloc((size_t)s.slots, sizeof *s.streams);
+	for (int i = 0; i < s.slots; i++)
+		ok(stk__gpu_stream_create(s.dev, STK_GPU_LOW, &s.streams[i], &err));
 	size_t count = (size_t)s.batch * (size_t)s.slots;
 	ok(stk__gpu_alloc(s.dev, count * OUT * OUT * 6, &s.out, &err));
 	s.items = calloc(count, sizeof *s.items);
@@ -330,6 +334,9 @@ int main(int argc, char **argv)
 	phases(&s);
 	throughput(&s);
 	stk__cuda_jpeg_destroy(s.decoder);
+	for (int i = 0; i < s.slots; i++)
+		stk__gpu_stream_destroy(s.dev, s.streams[i]);
+	free(s.streams);
 	stk__gpu_free(s.dev, s.out);
 	stk__gpu_host_free(s.dev, s.pinned);
 	stk__gpu_leave(s.dev);

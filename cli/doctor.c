@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_ADVICE 16
 
@@ -59,8 +61,38 @@ static void look_at_limits(const struct stk_machine *m, struct advice *a)
 			m->memory_limit >> 20);
 	if (m->memory_free >= 0 && m->memory_free < INT64_C(512) << 20)
 		advise(a, true, "only %" PRId64 " MiB of memory are free", m->memory_free >> 20);
-	if (!m->cuda_built)
-		advise(a, false, "built without CUDA: everything runs on the cores");
+}
+
+/* What stands between this process and the GPUs, in the order in which it would be found out. */
+static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info *c, struct advice *a)
+{
+	const char *shown = getenv("CUDA_VISIBLE_DEVICES");
+	bool kernel_side = access("/proc/driver/nvidia/version", F_OK) == 0;
+	if (!c->driver && kernel_side)
+		advise(a, true,
+			"the machine's NVIDIA driver cannot be used from here (%.120s): in a container, start it with --gpus all and "
+			"NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+			c->problem);
+	else if (!c->driver)
+		advise(a, false, "no CUDA driver was found: everything runs on the cores");
+	else if (!c->gpus)
+		advise(a, false, "the CUDA driver shows no GPU%s%s", shown ? ": CUDA_VISIBLE_DEVICES is " : "", shown ? shown : "");
+	else if (!m->cuda_built)
+		advise(a, false,
+			"there are GPUs, and no CUDA kernels in this build: install the wheel, or build where nvcc is found "
+			"(-Dcuda=enabled)");
+	else if (c->driver < m->cuda_needed)
+		advise(a, true, "the driver supports CUDA %d.%d, the kernels of this build need %d.%d or newer: update the driver",
+			c->driver / 1000, c->driver / 10 % 100, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
+}
+
+/* The oldest architecture that kernels were made for is the first; newer ones than all run too, compiled by the driver. */
+static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk_gpu_info *g, struct advice *a)
+{
+	int oldest = atoi(m->cuda_archs);
+	if (m->cuda_built && g->major * 10 + g->minor < oldest)
+		advise(a, true, "GPU %d (%s, sm_%d%d) is older than the kernels of this build, which begin at sm_%d", (int)i, g->name,
+			g->major, g->minor, oldest);
 }
 
 static void put_bytes(json_t *o, const char *key, int64_t value)
@@ -88,16 +120,39 @@ static json_t *machine_json(const struct stk_machine *m)
 	put_bytes(o, "open_files_max", m->open_files_max);
 	put_bytes(o, "locked_memory", m->locked_memory);
 	put_bool(o, "cuda_built", m->cuda_built);
+	put_text(o, "cuda_archs", m->cuda_archs);
+	put_int(o, "cuda_needed", m->cuda_needed);
 	return o;
 }
 
-static int print_as_json(const struct stk_machine *m, const struct advice *a, int code)
+static json_t *gpus_json(const struct stk_cuda_info *c)
+{
+	json_t *list = json_array();
+	for (int32_t i = 0; i < c->gpus; i++) {
+		struct stk_gpu_info g = {.size = sizeof(g)};
+		json_t *o = json_object();
+		if (stk_gpu_info(i, &g, NULL) == STK_OK) {
+			put_text(o, "name", g.name);
+			put_text(o, "pci", g.pci);
+			put_int(o, "memory", g.memory);
+			put_int(o, "capability", g.major * 10 + g.minor);
+			put_int(o, "processors", g.processors);
+		}
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static int print_as_json(const struct stk_machine *m, const struct stk_cuda_info *c, const struct advice *a, int code)
 {
 	json_t *o = machine_json(m), *libraries = json_object(), *advice = json_array();
 	struct stk_library_info library;
 	for (size_t i = 0; stk_library_info(i, &library); i++)
 		put_text(libraries, library.name, library.version);
 	json_object_set_new(o, "libraries", libraries);
+	put_int(o, "cuda_driver", c->driver);
+	put_text(o, "cuda_problem", c->problem);
+	json_object_set_new(o, "gpus", gpus_json(c));
 	for (int i = 0; i < a->count; i++) {
 		json_t *item = json_object();
 		put_bool(item, "problem", a->items[i].problem);
@@ -119,7 +174,29 @@ static void print_size(const char *what, int64_t bytes)
 		printf("  %-18s %.1f GiB\n", what, (double)bytes / (1 << 30));
 }
 
-static void print_as_text(const struct stk_machine *m, const struct advice *a)
+static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *c)
+{
+	printf("\ngpus\n  %-18s ", "kernels");
+	if (m->cuda_built)
+		printf("for sm_%s; they need a driver for CUDA %d.%d\n", m->cuda_archs, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
+	else
+		puts("none in this build");
+	if (c->driver)
+		printf("  %-18s for CUDA %d.%d\n", "driver", c->driver / 1000, c->driver / 10 % 100);
+	else
+		printf("  %-18s none: %s\n", "driver", c->problem);
+	for (int32_t i = 0; i < c->gpus; i++) {
+		struct stk_gpu_info g = {.size = sizeof(g)};
+		struct stk_error err = {0};
+		if (stk_gpu_info(i, &g, &err) == STK_OK)
+			printf("  GPU %-14d %s, %.1f GiB, sm_%d%d, %d multiprocessors, %s\n", (int)i, g.name, (double)g.memory / (1 << 30),
+				g.major, g.minor, g.processors, g.pci);
+		else
+			printf("  GPU %-14d %s\n", (int)i, err.message);
+	}
+}
+
+static void print_as_text(const struct stk_machine *m, const struct stk_cuda_info *c, const struct advice *a)
 {
 	struct stk_library_info library;
 	printf("stoker %s\n\ncores\n  %-18s %d in the machine, %d allowed", stk_version(), "processors", m->cpus_online, m->cpus_allowed);
@@ -130,7 +207,9 @@ static void print_as_text(const struct stk_machine *m, const struct advice *a)
 	print_size("cgroup's limit", m->memory_limit);
 	print_size("free", m->memory_free);
 	print_size("locked at most", m->locked_memory);
-	printf("\nfiles\n  %-18s %" PRId64 " of at most %" PRId64 "\n\nlibraries\n", "open at once", m->open_files, m->open_files_max);
+	printf("\nfiles\n  %-18s %" PRId64 " of at most %" PRId64 "\n", "open at once", m->open_files, m->open_files_max);
+	print_gpus(m, c);
+	puts("\nlibraries");
 	for (size_t i = 0; stk_library_info(i, &library); i++)
 		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
 	puts("\nwhat follows");
@@ -143,18 +222,25 @@ static void print_as_text(const struct stk_machine *m, const struct advice *a)
 static int run_doctor(const struct settings *s)
 {
 	struct stk_machine machine = {.size = sizeof(machine)};
+	struct stk_cuda_info cuda = {.size = sizeof(cuda)};
 	struct stk_error err = {0};
 	struct advice advice = {.count = 0};
 	int code = EXIT_FINE;
-	if (stk_machine_probe(&machine, &err) != STK_OK)
+	if (stk_machine_probe(&machine, &err) != STK_OK || stk_cuda_probe(&cuda, &err) != STK_OK)
 		return fail("doctor", &err);
 	look_at_cores(&machine, &advice);
 	look_at_limits(&machine, &advice);
+	look_at_gpus(&machine, &cuda, &advice);
+	for (int32_t i = 0; i < cuda.gpus; i++) {
+		struct stk_gpu_info gpu = {.size = sizeof(gpu)};
+		if (stk_gpu_info(i, &gpu, &err) == STK_OK)
+			look_at_gpu(&machine, i, &gpu, &advice);
+	}
 	for (int i = 0; i < advice.count; i++)
 		code = advice.items[i].problem ? EXIT_PROBLEM : code;
 	if (s->json)
-		return print_as_json(&machine, &advice, code);
-	print_as_text(&machine, &advice);
+		return print_as_json(&machine, &cuda, &advice, code);
+	print_as_text(&machine, &cuda, &advice);
 	return code;
 }
 
@@ -162,7 +248,7 @@ static const struct option options[] = {OPTION_JSON, {0}};
 
 const struct command command_doctor = {
 	.name = "doctor",
-	.summary = "this machine: cores, quota, limits, libraries, and what follows",
+	.summary = "this machine: cores, quota, limits, GPUs, libraries, and what follows",
 	.usage = "[--json]",
 	.details = "Prints what stoker may use here and what that means for a pipeline. Exits with 1 when something is wrong.",
 	.example = "stoker doctor",

@@ -98,8 +98,8 @@ STK_API void stk_graph_destroy(struct stk_graph *g);
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 struct stk_graph_options {
-	const char *name;       /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
-	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
+	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
+	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
 };
 
@@ -123,7 +123,7 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
 
 /* A user's source of samples behind an external_source operator, called on the pipeline's own callback thread, one call at a time. */
 struct stk_feed_request {
-	int64_t epoch, batch; /* batch: in its epoch */
+	int64_t epoch, batch; /* batch: in its epoch, counted on after a restore */
 	int32_t index;        /* in the batch; -1: the whole batch is asked for */
 	int32_t count;        /* samples in the batch */
 	int64_t position;     /* of sample `index` in the epoch */
@@ -135,6 +135,12 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
+/* Where in an epoch a restored run may begin: that is, what pull's result depends on. A state that does not suit is refused. */
+enum stk_seek {
+	STK_SEEK_NONE,     /* on the calls before: an iterator. Epochs begin at their start */
+	STK_SEEK_BATCH,    /* on request.epoch, batch and index: after any whole batch */
+	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
+};
 struct stk_source_callbacks {
 	/* STK_OK; STK_END: no more data in this epoch; STK_USER with *err filled. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
@@ -142,6 +148,10 @@ struct stk_source_callbacks {
 	void (*destroy)(void *user);              /* nullable */
 	void *user;
 	bool per_sample; /* pull is asked for one sample after another (request.index >= 0), else for whole batches (index -1) */
+	enum stk_seek seek;
+	/* Without a reader: the source gives every shards-th batch of the epoch's global sequence, from shard_id on, as a rank does; positions are
+	 * those of the global sequence. 0: one shard. */
+	int32_t shards, shard_id;
 };
 /* Gives an external_source its callbacks; the graph owns them from then on, whatever is returned. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(

@@ -28,9 +28,30 @@ struct stk_machine {
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
 	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */
+	const char *cuda_archs;             /* architectures of those kernels, "75 80 90"; "" without */
+	int32_t cuda_needed;                /* the CUDA version that a driver must support for them, 12000 is 12.0; 0 without */
 };
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
+
+/* The CUDA driver, as it is found and started here. After this a fork's child cannot use it, as with any start of CUDA. */
+struct stk_cuda_info {
+	size_t size;       /* sizeof(struct stk_cuda_info), set by the caller */
+	int32_t driver;    /* the CUDA version that it supports; 0: none that works */
+	int32_t gpus;      /* that it shows (CUDA_VISIBLE_DEVICES hides some) */
+	char problem[512]; /* why there is no driver that works, or "" */
+};
+STK_API STK_MUST_USE enum stk_status stk_cuda_probe(struct stk_cuda_info *out, struct stk_error *err);
+
+struct stk_gpu_info {
+	size_t size; /* sizeof(struct stk_gpu_info), set by the caller */
+	char name[128], pci[16];
+	int64_t memory;       /* bytes */
+	int32_t major, minor; /* compute capability */
+	int32_t processors;   /* multiprocessors */
+};
+/* STK_INVALID: there is no GPU of that number; STK_NOT_FOUND, STK_CUDA: no driver that works. Starts it, as above. */
+STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
 /* Libraries inside or behind this build; false when i is out of range. Strings are constant. */
 struct stk_library_info {

@@ -66,7 +66,7 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 
 /* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the first reader. */
 struct stk_reader_meta {
-	int64_t epoch_size, epoch_size_padded; /* all shards */
+	int64_t epoch_size, epoch_size_padded; /* all shards; padded: where the last batch is, as if all were as long as the longest */
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
@@ -87,10 +87,11 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p
 
 /* ---- state ---- */
 
-/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data.
+/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and of parts of it.
  * Freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
-/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, or the data set differs (the message says how).
+/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, the data set differs (the message says how), or
+ * in mid-epoch where a user's source can't begin (enum stk_seek).
  * Reads, decodes and calls nothing for earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 
@@ -101,7 +102,8 @@ STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
 /* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "allocations", ... Returns how many
- * there are; fills at most n. Names are constant. */
+ * there are; fills at most n. Names are constant. Times in ns: "wait_ns" the consumer has waited in stk_pipeline_next, "busy_ns" all workers together
+ * have worked, "source_ns" users' sources have run. */
 struct stk_counter {
 	const char *name;
 	double value;

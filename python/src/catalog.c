@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The operators and their arguments, as plain Python data. */
+ * The operators and their arguments, and the machine, as plain Python data. */
 #include "core.h"
 
 static PyObject *optional_text(const char *text)
@@ -42,6 +42,19 @@ static PyObject *op_dict(size_t i)
 		optional_text(op.doc), "layouts", optional_text(op.layouts), "tolerance", optional_text(op.tolerance), "flags",
 		(unsigned)op.flags, "min_inputs", (int)op.min_inputs, "max_inputs", (int)op.max_inputs, "outputs", (int)op.outputs, "args",
 		args);
+}
+
+PyObject *core_machine(PyObject *module, PyObject *unused)
+{
+	struct stk_machine m = {.size = sizeof m};
+	struct stk_error err = {0};
+	const enum stk_status s = stk_machine_probe(&m, &err);
+
+	(void)module, (void)unused;
+	if (s != STK_OK)
+		return core_raise(s, &err);
+	return Py_BuildValue("{s:i,s:i,s:d,s:i,s:i}", "cpus_online", (int)m.cpus_online, "cpus_allowed", (int)m.cpus_allowed, "cpu_quota",
+		m.cpu_quota, "local_ranks", (int)m.local_ranks, "threads", (int)m.threads);
 }
 
 PyObject *core_catalog(PyObject *module, PyObject *unused)

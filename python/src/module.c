@@ -11,6 +11,7 @@ static PyObject *core_version(PyObject *module, PyObject *unused)
 static PyMethodDef core_functions[] = {
 	{"version", core_version, METH_NOARGS, "version()\n--\n\nVersion of the library."},
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
+	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
 	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
 	{NULL, NULL, 0, NULL},
 };

@@ -34,8 +34,10 @@ struct source_object {
 	struct source_link *link;
 	PyObject *pull, *reset; /* callables; reset may be None */
 	bool per_sample;        /* asked for one sample after another */
-	PyObject *layouts;      /* tuple of str, one an output */
-	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
+	int seek;               /* enum stk_seek */
+	int shards, shard_id;
+	PyObject *layouts; /* tuple of str, one an output */
+	PyObject *errors;  /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
 /* ---- the link ---- */
@@ -338,12 +340,13 @@ static void source_dealloc(PyObject *object)
 
 static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"pull", "reset", "layouts", "per_sample", NULL};
+	static char *names[] = {"pull", "reset", "layouts", "per_sample", "seek", "shard", NULL};
 	PyObject *pull, *reset, *layouts;
 	struct source_object *self;
-	int per_sample;
+	int per_sample, seek, shards = 1, shard_id = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!p:Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!pi|(ii):Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample,
+		    &seek, &shard_id, &shards))
 		return NULL;
 	self = (struct source_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
 	if (!self)
@@ -352,6 +355,9 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	self->reset = Py_NewRef(reset);
 	self->layouts = Py_NewRef(layouts);
 	self->per_sample = per_sample;
+	self->seek = seek;
+	self->shards = shards;
+	self->shard_id = shard_id;
 	self->errors = PyList_New(0);
 	self->link = calloc(1, sizeof(*self->link));
 	if (!self->link || !self->errors) {
@@ -373,8 +379,14 @@ bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
 		return false;
 	}
 	atomic_fetch_add(&self->link->refs, 1);
-	*out = (struct stk_source_callbacks){
-		.pull = source_pull, .reset = source_reset, .destroy = source_unlink, .user = self->link, .per_sample = self->per_sample};
+	*out = (struct stk_source_callbacks){.pull = source_pull,
+		.reset = source_reset,
+		.destroy = source_unlink,
+		.user = self->link,
+		.per_sample = self->per_sample,
+		.seek = (enum stk_seek)self->seek,
+		.shards = self->shards,
+		.shard_id = self->shard_id};
 	return true;
 }
 
@@ -405,10 +417,11 @@ static PyGetSetDef source_getset[] = {
 };
 
 static PyType_Slot source_slots[] = {
-	{Py_tp_doc, "Source(pull, reset, layouts, per_sample)\n--\n\n"
+	{Py_tp_doc, "Source(pull, reset, layouts, per_sample, seek, shard=(0, 1))\n--\n\n"
 		    "pull(epoch, batch, index, count, position) returns a sequence of arrays for each output, or None at the end of "
 		    "the epoch; "
-		    "index is -1 where a whole batch is asked for. reset(epoch) may be None."},
+		    "index is -1 where a whole batch is asked for. reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
+		    "1: epoch, batch and index, 2: epoch and position. shard: (i, n), which batches of the global sequence these are."},
 	{Py_tp_new, source_new},
 	{Py_tp_dealloc, source_dealloc},
 	{Py_tp_traverse, source_traverse},

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import json
 import operator
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stoker import types
@@ -115,7 +118,7 @@ class Settings:
             batch_size=_whole("batch_size", batch_size, 1),
             num_threads=None if num_threads in (None, -1) else _whole("num_threads", num_threads, 1),
             device_id=None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else _whole("device_id", device_id, 0),
-            seed=_seed(seed),
+            seed=_seed(seed, k.get("checkpoint")),
             prefetch=_prefetch(k.get("prefetch_queue_depth", 2)),
             checkpoint=k.get("checkpoint"),
             output_dtype=dtype,
@@ -187,8 +190,20 @@ def _prefetch(value: Any) -> int:
     return _whole("prefetch_queue_depth", value, 1)
 
 
-def _seed(seed: Any) -> int:
-    """None and DALI's -1 draw one."""
+def read_state(state: str | bytes | os.PathLike[str]) -> str:
+    """A state given as text or as the file that holds it."""
+    if isinstance(state, bytes):
+        return state.decode()
+    if isinstance(state, str) and state.lstrip().startswith("{"):
+        return state
+    return Path(state).read_text()
+
+
+def _seed(seed: Any, checkpoint: Any) -> int:
+    """None and DALI's -1 draw one, or take that of the state."""
     if seed is None or seed == -1:
+        if checkpoint is not None:
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused by who reads it all
+                return int(json.loads(read_state(checkpoint))["seed"])
         return int.from_bytes(os.urandom(7), "little")
     return operator.index(seed) & (2**64 - 1)

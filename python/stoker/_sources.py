@@ -11,11 +11,15 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, with_dtype
 from stoker.types import BatchInfo, SampleInfo
+
+# What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
+_BY_CALLS, _BY_BATCH, _BY_POSITION = 0, 1, 2
 
 Pulled = list[list[Any]] | None
 
@@ -24,13 +28,15 @@ class Source:
     """What all sources share: number of outputs, declared types, and the exceptions kept for the consumer."""
 
     per_sample = False
+    seek = _BY_CALLS
+    shard = (0, 1)  # without a reader: which batches of the global sequence these are
 
     def __init__(self, outputs: int, single: bool, layouts: tuple[str, ...], dtypes: tuple[int | None, ...]) -> None:
         self.outputs = outputs
         self.single = single  # the source gives the data itself, not a tuple with one entry an output
         self.dtypes = dtypes
         self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
-        self.handle = _core.Source(self.pull, self.reset, layouts, self.per_sample)
+        self.handle = _core.Source(self.pull, self.reset, layouts, self.per_sample, self.seek, self.shard)
 
     def pull(self, epoch: int, batch: int, index: int, count: int, position: int) -> Pulled:
         """On the callback thread."""
@@ -85,6 +91,7 @@ class CallableSource(Source):
         self.function = function
         self.batch_info = batch_info
         self.with_argument = per_sample or _takes_argument(function)
+        self.seek = _BY_BATCH if self.with_argument else _BY_CALLS
         super().__init__(**kwargs)
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
@@ -93,6 +100,29 @@ class CallableSource(Source):
         if not self.with_argument:
             return self.function()
         return self.function(BatchInfo(batch, epoch) if self.batch_info else batch)
+
+
+@dataclass
+class ByPosition:
+    """A function of (epoch, position, count) as a source: the samples from a position of the epoch's global sequence on. Ranks share the
+    sequence: rank i of n is asked for every n-th batch."""
+
+    function: Callable[[int, int, int], Any]
+    shard: tuple[int, int] = (0, 1)
+
+
+class PositionSource(Source):
+    """ByPosition."""
+
+    seek = _BY_POSITION
+
+    def __init__(self, given: ByPosition, **kwargs: Any) -> None:
+        self.function = given.function
+        self.shard = given.shard
+        super().__init__(**kwargs)
+
+    def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
+        return self.function(epoch, position, count)
 
 
 class IterableSource(Source):
@@ -126,7 +156,9 @@ class IterableSource(Source):
 
 
 class FedSource(Source):
-    """Batches that the user hands in with feed_input."""
+    """Batches that the user hands in with feed_input; after a restore, those behind the state."""
+
+    seek = _BY_POSITION
 
     def __init__(self, **kwargs: Any) -> None:
         self.queue: deque[Any] = deque()
@@ -168,6 +200,8 @@ def make_source(source: Any, batch: bool, cycle: str | bool | None, batch_info: 
     """The source for what a user gave."""
     if source is None:
         return FedSource(**kwargs)
+    if isinstance(source, ByPosition):
+        return PositionSource(source, **kwargs)
     if callable(source) and not inspect.isgeneratorfunction(source):
         if cycle is not None and cycle is not False:
             raise ValueError("external_source: cycle is for iterables; a callable ends an epoch by raising StopIteration")

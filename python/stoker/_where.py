@@ -27,4 +27,9 @@ def notice(text: str) -> None:
     """Prints a line once a process: for what is accepted and does nothing, or not what it says."""
     if text not in _shown:
         _shown.add(text)
-        print(f"stoker: {text}", file=sys.stderr)
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """Prints a line."""
+    print(f"stoker: {text}", file=sys.stderr)

@@ -262,6 +262,10 @@ class _Bounds:
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):
+            if value.device == "gpu":
+                raise InvalidArgumentError(
+                    f"{what} of a subscript at {users_line()} lies on the GPU: the cores read it, so leave out its .gpu()"
+                )
             self.nodes.append(value)
             self.held.append(len(self.nodes))
             return 1

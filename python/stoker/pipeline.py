@@ -14,7 +14,7 @@ from stoker import _core, types
 from stoker._build import GraphBuilder, Record, building
 from stoker._constant import constant_node
 from stoker._context import close_at_exit, workers
-from stoker._settings import Settings
+from stoker._settings import Settings, read_state
 from stoker._sources import FedSource
 from stoker._where import users_line
 from stoker.data_node import DataNode
@@ -37,7 +37,7 @@ class Pipeline:
 
     batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
     device_id: None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error.
-    seed: of all random operators; None draws one.
+    seed: of all random operators; None draws one, or takes that of the checkpoint.
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
@@ -158,9 +158,10 @@ class Pipeline:
         return {reader: core.reader_meta(reader) for reader in core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Samples in an epoch of a reader, all shards together; without a name, of all readers."""
+        """Samples in an epoch of a reader, all shards together; without a name, of all readers. With pad_last_batch, as in DALI, the shards count
+        as if all were as long as the longest."""
         meta = self.reader_meta(name)
-        return meta["epoch_size"] if name is not None else {k: m["epoch_size"] for k, m in meta.items()}
+        return meta["epoch_size_padded"] if name is not None else {k: m["epoch_size_padded"] for k, m in meta.items()}
 
     # ---- definition ----
 
@@ -234,7 +235,7 @@ class Pipeline:
         close_at_exit(self)
         self._check_declared()
         if self._settings.checkpoint is not None:
-            self._core.restore(_read_state(self._settings.checkpoint))
+            self._core.restore(read_state(self._settings.checkpoint))
 
     def _check_declared(self) -> None:
         s = self._settings
@@ -426,7 +427,7 @@ class Pipeline:
             count += 1
         self._outputs = [None] * count  # type: ignore[list-item]
         if self._settings.checkpoint is not None:
-            self._core.restore(_read_state(self._settings.checkpoint))
+            self._core.restore(read_state(self._settings.checkpoint))
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Takes over the graph of a serialised pipeline."""
@@ -464,15 +465,6 @@ def _has_output(core: _core.Pipeline, i: int) -> bool:
     except IndexError:
         return False
     return True
-
-
-def _read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """A state given as text or as the file that holds it."""
-    if isinstance(state, bytes):
-        return state.decode()
-    if isinstance(state, str) and state.lstrip().startswith("{"):
-        return state
-    return Path(state).read_text()
 
 
 def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:

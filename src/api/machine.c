@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "gpu/gpu.h"
 #include "thread/thread.h"
 
 #include <jansson.h>
@@ -66,6 +67,54 @@ static void probe_limits(struct stk_machine *m)
 	m->memory_limit = memory_limit(m->memory);
 }
 
+static void probe_build(struct stk_machine *m)
+{
+	struct stk_gpu_build build = stk__gpu_build();
+	m->cuda_built = build.modules > 0;
+	m->cuda_archs = m->cuda_built ? build.archs : "";
+	m->cuda_needed = m->cuda_built ? build.min_driver : 0;
+}
+
+enum stk_status stk_cuda_probe(struct stk_cuda_info *out, struct stk_error *err)
+{
+	struct stk_gpu *gpu;
+	struct stk_error why = {0};
+	if (!out || out->size < sizeof *out)
+		return stk__fail(err, STK_INVALID, "stk_cuda_probe needs a struct stk_cuda_info whose size is set");
+	*out = (struct stk_cuda_info){.size = out->size};
+	enum stk_status s = stk__gpu_open(&gpu, &why);
+	if (s == STK_OK) {
+		out->driver = stk__gpu_driver_version(gpu);
+		out->gpus = stk__gpu_count(gpu);
+		stk__gpu_close(gpu);
+	}
+	snprintf(out->problem, sizeof out->problem, "%.500s", s ? why.message : "");
+	return STK_OK;
+}
+
+enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err)
+{
+	struct stk_gpu *gpu;
+	struct stk_gpu_facts facts;
+	if (!out || out->size < sizeof *out)
+		return stk__fail(err, STK_INVALID, "stk_gpu_info needs a struct stk_gpu_info whose size is set");
+	enum stk_status s = stk__gpu_open(&gpu, err);
+	if (s)
+		return s;
+	s = stk__gpu_facts(gpu, i, &facts, err);
+	stk__gpu_close(gpu);
+	if (s)
+		return s;
+	*out = (struct stk_gpu_info){.size = out->size,
+		.memory = (int64_t)facts.memory,
+		.major = facts.major,
+		.minor = facts.minor,
+		.processors = facts.processors};
+	memcpy(out->name, facts.name, sizeof out->name);
+	memcpy(out->pci, facts.pci, sizeof out->pci);
+	return STK_OK;
+}
+
 enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err)
 {
 	if (!out || out->size < sizeof(*out))
@@ -73,9 +122,7 @@ enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err
 	*out = (struct stk_machine){.size = out->size};
 	probe_cores(out);
 	probe_limits(out);
-#ifdef STK_CUDA
-	out->cuda_built = true;
-#endif
+	probe_build(out);
 	return STK_OK;
 }
 

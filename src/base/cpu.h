@@ -9,4 +9,12 @@ enum stk_cpu_level { STK_CPU_C, STK_CPU_AVX2 };
 enum stk_cpu_level stk__cpu_level(void);
 const char *stk__cpu_level_name(enum stk_cpu_level level);
 
+/* Orders stores that went past the caches before all that the thread does next; a lock alone is not said to. Once for many of them: it waits. */
+static inline void stk__stores_fence(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_sfence();
+#endif
+}
+
 #endif

@@ -100,6 +100,7 @@ void *stk__map(size_t size)
 	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - PAGE : 0;
 	if (refuse() || size > SIZE_MAX / 2)
 		return NULL;
+	/* cppcheck-suppress invalidFunctionArg */
 	uint8_t *p = mmap(NULL, whole + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
@@ -111,6 +112,7 @@ void *stk__map(size_t size)
 	if (spare > before)
 		munmap(p + before + whole, spare - before);
 	madvise(p + before, whole, MADV_HUGEPAGE); /* refused, it is pages of the usual size */
+	/* cppcheck-suppress deallocret */
 	return p + before;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/convert.h"
 
-#include <math.h>
+#include "kernel/ycbcr.h"
+
 #include <string.h>
 
 enum { CHUNK = 64 };
@@ -78,10 +79,10 @@ static void rgb_to_gray(struct chunk *p, int n)
 static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 {
 	for (int i = 0; i < n; i++) {
-		float r = (float)p->c[0][i], g = (float)p->c[1][i], b = (float)p->c[2][i];
-		p->c[0][i] = (int32_t)roundf(0.25678824f * r + 0.50412941f * g + 0.09790588f * b + 16 * unit);
-		p->c[1][i] = (int32_t)roundf(-0.14822290f * r - 0.29099279f * g + 0.43921569f * b + 128 * unit);
-		p->c[2][i] = (int32_t)roundf(0.43921569f * r - 0.36778831f * g - 0.07142737f * b + 128 * unit);
+		int32_t out[3];
+		stk__rgb_to_ycbcr(p->c[0][i], p->c[1][i], p->c[2][i], unit, out);
+		for (int k = 0; k < 3; k++)
+			p->c[k][i] = out[k];
 	}
 }
 

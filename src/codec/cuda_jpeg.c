@@ -2,16 +2,27 @@
 #include "codec/cuda_jpeg.h"
 
 #include "base/memory.h"
+#include "codec/orient.h"
 
 #include <string.h>
 
 enum { NO_IMAGE = -1, MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64, TAPS = 8192 /* an image, on average: 448 outputs of 18 taps */ };
 
+/* Sizes of a slot's memory: tables of decoder and passes, raw bytes, results of both. */
+struct sizes {
+	struct stk_jpegpar_sizes decode;
+	struct stk_pass_gpu_limits pass_limits;
+	struct stk_pass_gpu_sizes passes;
+	size_t raw, all;
+};
+
 /* A batch in flight and the memory that it has for itself. */
 struct slot {
 	bool taken;
-	stk_gpu_stream stream;
+	stk_gpu_stream stream; /* of the last batch */
 	stk_gpu_event done, marks[MARKS];
+	struct stk_cuda_jpeg_limits limits; /* 0: no memory */
+	struct sizes sizes;
 	struct stk_jpegpar_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
@@ -24,59 +35,40 @@ struct slot {
 
 struct stk_cuda_jpeg {
 	struct stk_gpu_device *dev;
-	struct stk_cuda_jpeg_limits limits;
 	struct stk_cuda_jpeg_kernels kernels;
-	struct stk_jpegpar_sizes sizes;
 	struct stk_pass_gpu_kernels pass_kernels;
-	struct stk_pass_gpu_limits pass_limits;
-	struct stk_pass_gpu_sizes pass_sizes;
-	size_t raw_size, slot_size;
 	bool measure;
-	int next;
+	int next, n_slots;
 	struct slot *slots;
 };
 
-/* ---- create and destroy ---- */
+/* ---- memory ---- */
 
 static size_t aligned(size_t n)
 {
 	return (n + 255) & ~(size_t)255;
 }
 
-static enum stk_status slot_create(struct stk_cuda_jpeg *d, struct slot *s, struct stk_error *err)
+static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
 {
-	uint32_t images = d->limits.batch.images;
-	enum stk_status status = stk__gpu_stream_create(d->dev, STK_GPU_LOW, &s->stream, err);
-	if (!status)
-		status = stk__gpu_event_create(d->dev, false, &s->done, err);
-	for (int i = 0; !status && i < MARKS; i++)
-		status = stk__gpu_event_create(d->dev, true, &s->marks[i], err);
-	if (!status)
-		status = stk__gpu_host_alloc(d->dev, aligned(d->sizes.tables) + d->pass_sizes.tables, (void **)&s->tables, err);
-	if (!status)
-		status = stk__gpu_host_alloc(d->dev, sizeof *s->flags * images, (void **)&s->flags, err);
-	if (!status)
-		status = stk__gpu_alloc(d->dev, d->slot_size, &s->memory, err);
-	if (!status)
-		status = stk__jpegpar_plan_create(&d->limits.batch, s->tables, &s->plan, err);
-	if (status)
-		return status;
-	s->tables_at = s->memory;
-	s->pass_tables_at = s->tables_at + aligned(d->sizes.tables);
-	s->raw_at = s->pass_tables_at + d->pass_sizes.tables;
-	s->work_at = s->raw_at + d->raw_size;
-	s->pass_work_at = s->work_at + d->sizes.work;
-	status = stk__pass_gpu_create(
-		&d->pass_limits, s->tables + aligned(d->sizes.tables), s->pass_tables_at, s->pass_work_at, &s->passes, err);
-	if (status)
-		return status;
-	s->image = stk__alloc(sizeof *s->image * images);
-	return s->image ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory");
+	uint32_t images = l->batch.images;
+	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&l->batch)};
+	z.pass_limits = (struct stk_pass_gpu_limits){images, l->taps ? l->taps : images * TAPS + (1 << 18)};
+	z.passes = stk__pass_gpu_sizes(&z.pass_limits);
+	/* Alignment and what lies between files travel too. */
+	z.raw = aligned((size_t)l->batch.bytes + l->batch.bytes / 8 + (size_t)images * 1024 + 2 * RAW_SLACK);
+	z.all = aligned(z.decode.tables) + z.passes.tables + z.raw + aligned(z.decode.work) + z.passes.work;
+	return z;
 }
 
-static void slot_destroy(struct stk_cuda_jpeg *d, struct slot *s)
+size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits)
 {
-	if (s->stream && stk__gpu_stream_sync(d->dev, s->stream, NULL)) {
+	return sizes_of(limits).all;
+}
+
+static void slot_empty(struct stk_cuda_jpeg *d, struct slot *s)
+{
+	if (s->memory && stk__gpu_event_sync(d->dev, s->done, NULL)) {
 		/* What it ran is lost; its memory is given back all the same. */
 	}
 	stk__jpegpar_plan_destroy(s->plan);
@@ -85,10 +77,86 @@ static void slot_destroy(struct stk_cuda_jpeg *d, struct slot *s)
 	stk__gpu_free(d->dev, s->memory);
 	stk__gpu_host_free(d->dev, s->tables);
 	stk__gpu_host_free(d->dev, s->flags);
-	stk__gpu_event_destroy(d->dev, s->done);
-	for (int i = 0; i < MARKS; i++)
-		stk__gpu_event_destroy(d->dev, s->marks[i]);
-	stk__gpu_stream_destroy(d->dev, s->stream);
+	s->plan = NULL;
+	s->passes = NULL;
+	s->image = NULL;
+	s->memory = 0;
+	s->tables = NULL;
+	s->flags = NULL;
+	s->limits = (struct stk_cuda_jpeg_limits){0};
+	s->sizes = (struct sizes){0};
+}
+
+static enum stk_status slot_fill(struct stk_cuda_jpeg *d, struct slot *s, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
+{
+	uint32_t images = limits->batch.images;
+	struct sizes z = sizes_of(limits);
+	s->stream = NULL;
+	s->image = stk__alloc(sizeof *s->image * images);
+	if (!s->image)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	enum stk_status status = stk__gpu_host_alloc(d->dev, aligned(z.decode.tables) + z.passes.tables, (void **)&s->tables, err);
+	if (!status)
+		status = stk__gpu_host_alloc(d->dev, sizeof *s->flags * images, (void **)&s->flags, err);
+	if (!status)
+		status = stk__gpu_alloc(d->dev, z.all, &s->memory, err);
+	if (!status)
+		status = stk__jpegpar_plan_create(&limits->batch, s->tables, &s->plan, err);
+	if (status)
+		return status;
+	s->tables_at = s->memory;
+	s->pass_tables_at = s->tables_at + aligned(z.decode.tables);
+	s->raw_at = s->pass_tables_at + z.passes.tables;
+	s->work_at = s->raw_at + z.raw;
+	s->pass_work_at = s->work_at + aligned(z.decode.work);
+	status = stk__pass_gpu_create(
+		&z.pass_limits, s->tables + aligned(z.decode.tables), s->pass_tables_at, s->pass_work_at, &s->passes, err);
+	if (status)
+		return status;
+	s->limits = *limits;
+	s->sizes = z;
+	return STK_OK;
+}
+
+bool stk__cuda_jpeg_holds(const struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *wanted)
+{
+	const struct slot *s = &d->slots[slot];
+	const struct stk_cuda_jpeg_limits *has = &s->limits;
+	return has->batch.images >= wanted->batch.images && has->batch.bytes >= wanted->batch.bytes &&
+	       has->batch.blocks >= wanted->batch.blocks && s->sizes.pass_limits.taps >= wanted->taps;
+}
+
+static void raise_limit(uint32_t *limit, uint32_t to)
+{
+	*limit = *limit > to ? *limit : to;
+}
+
+enum stk_status stk__cuda_jpeg_reserve(struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
+{
+	struct slot *s = &d->slots[slot];
+	struct stk_cuda_jpeg_limits all = s->limits;
+	if (stk__cuda_jpeg_holds(d, slot, limits))
+		return STK_OK;
+	raise_limit(&all.batch.images, limits->batch.images);
+	raise_limit(&all.batch.bytes, limits->batch.bytes);
+	raise_limit(&all.batch.blocks, limits->batch.blocks);
+	raise_limit(&all.taps, limits->taps);
+	slot_empty(d, s);
+	enum stk_status status = slot_fill(d, s, &all, err);
+	if (status)
+		slot_empty(d, s);
+	return status;
+}
+
+/* ---- create and destroy ---- */
+
+static enum stk_status slot_create(
+	struct stk_cuda_jpeg *d, struct slot *s, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
+{
+	enum stk_status status = stk__gpu_event_create(d->dev, false, &s->done, err);
+	for (int i = 0; !status && i < MARKS; i++)
+		status = stk__gpu_event_create(d->dev, true, &s->marks[i], err);
+	return status ? status : slot_fill(d, s, limits, err);
 }
 
 enum stk_status stk__cuda_jpeg_create(
@@ -102,19 +170,13 @@ enum stk_status stk__cuda_jpeg_create(
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	}
 	d->dev = dev;
-	d->limits = *limits;
+	d->n_slots = limits->slots;
 	d->slots = slots;
-	d->sizes = stk__jpegpar_plan_sizes(&limits->batch);
-	/* Headers and alignment travel too. */
-	d->raw_size = aligned(limits->batch.bytes + limits->batch.bytes / 8 + (size_t)limits->batch.images * 1024 + 2 * RAW_SLACK);
-	d->pass_limits = (struct stk_pass_gpu_limits){limits->batch.images, limits->batch.images * TAPS + (1 << 18)};
-	d->pass_sizes = stk__pass_gpu_sizes(&d->pass_limits);
-	d->slot_size = aligned(d->sizes.tables) + d->pass_sizes.tables + d->raw_size + d->sizes.work + d->pass_sizes.work;
 	enum stk_status status = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
 	if (!status)
 		status = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
 	for (int i = 0; !status && i < limits->slots; i++)
-		status = slot_create(d, &slots[i], err);
+		status = slot_create(d, &slots[i], limits, err);
 	if (status) {
 		stk__cuda_jpeg_destroy(d);
 		return status;
@@ -127,8 +189,13 @@ void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
 {
 	if (!d)
 		return;
-	for (int i = 0; i < d->limits.slots; i++)
-		slot_destroy(d, &d->slots[i]);
+	for (int i = 0; i < d->n_slots; i++) {
+		struct slot *s = &d->slots[i];
+		slot_empty(d, s);
+		stk__gpu_event_destroy(d->dev, s->done);
+		for (int k = 0; k < MARKS; k++)
+			stk__gpu_event_destroy(d->dev, s->marks[k]);
+	}
 	stk__free(d->slots);
 	stk__free(d);
 }
@@ -137,8 +204,8 @@ void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
 
 int stk__cuda_jpeg_acquire(struct stk_cuda_jpeg *d)
 {
-	for (int i = 0; i < d->limits.slots; i++) {
-		int slot = (d->next + i) % d->limits.slots;
+	for (int i = 0; i < d->n_slots; i++) {
+		int slot = (d->next + i) % d->n_slots;
 		if (d->slots[slot].taken)
 			continue;
 		d->slots[slot].taken = true;
@@ -156,11 +223,6 @@ void stk__cuda_jpeg_release(struct stk_cuda_jpeg *d, int slot)
 stk_gpu_event stk__cuda_jpeg_done(const struct stk_cuda_jpeg *d, int slot)
 {
 	return d->slots[slot].done;
-}
-
-stk_gpu_stream stk__cuda_jpeg_stream(const struct stk_cuda_jpeg *d, int slot)
-{
-	return d->slots[slot].stream;
 }
 
 enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg *d, int slot, int item)
@@ -181,7 +243,10 @@ stk_gpu_ptr stk__cuda_jpeg_window(const struct stk_cuda_jpeg *d, int slot, int i
 
 size_t stk__cuda_jpeg_memory(const struct stk_cuda_jpeg *d)
 {
-	return d->slot_size * (size_t)d->limits.slots;
+	size_t bytes = 0;
+	for (int i = 0; i < d->n_slots; i++)
+		bytes += d->slots[i].sizes.all;
+	return bytes;
 }
 
 /* ---- a batch ---- */
@@ -196,7 +261,7 @@ static enum stk_status copy_files(
 	size_t used = RAW_SLACK;
 	for (int i = 0, j; i < n; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
-		size_t room = d->raw_size - RAW_SLACK - used;
+		size_t room = s->sizes.raw - RAW_SLACK - used;
 		if (items[i].size > room) {
 			place[i] = STK_JPEGPAR_NONE;
 			j = i + 1;
@@ -221,24 +286,44 @@ static enum stk_status mark(struct stk_cuda_jpeg *d, struct slot *s, int i, stru
 	return d->measure ? stk__gpu_event_record(d->dev, s->marks[i], s->stream, err) : STK_OK;
 }
 
-static bool plan_item(struct slot *s, const struct stk_cuda_jpeg_item *it, uint32_t place, uint32_t *index)
+static struct stk_jpegpar_file file_of(const struct stk_cuda_jpeg_item *it, uint32_t place)
 {
-	if (place == STK_JPEGPAR_NONE || !it->header || (it->type != STK_RGB && it->type != STK_BGR) ||
-		(it->pass && !stk__pass_gpu_supports(it->pass)))
-		return false;
-	struct stk_jpegpar_file file = {it->data, it->size, it->header, it->window, place, it->type == STK_BGR};
-	return stk__jpegpar_plan_add(s->plan, &file, index);
+	return (struct stk_jpegpar_file){it->data, it->size, it->header, it->window, place, it->type};
 }
 
-/* The pass reads the window from where the decoder puts it. */
+/* Passes are of uint8 with as many channels as the type has, and turned windows are for passes alone. */
+static bool suits(const struct stk_cuda_jpeg_item *it)
+{
+	if (!it->header || (it->orientation > 1 && !it->pass))
+		return false;
+	return !it->pass ||
+	       (it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) && stk__pass_gpu_supports(it->pass));
+}
+
+bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *it, struct stk_cuda_jpeg_limits *sum)
+{
+	struct stk_jpegpar_file file = file_of(it, 0);
+	if (!suits(it) || !stk__jpegpar_need(&file, &sum->batch))
+		return false;
+	struct stk_pass_gpu_limits passes = {0, sum->taps};
+	if (it->pass)
+		stk__pass_gpu_need(it->pass, &passes);
+	sum->taps = passes.taps;
+	return true;
+}
+
+/* The pass reads the window from where the decoder puts it, turned as it sees it. */
 static bool plan_pass(struct slot *s, const struct stk_cuda_jpeg_item *it, uint32_t index)
 {
 	uint64_t at;
 	uint32_t pitch;
 	stk__jpegpar_plan_window(s->plan, index, &at, &pitch);
-	struct stk_image src = stk__image_hwc((void *)((uintptr_t)s->view.rgb + at), STK_UINT8, it->window.w, it->window.h, 3);
+	struct stk_image src = stk__image_hwc((void *)((uintptr_t)s->view.rgb + at), STK_UINT8, it->window.w, it->window.h, it->pass->in_c);
 	src.row = pitch;
-	return stk__pass_gpu_add(s->passes, it->pass, &src, it->window.x, it->window.y, &it->dst);
+	struct stk_rect seen = it->window;
+	if (it->orientation > 1)
+		seen = stk__orient_view(it->orientation, it->header->width, it->header->height, it->window, &src);
+	return stk__pass_gpu_add(s->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
 /* Decides for each item, and describes what the GPU does. */
@@ -249,7 +334,9 @@ static void plan_items(struct slot *s, const struct stk_cuda_jpeg_item *items, i
 	stk__jpegpar_plan_view(s->plan, s->tables_at, s->work_at, s->raw_at, &s->view); /* results lie where they always do */
 	for (int i = 0; i < n; i++) {
 		uint32_t index, at = place[i];
-		bool taken = plan_item(s, &items[i], at, &index) && (!items[i].pass || plan_pass(s, &items[i], index));
+		struct stk_jpegpar_file file = file_of(&items[i], at);
+		bool taken = at != STK_JPEGPAR_NONE && suits(&items[i]) && stk__jpegpar_plan_add(s->plan, &file, &index) &&
+			     (!items[i].pass || plan_pass(s, &items[i], index));
 		s->image[i] = taken ? (int32_t)index : NO_IMAGE;
 	}
 }
@@ -272,16 +359,18 @@ static enum stk_status decode(struct stk_cuda_jpeg *d, struct slot *s, struct st
 static enum stk_status run_passes(struct stk_cuda_jpeg *d, struct slot *s, struct stk_error *err)
 {
 	size_t bytes = stk__pass_gpu_end(s->passes);
-	enum stk_status status = stk__gpu_upload(d->dev, s->stream, s->pass_tables_at, s->tables + aligned(d->sizes.tables), bytes, err);
+	enum stk_status status =
+		stk__gpu_upload(d->dev, s->stream, s->pass_tables_at, s->tables + aligned(s->sizes.decode.tables), bytes, err);
 	return status ? status : stk__pass_gpu_launch(d->dev, &d->pass_kernels, s->passes, s->stream, err);
 }
 
 enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
+	struct stk_cuda_jpeg *d, int slot, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
 	struct slot *s = &d->slots[slot];
-	if (n < 0 || (uint32_t)n > d->limits.batch.images)
-		return stk__fail(err, STK_INVALID, "a batch of %d files in a decoder for %u", n, d->limits.batch.images);
+	if (n < 0 || (uint32_t)n > s->limits.batch.images)
+		return stk__fail(err, STK_INVALID, "a batch of %d files in a decoder for %u", n, s->limits.batch.images);
+	s->stream = stream;
 	uint32_t *place = s->flags; /* not needed until the batch is done, and large enough */
 	enum stk_status status = mark(d, s, 0, err);
 	if (!status)

@@ -8,8 +8,10 @@
  *     ...
  *     slot = stk__cuda_jpeg_acquire(decoder);                    // -1: all are in flight
  *     for each file
- *         items[i] = (struct stk_cuda_jpeg_item){data, size, &header, window, STK_RGB, &pass, dst};
- *     stk__cuda_jpeg_submit(decoder, slot, items, n, err);       // returns at once
+ *         items[i] = (struct stk_cuda_jpeg_item){data, size, &header, window, STK_RGB, orientation, &pass, dst};
+ *         if (!stk__cuda_jpeg_need(&items[i], &needed)) leave it to the cores;
+ *     stk__cuda_jpeg_reserve(decoder, slot, &needed, err);       // nothing, once warm
+ *     stk__cuda_jpeg_submit(decoder, slot, stream, items, n, err);       // returns at once
  *     stk__gpu_stream_wait(dev, consumer, stk__cuda_jpeg_done(decoder, slot), err);     // or stk__gpu_event_sync, _query
  *     ...                                                        // once done:
  *     for each i
@@ -17,7 +19,7 @@
  *     stk__cuda_jpeg_release(decoder, slot);
  *
  * Which files go to the cores depends on each file and its window alone, and on the limits; never on timing or on the other files, but for a batch
- * that is over its limits. What comes out right is bit for bit what the cores would make. Nothing allocates after create.
+ * that is over its limits. What comes out right is bit for bit what the cores would make. Nothing allocates but create and reserve.
  * Owner: one thread at a time. The pinned bytes must stay until the slot's batch is done. */
 #ifndef STK_CODEC_CUDA_JPEG_H
 #define STK_CODEC_CUDA_JPEG_H
@@ -28,16 +30,19 @@
 
 struct stk_cuda_jpeg_limits {
 	int slots; /* batches in flight */
+	/* of each of them */
 	struct stk_jpegpar_limits batch;
+	uint32_t taps; /* of their passes, as stk__pass_gpu_need counts them; 0: as many as crops to usual sizes take */
 };
 
 struct stk_cuda_jpeg_item {
-	const uint8_t *data; /* pinned; files that lie close together travel in one copy */
+	const uint8_t *data; /* pinned */
 	size_t size;
 	const struct stk_jpeg_header *header;
-	struct stk_rect window;      /* as stored: what the pass reads, or what is wanted */
-	enum stk_image_type type;    /* STK_RGB or STK_BGR */
-	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels; NULL: the window itself is the result */
+	struct stk_rect window;      /* as stored: what the pass reads (stk__orient_rect), or what is wanted */
+	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
+	int orientation;             /* EXIF's, by which the pass sees the image turned; 0 or 1: as stored */
+	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels or 1; NULL: the window itself is the result */
 	struct stk_image dst;        /* data in device memory; the pass's output */
 };
 
@@ -50,7 +55,14 @@ enum stk_cuda_jpeg_verdict {
 
 struct stk_cuda_jpeg;
 
-/* Memory for all slots: about 450 bytes a block and 5 a byte of the limits. STK_NO_MEMORY where the device has less. */
+/* Adds what an item takes to the limits of its batch. False: it is for the cores, whatever the limits are: another process or colour, a pass that the
+ * GPU has not. (Huge tables, and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
+bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *item, struct stk_cuda_jpeg_limits *sum);
+
+/* Bytes of device memory of a slot with these limits: about 200 a block, 2 a byte and 8 a tap. */
+size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits);
+
+/* Memory for all slots. STK_NO_MEMORY where the device has less. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_create(
 	struct stk_gpu_device *dev, const struct stk_cuda_jpeg_limits *limits, struct stk_cuda_jpeg **out, struct stk_error *err);
 void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d); /* waits for what is in flight */
@@ -58,14 +70,21 @@ void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d); /* waits for what is in fl
 int stk__cuda_jpeg_acquire(struct stk_cuda_jpeg *d);
 void stk__cuda_jpeg_release(struct stk_cuda_jpeg *d, int slot);
 
-/* n up to limits.batch.images. On failure the slot is still the caller's. */
+/* True where a batch of these limits has room in the slot. */
+bool stk__cuda_jpeg_holds(const struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits);
+
+/* Makes room in a slot, acquired and not in flight, for a batch of at least these limits (`slots` is not looked at). Allocates, and waits for the
+ * device, where it has less; then its memory is another's. On failure nothing fits the slot until a reserve succeeds. */
+STK_MUST_USE enum stk_status stk__cuda_jpeg_reserve(
+	struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err);
+
+/* Everything runs on `stream`. n up to the slot's images. Files that lie behind each other in memory, with little between them, travel in one copy. On
+ * failure the slot is still the caller's. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
+	struct stk_cuda_jpeg *d, int slot, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
 
 /* Recorded behind the batch's last kernel. */
 stk_gpu_event stk__cuda_jpeg_done(const struct stk_cuda_jpeg *d, int slot);
-/* The stream that the slot's batches run on, to order other work before or behind them. */
-stk_gpu_stream stk__cuda_jpeg_stream(const struct stk_cuda_jpeg *d, int slot);
 
 /* Once done. REFUSED is known as soon as submit returns. */
 enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg *d, int slot, int item);

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { AT_ONCE = 8 /* blocks whose bits are in the buffer before they are decoded */, PREDICTION_LIMIT = 1 << 28 };
+enum {
+	AT_ONCE = 8, /* blocks whose bits are in the buffer before they are decoded */
+	PREDICTION_LIMIT = 1 << 28
+};
 
 /* A component's blocks. Rows of masks reach from the image's left edge to its padded right; coefficients are those of columns x0..x1-1 of rows from y0
  * on, pairs of blocks side by side. */

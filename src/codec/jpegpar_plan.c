@@ -11,8 +11,12 @@
 enum {
 	CACHE = 16,
 	TAIL = 256,
-	MIN_INTERVAL = 128,  /* mean bytes of a restart interval below which streams are too small to pay */
-	MEAN_INTERVAL = 1024 /* room for this on average over a batch */
+	MIN_INTERVAL = 128,   /* mean bytes of a restart interval below which streams are too small to pay */
+	MEAN_INTERVAL = 1024, /* room for this on average over a batch */
+	/* for each block of the limits: bytes of coefficients, in whose place pixels come (of gray images 192, else 64 to 128), and DC coefficients, which
+	 * rows above the window have too */
+	BLOCK_BYTES = 128,
+	BLOCK_DC = 4
 };
 
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
@@ -73,10 +77,10 @@ static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
 	c.write_work = c.segments / (STK_JPEGPAR_WRITE_LANES / STK_JPEGPAR_PIECES) + l->images + 1;
 	c.lut = l->images * (STK_JPEGPAR_MAX_SET / 2) + STK_JPEGPAR_MAX_SET;
 	c.blocks = l->blocks;
-	c.dc = 4 * (uint64_t)l->blocks;
+	c.dc = BLOCK_DC * (uint64_t)l->blocks;
 	c.idct = l->blocks + (uint64_t)STK_JPEGPAR_IDCT_BLOCKS * l->images;
 	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
-	c.rgb = 240 * (uint64_t)l->blocks + 4096 * (uint64_t)l->images;
+	c.rgb = BLOCK_BYTES * (uint64_t)l->blocks;
 	return c;
 }
 
@@ -109,7 +113,8 @@ static uint64_t place_tables(struct stk_jpegpar_view *v, uint64_t base, uint64_t
 
 static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const struct capacity *c)
 {
-	struct layout l = {base, 0};
+	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients. */
+	struct layout l = {base, 0}, planes = l;
 	v->kept = place(&l, sizeof *v->kept * c->chunks);
 	v->bits = place(&l, (uint64_t)c->segments * (STK_JPEGPAR_SEGMENT / 8) + TAIL);
 	v->bit_length = place(&l, sizeof *v->bit_length * c->streams);
@@ -117,10 +122,11 @@ static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const stru
 	v->match = place(&l, sizeof *v->match * c->segments);
 	v->cover = place(&l, sizeof *v->cover * c->segments);
 	v->starts = place(&l, sizeof *v->starts * STK_JPEGPAR_PIECES * c->segments);
-	v->coef = place(&l, 128 * c->blocks);
+	v->planes = place(&planes, c->planes);
+	l.used = l.used > planes.used ? l.used : planes.used;
+	v->coef = place(&l, BLOCK_BYTES * c->blocks + TAIL);
+	v->rgb = (uint8_t *)v->coef;
 	v->dc = place(&l, sizeof *v->dc * c->dc);
-	v->planes = place(&l, c->planes);
-	v->rgb = place(&l, c->rgb + TAIL);
 	return l.used;
 }
 
@@ -362,8 +368,9 @@ static struct stk_jpegpar_image describe(
 		.y = (uint32_t)(w->pixels.y - w->mcu_y0 * scan->mcu_h),
 		.w = (uint32_t)w->pixels.w,
 		.h = (uint32_t)w->pixels.h,
-		.bgr = f->bgr};
-	im.rgb_pitch = (((im.x & 3) + im.w + 3) / 4 * 12 + 15) & ~15u;
+		.type = f->type,
+		.channels = f->type == STK_GRAY ? 1 : 3};
+	im.rgb_pitch = (((im.x & 3) + im.w + 3) / 4 * 4 * im.channels + 15) & ~15u;
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
 		im.places |= (uint32_t)scan->block_component[b] << 2 * b;
@@ -377,14 +384,57 @@ static bool has_room(const struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	       p->n_rgb + (uint64_t)im->rgb_pitch * im->h <= p->cap.rgb;
 }
 
+/* Restart intervals up to the window's last row; 1 without. */
+static uint64_t count_intervals(const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *window)
+{
+	uint64_t interval = (uint64_t)scan->restart_interval, stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
+	return interval ? (stop + interval - 1) / interval : 1;
+}
+
+static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
+{
+	a = a > b ? a : b;
+	return a > c ? a : c;
+}
+
+static uint32_t add_up(uint32_t sum, uint64_t more)
+{
+	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;
+}
+
+static bool plan_scan(const struct stk_jpegpar_file *f, struct stk_jpeg_scan *scan)
+{
+	size_t end;
+	bool type = f->type == STK_RGB || f->type == STK_BGR || f->type == STK_GRAY || f->type == STK_YCBCR;
+	if (!type || f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) ||
+		!stk__jpeg_scan_plan(f->header, end, scan))
+		return false;
+	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
+}
+
+bool stk__jpegpar_need(const struct stk_jpegpar_file *f, struct stk_jpegpar_limits *sum)
+{
+	static const uint32_t no_pairs[3];
+	struct stk_jpeg_scan scan;
+	if (!plan_scan(f, &scan))
+		return false;
+	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
+	struct stk_jpegpar_image im = describe(f, &scan, &window, no_pairs);
+	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
+	uint64_t blocks = largest(
+		row * (im.mcu_y1 - im.mcu_y0), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
+	sum->images = add_up(sum->images, 1);
+	sum->bytes = add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
+	sum->blocks = add_up(sum->blocks, blocks);
+	return true;
+}
+
 bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, uint32_t *index)
 {
 	struct stk_jpeg_scan scan;
 	struct tables_key key;
 	uint32_t pair_of[3], stream0 = p->n_streams, segments = p->n_segments, chunks = p->n_chunks;
-	size_t end;
-	if (f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) ||
-		!stk__jpeg_scan_plan(f->header, end, &scan))
+	if (!plan_scan(f, &scan))
 		return false;
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
 	make_key(f->header, &key, pair_of);
@@ -499,6 +549,6 @@ void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, u
 
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
 {
-	*at = p->images[index].rgb + 3 * (p->images[index].x & 3);
+	*at = p->images[index].rgb + p->images[index].channels * (p->images[index].x & 3);
 	*pitch = p->images[index].rgb_pitch;
 }

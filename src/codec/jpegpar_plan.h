@@ -20,19 +20,23 @@
 /* What a batch may hold. */
 struct stk_jpegpar_limits {
 	uint32_t images;
-	uint32_t bytes; /* of entropy-coded data */
-	uint32_t
-		blocks; /* of 8x8 samples, from the first MCU row to the last one that each window needs; bounds coefficients, planes and pixels */
+	uint32_t bytes;  /* of entropy-coded data */
+	uint32_t blocks; /* of 8x8 samples: as stk__jpegpar_need counts them */
 };
 
 struct stk_jpegpar_file {
 	const uint8_t *data;
 	size_t size;
 	const struct stk_jpeg_header *header;
-	struct stk_rect window; /* as stored; not empty, inside the image */
-	uint32_t raw;           /* where the file's first byte lies in view.raw */
-	bool bgr;
+	struct stk_rect window;   /* as stored; not empty, inside the image */
+	uint32_t raw;             /* where the file's first byte lies in view.raw */
+	enum stk_image_type type; /* RGB, BGR, GRAY or YCBCR */
 };
+
+/* What a file adds to the limits of its batch. Blocks are those from the first MCU row to the last one that the window needs, or more where the pixels
+ * are many or the window lies deep in the image. False: it is for the cores whatever the limits are (jpeg_header.h's rules, its types). A pure function
+ * of the header, the window, the type, and where the file ends. */
+bool stk__jpegpar_need(const struct stk_jpegpar_file *file, struct stk_jpegpar_limits *sum);
 
 /* Sizes of the two blocks of memory behind a view: tables, which the host writes (and uploads), and results, which the phases write.
  * Both want 256-byte alignment. */
@@ -63,7 +67,7 @@ size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *plan);
 void stk__jpegpar_plan_view(
 	const struct stk_jpegpar_plan *plan, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view);
 
-/* Where the window of image `index` ends up: rgb pixels from offset `at` of view.rgb, `pitch` bytes a row. */
+/* Where the window of image `index` ends up: pixels from offset `at` of view.rgb, `pitch` bytes a row. */
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *plan, uint32_t index, uint64_t *at, uint32_t *pitch);
 
 #endif

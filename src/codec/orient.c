@@ -37,6 +37,25 @@ struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height,
 	return r;
 }
 
+struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *im)
+{
+	struct turn t = turn_of(orientation);
+	struct stk_image from = *im;
+	im->data = (uint8_t *)from.data + (t.flip_x ? (from.width - 1) * from.pixel : 0) + (t.flip_y ? (from.height - 1) * from.row : 0);
+	im->pixel = t.flip_x ? -from.pixel : from.pixel;
+	im->row = t.flip_y ? -from.row : from.row;
+	window.x = t.flip_x ? width - window.x - window.w : window.x;
+	window.y = t.flip_y ? height - window.y - window.h : window.y;
+	if (!t.swap)
+		return window;
+	ptrdiff_t along = im->pixel;
+	im->pixel = im->row;
+	im->row = along;
+	im->width = from.height;
+	im->height = from.width;
+	return (struct stk_rect){window.y, window.x, window.h, window.w};
+}
+
 /* Inlined with a constant size, memcpy becomes a move. */
 static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, ptrdiff_t step, int n, size_t size)
 {

@@ -12,6 +12,10 @@ bool stk__orient_swaps(int orientation);
 /* The stored pixels of a window that is given in oriented ones. width, height: as stored. */
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
 
+/* Makes an image of the stored pixels of `window` one that shows them oriented: it begins elsewhere and its strides change places and signs. Returns where
+ * its first pixel lies in the oriented image. */
+struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *image);
+
 /* Turns src (as stored) into dst. Both interleaved, of one type; extents fit. */
 void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst);
 

@@ -119,16 +119,34 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 
 /* ---- delivering ---- */
 
-static enum stk_status check_errors(struct stk_pipeline *p, int64_t epoch, struct stk_error *err)
+/* The bad sample that came last in the epoch's order, of those up to this record. */
+static const char *last_bad(const struct stk_pipeline *p, const struct stk_record *r)
 {
-	int64_t count = p->errors[epoch % 2].epoch == epoch ? p->errors[epoch % 2].count : 0;
+	const struct stk_error *last = NULL;
+	int64_t end = r->samples[r->count - 1].place.position;
+	for (int64_t i = 0; i < p->n_bad; i++) {
+		const struct stk_error *e = &p->bad[i];
+		if (e->epoch == r->at.epoch && e->sample <= end && (!last || e->sample >= last->sample))
+			last = e;
+	}
+	return last ? last->message : "?";
+}
+
+/* Counts what batches up to this one lost, whatever is under way behind it. */
+static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
+{
+	if (p->errors.epoch != r->at.epoch) {
+		p->errors.epoch = r->at.epoch;
+		p->errors.count = 0;
+	}
+	p->errors.count += r->bad;
 	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
 	if (limit < 1)
 		limit = p->order.size > 0 ? ceil(limit * (double)p->order.size) : 100;
-	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)count <= limit)
+	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)p->errors.count <= limit)
 		return STK_OK;
-	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s", (long long)count,
-		(long long)epoch, limit, p->n_bad ? p->bad[p->n_bad - 1].message : "?");
+	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s",
+		(long long)p->errors.count, (long long)r->at.epoch, limit, r->count ? last_bad(p, r) : "?");
 }
 
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
@@ -140,7 +158,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = r->error.code;
 		if (err)
 			*err = r->error;
-	} else if ((s = check_errors(p, r->at.epoch, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
+	} else if ((s = check_errors(p, r, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
 		*out = stk__batch_make(p, r);
 		if (!*out)
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a group on the GPU does to a sample becomes jobs: its operators are inferred on the cores as ever, host values that it reads are staged, and
  * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
+#include "codec/orient.h"
 #include "exec/device.h"
 
 #include <string.h>
@@ -158,21 +159,16 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 /* From the header alone: whether the GPU decodes the window that the pass reads. */
 static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
-	size_t end;
-	struct stk_jpeg_scan scan;
-	if ((e->type != STK_RGB && e->type != STK_BGR) || e->denom > 1)
+	struct stk_rect seen = stk__pass_source(pass);
+	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
 		return false;
-	if (stk__jpeg_header_parse(e->data, e->size, &d->header, NULL) || (e->orient && d->header.orientation != 1))
-		return false;
-	d->window = stk__pass_source(pass);
-	if (!d->window.w || !d->window.h || !stk__pass_gpu_supports(pass) || !stk__jpeg_find_eoi(e->data, e->size, &d->header, &end) ||
-		!stk__jpeg_scan_plan(&d->header, end, &scan))
-		return false;
-	struct stk_jpeg_window w = stk__jpeg_window_plan(&scan, d->window);
-	d->blocks = (uint32_t)((w.mcu_y1 - w.mcu_y0 + 1) * scan.mcus_x * scan.blocks);
+	d->orientation = e->orient ? d->header.orientation : 1;
+	d->window = stk__orient_rect(d->orientation, d->header.width, d->header.height, seen);
 	d->size = e->size;
 	d->type = e->type;
-	return true;
+	d->need = (struct stk_cuda_jpeg_limits){0};
+	struct stk_cuda_jpeg_item item = {e->data, e->size, &d->header, d->window, e->type, d->orientation, pass, {0}};
+	return stk__cuda_jpeg_need(&item, &d->need);
 }
 
 static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)

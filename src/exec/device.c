@@ -21,13 +21,14 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	stk__device_memory_init(&b->scratch, dev, false);
 	b->first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->first);
 	b->pending = stk__calloc(batch, sizeof *b->pending);
+	b->submitted = stk__calloc(batch, sizeof *b->submitted);
 	b->mirrors = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors);
 	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
 	b->decodes = stk__calloc(decodes, sizeof(struct stk_device_job *));
 	b->items = stk__calloc(decodes, sizeof *b->items);
-	if (!b->first || !b->pending || !b->mirrors || !b->tables || !b->decodes || !b->items)
+	if (!b->first || !b->pending || !b->submitted || !b->mirrors || !b->tables || !b->decodes || !b->items)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
-	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->own_stream, err);
+	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -42,7 +43,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
-		stk__gpu_stream_destroy(dev, b->own_stream);
+		stk__gpu_stream_destroy(dev, b->stream);
 	}
 	stk__device_memory_destroy(&b->files);
 	stk__device_memory_destroy(&b->staging);
@@ -50,6 +51,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__arena_destroy(&b->jobs);
 	stk__free(b->first);
 	stk__free((void *)b->pending);
+	stk__free(b->submitted);
 	stk__free(b->mirrors);
 	stk__free(b->tables);
 	stk__free(b->decodes);
@@ -130,6 +132,29 @@ static bool any_refused(const struct stk_pipeline *p, const struct stk_device_ba
 	return false;
 }
 
+/* The operator that a step of array jobs is. */
+static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
+{
+	const struct stk_level *l = &g->levels[level];
+	for (int32_t c = 0; c < l->n_chains; c++)
+		for (int32_t k = 0; k < l->chains[c].n_groups; k++)
+			if (l->chains[c].groups[k].step == step)
+				return g->nodes[l->chains[c].groups[k].nodes[0]].node;
+	return NULL;
+}
+
+static struct stk_error division_error(const struct stk_program *g, int32_t level, int32_t step)
+{
+	struct stk_error err = {0};
+	const struct stk_graph_node *node = node_of_step(g, level, step);
+	char title[96];
+	if (stk__fail(&err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities") && node) {
+		stk__node_title(node, title, sizeof title);
+		stk__error_set_op(&err, title);
+	}
+	return err;
+}
+
 /* With the lock. Flags of array jobs tell of one thing. */
 static void fail_samples(struct stk_record *r, struct stk_device_batch *b, int32_t step)
 {
@@ -137,13 +162,12 @@ static void fail_samples(struct stk_record *r, struct stk_device_batch *b, int32
 	size_t batch = (size_t)r->pipeline->config.batch_size;
 	for (int32_t i = 0; i < r->count && t->n_flags; i++) {
 		bool failed = false;
-		for (const struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; j; j = j->next)
+		for (const struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; b->submitted[i] && j; j = j->next)
 			failed |= j->kind == STK_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
 		if (!failed || r->samples[i].dropped)
 			continue;
-		struct stk_error err = {0};
-		if (stk__fail(&err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities"))
-			stk__sample_fails(r, i, &err);
+		struct stk_error err = division_error(r->pipeline->program, r->level, step);
+		stk__sample_fails(r, i, &err);
 	}
 	t->n_flags = 0;
 }

@@ -30,9 +30,10 @@ struct stk_decode_job {
 	const uint8_t *file; /* pinned */
 	size_t size;
 	struct stk_jpeg_header header;
-	struct stk_rect window;
+	struct stk_rect window; /* as stored */
 	enum stk_image_type type;
-	uint32_t blocks;
+	int orientation;
+	struct stk_cuda_jpeg_limits need;
 };
 
 /* As large as its kind needs: what comes behind is not there. */
@@ -71,17 +72,17 @@ struct stk_device_tables {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* free, or behind it in the order of submission */
 	struct stk_record *record;
-	stk_gpu_stream stream, own_stream; /* that it runs on now: the decoder's or its own */
+	stk_gpu_stream stream;
 	stk_gpu_event done;
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
 	struct stk_arena jobs;
 	struct stk_device_job **first;    /* [step * batch + sample] */
 	_Atomic bool *pending;            /* [sample]: described since the last submission */
+	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */
-	struct stk_jpegpar_limits limits; /* its own */
 	struct stk_device_job **decodes;  /* what was submitted to it, as it numbers them */
 	struct stk_cuda_jpeg_item *items;
 	int32_t jpeg_slot, n_decodes;

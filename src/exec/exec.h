@@ -12,7 +12,8 @@
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
- *   batch.c     what the consumer gets                               state.c    save and restore */
+ *   batch.c     what the consumer gets                               state.c    save and restore
+ *   changes.c   what differs from a state's files */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -78,10 +79,11 @@ struct stk_record {
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
+	int32_t bad;                   /* samples, replaced ones too */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
-enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3 };
+enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3, STK_STATE_RUNS = 32 };
 
 struct stk_unit {
 	struct stk_record *record;
@@ -110,7 +112,8 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes)
+	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
+	X(busy_ns) X(source_ns)
 /* clang-format on */
 
 struct stk_exec_counters {
@@ -164,10 +167,12 @@ struct stk_pipeline {
 	bool delivered_last;
 	struct {
 		int64_t epoch, count;
-	} errors[2]; /* of the epoch in hand and of the next, which reading ahead has begun; by epoch % 2 */
+	} errors; /* of the epoch in hand, in batches that were delivered */
 	struct stk_error *bad;
 	int64_t n_bad, room_bad;
 	bool stall_told;
+	bool digested;                    /* `digests` is filled */
+	uint32_t digests[STK_STATE_RUNS]; /* of runs of the reader's files, for states */
 
 	struct stk_trace *trace;
 	struct stk_exec_counters counters;
@@ -226,6 +231,7 @@ struct stk_pass_group {
 	struct stk_frames src;  /* of a decoder: the whole image, without data */
 	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
 	int32_t value;          /* what comes out */
+	bool stream;            /* to memory rather than into caches */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
@@ -239,6 +245,19 @@ void stk__feeder_stop(struct stk_pipeline *p);
 bool stk__feeder_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
 void stk__feeder_abandon(struct stk_pipeline *p);     /* by a callback: the thread destroys the pipeline when it has returned */
 void stk__release_fed(struct stk_record *r);
+
+/* state.c */
+/* Without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count from the epoch's start, also in a
+ * run that began in its middle. */
+int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
+/* Whole steps of an epoch that lie before this run. */
+int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
+
+/* changes.c */
+/* Adds what tells of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
+void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
+/* What changed since a state was saved with these entries, as an error; STK_OK: no more is known than that something did. */
+STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,

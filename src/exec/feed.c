@@ -79,7 +79,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
 	struct stk_feed feed = {.tensors = to, .count = asked};
 	const struct stk_feed_request request = {.epoch = r->at.epoch,
-		.batch = r->at.step,
+		.batch = r->at.step + (p->program->reader >= 0 ? stk__steps_before(p, r->at.epoch) : 0),
 		.index = index,
 		.count = r->count,
 		.position = r->samples[index < 0 ? 0 : index].place.position};
@@ -172,9 +172,9 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->feed_epoch, .step = p->feed_step, .count = r->count};
+	int64_t first = stk__step_position(p, p->feed_epoch, p->feed_step) + (int64_t)p->order.rank * p->config.batch_size;
 	for (int32_t i = 0; i < r->count; i++)
-		r->samples[i].place =
-			(struct stk_place){.epoch = p->feed_epoch, .position = p->feed_step * p->config.batch_size + i, .sample = -1};
+		r->samples[i].place = (struct stk_place){.epoch = p->feed_epoch, .position = first + i, .sample = -1};
 }
 
 static void tell_reset(struct stk_pipeline *p, int64_t epoch)
@@ -211,9 +211,10 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	was_short = s == STK_OK && r->count < asked;
 	if (leads && (s == STK_END || was_short))
 		tell_reset(p, p->feed_epoch + 1);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, source_ns, end - begin);
 	stk__trace_add(p->trace, p->n_workers,
-		&(struct stk_trace_span){
-			.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = stk__clock_ns()});
+		&(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	r->fed = true;
 	r->ended = s == STK_END;

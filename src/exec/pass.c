@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* A slot of more bytes than a core's own caches hold is in memory by the time that the batch is read: to fetch its lines before they are
+ * overwritten would be for nothing. */
+enum { STREAM_SLOT = 2 << 20 };
+
 /* Decodes the part that the pass reads into scratch. */
 static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass,
 	const struct stk_image *whole, struct stk_image *part, struct stk_rect *at, struct stk_error *err)
@@ -47,6 +51,7 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 		return stk__fail(err, STK_SHAPE, "an image without channels");
 	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, stk__is_planar(src) ? 1 : src->channels);
 	g->pass.plane = plane;
+	g->pass.stream = g->stream;
 	for (int32_t k = 0; k < g->group->count; k++)
 		g->calls[k].def->lower(&g->calls[k], &g->pass);
 	if (!stk__pass_supports(&g->pass))
@@ -93,6 +98,8 @@ enum stk_status stk__pass_group_infer(
 		.calls = run->worker->calls,
 		.value = program->nodes[group->nodes[group->count - 1]].first_value,
 		.src = {.count = 1}};
+	const struct stk_slot *slot = run->record->slot;
+	g->stream = program->values[g->value].slot >= 0 && slot && slot->memory[STK_SPACE_HOST].capacity >= STREAM_SLOT;
 	enum stk_status s = infer_group(run, group, g->calls, err);
 	if (s)
 		return s;

@@ -132,17 +132,46 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
+/* Without a reader: batches one after the other, of the shard that the sources say they are. */
+static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_level *first = &p->program->levels[0];
+	p->order.batch = p->config.batch_size;
+	p->order.ranks = 1;
+	for (int32_t c = 0; c < first->n_callbacks; c++) {
+		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
+		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;
+		if (shards < 1 || shard < 0 || shard >= shards)
+			return stk__fail(err, STK_INVALID, "\"%s\": shard %d of %d", node->name, shard, shards);
+		if (c && (shards != p->order.ranks || shard != p->order.rank))
+			return stk__fail(err, STK_INVALID, "\"%s\" gives shard %d of %d, another source of the pipeline shard %d of %d",
+				node->name, shard, shards, p->order.rank, p->order.ranks);
+		p->order.ranks = shards;
+		p->order.rank = shard;
+	}
+	return STK_OK;
+}
+
 static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	p->delivered_step = -1;
 	if (g->reader < 0)
-		return STK_OK;
+		return order_of_sources(p, err);
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	n->def->reader->order(n->node->args, n->shared, &p->order);
 	p->order.batch = p->config.batch_size;
 	p->wraps = p->order.tail == STK_TAIL_WRAP;
 	return stk__order_check(&p->order, err);
+}
+
+/* Nothing is placed on the GPU, but one that is not there is an error all the same. */
+static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = NULL;
+	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &dev, err);
+	stk__gpu_device_close(dev);
+	return s;
 }
 
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
@@ -172,7 +201,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
-	if (p->program->n_steps && (s = stk__device_create(p, err)))
+	if (p->config.device_id >= 0 && (s = p->program->n_steps ? stk__device_create(p, err) : check_device(p, err)))
 		goto out;
 	if (config->trace) {
 		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);

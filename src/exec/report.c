@@ -33,9 +33,9 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 			p->program->reader < 0 ? "" : p->program->nodes[p->program->reader].node->name);
 	const struct stk_order *o = &p->order;
 	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
-	int64_t shard = (o->size + o->ranks - 1) / o->ranks, batches = (shard + o->batch - 1) / o->batch;
+	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	*out = (struct stk_reader_meta){.epoch_size = o->size,
-		.epoch_size_padded = o->tail == STK_TAIL_FILL ? batches * o->batch * o->ranks : o->size,
+		.epoch_size_padded = o->tail == STK_TAIL_FILL ? shard * o->ranks : o->size,
 		.shards = o->ranks,
 		.shard_id = o->rank,
 		.steps = stk__order_steps(o, epoch),

@@ -4,6 +4,7 @@
 #include "exec/device.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +26,16 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 		r->k = p->next_create;
 		r->active = true;
 		r->fed = p->program->levels[0].n_callbacks == 0;
-		r->at = (struct stk_batch_place){.count = p->config.batch_size};
+		r->at = (struct stk_batch_place){.epoch = p->order.start_epoch,
+			.step = stk__steps_before(p, p->order.start_epoch) + r->k,
+			.count = p->config.batch_size};
 		if (p->program->reader >= 0)
 			r->at = stk__order_batch(&p->order, r->k);
 		r->count = r->at.count;
 		for (int32_t i = 0; i < r->count; i++) {
 			struct stk_sample_state *s = &r->samples[i];
-			s->place = (struct stk_place){.sample = -1, .position = r->k * p->config.batch_size + i};
+			s->place = (struct stk_place){
+				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
 			s->attempt = s->retries = 0;
@@ -61,7 +65,7 @@ void stk__record_reset(struct stk_record *r)
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = false;
 	r->ready_count = r->ready_head = 0;
-	r->level = r->todo = 0;
+	r->level = r->todo = r->bad = 0;
 }
 
 static int32_t ready_room(const struct stk_pipeline *p)
@@ -275,15 +279,10 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 
 /* ---- failures ---- */
 
-static void remember_bad(struct stk_pipeline *p, const struct stk_error *err, int64_t epoch)
+static void remember_bad(struct stk_pipeline *p, const struct stk_error *err)
 {
 	enum { KEPT = 10000 };
 	STK_COUNT(p, bad_samples, 1);
-	if (p->errors[epoch % 2].epoch != epoch) {
-		p->errors[epoch % 2].epoch = epoch;
-		p->errors[epoch % 2].count = 0;
-	}
-	p->errors[epoch % 2].count++;
 	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
 		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
 		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
@@ -311,7 +310,8 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
-	remember_bad(p, err, s->place.epoch);
+	remember_bad(p, err);
+	r->bad++;
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
@@ -448,6 +448,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
+	stk__stores_fence();
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
 		sample_part_done(r, done[k]);
@@ -461,6 +462,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
+	STK_COUNT(p, busy_ns, end - begin);
 	STK_COUNT(p, samples, n_done);
 	STK_COUNT(p, units, 1);
 	stk__trace_add(p->trace, worker,
@@ -481,6 +483,8 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	w->error = (struct stk_error){0};
 	int32_t blamed;
 	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, busy_ns, end - begin);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_BATCH,
 			.batch = u->record_k,
@@ -488,7 +492,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 			.level = (int16_t)u->level,
 			.stage = (int16_t)u->node,
 			.begin_ns = begin,
-			.end_ns = stk__clock_ns()});
+			.end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	if (s && !r->error.code) {
 		char title[96];

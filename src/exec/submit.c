@@ -87,38 +87,51 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-static uint32_t larger(uint64_t n, uint64_t least)
+static uint32_t add_up(uint32_t a, uint64_t b)
 {
-	n = n > least ? n : least;
-	return n > INT32_MAX ? INT32_MAX : (uint32_t)n;
+	return a + b < UINT32_MAX ? (uint32_t)(a + b) : UINT32_MAX;
 }
 
-enum { BLOCK_BYTES = 450 }; /* about what the decoder takes for a block */
+/* What the batch's files take together, and a quarter more where the decoder has to grow for them. */
+static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_device_batch *b, bool spare)
+{
+	struct stk_cuda_jpeg_limits sum = {.slots = 1};
+	for (int32_t i = 0; i < b->n_decodes; i++) {
+		const struct stk_cuda_jpeg_limits *need = &b->decodes[i]->decode.need;
+		sum.batch.bytes = add_up(sum.batch.bytes, need->batch.bytes);
+		sum.batch.blocks = add_up(sum.batch.blocks, need->batch.blocks);
+		sum.taps = add_up(sum.taps, need->taps);
+	}
+	if (spare) {
+		sum.batch.bytes = add_up(sum.batch.bytes, sum.batch.bytes / 4);
+		sum.batch.blocks = add_up(sum.batch.blocks, sum.batch.blocks / 4);
+		sum.taps = add_up(sum.taps, sum.taps / 4);
+	}
+	return sum;
+}
 
-/* A decoder for the batch, made anew where a batch has more than the largest before; within the limit, what is over it goes to the cores. */
+/* A decoder with room for the batch. Within the limit of memory: what is over it goes to the cores. */
 static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	uint64_t bytes = 0, blocks = 0;
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		bytes += b->decodes[i]->decode.size;
-		blocks += b->decodes[i]->decode.blocks;
-	}
-	uint64_t most = p->device->memory_limit / (uint64_t)(p->config.prefetch + 1) / BLOCK_BYTES;
-	blocks = blocks < most ? blocks : most;
-	if (b->jpeg && bytes <= b->limits.bytes && blocks <= b->limits.blocks)
+	struct stk_cuda_jpeg_limits limits = decoder_limits(b, false);
+	limits.batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes);
+	if (b->jpeg && stk__cuda_jpeg_holds(b->jpeg, b->jpeg_slot, &limits))
 		return STK_OK;
-	stk__cuda_jpeg_destroy(b->jpeg);
-	b->jpeg = NULL;
-	blocks += blocks / 4;
-	struct stk_cuda_jpeg_limits limits = {.slots = 1,
-		.batch = {.images = (uint32_t)(p->config.batch_size * p->program->n_decodes),
-			.bytes = larger(bytes + bytes / 4, b->limits.bytes),
-			.blocks = larger(blocks < most ? blocks : most, b->limits.blocks)}};
-	enum stk_status s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
-	b->limits = limits.batch;
-	b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
-	size_t bytes_held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
-	while (bytes_held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, bytes_held)) {
+	uint32_t images = limits.batch.images;
+	size_t most = p->device->memory_limit / (size_t)(p->config.prefetch + 1);
+	limits = decoder_limits(b, true);
+	limits.batch.images = images;
+	while (limits.batch.blocks > 1 && stk__cuda_jpeg_bytes(&limits) > most)
+		limits.batch.blocks -= limits.batch.blocks / 8 + 1;
+	enum stk_status s;
+	if (b->jpeg) {
+		s = stk__cuda_jpeg_reserve(b->jpeg, b->jpeg_slot, &limits, err);
+	} else {
+		s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
+		b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
+	}
+	size_t held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
+	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
 	}
 	return s;
 }
@@ -132,10 +145,11 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.header = &j->decode.header,
 			.window = j->decode.window,
 			.type = j->decode.type,
+			.orientation = j->decode.orientation,
 			.pass = &j->pass,
 			.dst = j->dst};
 	}
-	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->items, b->n_decodes, err) : STK_OK;
+	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->stream, b->items, b->n_decodes, err) : STK_OK;
 }
 
 /* ---- steps ---- */
@@ -291,7 +305,6 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = b->n_decodes ? ready_decoder(p, b, err) : STK_OK;
 	if (s)
 		return s;
-	b->stream = b->n_decodes ? stk__cuda_jpeg_stream(b->jpeg, 0) : b->own_stream;
 	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
 		return s;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
@@ -307,6 +320,6 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	stk__gpu_leave(p->device->dev);
 	for (int32_t i = 0; i < r->count; i++)
-		atomic_store_explicit(&r->device->pending[i], false, memory_order_relaxed);
+		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
 	return s;
 }

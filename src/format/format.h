@@ -40,6 +40,8 @@ int64_t stk__file_list_classes(const struct stk_file_list *list);               
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
 /* A fingerprint of names, without the root, and labels, in order (64 bits), to tell that a resumed run sees the same data. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
+/* The same of `count` files from `first` on: where the digests of two lists' parts are equal, so are their files. */
+uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
 size_t stk__file_list_memory(const struct stk_file_list *list);
 
 /* A name against a glob: * ? [a-z] [!a-z] and \ before a character, bytes, ASCII case. */

@@ -257,6 +257,25 @@ uint64_t stk__file_list_fingerprint(const struct stk_file_list *l)
 	return l->fingerprint;
 }
 
+uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int64_t count)
+{
+	uint64_t h = stk__hash_bytes(0, &count, sizeof count);
+	int64_t folder = -1;
+	for (int64_t i = first; i < first + count; i++) {
+		const char *name = l->names + l->files[i];
+		if (l->folder_count && (folder < 0 || (folder + 1 < l->folder_count && l->folders[folder + 1].first <= i))) {
+			folder = folder_of(l, i);
+			const char *class_name = l->names + l->folders[folder].name;
+			h = stk__hash_bytes(h, class_name, strlen(class_name));
+			h = stk__hash_bytes(h, &folder, sizeof folder); /* the label */
+		}
+		h = stk__hash_bytes(h, name, strlen(name));
+		if (l->labels)
+			h = stk__hash_bytes(h, &l->labels[i], sizeof l->labels[i]);
+	}
+	return h;
+}
+
 size_t stk__file_list_memory(const struct stk_file_list *l)
 {
 	return sizeof *l + strlen(l->root) + 1 + l->names_capacity + (size_t)l->capacity * sizeof *l->files +

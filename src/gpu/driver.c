@@ -31,7 +31,12 @@ enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_erro
 		return stk__fail(err, STK_NOT_FOUND, "no CUDA driver: %s", dlerror());
 	enum stk_status status = find_functions(d, err);
 	int result = status ? CUDA_OK : d->cuInit(0);
-	if (result)
+	if (result == CUDA_NOT_INITIALIZED)
+		status = stk__fail(err, STK_STATE,
+			"the CUDA driver does not start again in a forked child of a process that has used it: fork before, or use the "
+			"start "
+			"method \"spawn\"");
+	else if (result)
 		status = stk__cuda_fail(d, result, err, "the CUDA driver does not start: cuInit");
 	if (!status && (result = d->cuDriverGetVersion(&d->version)))
 		status = stk__cuda_fail(d, result, err, "cuDriverGetVersion");

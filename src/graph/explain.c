@@ -38,7 +38,7 @@ static const char *step_kind(const struct stk_program_node *n)
 
 static void group_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
 {
-	stk__text_add(t, "    %-13s ", group_kind(p, g));
+	stk__text_add(t, "    %s%-13s ", !p->on_gpu ? "" : g->step >= 0 ? "gpu " : "    ", group_kind(p, g));
 	for (int32_t k = 0; k < g->count; k++) {
 		const struct stk_program_node *n = &p->nodes[g->nodes[k]];
 		stk__text_add(t, "%s%s", k ? " -> " : "", n->def->name);
@@ -68,6 +68,8 @@ static void level_text(const struct stk_program *p, int32_t l, struct stk_text *
 	}
 	for (int32_t b = 0; b < level->n_gathers; b++)
 		stk__text_add(t, "  over the whole batch: what %s needs to know of it\n", p->nodes[level->gathers[b]].def->name);
+	if (level->n_steps > 0)
+		stk__text_add(t, "  the groups marked gpu are described by the chains and run there, a step each for the whole batch\n");
 }
 
 static void group_json(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
@@ -76,7 +78,7 @@ static void group_json(const struct stk_program *p, const struct stk_group *g, s
 	for (int32_t k = 0; k < g->count; k++)
 		stk__text_add(t, "%s{\"name\": \"%s\", \"step\": \"%s\"}", k ? ", " : "", p->nodes[g->nodes[k]].def->name,
 			g->pass ? step_kind(&p->nodes[g->nodes[k]]) : "run");
-	stk__text_add(t, "]}");
+	stk__text_add(t, "], \"device\": \"%s\"}", g->step >= 0 ? "gpu" : "cpu");
 }
 
 static void level_json(const struct stk_program *p, int32_t l, struct stk_text *t)

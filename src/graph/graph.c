@@ -174,7 +174,7 @@ static enum stk_status set_inputs(
 /* What has no inputs is made on the cores; what is placed nowhere goes where its inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
-	if (!node->n_inputs)
+	if (!node->n_inputs || (node->def->flags & STK_OP_DESCRIBES))
 		return STK_DEVICE_CPU;
 	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
 		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)

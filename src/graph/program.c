@@ -69,7 +69,7 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 			bool input = k < n->node->n_inputs;
 			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
 			bool host = (n->def->host_inputs >> k & 1) || (n->gathers >= 0 && (n->def->flags & STK_OP_GATHERS_DATA));
-			if (!p->values[v].on_gpu || (n->on_gpu && input && !host))
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) || (n->def->flags & STK_OP_DESCRIBES))
 				continue;
 			char from[96], to[96];
 			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);

@@ -70,7 +70,7 @@ static int32_t odd_2(const int16_t x[4])
 static void block_2(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
 {
 	enum { FIRST = COLUMN_SHIFT + 2, SECOND = ROW_SHIFT + 2 };
-	int32_t first[2]; /* column 0 of both rows, which libjpeg-turbo does not saturate */
+	int32_t first[2] = {0}; /* column 0 of both rows, which libjpeg-turbo does not saturate */
 	int16_t rest[2][4];
 	for (int i = 0; i < 5; i++) {
 		int x = i == 0 ? 0 : 2 * i - 1;

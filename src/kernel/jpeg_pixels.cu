@@ -144,11 +144,11 @@ static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *t
 	to[2] = pixel[2] >> 16 | pixel[3] << 8;
 }
 
-/* Pixels first .. end - 1 of a row, by a warp, four a thread; where every component has one of the common ways. */
+/* RGB or BGR pixels first .. end - 1 of a row, by a warp, four a thread; where every component has one of the common ways. */
 static __device__ __forceinline__ void color_row(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
 {
 	const uint32_t color = im.color;
-	const bool bgr = im.bgr;
+	const bool bgr = im.type == STK_BGR;
 	source s[3];
 #pragma unroll
 	for (int c = 0; c < 3; c++)
@@ -169,7 +169,7 @@ static __device__ __forceinline__ void color_row(const uint8_t *planes, const st
 	}
 }
 
-/* The same, pixel by pixel, for factors of 3 and 4 and other rarities. */
+/* The same, pixel by pixel, for other types, factors of 3 and 4 and other rarities. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
 {
 	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
@@ -177,9 +177,12 @@ static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, cons
 		for (int i = 0; i < 4; i++) {
 			uint32_t rgb[3];
 			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), y, rgb);
-			pixel[i] = rgb[im.bgr ? 2 : 0] | rgb[1] << 8 | rgb[im.bgr ? 0 : 2] << 16;
+			pixel[i] = stk__jpegpar_pixel(im.type, rgb);
 		}
-		pack(pixel, out + (x - first) / 4 * 3);
+		if (im.channels == 1)
+			out[(x - first) / 4] = pixel[0] & 255 | (pixel[1] & 255) << 8 | (pixel[2] & 255) << 16 | pixel[3] << 24;
+		else
+			pack(pixel, out + (x - first) / 4 * 3);
 	}
 }
 
@@ -195,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_COLOR_ROWS) jpeg_c
 	if (line >= im.h)
 		return;
 	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
-	bool rare = false;
+	bool rare = im.type != STK_RGB && im.type != STK_BGR;
 	for (uint32_t c = 0; c < im.components; c++)
 		rare |= im.plane[c].upsample == STK_JPEG_UP_REPLICATE;
 	if (rare)

@@ -97,9 +97,9 @@ struct stk_jpegpar_image {
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
 	uint32_t x, y, w, h;
 	uint32_t row0;      /* first row, counted over the windows of the batch; a multiple of COLOR_ROWS */
-	uint64_t rgb;       /* offset of the window's rows in rgb, multiple of 16; they begin with pixel x & ~3 */
+	uint64_t rgb;       /* offset of the window's rows in rgb (whatever their type), multiple of 16; they begin with pixel x & ~3 */
 	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 4 pixels fit */
-	uint32_t bgr;
+	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR), 3 or 1 */
 };
 
 /* Lanes of one thread block: count segments (pieces) from `first`, which all decode with one set. */
@@ -123,7 +123,8 @@ struct stk_jpegpar_view {
 	const struct stk_jpegpar_work *sync_work, *write_work;
 	uint32_t n_images, n_streams, n_sync_work, n_write_work, n_chunks, n_segments, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* results; flags and marker are set to 0 and ~0 beforehand */
+	/* results; flags and marker are set to 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
+	 * rgb where coef did. */
 	uint32_t *flags;                  /* per image */
 	uint32_t *marker;                 /* per stream: offset of the first marker, or more than src_size */
 	uint32_t *kept;                   /* per chunk: bytes that remain */
@@ -150,7 +151,8 @@ void stk__jpegpar_write(const struct stk_jpegpar_view *v, uint32_t piece);
 void stk__jpegpar_dc(const struct stk_jpegpar_view *v, uint32_t stream);
 void stk__jpegpar_idct(const struct stk_jpegpar_view *v, uint32_t block);
 void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row);
-/* All of the above, in order. */
-void stk__jpegpar_run(const struct stk_jpegpar_view *v);
+/* Those of the above, in order: phases first .. end - 1, of STK_JPEGPAR_PHASES (count and unstuff are two). */
+#define STK_JPEGPAR_PHASES 9
+void stk__jpegpar_run(const struct stk_jpegpar_view *v, int first, int end);
 
 #endif

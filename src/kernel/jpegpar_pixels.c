@@ -45,23 +45,23 @@ void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row)
 	uint32_t y = row - im->row0, rgb[3];
 	if (y >= im->h)
 		return;
-	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + 3 * (im->x & 3);
-	for (uint32_t x = 0; x < im->w; x++, out += 3) {
+	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + im->channels * (im->x & 3);
+	for (uint32_t x = 0; x < im->w; x++, out += im->channels) {
 		stk__jpegpar_rgb(v->planes, im, im->x + x, im->y + y, rgb);
-		out[0] = (uint8_t)rgb[im->bgr ? 2 : 0];
-		out[1] = (uint8_t)rgb[1];
-		out[2] = (uint8_t)rgb[im->bgr ? 0 : 2];
+		uint32_t pixel = stk__jpegpar_pixel(im->type, rgb);
+		for (uint32_t c = 0; c < im->channels; c++)
+			out[c] = (uint8_t)(pixel >> 8 * c);
 	}
 }
 
-void stk__jpegpar_run(const struct stk_jpegpar_view *v)
+void stk__jpegpar_run(const struct stk_jpegpar_view *v, int first, int end)
 {
-	static void (*const phases[])(const struct stk_jpegpar_view *, uint32_t) = {stk__jpegpar_count_chunk, stk__jpegpar_unstuff_chunk,
-		stk__jpegpar_own, stk__jpegpar_over, stk__jpegpar_chain, stk__jpegpar_write, stk__jpegpar_dc, stk__jpegpar_idct,
-		stk__jpegpar_color};
+	static void (*const phases[STK_JPEGPAR_PHASES])(const struct stk_jpegpar_view *, uint32_t) = {stk__jpegpar_count_chunk,
+		stk__jpegpar_unstuff_chunk, stk__jpegpar_own, stk__jpegpar_over, stk__jpegpar_chain, stk__jpegpar_write, stk__jpegpar_dc,
+		stk__jpegpar_idct, stk__jpegpar_color};
 	const uint32_t counts[] = {v->n_chunks, v->n_chunks, v->n_segments, v->n_segments, v->n_streams, v->n_segments * STK_JPEGPAR_PIECES,
 		v->n_streams, v->n_idct, v->n_rows};
-	for (size_t phase = 0; phase < sizeof phases / sizeof *phases; phase++)
+	for (int phase = first; phase < end; phase++)
 		for (uint32_t i = 0; i < counts[phase]; i++)
 			phases[phase](v, i);
 }

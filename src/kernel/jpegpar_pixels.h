@@ -5,6 +5,7 @@
 
 #include "kernel/hd.h"
 #include "kernel/jpegpar.h"
+#include "kernel/ycbcr.h"
 
 STK_HD int32_t stk__jpegpar_wrap16(int32_t x)
 {
@@ -144,11 +145,21 @@ STK_HD void stk__jpegpar_convert(uint32_t color, int32_t first, int32_t second, 
 STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
 {
 	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y), second = 0, third = 0;
-	if (im->color != STK_JPEG_GRAY) {
+	if (im->color != STK_JPEG_GRAY && im->type != STK_GRAY) {
 		second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y);
 		third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
 	}
-	stk__jpegpar_convert(im->color, first, second, third, rgb);
+	stk__jpegpar_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
+}
+
+/* What becomes of a pixel, its bytes in their order; of GRAY the first is all. */
+STK_HD uint32_t stk__jpegpar_pixel(uint32_t type, const uint32_t rgb[3])
+{
+	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};
+	if (type == STK_YCBCR)
+		stk__rgb_to_ycbcr(c[0], c[1], c[2], 1, c);
+	bool bgr = type == STK_BGR;
+	return (uint32_t)(bgr ? c[2] : c[0]) | (uint32_t)c[1] << 8 | (uint32_t)(bgr ? c[0] : c[2]) << 16;
 }
 
 #endif

@@ -88,6 +88,7 @@ struct stk_pass {
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
+	uint8_t stream; /* the caller's to set: the output is not read soon, and need not stay in a cache; stk__stores_fence before it is */
 	union {
 		struct stk_resize resize;
 		struct stk_warp warp;

@@ -275,14 +275,14 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
-			run->k->rows->affine_u8[kernel](
-				to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch, p->w, rows, &s->affine[c]);
+			run->k->rows->affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch,
+				p->w, rows, &s->affine[c], p->stream);
 		return;
 	}
 	uint8_t *pixels = (uint8_t *)line(run, 0);
 	for (int32_t r = 0; r < rows; r++, to += run->dst.row) {
 		run->k->rows->interleave(pixels, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
-		run->k->rows->affine_u8[kernel](to, 0, pixels, 0, p->w * p->c, 1, &s->affine[0]);
+		run->k->rows->affine_u8[kernel](to, 0, pixels, 0, p->w * p->c, 1, &s->affine[0], false);
 	}
 }
 

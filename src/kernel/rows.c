@@ -26,9 +26,10 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 }
 
 #define AFFINE_U8(name, type, convert)                                                                                                     \
-	static void name(                                                                                                                  \
-		void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)  \
+	static void name(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,                     \
+		const struct stk_affine *a, bool stream)                                                                                   \
 	{                                                                                                                                  \
+		(void)stream;                                                                                                              \
 		for (int32_t r = 0; r < rows; r++) {                                                                                       \
 			type *restrict out = (void *)((uint8_t *)dst + r * dst_row);                                                       \
 			const uint8_t *restrict in = src + r * src_row;                                                                    \

@@ -69,20 +69,22 @@ static inline __m256 affine8(const uint8_t *in, __m256 scale, __m256 bias)
 	return _mm256_add_ps(_mm256_mul_ps(x, scale), bias);
 }
 
-static inline void put8(void *dst, int32_t i, __m256 x, int as)
+static inline void put8(void *dst, int32_t i, __m256 x, int as, bool stream)
 {
-	if (as == AS_FLOAT)
+	if (as == AS_FLOAT && stream)
+		_mm256_stream_ps((float *)dst + i, x);
+	else if (as == AS_FLOAT)
 		_mm256_storeu_ps((float *)dst + i, x);
 	else
 		_mm_storeu_si128((void *)((uint16_t *)dst + i), as == AS_HALF ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : bfloat8(x));
 }
 
 /* The last elements of a row, from i on; i is a multiple of the period. */
-static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as)
+static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as, bool stream)
 {
 	for (int32_t k = 0; i < n; k += 8) {
 		if (i + 8 <= n) {
-			put8(out, i, affine8(in + i, _mm256_loadu_ps(a->scale + k), _mm256_loadu_ps(a->bias + k)), as);
+			put8(out, i, affine8(in + i, _mm256_loadu_ps(a->scale + k), _mm256_loadu_ps(a->bias + k)), as, stream);
 			i += 8;
 			continue;
 		}
@@ -98,7 +100,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 
 /* finite: no NaN can come out, so that bfloat16 needs no test. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
-	const struct stk_affine *a, int as, bool finite)
+	const struct stk_affine *a, int as, bool finite, bool stream)
 {
 	__m256 s0 = _mm256_loadu_ps(a->scale), s1 = _mm256_loadu_ps(a->scale + 8), s2 = _mm256_loadu_ps(a->scale + 16);
 	__m256 b0 = _mm256_loadu_ps(a->bias), b1 = _mm256_loadu_ps(a->bias + 8), b2 = _mm256_loadu_ps(a->bias + 16);
@@ -115,37 +117,45 @@ static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 				_mm_storeu_si128((void *)(to + 16),
 					_mm_packus_epi32(_mm256_castsi256_si128(last), _mm256_extracti128_si256(last, 1)));
 			} else {
-				put8(out, i, x0, as);
-				put8(out, i + 8, x1, as);
-				put8(out, i + 16, x2, as);
+				put8(out, i, x0, as, stream);
+				put8(out, i + 8, x1, as, stream);
+				put8(out, i + 16, x2, as, stream);
 			}
 		}
-		affine_tail(out, in, i, n, a, as);
+		affine_tail(out, in, i, n, a, as, stream);
 	}
 }
 
-static void affine_u8_float(
-	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	const struct stk_affine *a, bool stream)
 {
-	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true);
+	bool aligned = ((uintptr_t)dst | (uintptr_t)dst_row) % sizeof(__m256) == 0;
+	if (!stream || !aligned) {
+		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, false);
+		return;
+	}
+	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, true);
 }
 
-static void affine_u8_half(
-	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+/* Types of 16 bits are not streamed: their pieces are not whole cache lines. */
+static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	const struct stk_affine *a, bool stream)
 {
-	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_HALF, true);
+	(void)stream;
+	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_HALF, true, false);
 }
 
-static void affine_u8_bfloat(
-	void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows, const struct stk_affine *a)
+static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	const struct stk_affine *a, bool stream)
 {
+	(void)stream;
 	bool finite = true;
 	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* 255 times as much is still a number */
 		finite = finite && a->scale[k] > -1e30f && a->scale[k] < 1e30f && a->bias[k] > -1e30f && a->bias[k] < 1e30f;
 	if (finite)
-		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, true);
+		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, true, false);
 	else
-		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false);
+		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false, false);
 }
 
 static inline __m128i load16(const uint8_t *p)

@@ -134,6 +134,8 @@ enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 struct stk_reader_def {
 	int64_t (*size)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
+	/* Of names and labels of `count` samples from `first` on: tells where two data sets begin to differ. Nullable. */
+	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
 	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
@@ -149,6 +151,7 @@ enum stk_op_flags {
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */
 	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 

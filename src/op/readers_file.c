@@ -106,6 +106,11 @@ static uint64_t readers_file_fingerprint(const void *shared)
 	return stk__file_list_fingerprint(shared);
 }
 
+static uint64_t readers_file_digest(const void *shared, int64_t first, int64_t count)
+{
+	return stk__file_list_digest(shared, first, count);
+}
+
 static void readers_file_order(const void *args, const void *shared, struct stk_order *out)
 {
 	const struct readers_file *a = args;
@@ -130,6 +135,7 @@ static const char *readers_file_class_name(const void *shared, int64_t label)
 static const struct stk_reader_def readers_file_reader = {
 	.size = readers_file_size,
 	.fingerprint = readers_file_fingerprint,
+	.digest = readers_file_digest,
 	.order = readers_file_order,
 	.uri = readers_file_uri,
 	.classes = readers_file_classes,

@@ -26,7 +26,7 @@ const struct stk_op_def stk__op_shape = {
 	.doc = "Gives the shape of a tensor as int64.",
 	.inputs = {1, 1},
 	.args = shape_args,
-	.flags = STK_OP_HIDDEN,
+	.flags = STK_OP_HIDDEN | STK_OP_DESCRIBES,
 	.infer = shape_infer,
 	.run_cpu = shape_run,
 };

@@ -166,7 +166,10 @@ static void affine_u8(struct job *j, int kernel)
 	}
 	int32_t n = between(j, 1, 100, 224), rows = between(j, 1, 5, 16);
 	ptrdiff_t pitch = (ptrdiff_t)n * (kernel ? 2 : 4) + 8 * between(j, 0, 3, 0);
-	j->k->rows->affine_u8[kernel](j->out, pitch, j->in, 300, n, rows, &a);
+	bool stream = between(j, 0, 1, 0);
+	if (stream && between(j, 0, 1, 0))
+		pitch = (pitch + 31) & -32;
+	j->k->rows->affine_u8[kernel](j->out, pitch, j->in, 300, n, rows, &a, stream);
 }
 
 static void affine_u8_float(struct job *j)

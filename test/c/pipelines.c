@@ -110,19 +110,39 @@ void close_pipeline(struct stk_pipeline *p, struct stk_context *ctx)
 	stk_context_unref(&ctx);
 }
 
-uint64_t hash_sample(const struct stk_batch *b, int32_t i)
+static uint64_t hash_bytes(uint64_t h, const uint8_t *p, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++)
+		h = (h ^ p[k]) * 0x100000001b3u;
+	return h;
+}
+
+static uint64_t hash_on_gpu(uint64_t h, struct stk_batch *b, int32_t o, int32_t i)
+{
+	struct stk_error err = {0};
+	int64_t bytes = stk_desc_bytes(&stk_batch_output(b, o)->samples[i].desc);
+	uint8_t *copy = malloc((size_t)bytes + 1);
+	assert_non_null(copy);
+	if (stk_batch_copy(b, o, i, copy, (size_t)bytes, &err))
+		fail_msg("a copy from the GPU: %s", err.message);
+	h = hash_bytes(h, copy, bytes);
+	free(copy);
+	return h;
+}
+
+uint64_t hash_sample(struct stk_batch *b, int32_t i)
 {
 	uint64_t h = 0xcbf29ce484222325u;
 	for (int32_t o = 0; o < stk_batch_outputs(b); o++) {
-		const struct stk_tensor *t = &stk_batch_output(b, o)->samples[i];
-		const uint8_t *p = t->data;
-		for (int64_t k = 0; k < stk_desc_bytes(&t->desc); k++)
-			h = (h ^ p[k]) * 0x100000001b3u;
+		const struct stk_tensor_list *l = stk_batch_output(b, o);
+		const struct stk_tensor *t = &l->samples[i];
+		h = hash_bytes(h, (const uint8_t *)t->desc.shape, t->desc.ndim * (int64_t)sizeof *t->desc.shape);
+		h = l->device_id < 0 ? hash_bytes(h, t->data, stk_desc_bytes(&t->desc)) : hash_on_gpu(h, b, o, i);
 	}
 	return h;
 }
 
-static void add_batch(struct run *r, const struct stk_batch *b)
+static void add_batch(struct run *r, struct stk_batch *b)
 {
 	r->samples = realloc(r->samples, (r->count + (size_t)stk_batch_size(b) + 1) * sizeof *r->samples);
 	assert_non_null(r->samples);
@@ -169,4 +189,15 @@ struct run resume_epoch(const char *folder, const struct options *o, const char 
 	struct run r = drain_epochs(p, 1);
 	close_pipeline(p, ctx);
 	return r;
+}
+
+double pipeline_counter(struct stk_pipeline *p, const char *name)
+{
+	struct stk_counter all[64];
+	size_t n = stk_pipeline_counters(p, all, 64);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			return all[i].value;
+	fail_msg("no counter %s", name);
+	return 0;
 }

@@ -29,16 +29,18 @@ void close_pipeline(struct stk_pipeline *p, struct stk_context *ctx);
 
 struct run_sample {
 	int64_t epoch, position, id;
-	uint64_t hash; /* of all outputs */
+	uint64_t hash; /* of all outputs and their shapes */
 };
 struct run {
 	struct run_sample *samples;
 	size_t count;
 };
-uint64_t hash_sample(const struct stk_batch *b, int32_t i);
+uint64_t hash_sample(struct stk_batch *b, int32_t i);
 struct run drain_epochs(struct stk_pipeline *p, int epochs);
 struct run run_epochs(const char *folder, const struct options *o, int epochs);
 /* The rest of the epoch that a state stands in. */
 struct run resume_epoch(const char *folder, const struct options *o, const char *state);
+
+double pipeline_counter(struct stk_pipeline *p, const char *name); /* one that is not there fails the test */
 
 #endif

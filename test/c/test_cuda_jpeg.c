@@ -3,8 +3,11 @@
  * STOKER_TEST_JPEGS names a folder of photographs to add to the files that are made here. */
 #include "test.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
+#include "codec/codec.h"
 #include "codec/cuda_jpeg.h"
+#include "codec/orient.h"
 #include "jpeg_reference.h"
 
 #include <dirent.h>
@@ -172,8 +175,8 @@ static void equal(const char *what, const void *a, const void *b, size_t size)
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
 
-/* Compares what the phases left, where it is defined: work memory of the GPU, downloaded, with the twin's. */
-static void compare_work(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+/* Each compares what some phases left, where it is defined: work memory of the GPU, downloaded, with the twin's. */
+static void compare_synchronised(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	SAME(kept, cpu->n_chunks);
 	SAME(bit_length, cpu->n_streams);
@@ -198,6 +201,10 @@ static void compare_work(const struct stk_jpegpar_view *cpu, const uint8_t *base
 				fail_msg("starts: stream %u piece %u: %u/%x, %u/%x", i, k, a.block, a.state, b.block, b.state);
 		}
 	}
+}
+
+static void compare_coefficients(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+{
 	for (uint32_t i = 0; i < cpu->n_images; i++) {
 		const struct stk_jpegpar_image *im = &cpu->images[i];
 		if (cpu->flags[i])
@@ -208,21 +215,36 @@ static void compare_work(const struct stk_jpegpar_view *cpu, const uint8_t *base
 		equal("coefficients", base + at, gpu + at, 128 * row * (im->mcu_y1 - im->mcu_y0));
 		at = (size_t)((const uint8_t *)(cpu->dc + im->dc0 + row * im->mcu_y0) - base);
 		equal("DC", base + at, gpu + at, 2 * row * (im->mcu_y1 - im->mcu_y0));
-		for (uint32_t c = 0; c < im->components; c++) {
-			at = (size_t)(cpu->planes - base) + im->plane[c].at;
-			equal("planes", base + at, gpu + at, (size_t)im->plane[c].pitch * 8 * im->plane[c].v * (im->mcu_y1 - im->mcu_y0));
-		}
-		at = (size_t)(cpu->rgb - base) + im->rgb + 3 * (im->x & 3);
-		for (uint32_t y = 0; y < im->h; y++)
-			for (uint32_t x = 0; x < im->w; x++) {
-				const uint8_t *a = base + at + (size_t)y * im->rgb_pitch + 3 * x,
-					      *b = gpu + at + (size_t)y * im->rgb_pitch + 3 * x;
-				if (memcmp(a, b, 3) != 0)
-					fail_msg("pixel %u, %u of image %u (%ux%u, colour %u, upsampling %u): %d %d %d, twin %d %d %d", x,
-						y, i, im->w, im->h, im->color, im->plane[1].upsample, b[0], b[1], b[2], a[0], a[1], a[2]);
-			}
 	}
 }
+
+static void compare_planes(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+{
+	for (uint32_t i = 0; i < cpu->n_images; i++) {
+		const struct stk_jpegpar_image *im = &cpu->images[i];
+		for (uint32_t c = 0; c < im->components && !cpu->flags[i]; c++) {
+			size_t at = (size_t)(cpu->planes - base) + im->plane[c].at;
+			equal("planes", base + at, gpu + at, (size_t)im->plane[c].pitch * 8 * im->plane[c].v * (im->mcu_y1 - im->mcu_y0));
+		}
+	}
+}
+
+static void compare_pixels(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+{
+	for (uint32_t i = 0; i < cpu->n_images; i++) {
+		const struct stk_jpegpar_image *im = &cpu->images[i];
+		size_t at = (size_t)(cpu->rgb - base) + im->rgb + im->channels * (im->x & 3);
+		for (uint32_t y = 0; y < im->h && !cpu->flags[i]; y++)
+			equal("pixels", base + at + (size_t)y * im->rgb_pitch, gpu + at + (size_t)y * im->rgb_pitch, im->channels * im->w);
+	}
+}
+
+/* Runs phases on both sides, and compares what they leave before others take its place. */
+static const struct {
+	int end;
+	void (*compare)(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu);
+} stages[] = {{STK_CUDA_JPEG_WRITE, compare_synchronised}, {STK_CUDA_JPEG_IDCT, compare_coefficients},
+	{STK_CUDA_JPEG_COLOR, compare_planes}, {STK_CUDA_JPEG_PHASES, compare_pixels}};
 
 struct phases {
 	struct stk_jpegpar_plan *plan;
@@ -271,7 +293,8 @@ static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct
 		at += draw(40);
 		assert_true(at + files[i].size + 64 < RAW);
 		memcpy(p->raw + at, files[i].data, files[i].size);
-		struct stk_jpegpar_file f = {files[i].data, files[i].size, &files[i].header, files[i].window, at, draw(2)};
+		struct stk_jpegpar_file f = {
+			files[i].data, files[i].size, &files[i].header, files[i].window, at, (enum stk_image_type)draw(STK_YCBCR + 1)};
 		stk__jpegpar_plan_add(p->plan, &f, &index);
 		at += (uint32_t)files[i].size;
 	}
@@ -280,19 +303,22 @@ static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct
 	struct stk_jpegpar_view cpu, gpu;
 	stk__jpegpar_plan_view(p->plan, (uintptr_t)p->tables, (uintptr_t)p->work, (uintptr_t)p->raw, &cpu);
 	stk__jpegpar_plan_view(p->plan, p->device_tables, p->device_work, p->device_raw, &gpu);
-	stk__jpegpar_run(&cpu);
 	ok(stk__gpu_fill(dev, NULL, p->device_work, 0x5a, p->sizes.work, &err));
 	ok(stk__gpu_upload(dev, NULL, p->device_raw, p->raw, RAW, &err));
 	ok(stk__gpu_upload(dev, NULL, p->device_tables, p->sent, bytes, &err));
-	for (int phase = 0; phase < STK_CUDA_JPEG_PHASES; phase++) {
-		ok(stk__cuda_jpeg_launch(dev, &p->kernels, &gpu, (enum stk_cuda_jpeg_phase)phase, NULL, &err));
-		if (stk__gpu_stream_sync(dev, NULL, &err))
-			fail_msg("phase %s: %s", stk__cuda_jpeg_phase_names[phase], err.message);
+	for (size_t stage = 0, phase = 0; stage < sizeof stages / sizeof *stages; stage++) {
+		stk__jpegpar_run(&cpu, (int)phase, stages[stage].end);
+		for (; phase < (size_t)stages[stage].end; phase++) {
+			ok(stk__cuda_jpeg_launch(dev, &p->kernels, &gpu, (enum stk_cuda_jpeg_phase)phase, NULL, &err));
+			if (stk__gpu_stream_sync(dev, NULL, &err))
+				fail_msg("phase %s: %s", stk__cuda_jpeg_phase_names[phase], err.message);
+		}
+		ok(stk__gpu_download(dev, NULL, p->back, p->device_work, p->sizes.work, &err));
+		ok(stk__gpu_stream_sync(dev, NULL, &err));
+		stages[stage].compare(&cpu, p->work, p->back);
 	}
-	ok(stk__gpu_download(dev, NULL, p->back, p->device_work, p->sizes.work, &err));
 	ok(stk__gpu_download(dev, NULL, p->sent, p->device_tables, bytes, &err));
 	ok(stk__gpu_stream_sync(dev, NULL, &err));
-	compare_work(&cpu, p->work, p->back);
 	int right = 0;
 	for (uint32_t i = 0; i < cpu.n_images; i++) {
 		uint32_t flags = ((uint32_t *)(void *)p->sent)[i];
@@ -349,8 +375,8 @@ static void check_window(struct stk_gpu_device *dev, const struct stk_cuda_jpeg 
 	stk_gpu_ptr at = stk__cuda_jpeg_window(d, slot, item, &pitch);
 	uint8_t *got = malloc((size_t)pitch * (size_t)f->window.h),
 		*want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
-	ok(stk__gpu_download(dev, stk__cuda_jpeg_stream(d, slot), got, at, (size_t)pitch * (size_t)f->window.h, &err));
-	ok(stk__gpu_stream_sync(dev, stk__cuda_jpeg_stream(d, slot), &err));
+	ok(stk__gpu_download(dev, NULL, got, at, (size_t)pitch * (size_t)f->window.h, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
 	if (!want || warnings)
 		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
 	for (int y = 0; y < f->window.h; y++)
@@ -368,9 +394,12 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 	struct file files[3][32];
 	uint8_t *pinned[3];
 	int slots[3], count[4] = {0};
+	stk_gpu_stream streams[3];
 	ok(stk__cuda_jpeg_create(dev, &limits, &d, &err));
-	for (int b = 0; b < 3; b++)
+	for (int b = 0; b < 3; b++) {
 		ok(stk__gpu_host_alloc(dev, 8 << 20, (void **)&pinned[b], &err));
+		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &streams[b], &err));
+	}
 	for (int round = 0; round < (emulated ? 1 : 2); round++) {
 		uint64_t allocations = 0;
 		for (int b = 0; b < 3; b++) {
@@ -387,7 +416,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 			slots[b] = stk__cuda_jpeg_acquire(d);
 			assert_true(slots[b] >= 0);
 			allocations = stk__alloc_count();
-			ok(stk__cuda_jpeg_submit(d, slots[b], items, 32, &err));
+			ok(stk__cuda_jpeg_submit(d, slots[b], streams[b], items, 32, &err));
 			assert_int_equal(allocations, stk__alloc_count());
 		}
 		assert_int_equal(stk__cuda_jpeg_acquire(d), -1);
@@ -405,9 +434,157 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 	}
 	print_message("%d right, %d refused, %d flagged\n", count[0], count[1], count[2]);
 	assert_true(count[0] > (emulated ? 35 : 70));
-	for (int b = 0; b < 3; b++)
-		stk__gpu_host_free(dev, pinned[b]);
 	stk__cuda_jpeg_destroy(d);
+	for (int b = 0; b < 3; b++) {
+		stk__gpu_host_free(dev, pinned[b]);
+		stk__gpu_stream_destroy(dev, streams[b]);
+	}
+}
+
+/* ---- types, turned images, growth ---- */
+
+/* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
+static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
+{
+	struct stk_image_info info;
+	struct stk_codec_limits limits = {0};
+	int32_t w, h;
+	ok(stk__image_peek(it->data, it->size, &limits, &info, &err));
+	info.orientation = it->orientation;
+	stk__image_extent(&info, true, &w, &h);
+	int32_t channels = it->type == STK_GRAY ? 1 : 3;
+	uint8_t *pixels = malloc((size_t)w * (size_t)h * (size_t)channels + 64);
+	struct stk_decode request = {.data = it->data,
+		.size = it->size,
+		.info = &info,
+		.type = it->type,
+		.orient = true,
+		.window = {0, 0, w, h},
+		.dst = stk__image_hwc(pixels, STK_UINT8, w, h, channels)};
+	ok(stk__image_decode(decoder, &request, &err));
+	void *scratch = stk__alloc(stk__pass_scratch(it->pass) + 64);
+	struct stk_image dst = stk__image_hwc(out, STK_FLOAT, it->pass->w, it->pass->h, channels);
+	assert_int_equal(bytes, (size_t)it->pass->w * (size_t)it->pass->h * (size_t)channels * 4);
+	stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, 0, 0, &dst, scratch);
+	stk__free(scratch);
+	free(pixels);
+}
+
+/* A crop of the image as its orientation shows it, resized, to float. */
+static void draw_turned_pass(struct stk_cuda_jpeg_item *it, struct stk_pass *pass)
+{
+	int32_t w = it->header->width, h = it->header->height;
+	bool swaps = stk__orient_swaps(it->orientation);
+	struct stk_resize r = {.out_w = 1 + (int)draw(60), .out_h = 1 + (int)draw(60), .antialias = 1};
+	r.min_filter = r.mag_filter = draw(2) ? STK_INTERP_TRIANGULAR : STK_INTERP_LANCZOS3;
+	stk__pass_begin(pass, STK_UINT8, swaps ? h : w, swaps ? w : h, it->type == STK_GRAY ? 1 : 3);
+	stk__pass_window(pass, draw_window(pass->w, pass->h), NULL);
+	r.roi_x1 = (float)pass->w;
+	r.roi_y1 = (float)pass->h;
+	stk__pass_resize(pass, &r);
+	stk__pass_mirror(pass, draw(2), false);
+	stk__pass_cast(pass, STK_FLOAT);
+	it->pass = pass;
+	it->window = stk__orient_rect(it->orientation, w, h, stk__pass_source(pass));
+}
+
+enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
+
+/* A batch in a slot that is made to hold it: types and orientations at random. Returns how many came out right. */
+static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
+{
+	static struct stk_pass passes[TURNED];
+	static uint8_t got[TURNED_BYTES], want[TURNED_BYTES];
+	struct stk_cuda_jpeg_item items[TURNED];
+	struct stk_cuda_jpeg_limits need = {0};
+	struct file files[TURNED];
+	uint8_t *at = pinned;
+	int slot = stk__cuda_jpeg_acquire(d), right = 0;
+	for (int i = 0; i < TURNED; i++) {
+		make_file(&files[i], false);
+		memcpy(at, files[i].data, files[i].size);
+		items[i] = (struct stk_cuda_jpeg_item){.data = at,
+			.size = files[i].size,
+			.header = &files[i].header,
+			.type = (enum stk_image_type)draw(STK_YCBCR + 1),
+			.orientation = 1 + (int)draw(8)};
+		draw_turned_pass(&items[i], &passes[i]);
+		items[i].dst = stk__image_hwc(
+			(void *)(uintptr_t)(out + (uint64_t)i * TURNED_BYTES), STK_FLOAT, passes[i].w, passes[i].h, passes[i].c);
+		assert_true(stk__cuda_jpeg_need(&items[i], &need));
+		at += files[i].size;
+	}
+	assert_int_equal(need.batch.images, TURNED);
+	ok(stk__cuda_jpeg_reserve(d, slot, &need, &err));
+	assert_true(stk__cuda_jpeg_holds(d, slot, &need));
+	uint64_t allocations = stk__alloc_count();
+	ok(stk__cuda_jpeg_submit(d, slot, NULL, items, TURNED, &err));
+	assert_int_equal(allocations, stk__alloc_count());
+	ok(stk__gpu_event_sync(dev, stk__cuda_jpeg_done(d, slot), &err));
+	for (int i = 0; i < TURNED; i++) {
+		if (stk__cuda_jpeg_verdict(d, slot, i))
+			continue;
+		size_t bytes = (size_t)passes[i].w * (size_t)passes[i].h * (size_t)passes[i].c * 4;
+		ok(stk__gpu_download(dev, NULL, got, out + (uint64_t)i * TURNED_BYTES, bytes, &err));
+		ok(stk__gpu_stream_sync(dev, NULL, &err));
+		decode_on_cores(&items[i], decoder, want, bytes);
+		char what[sizeof files[i].name + 60];
+		snprintf(what, sizeof what, "%.299s, type %d, orientation %d", files[i].name, items[i].type, items[i].orientation);
+		equal(what, want, got, bytes);
+		right++;
+	}
+	stk__cuda_jpeg_release(d, slot);
+	free_files(files, TURNED);
+	return right;
+}
+
+static void types_and_orientations_equal_the_cores(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	struct stk_cuda_jpeg_limits little = {.slots = 1, .batch = {.images = 1, .bytes = 1000, .blocks = 10}, .taps = 10};
+	struct stk_codec_limits limits = {0};
+	struct stk_cuda_jpeg *d;
+	struct stk_decoder *decoder;
+	uint8_t *pinned;
+	stk_gpu_ptr out;
+	int right = 0, rounds = emulated ? 2 : 10;
+	ok(stk__cuda_jpeg_create(dev, &little, &d, &err));
+	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
+	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
+	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
+	for (int i = 0; i < rounds; i++)
+		right += run_turned(dev, d, decoder, pinned, out);
+	assert_true(right > rounds * TURNED * 3 / 4);
+	stk__cuda_jpeg_destroy(d);
+	stk__decoder_destroy(decoder);
+	stk__gpu_host_free(dev, pinned);
+	stk__gpu_free(dev, out);
+}
+
+/* Without a GPU: what it has not is told beforehand. */
+static void what_the_gpu_has_not_is_refused(void **state)
+{
+	(void)state;
+	struct file f;
+	struct stk_pass pass;
+	struct stk_cuda_jpeg_limits sum = {0};
+	make_file(&f, false);
+	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window};
+	assert_true(stk__cuda_jpeg_need(&it, &sum));
+	assert_int_equal(sum.batch.images, 1);
+	struct stk_cuda_jpeg_limits before = sum;
+	struct stk_cuda_jpeg_item any = it, turned = it;
+	any.type = STK_ANY_DATA;
+	turned.orientation = 6; /* without a pass that would see it turned */
+	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&turned, &sum));
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
+	it.pass = &pass;
+	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	it.pass = NULL;
+	f.header.process = STK_JPEG_PROGRESSIVE;
+	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	assert_memory_equal(&before, &sum, sizeof sum);
+	free_files(&f, 1);
 }
 
 int main(void)
@@ -416,6 +593,8 @@ int main(void)
 		cmocka_unit_test(phases_equal_their_twins),
 		cmocka_unit_test(photographs_equal_their_twins),
 		cmocka_unit_test(batches_in_flight_equal_libjpeg_turbo),
+		cmocka_unit_test(types_and_orientations_equal_the_cores),
+		cmocka_unit_test(what_the_gpu_has_not_is_refused),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

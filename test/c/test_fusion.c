@@ -100,18 +100,7 @@ static void free_result(struct result *r)
 	stk_text_free(r->plan);
 }
 
-static double counter(struct stk_pipeline *p, const char *name)
-{
-	struct stk_counter all[64];
-	size_t n = stk_pipeline_counters(p, all, 64);
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(all[i].name, name) == 0)
-			return all[i].value;
-	fail_msg("no counter %s", name);
-	return 0;
-}
-
-static void keep_batch(struct result *r, const struct stk_batch *b)
+static void keep_batch(struct result *r, struct stk_batch *b)
 {
 	size_t n = (size_t)stk_batch_size(b);
 	r->run.samples = realloc(r->run.samples, (r->run.count + n) * sizeof *r->run.samples);
@@ -143,8 +132,8 @@ static struct result run_json(const char *format)
 	if (s != STK_END)
 		fail_msg("%s", err.message);
 	assert_int_equal(r.run.count, FILES);
-	r.passes = counter(p, "passes");
-	r.decodes = counter(p, "decodes");
+	r.passes = pipeline_counter(p, "passes");
+	r.decodes = pipeline_counter(p, "decodes");
 	stk_pipeline_destroy(p);
 	stk_graph_destroy(g);
 	stk_context_unref(&ctx);

@@ -113,7 +113,7 @@ static struct tally run_batch(struct bench *b, struct file *files, int n)
 	stk__jpegpar_plan_end(b->plan);
 	struct stk_jpegpar_view view;
 	stk__jpegpar_plan_view(b->plan, (uintptr_t)b->tables, (uintptr_t)b->work, (uintptr_t)raw, &view);
-	stk__jpegpar_run(&view);
+	stk__jpegpar_run(&view, 0, STK_JPEGPAR_PHASES);
 	for (int i = 0; i < n; i++) {
 		if (!taken[i] || view.flags[index[i]]) {
 			tally.refused += !taken[i];

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "exec/context.h"
+#include "exec/exec.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,7 +21,9 @@ struct slow_source {
 	struct test_file file;
 	int64_t latency_ns;
 	const char *stalled; /* a uri that waits for release */
-	int fail_every;      /* the first request of every n-th uri fails with an I/O error */
+	int fail_every;      /* the first `failures` requests of every n-th uri fail with `status`; 0: none */
+	int failures;
+	enum stk_status status;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
@@ -29,8 +31,8 @@ struct slow_source {
 	bool stop, release;
 	int in_flight, most_in_flight;
 	int64_t completed, begun_ns, counted_ns;
-	double area; /* requests in flight, integrated over time, in requests * ns */
-	char failed[4096];
+	double area;    /* requests in flight, integrated over time, in requests * ns */
+	int asked[256]; /* requests that came to an end, by uri */
 };
 
 /* With the lock, before in_flight changes. */
@@ -53,9 +55,10 @@ static bool is_due(const struct slow_source *s, const struct stk_request *r, int
 static void complete(struct slow_source *s, struct stk_request *r)
 {
 	int id = atoi(r->uri + strlen("slow://"));
-	if (s->fail_every && id % s->fail_every == 0 && !s->failed[id]) {
-		s->failed[id] = 1;
-		stk__io_finish(s->io, r, stk__fail(r->error, STK_IO, "the store coughed over %s", r->uri));
+	bool counted = id < (int)(sizeof s->asked / sizeof *s->asked);
+	int before = counted ? s->asked[id]++ : 0;
+	if (s->fail_every && id % s->fail_every == 0 && before < s->failures) {
+		stk__io_finish(s->io, r, stk__fail(r->error, s->status, "the store coughed over %s, time %d", r->uri, before + 1));
 		return;
 	}
 	r->buffer = stk__buffer_take(s->io, s->file.size);
@@ -145,7 +148,8 @@ static struct slow_source *add_slow_source(struct stk_context *ctx, int64_t late
 	return s;
 }
 
-static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle, size_t read_bytes)
+/* more: what the configuration has besides. */
+static struct stk_pipeline *slow_pipeline_with(struct stk_context *ctx, int files, bool shuffle, const struct stk_pipeline_config *more)
 {
 	char(*names)[24] = calloc((size_t)files, sizeof *names);
 	const char **list = calloc((size_t)files, sizeof *list);
@@ -163,8 +167,10 @@ static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, in
 		stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err) ||
 		stk_graph_output(g, (struct stk_node){file.op, 1}, &err))
 		fail_msg("%s", err.message);
-	const struct stk_pipeline_config c = {
-		.size = sizeof c, .batch_size = batch, .device_id = -1, .trace = "", .read_bytes = read_bytes};
+	struct stk_pipeline_config c = *more;
+	c.size = sizeof c;
+	c.device_id = -1;
+	c.trace = "";
 	struct stk_pipeline *p;
 	if (stk_pipeline_create(ctx, g, &c, &p, &err))
 		fail_msg("%s", err.message);
@@ -172,6 +178,11 @@ static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, in
 	free(list);
 	free(names);
 	return p;
+}
+
+static struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle)
+{
+	return slow_pipeline_with(ctx, files, shuffle, &(struct stk_pipeline_config){.batch_size = batch});
 }
 
 static struct stk_context *two_workers(void)
@@ -199,7 +210,7 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	enum { N = 3000, LATENCY_MS = 115, WINDOW = 256 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, LATENCY_MS * 1000000ll);
-	struct stk_pipeline *p = slow_pipeline(ctx, N, 64, true, 0);
+	struct stk_pipeline *p = slow_pipeline(ctx, N, 64, true);
 	int threads = threads_now();
 	struct stk_batch *b;
 	int64_t count = 0;
@@ -210,7 +221,7 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	}
 	int64_t end = stk__clock_ns();
 	assert_int_equal(count, N);
-	assert_true(s->most_in_flight <= WINDOW);
+	assert_true(s->most_in_flight <= WINDOW + 2); /* a worker whose own read misses asks all the same */
 	/* By Little's law the rate is the mean number in flight over the latency, so the number shows what the rate would on an idle machine. */
 	pthread_mutex_lock(&s->lock);
 	count_in_flight(s);
@@ -233,7 +244,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 0);
 	s->stalled = "slow://3"; /* in order: of batch 0 */
-	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false, 0);
+	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	/* batches 1 and 2 are made while batch 0 waits: all their chains have run */
 	struct stk_batch *b = NULL;
@@ -261,19 +272,82 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	stk_context_unref(&ctx);
 }
 
-static void test_faults_of_the_source_are_retried(void **state)
+/* What a failed read costs: the request, one more to hear what it was (the first has no room for a message), and the retries. */
+enum { TRIES = 2 + STK_MAX_RETRIES, FILES = 200 };
+
+/* So few reads ahead that no file is asked for by two epochs at a time. */
+static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_on_error policy)
 {
-	(void)state;
+	return slow_pipeline_with(
+		ctx, FILES, false, &(struct stk_pipeline_config){.batch_size = 16, .on_error = policy, .read_requests = 8});
+}
+
+/* Every fifth read fails `failures` times in a row; then it succeeds, and nobody notices. */
+static void check_retries(int failures, enum stk_status status)
+{
 	struct stk_context *ctx = two_workers();
-	struct slow_source *s = add_slow_source(ctx, 1000000);
+	struct slow_source *s = add_slow_source(ctx, 100000);
 	s->fail_every = 5;
-	struct stk_pipeline *p = slow_pipeline(ctx, 100, 16, true, 0);
+	s->failures = failures;
+	s->status = status;
+	struct stk_pipeline *p = failing_pipeline(ctx, STK_ON_ERROR_RAISE);
 	struct run r = drain_epochs(p, 1);
-	assert_int_equal(r.count, 100);
+	assert_int_equal(r.count, FILES);
 	assert_int_equal(stk_pipeline_bad_samples(p), 0);
+	assert_true(pipeline_counter(p, "retries") == FILES / 5 * (failures - 1)); /* to hear what it was is not counted */
 	free(r.samples);
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
+}
+
+static void test_faults_of_the_source_are_retried(void **state)
+{
+	(void)state;
+	for (int failures = 1; failures < TRIES; failures++) {
+		check_retries(failures, STK_IO);
+		check_retries(failures, STK_TIMEOUT);
+	}
+}
+
+/* One read fails for good: raised whatever the policy, with its last words, after as many tries as allowed; all other batches come. */
+static void check_failure(enum stk_on_error policy, enum stk_status status)
+{
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	s->fail_every = FILES;
+	s->failures = 1000;
+	s->status = status;
+	struct stk_pipeline *p = failing_pipeline(ctx, policy);
+	for (int k = 0; k < 4; k++) {
+		struct stk_batch *b = NULL;
+		struct stk_error err = {0};
+		enum stk_status got = stk_pipeline_next(p, &b, &err);
+		if (k > 0) {
+			assert_int_equal(got, STK_OK);
+			assert_int_equal(stk_batch_size(b), 16);
+			stk_batch_unref(&b);
+			continue;
+		}
+		assert_int_equal(got, status);
+		assert_null(b);
+		assert_string_equal(err.uri, "slow://0");
+		char last[40];
+		snprintf(last, sizeof last, "coughed over slow://0, time %d", TRIES);
+		if (!strstr(err.message, last))
+			fail_msg("policy %d: \"%s\" does not say \"%s\"", policy, err.message, last);
+	}
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
+static void test_a_source_that_keeps_failing_is_raised_whatever_the_policy(void **state)
+{
+	(void)state;
+	const enum stk_on_error policies[] = {STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE};
+	for (int i = 0; i < 3; i++) {
+		check_failure(policies[i], STK_IO);
+		check_failure(policies[i], STK_TIMEOUT);
+	}
 }
 
 /* Nobody takes a batch: what the open ones need is read, and then what read_bytes allows, however fast the source is. */
@@ -283,7 +357,8 @@ static void test_bytes_ahead_are_bounded(void **state)
 	enum { BATCH = 4, OPEN = 3 * BATCH, WORKERS = 2, WINDOW = 20, CALM = 50 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 100000);
-	struct stk_pipeline *p = slow_pipeline(ctx, 500, BATCH, true, WINDOW * s->file.size);
+	struct stk_pipeline *p =
+		slow_pipeline_with(ctx, 500, true, &(struct stk_pipeline_config){.batch_size = BATCH, .read_bytes = WINDOW * s->file.size});
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	int64_t before = -1, now = 0;
 	for (int calm = 0; calm < CALM; calm = now == before && now >= OPEN ? calm + 1 : 0) {
@@ -308,7 +383,7 @@ static void test_ending_with_reads_under_way(void **state)
 	for (int i = 0; i < 20; i++) {
 		struct stk_context *ctx = two_workers();
 		add_slow_source(ctx, 3000000);
-		struct stk_pipeline *p = slow_pipeline(ctx, 500, 16, true, 0);
+		struct stk_pipeline *p = slow_pipeline(ctx, 500, 16, true);
 		struct stk_batch *b = NULL;
 		for (int k = 0; k < i % 4; k++) {
 			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
@@ -327,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_latency_is_hidden_by_requests_in_flight),
 		cmocka_unit_test(test_a_straggler_holds_nobody_up),
 		cmocka_unit_test(test_faults_of_the_source_are_retried),
+		cmocka_unit_test(test_a_source_that_keeps_failing_is_raised_whatever_the_policy),
 		cmocka_unit_test(test_bytes_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
 	};

@@ -53,6 +53,14 @@ static bool is_named(const char *function, const char *name)
 	return n && strncmp(function, name, n) == 0 && (!function[n] || strcmp(function + n, "_v2") == 0);
 }
 
+long emulated_calls(void)
+{
+	emulated_lock();
+	long calls = driver.calls;
+	emulated_unlock();
+	return calls;
+}
+
 static int context_of_thread(int *device)
 {
 	if (!current.depth)

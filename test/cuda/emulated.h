@@ -47,7 +47,6 @@ enum { DEVICES = 2 };
 
 enum {
 	CUDA_INVALID_VALUE = 1,
-	CUDA_NOT_INITIALIZED = 3,
 	CUDA_INVALID_DEVICE = 101,
 	CUDA_INVALID_IMAGE = 200,
 	CUDA_INVALID_CONTEXT = 201,
@@ -88,6 +87,9 @@ extern struct driver driver;
 
 void emulated_lock(void);
 void emulated_unlock(void);
+
+/* Calls so far, since cuInit, of the function that `fail` names; fail=cuMemAlloc:0 only counts. For tests, by dlsym. */
+__attribute__((visibility("default"))) long emulated_calls(void);
 
 /* What each function begins with: whether the driver is there, and this call is not one that is to fail. needs_context: no device was lost, and *device is
  * the one whose context is the thread's. Takes the lock where it returns CUDA_OK. */

@@ -306,6 +306,10 @@ def test_kinds_of_loaders(tree):
     assert subject.recognise([1, 2]).kind == "an iterator"
 
 
+def test_spans_that_overlap_count_once():
+    assert subject.covered([(5, 7), (0, 3), (1, 2), (2, 4)]) == 6
+
+
 def test_usage_of_this_process(tree):
     before = machine.usage(0.0)
     loader = Loader(tree, 4, transforms=[T.Resize((500, 500))], num_threads=2)

@@ -3,6 +3,10 @@
 
 import ast
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import stoker
@@ -148,3 +152,12 @@ def test_numpy_values_are_taken(tree):
 
     pipe = build(define)
     assert pipe.run()[0].as_array().shape == (2, 3, 20, 30)
+
+
+def test_the_reference_of_operators_is_current():
+    """doc/operators.md is what `make docs` writes now."""
+    root = Path(__file__).resolve().parents[2]
+    command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+    tables = subprocess.run([command, "ops", "--json"], capture_output=True, check=True).stdout
+    made = subprocess.run([sys.executable, root / "tools" / "operator_pages.py"], input=tables, capture_output=True, check=True).stdout
+    assert made.decode() == (root / "doc" / "operators.md").read_text(), "run `make docs`"

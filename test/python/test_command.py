@@ -174,6 +174,30 @@ def test_doctor():
     assert shared["local_ranks"] == 2 and shared["threads"] <= max(1, facts["threads"] / 2)
 
 
+def advice(facts):
+    return " ".join(a["text"] for a in facts["advice"])
+
+
+def test_doctor_tells_of_gpus(tmp_path):
+    """What it says of the driver is what the driver says: none here, or the one of the tests."""
+    (tmp_path / "libcuda.so.1").write_text("no library")
+    broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
+    assert (broken["cuda_driver"], broken["gpus"]) == (0, [])
+    assert "libcuda.so.1" in broken["cuda_problem"]
+    assert "driver" in advice(broken) and "without CUDA" not in advice(broken)
+    assert bool(broken["cuda_archs"]) == (broken["cuda_needed"] > 0) == broken["cuda_built"]
+    emulated = COMMAND.parent.parent / "test" / "cuda"
+    if not (emulated / "libcuda.so.1").exists():
+        pytest.skip("the emulated driver is not built")
+    environment = {"LD_LIBRARY_PATH": str(emulated)}
+    facts = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env=environment, capture_output=True).stdout)
+    assert facts["cuda_driver"] >= 12000 and facts["cuda_problem"] == ""
+    assert [set(g) for g in facts["gpus"]] == [{"name", "pci", "memory", "capability", "processors"}] * len(facts["gpus"]) != []
+    assert ("no CUDA kernels" in advice(facts)) == (not facts["cuda_built"])
+    text = subprocess.run([COMMAND, "doctor"], env=environment, capture_output=True, text=True).stdout
+    assert all(f"{g['name']}, {g['memory'] / 2**30:.1f} GiB, sm_{g['capability']}" in text for g in facts["gpus"])
+
+
 def test_full_disk_is_a_failure(folder):
     with open("/dev/full", "w") as full:
         done = subprocess.run([COMMAND, "ops", "--json"], stdout=full, stderr=subprocess.DEVNULL)

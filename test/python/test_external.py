@@ -338,3 +338,82 @@ assert died
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def _samples_of(info):
+    if info.idx_in_epoch >= 11:
+        raise StopIteration
+    return np.array([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx], np.int32)
+
+
+def _batch_of(info):
+    if info.iteration >= 4:
+        raise StopIteration
+    return [np.array([info.iteration, info.epoch_idx, i], np.int32) for i in range(3 if info.iteration < 3 else 2)]
+
+
+def _drawing(source, batch_size=3, checkpoint=None, **kwargs):
+    """What the source gives, and a draw: a resumed run must have both."""
+
+    @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=None if checkpoint else 12, checkpoint=checkpoint)
+    def define():
+        return fn.external_source(source, name="given", **kwargs), fn.random.uniform(range=[0.0, 1.0])
+
+    return define()
+
+
+def _epochs(pipe, count, states=None):
+    batches = []
+    for _ in range(count):
+        try:
+            while True:
+                outputs = pipe.run()
+                batches.append([[np.array(t).tolist() for t in o] for o in outputs])
+                if states is not None:
+                    states.append((pipe.checkpoint(), len(batches)))
+        except StopIteration:
+            pipe.reset()
+    return batches
+
+
+@pytest.mark.parametrize("kind", ["SampleInfo", "BatchInfo", "iteration"])
+def test_callables_of_a_place_resume_exactly(kind):
+    source = {"SampleInfo": _samples_of, "BatchInfo": _batch_of, "iteration": lambda i: _batch_of(types.BatchInfo(i, 0))}[kind]
+    settings = {"batch": kind != "SampleInfo", "batch_info": kind == "BatchInfo"}
+    states = []
+    whole = _epochs(_drawing(source, **settings), 3, states)
+    assert len(whole) == len(states) == 12
+    for state, taken in states:
+        assert len(state) < 1024
+        rest = _drawing(source, checkpoint=state, **settings)
+        assert rest.seed == 12
+        assert _epochs(rest, 3 - taken // 4) == whole[taken:], f"after {taken} batches"
+
+
+def test_iterators_in_mid_epoch_are_refused(tree):
+    pipe = _drawing(_batch_of, batch_info=True)
+    pipe.run()
+    state = pipe.checkpoint()
+    for source in (iter([[np.zeros(3, np.int32)] * 3] * 4), [[np.zeros(3, np.int32)] * 3] * 4, lambda: [np.zeros(3, np.int32)] * 3):
+        with pytest.raises(StateError, match=r"\"given\" can't begin there"):
+            _drawing(source, checkpoint=state).build()
+    with pytest.raises(StateError, match="whole number of batches of 2"):
+        _drawing(_batch_of, batch_size=2, checkpoint=state, batch_info=True).build()
+
+
+def test_fed_input_resumes_with_what_is_fed_next():
+    def fed(checkpoint=None):
+        pipe = _drawing(None, checkpoint=checkpoint)
+        pipe.build()
+        return pipe
+
+    def run(pipe, k):
+        pipe.feed_input("given", [np.full(2, 10 * k + i, np.int32) for i in range(3)])
+        return [[np.array(t).tolist() for t in o] for o in pipe.run()]
+
+    pipe = fed()
+    before = [run(pipe, k) for k in range(2)]
+    state = pipe.checkpoint()
+    after = [run(pipe, k) for k in range(2, 5)]
+    resumed = fed(state)
+    assert [run(resumed, k) for k in range(2, 5)] == after != before

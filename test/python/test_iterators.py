@@ -217,3 +217,24 @@ def test_numpy_sees_the_same(files):
     iterator = DALIGenericIterator(seven(files), ["label"], size=7)
     tensor = next(iterator)[0]["label"]
     np.testing.assert_array_equal(tensor.numpy().flatten(), [1, 2])
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+def test_ranks_have_equally_many_steps(files, policy, batch):
+    """Each rank alone, over several epochs, in order and shuffled: else they would wait for each other for ever."""
+
+    @pipeline_def(batch_size=batch, num_threads=1, device_id=None)
+    def reads(rank, ranks, shuffle):
+        return fn.readers.file(files=[str(f) for f in files[:7]], num_shards=ranks, shard_id=rank, random_shuffle=shuffle, name="Reader")[1]
+
+    for ranks in (2, 3):
+        for shuffle in (False, True):
+            steps = []
+            for rank in range(ranks):
+                pipe = reads(rank, ranks, shuffle)
+                loader = DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
+                steps.append([(len(loader), sum(1 for _ in loader)) for _ in range(6)])
+            assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}: {steps}"
+            if not shuffle:
+                assert all(told == taken for told, taken in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.Loader: sources, order, ranks, epochs, state, fields, what it refuses."""
 
-import gc
 import itertools
-import json
 import os
-import pickle
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -100,124 +95,6 @@ def test_global_batch_size(tree):
     assert make(tree, None, global_batch_size=8, shard=(1, 4)).batch_size == 2
     with pytest.raises(InvalidArgumentError, match="not divided by 3"):
         make(tree, None, global_batch_size=8, shard=(0, 3))
-
-
-@pytest.mark.essential
-@pytest.mark.parametrize("kind", ["folder", "dataset", "function", "weights"])
-@pytest.mark.parametrize("last", ["drop", "keep"])
-def test_state_after_every_batch(tree, files, kind, last):
-    class Bytes:
-        def __len__(self):
-            return len(files)
-
-        def __getitem__(self, i):
-            return str(files[i]), i
-
-    def new():
-        # Augmentation is left out for Datasets: a resumed one draws anew (it is documented).
-        extra = {
-            "folder": {"shuffle": True},
-            "dataset": {"shuffle": True},
-            "function": {"sampler": lambda epoch: [(5 * i + epoch) % 21 for i in range(18)]},
-            "weights": {"sampler": [float(i + 1) for i in range(21)]},
-        }[kind]
-        return make(
-            Bytes() if kind == "dataset" else tree, transforms=SMALL if kind == "dataset" else AUGMENT, seed=3, last_batch=last, **extra
-        )
-
-    def run(loader, epochs):
-        for epoch in range(loader.epoch, epochs):
-            for batch in loader:
-                yield epoch, batch.index.tolist(), batch.image.clone()
-
-    whole = new()
-    states, steps = [whole.state_dict()], []
-    for step in run(whole, 3):
-        steps.append(step)
-        states.append(whole.state_dict())
-    for k, state in enumerate(states):
-        text = json.dumps(state)
-        assert len(text) < 1024
-        rest = new()
-        rest.load_state_dict(json.loads(text))
-        resumed = list(run(rest, 3))
-        assert [s[:2] for s in resumed] == [s[:2] for s in steps[k:]], f"after {k} batches"
-        assert all(torch.equal(a[2], b[2]) for a, b in zip(resumed, steps[k:], strict=True)), f"pixels after {k} batches"
-
-
-@pytest.mark.essential
-@pytest.mark.parametrize("kind", ["folder", "dataset"])
-def test_state_with_another_number_of_ranks(tree, files, kind):
-    class Bytes:
-        def __len__(self):
-            return len(files)
-
-        def __getitem__(self, i):
-            return files[i].read_bytes(), i
-
-    source = Bytes() if kind == "dataset" else tree
-
-    def ranks(world, state=None):
-        loaders = [make(source, batch_size=2, shuffle=True, seed=9, shard=(r, world), last_batch="pad") for r in range(world)]
-        for loader in loaders:
-            if state is not None:
-                loader.load_state_dict(state)
-        return loaders
-
-    def take(loaders, steps=None):
-        seen = []
-        for batches in itertools.islice(zip(*loaders, strict=True), steps):
-            seen += [i for b in batches for i, v in zip(b.index.tolist(), b.valid.tolist(), strict=True) if v]
-        return seen
-
-    order = take(ranks(1))
-    two = ranks(2)
-    first = take(two, 2)
-    for world in (1, 3, 4):
-        assert first + take(ranks(world, two[0].state_dict())) == order, world
-
-
-def test_breaking_begins_the_next_epoch(tree):
-    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
-    want = [flat(ids(make_at(tree, e))) for e in range(3)]
-    for i, batch in enumerate(loader):
-        assert batch.index.tolist() == want[0][4 * i : 4 * i + 4]
-        if i == 1:
-            break
-    assert loader.epoch == 0
-    assert flat(ids(loader)) == want[1]
-    assert loader.epoch == 2
-    for _ in loader:  # up to the last batch, and out
-        if len(_.index) == 1:
-            break
-    assert flat(ids(loader)) == flat(ids(make_at(tree, 3)))
-
-
-def make_at(tree, epoch):
-    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
-    loader.load_state_dict({**loader.state_dict(), "epoch": epoch})
-    return loader
-
-
-@pytest.mark.parametrize("taken", [0, 2, 6])
-def test_state_around_the_end_of_an_epoch(tree, taken):
-    """Between epochs, before the first batch, and after a break that a new iteration has ended."""
-    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
-    want = [flat(ids(make_at(tree, e))) for e in range(3)]
-    assert len({tuple(w) for w in want}) == 3
-    for _ in zip(range(taken), loader, strict=False):
-        pass
-    if taken == 6:
-        assert flat(ids(loader)) == want[1]
-    states = [loader.state_dict()]
-    running = iter(loader)
-    states.append(loader.state_dict())
-    rest = flat(b.index.tolist() for b in running)
-    for state in states[1:] if taken == 2 else states:
-        again = make(tree, shuffle=True, last_batch="keep", seed=4)
-        again.load_state_dict(state)
-        assert flat(ids(again)) == rest
-    assert loader.state_dict()["epoch"] == loader.epoch
 
 
 def test_an_old_iteration_is_over(tree):
@@ -442,66 +319,6 @@ def test_step(tree, files, kind):
     assert [second.step for _ in second] == [3, 4, 5]
 
 
-def test_as_dataloader(tree):
-    loader = make(tree, shuffle=True)
-    wrapped = loader.as_dataloader()
-    assert isinstance(wrapped, torch.utils.data.DataLoader) and len(wrapped) == len(loader)
-    epochs = [flat(b.index.tolist() for b in wrapped) for _ in range(2)]
-    fresh = make(tree, shuffle=True)
-    assert epochs == [flat(ids(fresh)) for _ in range(2)]
-    assert wrapped.state_dict() == fresh.state_dict()
-
-
-@pytest.mark.parametrize("last", ["drop", "keep", "pad"])
-def test_as_dataloader_for_accelerate(tree, monkeypatch, last):
-    """Accelerate asks its loaders for the end of the epoch and for what counts in the last step. A stand-in, that keeps what it is told."""
-    inside = []
-
-    class GradientState:
-        _shared_state = ("in use",)
-
-        def _add_dataloader(self, loader):
-            inside.append(loader)
-
-        def _remove_dataloader(self, loader):
-            inside.remove(loader)
-
-    module = types.ModuleType("accelerate.state")
-    module.GradientState = GradientState
-    monkeypatch.setitem(sys.modules, "accelerate.state", module)
-    wrapped = make(tree, last_batch=last).as_dataloader()
-    for _ in range(2):
-        ends = []
-        for _ in wrapped:
-            assert inside == [wrapped]
-            ends.append(wrapped.end_of_dataloader)
-        assert ends == [False] * (len(ends) - 1) + [True] and not inside
-        assert wrapped.remainder == (1 if last == "pad" else 0)
-    for _ in wrapped:
-        break
-    gc.collect()
-    assert not inside
-
-
-def test_accelerate(tree):
-    accelerate = pytest.importorskip("accelerate")
-    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
-    model = torch.nn.Linear(3 * 16 * 16, 3)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    loader = make(tree, last_batch="pad")
-    model, optimizer, wrapped = accelerator.prepare(model, optimizer, loader.as_dataloader())
-    assert wrapped.loader is loader
-    synced, seen = [], []
-    for batch in wrapped:
-        with accelerator.accumulate(model):
-            accelerator.backward(model(batch.image.flatten(1)).sum())
-            optimizer.step()
-            optimizer.zero_grad()
-            synced.append(accelerator.sync_gradients)
-        seen += accelerator.gather_for_metrics(batch.index).tolist()
-    assert synced == [False, False, False, True, False, True] and seen == list(range(21))
-
-
 def test_shards_from_the_environment(tree, monkeypatch):
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "3")
@@ -587,15 +404,6 @@ def test_wrong_sources(tmp_path, tree):
             Loader(source, batch_size=1)
     with pytest.raises(StokerError, match=r"class0|folders"):
         Loader(tree / "class0", batch_size=1)
-
-
-def test_wrong_states(tree):
-    loader = make(tree)
-    for state in ({}, None, {"stoker_loader": 99, "epoch": 0, "pipeline": None}, "text"):
-        with pytest.raises(StateError):
-            loader.load_state_dict(state)
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(loader)
 
 
 def test_bad_samples(tree, files, tmp_path):

@@ -215,6 +215,35 @@ def test_exact_validation(tree):
     )
 
 
+def test_accelerate_on_two_ranks(tree):
+    """gather_for_metrics gives each sample once, in order; gradients are synchronised at the epoch's end."""
+    pytest.importorskip("accelerate")
+    all_well(
+        launch(
+            """
+            os.environ |= {"RANK": str(RANK), "WORLD_SIZE": "2", "LOCAL_RANK": str(RANK), "LOCAL_WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            import accelerate
+            accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+            assert accelerator.num_processes == 2
+            loader = Loader(ARGS[0], 4, last_batch="pad", **SMALL)
+            wrapped = accelerator.prepare(loader.as_dataloader())
+            assert wrapped.loader is loader
+            model = accelerator.prepare(torch.nn.Linear(768, 3))
+            seen, synced = [], []
+            for batch in wrapped:
+                with accelerator.accumulate(model):
+                    accelerator.backward(model(batch.image.flatten(1)).sum())
+                    synced.append(accelerator.sync_gradients)
+                seen += accelerator.gather_for_metrics(batch.index).tolist()
+            assert seen == list(range(21)), seen
+            assert synced == [False, True, True], synced
+            """,
+            tree,
+        )
+    )
+
+
 @pytest.mark.parametrize("by_environment", [False, True])
 def test_cores_are_divided(tree, by_environment):
     body = """

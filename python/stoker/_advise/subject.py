@@ -59,6 +59,9 @@ class StokerSubject(Subject):
         for pipe in self._pipelines():
             for name, value in pipe.counters().items():
                 total[name] = total.get(name, 0.0) + value
+            spans = [(begin, end) for name, *_, begin, end in pipe._running().spans() if name == "gpu"]
+            if spans:  # the pipeline was made with trace=
+                total["gpu_ns"] = total.get("gpu_ns", 0.0) + covered(spans)
         return total
 
     def __str__(self) -> str:
@@ -80,6 +83,15 @@ class DataLoaderSubject(Subject):
     def __str__(self) -> str:
         pinned = ", pin_memory" if getattr(self.loader, "pin_memory", False) else ""
         return f"{type(self.loader).__name__}, {self.workers()} worker processes{pinned}"
+
+
+def covered(spans: list[tuple[int, int]]) -> float:
+    """How much time spans cover that may overlap."""
+    total, until = 0, 0
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return float(total)
 
 
 def _ours(value: Any) -> bool:

@@ -11,13 +11,14 @@ import os
 import random
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from stoker import fn
+from stoker._sources import ByPosition
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._lower import Image
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
@@ -34,46 +35,72 @@ class DatasetSource(Source):
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
         self.pool: ThreadPoolExecutor | None = None
-        self.epoch = 0
-        self.start = 0  # position where this run begins
+        self.seed: int | None = None  # of the order, where a state brought its own
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
         self._probe: tuple[int, Any] | None = None
-        self._order: tuple[int, Callable[[int], int], int] | None = None
+        self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
+        self._start = (0, 0, 0)
 
-    def begin(self, epoch: int, consumed: int) -> None:
-        """Where the run begins."""
-        self.epoch, self.start = epoch, consumed
+    # ---- state ----
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """What a state keeps of the order, which is made here."""
+        return {"size": self.size, "shuffle": spec.shuffle, "seed": self.order_seed(spec)}
+
+    def restore(self, facts: Any, spec: Spec) -> None:
+        if not isinstance(facts, dict) or not {"size", "shuffle", "seed"} <= set(facts):
+            raise StateError("the state is not of a Loader over a Dataset")
+        if facts["size"] != self.size:
+            raise StateError(f"the state is of a dataset of {facts['size']} samples; this one has {self.size}")
+        if facts["shuffle"] != spec.shuffle:
+            raise StateError(f"the state is of a {'shuffled' if facts['shuffle'] else 'sequential'} run; this Loader is not")
+        self.seed = int(facts["seed"])
+        self._orders = {}
 
     # ---- order ----
 
-    def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
-        """Position -> sample, and the number of positions of an epoch."""
-        if self._order is None or self._order[0] != epoch:
-            if indices is not None:
-                bad = next((i for i in indices if not 0 <= i < self.size), None)
-                if bad is not None:
-                    raise InvalidArgumentError(f"sampler: it gave the sample {bad}; the dataset has 0 to {self.size - 1}")
-                self._order = (epoch, indices.__getitem__, len(indices))
-            elif spec.shuffle:
-                ids = array("q", range(self.size))
-                random.Random(f"stoker order {spec.seed} {epoch}").shuffle(ids)
-                self._order = (epoch, ids.__getitem__, self.size)
-            else:
-                self._order = (epoch, int, self.size)
-        return self._order[1], self._order[2]
+    def order_seed(self, spec: Spec) -> int:
+        return spec.seed if self.seed is None else self.seed
 
-    def batch(self, epoch: int, step: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[tuple[int, bool]]:
-        """Samples of a batch of this rank, and whether each only fills it up; empty behind the end."""
+    def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
+        """Position -> sample, and the number of positions of an epoch. Two are kept: the callback thread runs ahead into the next epoch."""
+        found = self._orders.get(epoch)
+        if found is None:
+            found = self._make_sequence(epoch, spec, indices)
+            self._orders = {**{e: o for e, o in self._orders.items() if abs(e - epoch) == 1}, epoch: found}
+        return found
+
+    def _make_sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
+        if indices is not None:
+            bad = next((i for i in indices if not 0 <= i < self.size), None)
+            if bad is not None:
+                raise InvalidArgumentError(f"sampler: it gave the sample {bad}; the dataset has 0 to {self.size - 1}")
+            return indices.__getitem__, len(indices)
+        if not spec.shuffle:
+            return int, self.size
+        ids = array("q", range(self.size))
+        random.Random(f"stoker order {self.order_seed(spec)} {epoch}").shuffle(ids)
+        return ids.__getitem__, self.size
+
+    def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
+        """Whether the epoch has another step for the ranks, after so many samples of theirs."""
+        total = self._sequence(epoch, spec, indices)[1]
+        together = spec.batch * (1 if per_rank else spec.shard.world)
+        return consumed + together <= total if spec.last_batch == "drop" else consumed < total
+
+    def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
+        """Ids at positions, and whether each only fills a batch up."""
         sample, total = self._sequence(epoch, spec, indices)
-        rank, world = (0, 1) if per_rank else spec.shard
-        first = (self.start if epoch == self.epoch else 0) + (step * world + rank) * spec.batch
-        together = first - rank * spec.batch + world * spec.batch  # end of the step of all ranks
-        if first - rank * spec.batch >= total or (spec.last_batch == "drop" and together > total):
+        return [(sample(min(p, total - 1)), p >= total) for p in positions]
+
+    def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[int]:
+        """Ids of the batch of this rank that begins at the position `first`; none behind the end."""
+        rank = 0 if per_rank else spec.shard.rank
+        if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
-        places = range(first, first + spec.batch)
-        if spec.last_batch == "pad":
-            return [(sample(min(p, total - 1)), p >= total) for p in places]
-        return [(sample(p), False) for p in places if p < total]
+        total = self._sequence(epoch, spec, indices)[1]
+        end = first + spec.batch if spec.last_batch == "pad" else min(first + spec.batch, total)
+        return [i for i, _ in self.samples(epoch, range(first, end), spec, indices)]
 
     # ---- samples ----
 
@@ -96,22 +123,27 @@ class DatasetSource(Source):
         assert self.pool is not None
         return self.pool.submit(self._load, index)
 
-    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, step: int) -> list[tuple[Any, ...]]:
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[tuple[Any, ...]]:
         """The samples of one batch; those of the next ones are asked for meanwhile."""
-        if self._waiting and self._waiting[0][:2] != (epoch, step):
+        stride = spec.batch * (1 if per_rank else spec.shard.world)
+        if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
-        ask = self._waiting[-1][1] + 1 if self._waiting else step
-        while ask <= step + _AHEAD:
+        ask = self._waiting[-1][1] + stride if self._waiting else first
+        while ask <= first + _AHEAD * stride:
             ids = self.batch(epoch, ask, spec, indices, per_rank)
             if not ids:
                 break
-            self._waiting.append((epoch, ask, [self._submit(i) for i, _ in ids]))
-            ask += 1
+            self._waiting.append((epoch, ask, [self._submit(i) for i in ids]))
+            ask += stride
         if not self._waiting:
             raise StopIteration
         return [f.result() for f in self._waiting.popleft()[2]]
 
     # ---- graph ----
+
+    def begin(self, epoch: int, consumed: int, base: int) -> None:
+        """Where the run begins: the epoch, how much of it all ranks have had, and the epoch that the pipeline calls 0."""
+        self._start = (epoch, consumed, base)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         if spec.last_batch == "keep" and spec.shard.world > 1 and not per_rank:
@@ -120,27 +152,32 @@ class DatasetSource(Source):
             )
         if self.pool is None:
             self.pool = ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1) + 2), thread_name_prefix="stoker-dataset")
-        first = self.batch(self.epoch, 0, spec, indices, per_rank)
+        epoch, consumed, base = self._start
+        shard = (0, 1) if per_rank else (spec.shard.rank, spec.shard.world)
+        first = self.batch(epoch, consumed + shard[0] * spec.batch, spec, indices, per_rank)
+        if not first and indices is None:
+            first = self.batch(epoch + 1, shard[0] * spec.batch, spec, indices, per_rank)  # the state is at the end of its epoch
         if not first:
             raise InvalidArgumentError(
                 f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
             )
         # One sample tells what the dataset gives; it is the first that is needed anyway.
-        self._probe = (first[0][0], self._load(first[0][0]))
+        self._probe = (first[0], self._load(first[0]))
         example = self._probe[1]
         self.targets = len(example) - 1
 
-        def source(info: Any) -> Any:
-            rows = self._take(spec, indices, per_rank, self.epoch + info.epoch_idx, info.iteration)
+        def source(epoch: int, position: int, _count: int) -> Any:
+            if indices is not None and epoch > 0:
+                raise StopIteration  # the user's order is of one epoch
+            rows = self._take(spec, indices, per_rank, base + epoch, position)
             counts = {len(r) for r in rows}
             if counts != {len(example)}:
                 raise ValueError(f"the dataset gave samples of {sorted(counts)} parts; the first one had {len(example)}")
             return tuple(list(column) for column in zip(*rows, strict=True))
 
         nodes = fn.external_source(
-            source,
+            ByPosition(source, shard),
             num_outputs=len(example),
-            batch_info=True,
             layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
             name="Dataset",
         )

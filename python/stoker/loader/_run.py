@@ -15,6 +15,7 @@ from stoker.loader._order import Order
 from stoker.loader._shard import check_agreement, together
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec, mix
+from stoker.loader._waiting import Watch
 from stoker.pipeline import Pipeline
 
 
@@ -29,9 +30,11 @@ class Run:
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
-        self.count: int | None = None  # ids that the user's order gave last
+        self.indices: array[int] | None = None  # of the user's order, for the epoch of the pipeline
+        self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.last = False  # the epoch's last batch is out, its end was not seen
+        self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
 
@@ -51,16 +54,16 @@ class Run:
         return self.pipe
 
     def _make(self, source: Source) -> Pipeline:
-        indices = self._indices()
-        per_rank = self.order is not None and self.order.per_rank
+        indices = self.indices = self._indices()
+        per_rank = self._per_rank()
         if per_rank:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
         own_epochs = self.order is not None
-        rank = self.spec.shard.rank if per_rank or isinstance(source, DatasetSource) else 0
+        rank = self.spec.shard.rank if per_rank else 0  # whose positions are its own: other ranks have the same
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
-        self.base = self.epoch if own_epochs or isinstance(source, DatasetSource) else 0
+        self.base = self.epoch if own_epochs else 0
         if isinstance(source, DatasetSource):
-            source.begin(self.epoch, (self.resumed or {}).get("consumed", 0))
+            source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
         pipe = Pipeline(self.spec.batch, seed=seed, **self.spec.settings)
         with pipe:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
@@ -68,8 +71,6 @@ class Run:
         return pipe
 
     def _restore(self, pipe: Pipeline) -> None:
-        if isinstance(self.source, DatasetSource):
-            return
         state = self.resumed
         if state is None and self.epoch > self.base:
             state = {**json.loads(pipe.checkpoint()), "epoch": self.epoch - self.base}
@@ -123,6 +124,7 @@ class Run:
     def _leave(self) -> None:
         """Ends the current epoch where it is."""
         assert self.pipe is not None
+        self.watch.begun = None
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._drop()
         elif self.last:
@@ -148,9 +150,12 @@ class Run:
     def take(self) -> _core.Batch | None:
         """The next batch; None at the end of the epoch."""
         pipe = self.ready()
+        if self.step == 1:
+            self.watch.first_step_done(pipe)
         # A pipeline of the user's whose reader wraps has no end of its own.
         batch = None if self.last and pipe is self.source and self._wraps() else pipe._wait(pipe._running())
         if batch is None:
+            self.watch.end(pipe, self.epoch)
             if self.order is not None:
                 self._drop()
             self._next_epoch()
@@ -166,33 +171,34 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Epoch, and what of it all ranks together have had."""
+        facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         if self.pipe is None or self.step == 0:
-            return {"epoch": self.epoch, "pipeline": self.resumed}
-        if isinstance(self.source, DatasetSource):
-            return self._dataset_state(self.source)
+            return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = json.loads(self.pipe.checkpoint())
-        if self.order is not None:
-            done = core["epoch"] > 0
-            return {"epoch": self.epoch + done, "pipeline": None if done else core}
-        return {"epoch": core["epoch"], "pipeline": core}
+        if self.order is None and not facts:
+            return {"epoch": core["epoch"], "pipeline": core}
+        done = core["epoch"] + self.base > self.epoch
+        if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch when the source is asked for more
+            done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self._per_rank())
+        return {"epoch": self.epoch + done, "pipeline": None if done else core, **facts}
 
-    def _dataset_state(self, source: DatasetSource) -> dict[str, Any]:
-        per_rank = self.order is not None and self.order.per_rank
-        start = source.start if source.epoch == self.epoch else 0
-        consumed = start + self.step * self.spec.batch * (1 if per_rank else self.spec.shard.world)
-        done = not source.batch(self.epoch, self.step, self.spec, self._indices(), per_rank)
-        if done:
-            return {"epoch": self.epoch + 1, "pipeline": None}
-        return {"epoch": self.epoch, "pipeline": {"consumed": consumed, "size": source.size} if consumed else None}
+    def _per_rank(self) -> bool:
+        return self.order is not None and self.order.per_rank
+
+    def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
+        """Of a batch of a Dataset: ids, and whether each only fills the batch up. The library knows their positions alone."""
+        assert isinstance(self.source, DatasetSource)
+        positions = [batch.sample(i)[1] for i in range(len(batch))]
+        return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: dict[str, Any]) -> None:
         self.close()
         if isinstance(self.source, Pipeline) and self.source._delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
+        if isinstance(self.source, DatasetSource):
+            self.source.restore(state.get("dataset"), self.spec)
         self.epoch = int(state["epoch"])
         self.resumed = state["pipeline"]
-        if isinstance(self.source, DatasetSource) and self.resumed and self.resumed.get("size") != self.source.size:
-            raise StateError(f"the dataset has {self.source.size} samples; the state is of one with {self.resumed.get('size')}")
         self.step = 0
         self.inside = self.last = False
 

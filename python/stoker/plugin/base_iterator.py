@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 from stoker import _core
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
+from stoker.plugin._shards import Shards
 
 
 class LastBatchPolicy(Enum):
@@ -72,9 +73,9 @@ class EpochIterator:
         self._size = size
         self._padded = last_batch_padded
         self._reader = reader_name
+        self._shards: Shards | None = None
         self._auto_reset = _auto_reset(auto_reset)
         self._counter = 0  # with size: samples of this epoch taken so far, all pipelines together; with a reader: steps
-        self._epoch = 0
         self._ended = False
         self._begun = False
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
@@ -83,9 +84,9 @@ class EpochIterator:
         if reader_name is not None:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             # Readers that flow on into the next epoch, in order: their shards are DALI's.
-            self._streams = [
-                m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)
-            ]
+            if all(m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)):
+                m = self._metas[0]
+                self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.start()
@@ -97,6 +98,11 @@ class EpochIterator:
         if self._ended:
             raise StopIteration
         if all(self._done) or 0 <= self._size <= self._counter:
+            self._finish()
+        if self._shards is not None and self._counter >= self._steps(self._shards):
+            if self._policy is LastBatchPolicy.DROP and self._shards.drops_one():
+                for pipe in self._pipes:
+                    pipe._next()
             self._finish()
         try:
             batches = [p._next() for p in self._pipes]
@@ -114,11 +120,17 @@ class EpochIterator:
             self.reset()
         raise StopIteration
 
+    def _steps(self, shards: Shards) -> int:
+        """Batches of this epoch of contiguous shards, the same for all of them."""
+        if self._policy is LastBatchPolicy.FILL:
+            return shards.steps_filled()
+        return shards.steps_partial() if self._policy is LastBatchPolicy.PARTIAL else shards.steps_full()
+
     def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        """The batches know which epoch each sample is of and which ones are repeats. Shards may differ in length: the longest one counts."""
+        """What of each batch belongs to this epoch."""
         taken = []
         for k, batch in enumerate(batches):
-            valid = 0 if self._done[k] else self._own_samples(k, batch)
+            valid = self._own_samples(k, batch)
             if self._policy is LastBatchPolicy.DROP and valid < len(batch):
                 return None
             taken.append(Taken(batch, valid if self._policy is LastBatchPolicy.PARTIAL else len(batch)))
@@ -127,20 +139,25 @@ class EpochIterator:
 
     def _own_samples(self, k: int, batch: _core.Batch) -> int:
         """Samples at the front of a batch that belong to this epoch of pipeline k; sets whether they are the last ones."""
-        if self._policy is not LastBatchPolicy.FILL and self._streams[k]:
+        if self._shards is not None:
             # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
-            left = self._shard_size(k) - self._counter * self._pipes[k].batch_size
-            self._done[k] = left <= len(batch)
-            return min(left, len(batch))
+            left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
+            return len(batch) if self._policy is not LastBatchPolicy.PARTIAL else min(max(left, 0), len(batch))
+        if self._done[k]:
+            return 0
         self._done[k] = batch.is_last
+        if self._policy is LastBatchPolicy.DROP and batch.is_last and self._others_wrap(k, batch):
+            return 0
         return _own_samples(batch)
 
-    def _shard_size(self, k: int) -> int:
-        """Samples of the contiguous shard that pipeline k reads in this epoch."""
+    def _others_wrap(self, k: int, batch: _core.Batch) -> bool:
+        """Whether another rank's batch of this step reaches into the next epoch: then all drop it, or their numbers of steps would differ."""
         meta = self._metas[k]
-        total, shards = meta["epoch_size"], meta["number_of_shards"]
-        shard = meta["shard_id"] if meta["stick_to_shard"] else (meta["shard_id"] + self._epoch) % shards
-        return int(total * (shard + 1) // shards - total * shard // shards)
+        epoch, position, *_ = batch.sample(0)
+        step = position - meta["shard_id"] * self._pipes[k].batch_size  # where it begins, for all ranks
+        return bool(
+            meta["wraps"] and (epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
+        )
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
@@ -171,12 +188,17 @@ class EpochIterator:
             self._counter = self._counter % self._size if carries and self._counter > self._size else 0
         else:
             self._counter = 0
-        self._epoch += 1
+        if self._shards is not None and self._policy is LastBatchPolicy.FILL:
+            self._shards.next_epoch()
+        elif self._shards is not None:
+            self._shards.epoch += 1
         self._ended = False
         self._begun = False
         self._done = [False] * len(self._pipes)
         for pipe in self._pipes:
             pipe.reset()
+        if self._reader is not None:  # epochs of a reader that flows on differ in length
+            self._metas = [p.reader_meta(self._reader) for p in self._pipes]
 
     def __iter__(self) -> Any:
         if self._begun and not self._ended:
@@ -191,12 +213,12 @@ class EpochIterator:
         per_step = sum(p.batch_size for p in self._pipes)
         drop = self._policy is LastBatchPolicy.DROP
         if self._reader is not None:
+            if self._shards is not None:
+                return self._steps(self._shards)
             meta = self._metas[0]
-            if meta["steps"] and not drop:
-                return int(meta["steps"])
-            shard = -(-meta["epoch_size"] // max(1, meta["number_of_shards"]))
-            batch = self._pipes[0].batch_size
-            return int(shard // batch if drop else -(-shard // batch))
+            if drop:
+                return int(meta["epoch_size"] // meta["number_of_shards"] // self._pipes[0].batch_size)
+            return int(meta["steps"])
         if self._size < 0:
             return 0
         return self._size // per_step if drop else -(-self._size // per_step)

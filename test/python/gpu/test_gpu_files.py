@@ -138,8 +138,9 @@ def test_too_many_errors_end_both(zoo: Path) -> None:
         with pytest.raises(StokerError) as raised:
             for _ in range(100):
                 pipe.run()
-        told.append((raised.value.code, str(raised.value)))
-    assert told[0] == told[1]
+        # How many had been met by then depends on the work ahead.
+        told.append((raised.value.code, "over max_errors (5)" in str(raised.value), ".jpg" in str(raised.value)))
+    assert told[0] == told[1] == ("LIMIT", True, True)
 
 
 def test_a_file_that_is_gone(healthy: Path, tmp_path: Path) -> None:
@@ -186,4 +187,4 @@ def test_the_gpu_decodes(healthy: Path) -> None:
     for _ in range(6):
         pipe.run()
     counters = pipe.counters()
-    assert counters["gpu_images"] >= 0.4 * counters["decodes"], counters
+    assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters  # six of the ten kinds

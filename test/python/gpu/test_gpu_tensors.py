@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stoker import Pipeline, backend, fn, types
-from stoker.errors import InvalidArgumentError, ShapeError, StokerError
+from stoker.errors import ShapeError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 from twins import Output, batches, difference, make, raw
 
@@ -116,26 +116,6 @@ def test_unequal_shapes(tree: Path) -> None:
     with pytest.raises(ShapeError):
         host.as_tensor()
     assert [host.at(i).shape for i in range(6)] == images.shape()
-
-
-def test_places_in_a_graph(tree: Path) -> None:
-    pipe = Pipeline(batch_size=2, num_threads=1, device_id=0)
-    with pipe:
-        data, label = fn.readers.file(file_root=str(tree))
-        assert data.device == label.device == "cpu"
-        image = fn.decoders.image(data, device="mixed")
-        assert image.device == "gpu" and fn.resize(image, size=20).device == "gpu" and (image * 2)[0:5].device == "gpu"
-        assert fn.decoders.image(data).device == "cpu" and fn.decoders.image(data, device="cpu").device == "cpu"
-        assert image.gpu() is image and label.gpu().device == "gpu" and label.cpu() is label
-        assert fn.resize(fn.decoders.image(data).gpu(), size=20).device == "gpu"
-        assert image.shape().device == "cpu" and image.shape(device="gpu").device == "gpu"
-        assert fn.external_source([np.zeros(3)], device="gpu").device == "gpu"
-        with pytest.raises(StokerError, match=r"cpu\(\).*test_gpu_tensors.*as_cpu"):
-            image.cpu()
-        with pytest.raises(InvalidArgumentError, match="lies on the GPU"):
-            fn.resize(image, size=20, device="cpu")
-        with pytest.raises(InvalidArgumentError, match="horizontal"):
-            fn.flip(image, horizontal=label.gpu())
 
 
 def test_values_of_the_host_are_uploaded() -> None:

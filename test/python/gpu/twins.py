@@ -33,6 +33,17 @@ def usable(device_id: int) -> str:
     return ""
 
 
+@functools.cache
+def emulated() -> bool:
+    """Whether the driver is the emulated one of the tests."""
+    name = ctypes.create_string_buffer(100)
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetName(name, 100, 0) == 0 and name.value == b"emulated GPU"
+
+
 def why_no_gpu() -> str:
     return usable(0)
 
@@ -111,11 +122,14 @@ def batches(define: Callable[[], Any], device_id: int | None, count: int, **sett
     with pipe:
         nodes = define()
         pipe.set_outputs(*(nodes if isinstance(nodes, (tuple, list)) else (nodes,)))
+        places = [n.device for n in pipe._outputs or []]
     for _ in range(count):
         try:
-            yield [Output.of(o) for o in pipe.run()]
+            batch = [Output.of(o) for o in pipe.run()]
         except StopIteration:
             break
+        assert [o.kind for o in batch] == places, "an output lies where its node does not"
+        yield batch
     pipe.close()
 
 

@@ -114,7 +114,6 @@ def test_errors(folder: Path, kwargs: dict[str, Any]) -> None:
     _note("readers.file", f"error: {kwargs}")
 
 
-@pytest.mark.xfail(strict=True, reason="reader_meta and epoch_size with pad_last_batch: DALI pads to shards, not to batches")
 @pytest.mark.parametrize("shards", (1, 3))
 def test_meta(folder: Path, shards: int) -> None:
     found = []

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One network, trained with each loader in turn: its speed as a share of the same loop on batches that lie on the GPU.
+
+usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N]
+       torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
+
+The arms take turns in one process, so that clocks and neighbours change for all alike. A slice first uses up what lay ready, then counts steps; all ranks take
+the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times lie between events on the GPU's stream, recorded without a wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from arms import Arm, Setting, make
+from torch.nn.functional import cross_entropy
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "imagenet"))
+import measure
+import models
+import peers
+
+_SETTLE = 5  # steps at the begin of a slice, beside those that use up what lay ready
+
+
+class Loop:
+    """The training step, as a user writes it."""
+
+    def __init__(self, model: str, device: torch.device) -> None:
+        self.device = device
+        network = models.make(model).to(device, memory_format=torch.channels_last).train()
+        gpu = device.type == "cuda"
+        self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9, fused=gpu)
+        self.model: torch.nn.Module = network
+        if dist.is_initialized():
+            self.model = torch.nn.parallel.DistributedDataParallel(network, device_ids=[device.index] if gpu else None)
+
+    def step(self, arm: Arm) -> None:
+        images, labels = arm.next()
+        images = images.to(memory_format=torch.channels_last)  # nothing to do where it is already
+        with torch.autocast(self.device.type, torch.bfloat16):
+            loss = cross_entropy(self.model(images), labels)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def synchronize(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def mark(self) -> Any:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, marks: list[Any]) -> list[float]:
+        """Seconds from mark to mark; after synchronize()."""
+        if self.device.type != "cuda":
+            return [b - a for a, b in itertools.pairwise(marks)]
+        return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
+
+
+def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
+    """So many steps with one arm."""
+    for _ in range(arm.ahead + _SETTLE):
+        loop.step(arm)
+    loop.synchronize()
+    cpu, begin = measure.cpu_seconds(), time.perf_counter()
+    marks = [loop.mark()]
+    for _ in range(steps):
+        loop.step(arm)
+        marks.append(loop.mark())
+    loop.synchronize()
+    wall = time.perf_counter() - begin
+    return {"wall": wall, "cpu": measure.cpu_seconds() - cpu, "steps": loop.between(marks), "rate": steps / wall}
+
+
+def steps_for(loop: Loop, arm: Arm, seconds: float) -> int:
+    """How many steps take so long; as rank 0 finds, since all must take the same number. Warms up too."""
+    for _ in range(arm.ahead + 10):
+        loop.step(arm)
+    loop.synchronize()
+    begin = time.perf_counter()
+    for _ in range(8):
+        loop.step(arm)
+    loop.synchronize()
+    found = torch.tensor([max(8, round(8 * seconds / (time.perf_counter() - begin)))], device=loop.device)
+    if dist.is_initialized():
+        dist.broadcast(found, 0)
+    return int(found)
+
+
+def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, Any]:
+    """images: in a step of all ranks."""
+    result = {}
+    for name, own in slices.items():
+        shares = [o["rate"] / s["rate"] for o, s in zip(own, slices["synthetic"], strict=True)]
+        times = sorted(t for s in own for t in s["steps"])
+        result[name] = {
+            "images_per_s": round(statistics.median(s["rate"] for s in own) * images),
+            "share": round(statistics.median(shares), 4),
+            "share_spread": [round(min(shares), 4), round(max(shares), 4)],
+            "step_ms": {
+                "median": round(1e3 * statistics.median(times), 3),
+                "p99": round(1e3 * times[min(len(times) - 1, int(0.99 * len(times)))], 3),
+            },
+            "cpu_s_per_1000": round(statistics.median(1e3 * s["cpu"] / (len(s["steps"]) * images) for s in own), 4),
+            "steps_per_slice": len(own[0]["steps"]),
+        }
+    return result
+
+
+def place(device: str) -> torch.device:
+    """This process's device; joins the other ranks."""
+    gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    found = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(found)
+        torch.backends.cudnn.benchmark = True
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("nccl" if gpu else "gloo")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", default="resnet18")
+    parser.add_argument("--arms", default="stoker,dali:0.65,dali:1,dataloader")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10, help="of a slice")
+    parser.add_argument("--batch", type=int, default=256, help="of each rank")
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--threads", type=int, default=measure.machine()["cores"], help="of each rank")
+    parser.add_argument("--repeat", type=int, default=40, help="times that the files are listed, so that an epoch outlasts a slice")
+    parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
+    a = parser.parse_args()
+    device = place(a.device)
+    torch.manual_seed(0)
+    files = [str(f) for f in peers.list_files(a.folder)] * a.repeat
+    arms, missing = make(a.arms.split(","), Setting(files, a.batch, a.size, a.threads, device))
+    loop = Loop(a.model, device)
+    steps = {arm.name: steps_for(loop, arm, a.seconds) for arm in arms}
+    slices: dict[str, list[dict[str, Any]]] = {arm.name: [] for arm in arms}
+    for turn in range(a.rounds):
+        for arm in arms[turn % len(arms) :] + arms[: turn % len(arms)]:
+            slices[arm.name].append(run_slice(loop, arm, steps[arm.name]))
+    ranks = dist.get_world_size() if dist.is_initialized() else 1
+    if ranks == 1 or dist.get_rank() == 0:
+        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+        about = {"model": a.model, "batch": a.batch, "ranks": ranks, "threads": a.threads, "rounds": a.rounds, "seconds": a.seconds}
+        measure.emit(
+            {"name": "train", **about, "gpu": gpu, **measure.machine(), "arms": summary(slices, a.batch * ranks), "missing": missing}
+        )
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A line after an epoch in which the consumer waited for batches: how much of its time, and what for. From the pipeline's counters."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import _core
+from stoker._where import tell
+from stoker.pipeline import Pipeline
+
+LEAST = 0.05  # share of an epoch that is worth a line
+SHORT = 1.0  # seconds; of a shorter epoch nothing is said
+STEP = 1e-3  # seconds a batch; who needs less measures the loader and trains nothing, and knows that it waits
+_BUSY = 0.8  # from here on something counts as what the rest waited for
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What an epoch took, in seconds. busy: of all workers together; source: of the callback thread in the user's code."""
+
+    elapsed: float
+    wait: float
+    busy: float
+    source: float
+    bytes_read: float
+    batches: float
+    threads: int
+    gpu: bool = False
+
+    @classmethod
+    def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
+        spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read", "batches_delivered")}
+        wait, busy, source = (spent[name] / 1e9 for name in ("wait_ns", "busy_ns", "source_ns"))
+        return cls(spent["clock"], wait, busy, source, spent["bytes_read"], spent["batches_delivered"], threads, gpu)
+
+
+def _cores(threads: int, machine: Mapping[str, Any]) -> str:
+    """ "2 usable (cgroup quota) of 64" """
+    online, allowed, quota, ranks = (machine[k] for k in ("cpus_online", "cpus_allowed", "cpu_quota", "local_ranks"))
+    if threads < machine["threads"]:
+        return f"num_threads={threads}, {machine['threads']} usable"
+    if ranks > 1:
+        return f"{threads} for each of {ranks} ranks on this machine of {online}"
+    why = "cgroup quota" if 0 < quota < allowed else "affinity mask" if allowed < online else ""
+    return f"{threads} usable ({why}) of {online}" if why else f"all {threads} of this machine"
+
+
+def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
+    """ "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None: not worth one."""
+    share = spent.wait / spent.elapsed if spent.elapsed > 0 else 0.0
+    if share <= LEAST or spent.elapsed < SHORT or spent.elapsed - spent.wait < STEP * spent.batches:
+        return None
+    busy = spent.busy / (spent.threads * spent.elapsed)
+    text = f"waited {share:.0%}; bound by "
+    if busy >= _BUSY:
+        text += f"cores: {_cores(spent.threads, machine)}"
+        # The same work in the time that the consumer needs itself. Where it hardly needs any there is no such number.
+        if share < _BUSY:
+            text += f"; with {max(math.ceil(spent.busy / (spent.elapsed - spent.wait)), spent.threads + 1)} the wait would be 0%"
+        return text
+    if spent.source >= _BUSY * spent.elapsed:
+        return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
+    rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came" if spent.bytes_read else "no bytes were read"
+    where = "reading or the GPU" if spent.gpu else "reading"
+    return f"{text}{where}: {rate}; the cores were {busy:.0%} busy"
+
+
+class Watch:
+    """Counts an epoch from its second batch to its end."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.begun: dict[str, float] | None = None
+
+    @staticmethod
+    def _now(pipe: Pipeline) -> dict[str, float]:
+        return {**pipe.counters(), "clock": time.monotonic()}
+
+    def first_step_done(self, pipe: Pipeline) -> None:
+        """The first batch has been used: what was waited for it, and what its first use took, is the start and does not count."""
+        self.begun = self._now(pipe)
+
+    def end(self, pipe: Pipeline, epoch: int) -> None:
+        """The epoch has come to its end."""
+        if self.begun is not None:
+            text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads, pipe.device_id is not None), _core.machine())
+            if text is not None:
+                tell(f"{self.who}epoch {epoch}: {text}")
+        self.begun = None

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What changed in a list of files since a state was saved. A state has no room for names, so it keeps a digest of each of 32 runs of files of equal
+ * length: of two lists, the runs that are equal up to the first that is not tell where the first change is, and what the list has there now. */
+#include "exec/exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HEX = 8 };
+
+static const struct stk_reader_def *reader_of(const struct stk_pipeline *p, const void **shared)
+{
+	const struct stk_program_node *n = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
+	*shared = n ? n->shared : NULL;
+	return n && n->def->reader->digest ? n->def->reader : NULL;
+}
+
+/* The first file of run j of n files. */
+static int64_t run_begin(int64_t n, int j)
+{
+	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
+}
+
+/* Run j of a list that had n files, as far as it reaches now. */
+static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
+{
+	int64_t have = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
+	begin = begin < have ? begin : have;
+	end = end < have ? end : have;
+	return (uint32_t)reader->digest(shared, begin, end - begin);
+}
+
+void stk__changes_save(struct stk_pipeline *p, struct stk_text *t)
+{
+	const void *shared;
+	const struct stk_reader_def *reader = reader_of(p, &shared);
+	if (!reader)
+		return;
+	int64_t n = reader->size(shared);
+	for (int j = 0; j < STK_STATE_RUNS && !p->digested; j++)
+		p->digests[j] = digest_of(reader, shared, n, j);
+	p->digested = true;
+	stk__text_add(t, ", \"files\": %lld, \"runs\": \"", (long long)n);
+	for (int j = 0; j < STK_STATE_RUNS; j++)
+		stk__text_add(t, "%0*x", HEX, (unsigned)p->digests[j]);
+	stk__text_add(t, "\"");
+}
+
+/* The first run that differs from the saved one; STK_STATE_RUNS: none. */
+static int first_change(const struct stk_reader_def *reader, const void *shared, int64_t n, const char *runs)
+{
+	for (int j = 0; j < STK_STATE_RUNS; j++) {
+		char hex[HEX + 1];
+		snprintf(hex, sizeof hex, "%0*x", HEX, (unsigned)digest_of(reader, shared, n, j));
+		if (strncmp(hex, runs + (size_t)j * HEX, HEX) != 0)
+			return j;
+	}
+	return STK_STATE_RUNS;
+}
+
+static const char *name_of(const struct stk_reader_def *reader, const void *shared, int64_t i, char name[STK_MAX_URI])
+{
+	name[0] = '\0';
+	if (reader->uri)
+		reader->uri(shared, i, name, STK_MAX_URI);
+	return name;
+}
+
+/* Where the first change is, in names that are there now: behind the last file that is surely as it was, and no later than the end of its run. */
+static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
+{
+	char name[STK_MAX_URI];
+	int64_t have = reader->size(shared), begin = j < STK_STATE_RUNS ? run_begin(was, j) : was;
+	int64_t end = j < STK_STATE_RUNS ? run_begin(was, j + 1) : was + 1;
+	begin = begin < have ? begin : have;
+	if (begin > 0)
+		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
+	if (begin == have)
+		stk__text_add(t, "; those behind it are missing");
+	else if (end <= have)
+		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
+			end - begin > 1 ? " or before it" : "");
+}
+
+enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, const char *runs, struct stk_error *err)
+{
+	const void *shared;
+	const struct stk_reader_def *reader = reader_of(p, &shared);
+	if (!reader || !runs || strlen(runs) != (size_t)STK_STATE_RUNS * HEX || was < 1)
+		return STK_OK;
+	int j = first_change(reader, shared, was, runs);
+	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder came or went */
+		return STK_OK;
+	struct stk_text t = {0};
+	long long have = (long long)reader->size(shared), gone = (long long)was - have, count = gone < 0 ? -gone : gone;
+	if (gone)
+		stk__text_add(&t, "%lld file%s %s than when the state was saved (%lld, now %lld)", count, count == 1 ? "" : "s",
+			gone > 0 ? "fewer" : "more", (long long)was, have);
+	else
+		stk__text_add(&t, "as many files as when the state was saved (%lld), but not the same ones", have);
+	add_place(&t, reader, shared, was, j);
+	enum stk_status s = stk__fail(err, STK_STATE, "the data set has changed: %s", t.failed ? "out of memory to say how" : t.s);
+	stk__free(t.s);
+	return s;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Pipelines on a GPU against the same on the cores: the same bytes, shapes, places and errors, whatever the batch size, workers, fusion or memory.
+ * Runs on the emulated driver (test/cuda/emulated.h), also with its streams out of step, or on a real GPU. */
+#include "test.h"
+
+#include "device_runs.h"
+#include "image_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FILES = 17, SECONDS = 280 };
+static char *good, *mixed; /* folders; in the second are files that the GPU does not decode, and damaged ones */
+
+static void write_file(const char *folder, int i, const uint8_t *data, size_t size)
+{
+	char path[512];
+	file_path(folder, i, path, sizeof path);
+	FILE *f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, size, f), size);
+	fclose(f);
+}
+
+/* Bytes of the scan are hit here and there, or its end is cut off. */
+static void damage(const char *folder, int i, uint64_t *seed)
+{
+	struct test_jpeg j = {.width = 90 + i, .height = 70, .components = 3, .quality = 85, .noise = 0.3, .seed = (uint64_t)i};
+	j.h[0] = j.v[0] = 2;
+	struct test_file f = test_jpeg_make(&j);
+	int from = (int)f.size / 3;
+	for (int hits = test_random_in(seed, 1, 3); hits > 0; hits--)
+		f.data[test_random_in(seed, from, (int)f.size - 3)] = (uint8_t)test_random_in(seed, 0, 255);
+	write_file(folder, i, f.data, test_random_in(seed, 0, 1) ? f.size : (size_t)from * 2);
+	free(f.data);
+}
+
+static void make_mixed(void)
+{
+	static const char text[] = "hello, I am no photograph";
+	uint64_t seed = test_seed();
+	mixed = make_folder(FILES, 7);
+	struct test_jpeg j = {.width = 77, .height = 61, .components = 3, .quality = 85, .noise = 0.3, .seed = 9, .progressive = true};
+	j.h[0] = j.v[0] = 2;
+	struct test_file f = test_jpeg_make(&j);
+	write_file(mixed, 2, f.data, f.size);
+	write_file(mixed, 9, f.data, f.size);
+	free(f.data);
+	write_file(mixed, 5, (const uint8_t *)text, sizeof text - 1);
+	write_file(mixed, 6, (const uint8_t *)text, 0);
+	for (int i = 10; i < 14; i++)
+		damage(mixed, i, &seed);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	alarm(SECONDS); /* a wait that never ends is a failure, and of this test */
+	good = make_folder(FILES, 31);
+	make_mixed();
+	if (have_device())
+		return 0;
+	return getenv("STOKER_EMULATED_CUDA") ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	remove_folder(good);
+	remove_folder(mixed);
+	return 0;
+}
+
+static void need_device(void)
+{
+	static int have = -1;
+	have = have < 0 ? have_device() : have;
+	if (!have)
+		skip();
+}
+
+/* ---- the same bytes ---- */
+
+/* Runs both and compares; the GPU's run is handed over where it is wanted. */
+static void assert_twins(const char *folder, const struct device_graph *g, struct device_settings s, int epochs, struct device_run *out)
+{
+	struct device_settings on_cores = s;
+	on_cores.device = -1;
+	struct device_run a = run_device(folder, g->json, &on_cores, epochs), b = run_device(folder, g->json, &s, epochs);
+	assert_same_runs(&a, &b, "%s, batch %d, %d ahead, %d threads, policy %d, device %d%s, seed %llu", g->what, s.batch, s.prefetch,
+		s.threads, (int)s.on_error, s.device, s.no_fuse ? ", not fused" : "", (unsigned long long)test_seed());
+	free_device_run(&a);
+	if (out)
+		*out = b;
+	else
+		free_device_run(&b);
+}
+
+static void test_each_graph_gives_the_same_bytes(void **state)
+{
+	(void)state;
+	need_device();
+	for (int i = 0; i < n_device_graphs; i++) {
+		for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
+			struct device_run r;
+			assert_twins(good, &device_graphs[i], (struct device_settings){.no_fuse = no_fuse}, 2, &r);
+			assert_true(r.run.count >= 2 * FILES || r.errors);
+			assert_true((r.decoded > 0) == device_graphs[i].photographs);
+			free_device_run(&r);
+		}
+	}
+}
+
+static void test_batch_sizes_depths_and_threads(void **state)
+{
+	(void)state;
+	need_device();
+	static const char *const graphs[] = {"the usual", "a value used twice", "gathered between levels"};
+	for (int batch = 1; batch <= 7; batch++)
+		assert_twins(good, device_graph(graphs[batch % 3]),
+			(struct device_settings){.batch = batch, .prefetch = 1 + batch % 4, .threads = 1 + batch % 3}, 2, NULL);
+	for (int prefetch = 1; prefetch <= 4; prefetch++)
+		assert_twins(good, device_graph(graphs[prefetch % 3]),
+			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
+}
+
+/* ---- files that the GPU does not decode ---- */
+
+static void test_refused_and_damaged_files(void **state)
+{
+	(void)state;
+	need_device();
+	for (int i = 0; i < n_device_graphs; i++) {
+		for (int policy = STK_ON_ERROR_RAISE; policy <= STK_ON_ERROR_REPLACE; policy++) {
+			struct device_run r;
+			const struct device_settings s = {.on_error = (enum stk_on_error)policy, .batch = 3};
+			assert_twins(mixed, &device_graphs[i], s, 2, &r);
+			if (policy == STK_ON_ERROR_RAISE)
+				assert_true(r.errors > 0 || !device_graphs[i].photographs);
+			free_device_run(&r);
+		}
+	}
+}
+
+static void test_batches_of_bad_files_only(void **state)
+{
+	(void)state;
+	need_device();
+	for (int policy = STK_ON_ERROR_RAISE; policy <= STK_ON_ERROR_SKIP; policy++)
+		assert_twins(mixed, device_graph("the usual"), (struct device_settings){.on_error = (enum stk_on_error)policy, .batch = 1},
+			2, NULL);
+}
+
+/* ---- little memory ---- */
+
+static void test_images_beyond_the_memory_go_to_the_cores(void **state)
+{
+	(void)state;
+	need_device();
+	struct device_run r;
+	assert_twins(good, device_graph("the usual"), (struct device_settings){.gpu_memory = 1, .batch = 5}, 2, &r);
+	assert_true(r.refused > 0);
+	free_device_run(&r);
+	assert_twins(
+		good, device_graph("several decoders of a sample"), (struct device_settings){.gpu_memory = 300 << 10, .batch = 5}, 2, NULL);
+	assert_twins(mixed, device_graph("unknown shapes"),
+		(struct device_settings){.gpu_memory = 200 << 10, .on_error = STK_ON_ERROR_SKIP}, 2, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_graph_gives_the_same_bytes),
+		cmocka_unit_test(test_batch_sizes_depths_and_threads),
+		cmocka_unit_test(test_refused_and_damaged_files),
+		cmocka_unit_test(test_batches_of_bad_files_only),
+		cmocka_unit_test(test_images_beyond_the_memory_go_to_the_cores),
+	};
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests_name("device", tests, set_up, tear_down);
+}

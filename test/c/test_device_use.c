@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What consumers do to pipelines on a GPU: hold batches, read them late on streams of their own, leave in the middle, go on from a state, fork. */
+#include "test.h"
+
+#include "device_runs.h"
+#include "gpu/gpu.h"
+#include "image_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FILES = 13, BATCH = 4, SECONDS = 280 };
+static char *folder;
+static bool have, emulated;
+static char options[256]; /* of the emulated driver, as the test was started with */
+
+static int set_up(void **state)
+{
+	(void)state;
+	const char *given = getenv("STOKER_EMULATED_CUDA");
+	snprintf(options, sizeof options, "%s", given ? given : "");
+	alarm(SECONDS); /* a wait that never ends is a failure, and of this test */
+	folder = make_folder(FILES, 31);
+	have = have_device();
+	emulated = have && is_emulated();
+	return given && !have ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	remove_folder(folder);
+	return 0;
+}
+
+static int restore_options(void **state)
+{
+	(void)state;
+	emulate("%s", options);
+	return 0;
+}
+
+static void need_device(void)
+{
+	if (!have)
+		skip();
+}
+
+static struct device_run on_cores(const char *what, struct device_settings s, int epochs)
+{
+	s.device = -1;
+	return run_device(folder, device_graph(what)->json, &s, epochs);
+}
+
+static struct stk_batch *next(struct stk_pipeline *p)
+{
+	struct stk_batch *b = NULL;
+	struct stk_error err = {0};
+	enum stk_status s = stk_pipeline_next(p, &b, &err);
+	if (s)
+		fail_msg("%s: %s", stk_status_name(s), err.message);
+	return b;
+}
+
+static void assert_batch_is(struct stk_batch *b, const struct device_run *want, size_t first)
+{
+	assert_true(first + (size_t)stk_batch_size(b) <= want->run.count);
+	for (int32_t i = 0; i < stk_batch_size(b); i++) {
+		assert_int_equal(stk_batch_sample(b, i)->id, want->run.samples[first + (size_t)i].id);
+		if (hash_sample(b, i) != want->run.samples[first + (size_t)i].hash)
+			fail_msg("sample %d of batch %lld differs, seed %llu", i, (long long)stk_batch_step(b),
+				(unsigned long long)test_seed());
+	}
+}
+
+/* ---- batches that are held ---- */
+
+static void test_held_batches_stay_what_they_are(void **state)
+{
+	(void)state;
+	need_device();
+	enum { HELD = 3 };
+	const struct device_settings s = {.max_batches = HELD, .prefetch = 1, .batch = BATCH};
+	struct device_run want = on_cores("a value used twice", s, 1);
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("a value used twice")->json, &s);
+	struct stk_batch *held[HELD], *more = NULL;
+	struct stk_error err = {0};
+	for (int k = 0; k < HELD; k++)
+		held[k] = next(p);
+	assert_int_equal(stk_pipeline_next(p, &more, &err), STK_LIMIT);
+	assert_non_null(strstr(err.message, "held"));
+	for (size_t k = 0; k < HELD; k++)
+		assert_batch_is(held[k], &want, k * BATCH);
+	stk_batch_unref(&held[1]);
+	more = next(p);
+	assert_batch_is(more, &want, HELD * BATCH);
+	stk_pipeline_destroy(p);
+	assert_batch_is(held[0], &want, 0); /* batches outlive their pipeline */
+	stk_batch_unref(&held[0]);
+	stk_context_unref(&ctx);
+	assert_batch_is(held[2], &want, 2 * BATCH);
+	stk_batch_unref(&held[2]);
+	stk_batch_unref(&more);
+	free_device_run(&want);
+}
+
+/* ---- streams of the consumer ---- */
+
+enum { LATE = 24, PIXELS = 3 * 24 * 32 * 4 };
+
+struct late {
+	struct stk_gpu *gpu;
+	struct stk_gpu_device *dev;
+	stk_gpu_stream streams[2];
+	stk_gpu_ptr dummy;
+	uint8_t *copies[LATE]; /* pinned */
+};
+
+static void ok(enum stk_status s, const struct stk_error *err)
+{
+	if (s)
+		fail_msg("%s: %s", stk_status_name(s), err->message);
+}
+
+static void open_late(struct late *l)
+{
+	struct stk_error err = {0};
+	ok(stk__gpu_open(&l->gpu, &err), &err);
+	ok(stk__gpu_device_open(l->gpu, 0, &l->dev, &err), &err);
+	ok(stk__gpu_enter(l->dev, &err), &err);
+	for (int i = 0; i < 2; i++)
+		ok(stk__gpu_stream_create(l->dev, STK_GPU_LOW, &l->streams[i], &err), &err);
+	ok(stk__gpu_alloc(l->dev, 1 << 20, &l->dummy, &err), &err);
+	for (int k = 0; k < LATE; k++)
+		ok(stk__gpu_host_alloc(l->dev, BATCH * PIXELS, (void **)&l->copies[k], &err), &err);
+}
+
+static void close_late(struct late *l)
+{
+	for (int k = 0; k < LATE; k++)
+		stk__gpu_host_free(l->dev, l->copies[k]);
+	stk__gpu_free(l->dev, l->dummy);
+	for (int i = 0; i < 2; i++)
+		stk__gpu_stream_destroy(l->dev, l->streams[i]);
+	stk__gpu_leave(l->dev);
+	stk__gpu_device_close(l->dev);
+	stk__gpu_close(l->gpu);
+}
+
+/* The stream reads the batch behind much other work; the batch is let go at once. */
+static void read_late(struct late *l, struct stk_batch *b, int k)
+{
+	struct stk_error err = {0};
+	stk_gpu_stream stream = l->streams[k % 2];
+	const struct stk_tensor_list *t = stk_batch_output(b, 0);
+	assert_true(t->dense && stk_desc_bytes(&t->desc) == PIXELS);
+	ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)stream, &err), &err);
+	for (int i = 0; i < 12; i++)
+		ok(stk__gpu_fill(l->dev, stream, l->dummy, i, 1 << 20, &err), &err);
+	ok(stk__gpu_download(l->dev, stream, l->copies[k], (stk_gpu_ptr)(uintptr_t)t->data, (size_t)t->count * PIXELS, &err), &err);
+}
+
+static void run_late(struct late *l)
+{
+	struct stk_error err = {0};
+	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
+				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE};
+	struct stk_context *ctx = make_context(2);
+	const char *json = device_graph("the usual")->json;
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
+	struct stk_batch *b = NULL, *want[LATE];
+	for (int k = 0; k < LATE; k++) {
+		enum stk_status s1 = stk_pipeline_next(p, &b, &err), s2 = stk_pipeline_next(q, &want[k], &err);
+		assert_int_equal(s1, s2);
+		if (s1 == STK_END) {
+			k--;
+			continue;
+		}
+		ok(s1, &err);
+		read_late(l, b, k);
+		stk_batch_unref(&b);
+	}
+	for (int i = 0; i < 2; i++)
+		ok(stk__gpu_stream_sync(l->dev, l->streams[i], &err), &err);
+	for (int k = 0; k < LATE; k++) {
+		const struct stk_tensor_list *t = stk_batch_output(want[k], 0);
+		if (memcmp(l->copies[k], t->data, (size_t)t->count * PIXELS))
+			fail_msg("batch %d changed under its reader, %s", k, getenv("STOKER_EMULATED_CUDA"));
+		stk_batch_unref(&want[k]);
+	}
+	stk_pipeline_destroy(q);
+	close_pipeline(p, ctx);
+}
+
+static void test_a_late_reader_sees_its_batch(void **state)
+{
+	(void)state;
+	need_device();
+	for (int seed = 0; seed < (emulated ? 3 : 1); seed++) {
+		struct late l = {0};
+		emulate("strict async seed=%llu delay=3000", (unsigned long long)test_seed() + (unsigned long long)seed);
+		open_late(&l);
+		run_late(&l);
+		close_late(&l);
+	}
+}
+
+static void test_too_many_streams(void **state)
+{
+	(void)state;
+	need_device();
+	struct stk_error err = {0};
+	struct stk_context *ctx = make_context(1);
+	const struct device_settings s = {.batch = 2};
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_batch *b = next(p);
+	for (int again = 0; again < 3; again++) /* a stream counts once */
+		ok(stk_batch_use_stream(b, 0, &err), &err);
+	for (uint64_t stream = 3; stream < 6; stream++) /* addresses of nobody's: not looked at yet */
+		ok(stk_batch_use_stream(b, stream, &err), &err);
+	assert_int_equal(stk_batch_use_stream(b, 6, &err), STK_LIMIT);
+	stk_batch_unref(&b);
+	b = next(p);
+	stk_batch_unref(&b);
+	close_pipeline(p, ctx);
+}
+
+/* ---- several pipelines ---- */
+
+static void test_pipelines_side_by_side(void **state)
+{
+	(void)state;
+	need_device();
+	static const char *const graphs[] = {"the usual", "a value used twice", "gathered between levels", "arrays"};
+	enum { PIPELINES = 4, EPOCHS = 2 };
+	struct stk_context *ctx = make_context(3);
+	struct stk_pipeline *p[PIPELINES];
+	struct device_run got[PIPELINES] = {0};
+	for (int i = 0; i < PIPELINES; i++) {
+		const struct device_settings s = {.device = emulated ? i % 2 : 0, .batch = 3 + i};
+		p[i] = make_device_pipeline(ctx, folder, device_graph(graphs[i])->json, &s);
+	}
+	int epochs[PIPELINES] = {0};
+	for (bool any = true; any;) {
+		any = false;
+		for (int i = 0; i < PIPELINES; i++) {
+			if (epochs[i] == EPOCHS)
+				continue;
+			epochs[i] += !take_batch(p[i], &got[i]);
+			any = true;
+		}
+	}
+	for (int i = 0; i < PIPELINES; i++) {
+		struct device_run want = on_cores(graphs[i], (struct device_settings){.batch = 3 + i}, EPOCHS);
+		stk_pipeline_destroy(p[i]);
+		assert_same_runs(&want, &got[i], "%s beside others", graphs[i]);
+		free_device_run(&want);
+		free_device_run(&got[i]);
+	}
+	stk_context_unref(&ctx);
+}
+
+/* ---- leaving ---- */
+
+static void leave_after(int batches, bool hold, int delay)
+{
+	const struct device_settings s = {.batch = 3, .prefetch = 4};
+	struct device_run want = on_cores("a value used twice", s, 1);
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("a value used twice")->json, &s);
+	struct stk_batch *held = NULL;
+	struct stk_error err = {0};
+	ok(stk_pipeline_start(p, &err), &err);
+	for (int k = 0; k < batches; k++) {
+		struct stk_batch *b = next(p);
+		if (hold && k == 0)
+			held = stk_batch_ref(b);
+		stk_batch_unref(&b);
+	}
+	usleep((useconds_t)delay);
+	close_pipeline(p, ctx);
+	if (held)
+		assert_batch_is(held, &want, 0);
+	stk_batch_unref(&held);
+	free_device_run(&want);
+}
+
+static void test_leaving_with_work_in_flight(void **state)
+{
+	(void)state;
+	need_device();
+	for (int round = 0; round < 12; round++) {
+		emulate("strict %s seed=%llu delay=%d", round % 3 ? "async" : "",
+			(unsigned long long)test_seed() + (unsigned long long)round, 100 << round % 6);
+		leave_after(round % 4, round % 2, round * 700 % 5000);
+	}
+}
+
+static void test_epochs_that_are_left(void **state)
+{
+	(void)state;
+	need_device();
+	struct stk_error err = {0};
+	struct device_run runs[2] = {0};
+	for (int gpu = 0; gpu < 2; gpu++) {
+		const struct device_settings s = {.device = gpu - 1, .prefetch = 3};
+		struct stk_context *ctx = make_context(2);
+		struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("gathered between levels")->json, &s);
+		for (int epoch = 0; epoch < 6; epoch++) {
+			for (int k = 0; k < epoch % 4; k++)
+				take_batch(p, &runs[gpu]);
+			ok(stk_pipeline_skip_epoch(p, &err), &err);
+		}
+		close_pipeline(p, ctx);
+	}
+	assert_true(runs[0].run.count > 0);
+	assert_same_runs(&runs[0], &runs[1], "epochs that are left");
+	free_device_run(&runs[0]);
+	free_device_run(&runs[1]);
+}
+
+/* ---- state ---- */
+
+static struct device_run resumed(const char *json, const char *text, int device)
+{
+	struct device_run r = {0};
+	struct stk_error err = {0};
+	const struct device_settings s = {.device = device, .batch = BATCH};
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s);
+	ok(stk_pipeline_restore(p, text, strlen(text), &err), &err);
+	while (take_batch(p, &r)) {
+	}
+	close_pipeline(p, ctx);
+	return r;
+}
+
+static void test_a_state_goes_on_there_and_on_the_cores(void **state)
+{
+	(void)state;
+	need_device();
+	const struct device_settings s = {.batch = BATCH};
+	const char *json = device_graph("the usual")->json;
+	for (int after = 1; after <= 3; after++) {
+		char *text = NULL;
+		struct stk_error err = {0};
+		struct device_run head = {0}, rest = {0};
+		struct stk_context *ctx = make_context(2);
+		struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s);
+		for (int k = 0; k < after; k++)
+			take_batch(p, &head);
+		ok(stk_pipeline_save(p, &text, &err), &err);
+		while (take_batch(p, &rest)) {
+		}
+		close_pipeline(p, ctx);
+		for (int device = -1; device <= 0; device++) {
+			struct device_run r = resumed(json, text, device);
+			assert_same_runs(&rest, &r, "a state after %d batches, on device %d", after, device);
+			free_device_run(&r);
+		}
+		assert_int_equal(head.run.count + rest.run.count, FILES);
+		free_device_run(&head);
+		free_device_run(&rest);
+		stk_text_free(text);
+	}
+}
+
+/* ---- wrong devices, forks ---- */
+
+static void test_no_such_device(void **state)
+{
+	(void)state;
+	need_device();
+	struct stk_context *ctx = make_context(1);
+	static const int32_t wrong[] = {63, 4000, INT32_MAX};
+	for (int i = 0; i < 3; i++) {
+		char number[16];
+		struct stk_error err = {0};
+		const struct device_settings s = {.device = wrong[i]};
+		assert_null(try_device_pipeline(ctx, folder, device_graph("the usual")->json, &s, &err));
+		assert_int_equal(err.code, STK_INVALID);
+		snprintf(number, sizeof number, "%d", wrong[i]);
+		assert_non_null(strstr(err.message, number));
+	}
+	const struct device_settings s = {.batch = 2};
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_batch *b = next(p);
+	stk_batch_unref(&b);
+	close_pipeline(p, ctx);
+}
+
+/* What it inherited is an error or nothing, and never a hang. */
+static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct stk_batch *held)
+{
+	struct stk_error err = {0};
+	struct stk_batch *b = NULL;
+	uint8_t byte[PIXELS];
+	const struct device_settings s = {.batch = 2};
+	if (stk_pipeline_next(p, &b, &err) != STK_STATE || b)
+		return 1;
+	if (try_device_pipeline(ctx, folder, device_graph("the usual")->json, &s, &err) || err.code != STK_STATE)
+		return 2;
+	if (stk_batch_copy(held, 0, 0, byte, sizeof byte, &err) == STK_OK || !strstr(err.message, "fork"))
+		return 3;
+	stk_batch_unref(&held);
+	stk_pipeline_destroy(p);
+	return 0;
+}
+
+static void test_a_forked_child(void **state)
+{
+	(void)state;
+	need_device();
+	const struct device_settings s = {.prefetch = 3, .batch = 3};
+	struct device_run want = on_cores("the usual", s, 1);
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	for (size_t k = 0; k < 4; k++) {
+		struct stk_batch *b = next(p);
+		pid_t pid = fork();
+		if (pid == 0) {
+			alarm(20);
+			_exit(live_as_child(p, ctx, b));
+		}
+		int status = -1;
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (status)
+			fail_msg("the child ended with %#x", status);
+		assert_batch_is(b, &want, k * 3);
+		stk_batch_unref(&b);
+	}
+	close_pipeline(p, ctx);
+	free_device_run(&want);
+}
+
+/* ---- growth ---- */
+
+static void run_on(struct stk_pipeline *p, int batches)
+{
+	for (int k = 0; k < batches; k++) {
+		struct stk_batch *b = NULL;
+		struct stk_error err = {0};
+		enum stk_status s = stk_pipeline_next(p, &b, &err);
+		assert_true(s == STK_OK || s == STK_END);
+		stk_batch_unref(&b);
+	}
+}
+
+/* Once warm: when everything has been in use that may be at once, which is up to the threads' timing. So 200 batches are looked for that take nothing,
+ * among the first 1200. */
+static void assert_no_growth_of(const char *function)
+{
+	enum { PAUSE = 40, STEADY = 200, MOST = 1200 };
+	emulate("strict async delay=2000 fail=%s:0", function);
+	const struct device_settings s = {.batch = FILES, .prefetch = 2, .max_batches = 6};
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("passes and labels")->json, &s);
+	double made = -1;
+	long called = -1;
+	int steady = 0;
+	for (int k = 0; k < MOST && steady < STEADY; k++) {
+		run_on(p, 1);
+		if (k % PAUSE == 0)
+			usleep(20000); /* all that may run ahead does */
+		double now = counter_of(p, "allocations");
+		long calls = emulated ? emulated_calls_seen() : 0;
+		steady = now == made && calls == called ? steady + 1 : 0;
+		made = now;
+		called = calls;
+	}
+	assert_true(called > 0 || !emulated);
+	if (steady < STEADY)
+		fail_msg("memory or %s is still asked for after %d batches: %.0f allocations, %ld calls", function, MOST, made, called);
+	close_pipeline(p, ctx);
+}
+
+static void test_nothing_grows(void **state)
+{
+	(void)state;
+	need_device();
+	static const char *const functions[] = {"cuMemAlloc", "cuMemHostAlloc", "cuEventCreate"};
+	for (int i = 0; i < (emulated ? 3 : 1); i++)
+		assert_no_growth_of(functions[i]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_held_batches_stay_what_they_are),
+		cmocka_unit_test_teardown(test_a_late_reader_sees_its_batch, restore_options),
+		cmocka_unit_test(test_too_many_streams),
+		cmocka_unit_test(test_pipelines_side_by_side),
+		cmocka_unit_test_teardown(test_leaving_with_work_in_flight, restore_options),
+		cmocka_unit_test(test_epochs_that_are_left),
+		cmocka_unit_test(test_a_state_goes_on_there_and_on_the_cores),
+		cmocka_unit_test(test_no_such_device),
+		cmocka_unit_test(test_a_forked_child),
+		cmocka_unit_test_teardown(test_nothing_grows, restore_options),
+	};
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests_name("device_use", tests, set_up, tear_down);
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Against the driver alone: order of streams without torch, and on the emulated driver what happens when its functions fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import run_script
+from twins import emulated
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def emulator() -> None:
+    if not emulated():
+        pytest.skip("this is no emulated driver")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("how", ["read", "write", "dlpack", "interface"])
+def test_streams_are_waited_for(tree: Path, how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU pays no heed to the variable; the emulated one starts each operation late."""
+    if how == "interface" and emulated():
+        pytest.skip("its default stream orders nothing but itself")
+    monkeypatch.setenv("STOKER_EMULATED_CUDA", f"async delay=3000 seed={seed}")
+    done = subprocess.run([sys.executable, HERE / "driver_consumer.py", str(tree), how], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and done.stdout == "in order\n", f"seed {seed}\n{done.stdout}{done.stderr}"
+
+
+PROGRAM = """
+import sys
+from stoker import Pipeline, fn
+from stoker.errors import StokerError
+def run(device, **kwargs):
+    pipe = Pipeline(4, 2, device, 1, **kwargs)
+    with pipe:
+        data, label = fn.readers.file(file_root=sys.argv[1])
+        image = fn.resize(fn.decoders.image(data, device="mixed"), size=[40, 40])
+        pipe.set_outputs(fn.crop_mirror_normalize(image), label.gpu())
+    return [[bytes(o.as_cpu().as_tensor()) for o in pipe.run()] for _ in range(8)]
+want = run(None)
+try:
+    assert run(0) == want, "the results differ"
+    print("fine")
+except StokerError as e:
+    print(f"{e.code}: {e}")
+assert run(None) == want
+"""
+
+
+def outcome(tree: Path, words: str) -> str:
+    done = run_script(PROGRAM, str(tree), STOKER_EMULATED_CUDA=words)
+    assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "function", ["cuMemAlloc", "cuMemHostAlloc", "cuEventCreate", "cuStreamCreateWithPriority", "cuModuleLoadData", "cuModuleGetFunction"]
+)
+def test_what_cannot_be_had_is_an_error(emulator: None, tree: Path, function: str) -> None:
+    """The Nth call fails: an error that names the GPU or its memory, or the cores do the work; never a crash, a hang or other pixels."""
+    told = [outcome(tree, f"{how}fail={function}:{n}") for n in range(1, 6) for how in ("", "async ")]
+    assert any(t != "fine" for t in told), f"no call of {function} failed"
+    if function in ("cuMemAlloc", "cuMemHostAlloc"):
+        assert all(t == "fine" or "memory" in t.lower() for t in told), told
+
+
+@pytest.mark.parametrize("function", ["cuLaunchKernel", "cuMemcpyHtoDAsync", "cuEventRecord", "cuStreamWaitEvent"])
+def test_what_fails_on_the_way_is_an_error(emulator: None, tree: Path, function: str) -> None:
+    for n in (1, 2, 7, 30):
+        outcome(tree, f"async fail={function}:{n}")
+
+
+@pytest.mark.parametrize("operations", [1, 10, 60])
+def test_a_lost_device_is_an_error(emulator: None, tree: Path, operations: int) -> None:
+    assert outcome(tree, f"async lost={operations}") != "fine"
+
+
+def test_a_small_gpu(emulator: None, tree: Path) -> None:
+    assert "memory" in outcome(tree, "memory=64K").lower()
+    assert outcome(tree, "memory=1G") == "fine"

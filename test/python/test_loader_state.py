@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Loader: its state, after every batch, around the ends of epochs and with another number of ranks."""
+
+import itertools
+import json
+import pickle
+
+import pytest
+import torch
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import StateError
+
+SMALL = [T.Resize((16, 16))]
+AUGMENT = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
+
+
+def make(tree, batch_size=4, **kwargs):
+    return Loader(tree, batch_size, **{"transforms": SMALL, "fields": ("image", "label", "index"), **kwargs})
+
+
+def ids(loader):
+    return [b.index.tolist() for b in loader]
+
+
+def flat(batches):
+    return list(itertools.chain.from_iterable(batches))
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("kind", ["folder", "dataset", "function", "weights", "dataset and function"])
+@pytest.mark.parametrize("last", ["drop", "keep"])
+def test_state_after_every_batch(tree, files, kind, last):
+    class Bytes:
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return str(files[i]), i
+
+    def new():
+        extra = {
+            "folder": {"shuffle": True},
+            "dataset": {"shuffle": True},
+            "function": {"sampler": lambda epoch: [(5 * i + epoch) % 21 for i in range(18)]},
+            "weights": {"sampler": [float(i + 1) for i in range(21)]},
+            "dataset and function": {"sampler": lambda epoch: [(5 * i + epoch) % 21 for i in range(18)]},
+        }[kind]
+        return make(Bytes() if "dataset" in kind else tree, transforms=AUGMENT, seed=3, last_batch=last, **extra)
+
+    def run(loader, epochs):
+        for epoch in range(loader.epoch, epochs):
+            for batch in loader:
+                yield epoch, batch.index.tolist(), batch.image.clone()
+
+    whole = new()
+    states, steps = [whole.state_dict()], []
+    for step in run(whole, 3):
+        steps.append(step)
+        states.append(whole.state_dict())
+    for k, state in enumerate(states):
+        text = json.dumps(state)
+        assert len(text) < 1024
+        rest = new()
+        rest.load_state_dict(json.loads(text))
+        resumed = list(run(rest, 3))
+        assert [s[:2] for s in resumed] == [s[:2] for s in steps[k:]], f"after {k} batches"
+        assert all(torch.equal(a[2], b[2]) for a, b in zip(resumed, steps[k:], strict=True)), f"pixels after {k} batches"
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("kind", ["folder", "dataset"])
+def test_state_with_another_number_of_ranks(tree, files, kind):
+    class Bytes:
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return files[i].read_bytes(), i
+
+    source = Bytes() if kind == "dataset" else tree
+
+    def ranks(world, state=None):
+        options = {"batch_size": 2, "shuffle": True, "seed": 9, "last_batch": "pad", "transforms": AUGMENT}
+        loaders = [make(source, shard=(r, world), **options) for r in range(world)]
+        for loader in loaders:
+            if state is not None:
+                loader.load_state_dict(state)
+        return loaders
+
+    def take(loaders, steps=None):
+        seen = []
+        for batches in itertools.islice(zip(*loaders, strict=True), steps):
+            for b in batches:
+                sums = (b.image.double() * torch.arange(1, 257).view(16, 16)).sum(dim=(1, 2, 3)).tolist()
+                seen += [s for *s, valid in zip(b.index.tolist(), sums, b.valid.tolist(), strict=True) if valid]
+        return seen
+
+    order = take(ranks(1))
+    two = ranks(2)
+    first = take(two, 2)
+    for world in (1, 3, 4):
+        assert first + take(ranks(world, two[0].state_dict())) == order, world
+
+
+def test_breaking_begins_the_next_epoch(tree):
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    want = [flat(ids(make_at(tree, e))) for e in range(3)]
+    for i, batch in enumerate(loader):
+        assert batch.index.tolist() == want[0][4 * i : 4 * i + 4]
+        if i == 1:
+            break
+    assert loader.epoch == 0
+    assert flat(ids(loader)) == want[1]
+    assert loader.epoch == 2
+    for _ in loader:  # up to the last batch, and out
+        if len(_.index) == 1:
+            break
+    assert flat(ids(loader)) == flat(ids(make_at(tree, 3)))
+
+
+def make_at(tree, epoch):
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    loader.load_state_dict({**loader.state_dict(), "epoch": epoch})
+    return loader
+
+
+@pytest.mark.parametrize("taken", [0, 2, 6])
+def test_state_around_the_end_of_an_epoch(tree, taken):
+    """Between epochs, before the first batch, and after a break that a new iteration has ended."""
+    loader = make(tree, shuffle=True, last_batch="keep", seed=4)
+    want = [flat(ids(make_at(tree, e))) for e in range(3)]
+    assert len({tuple(w) for w in want}) == 3
+    for _ in zip(range(taken), loader, strict=False):
+        pass
+    if taken == 6:
+        assert flat(ids(loader)) == want[1]
+    states = [loader.state_dict()]
+    running = iter(loader)
+    states.append(loader.state_dict())
+    rest = flat(b.index.tolist() for b in running)
+    for state in states[1:] if taken == 2 else states:
+        again = make(tree, shuffle=True, last_batch="keep", seed=4)
+        again.load_state_dict(state)
+        assert flat(ids(again)) == rest
+    assert loader.state_dict()["epoch"] == loader.epoch
+
+
+def test_wrong_states(tree):
+    loader = make(tree)
+    for state in ({}, None, {"stoker_loader": 99, "epoch": 0, "pipeline": None}, "text"):
+        with pytest.raises(StateError):
+            loader.load_state_dict(state)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(loader)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line after an epoch that waited: from counters made up here, and from those of real runs. No time is asserted, only what the counters say."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from stoker import Loader, _core, fn, pipeline_def
+from stoker import transforms as T
+from stoker.loader import _waiting
+from stoker.loader._waiting import Spent, line
+
+MACHINE = {"cpus_online": 64, "cpus_allowed": 64, "cpu_quota": 2.0, "local_ranks": 1, "threads": 2}
+
+
+def spent(**kwargs):
+    return Spent(
+        **{"elapsed": 100.0, "wait": 18.0, "busy": 195.0, "source": 0.0, "bytes_read": 5e9, "batches": 100, "threads": 2, **kwargs}
+    )
+
+
+def test_cores():
+    assert line(spent(), MACHINE) == "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 3 the wait would be 0%"
+    assert line(spent(wait=66.0), MACHINE) == "waited 66%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"
+    nothing_else = line(spent(wait=99.0), MACHINE)
+    assert nothing_else == "waited 99%; bound by cores: 2 usable (cgroup quota) of 64"
+
+
+@pytest.mark.parametrize(
+    ("machine", "threads", "says"),
+    [
+        ({"cpu_quota": 0.0, "cpus_allowed": 2}, 2, "2 usable (affinity mask) of 64"),
+        ({"cpu_quota": 0.0, "cpus_online": 2, "cpus_allowed": 2}, 2, "all 2 of this machine"),
+        ({"cpu_quota": 0.0, "local_ranks": 8, "threads": 8}, 8, "8 for each of 8 ranks on this machine of 64"),
+        ({"cpu_quota": 0.0, "threads": 64}, 2, "num_threads=2, 64 usable"),
+    ],
+)
+def test_what_limits_the_cores(machine, threads, says):
+    assert f"bound by cores: {says}; with" in line(spent(threads=threads, busy=97.0 * threads), {**MACHINE, **machine})
+
+
+def test_other_bounds():
+    assert line(spent(busy=60.0), MACHINE) == "waited 18%; bound by reading: 50.0 MB/s came; the cores were 30% busy"
+    assert "bound by reading or the GPU: 50.0 MB/s" in line(spent(busy=60.0, gpu=True), MACHINE)
+    assert line(spent(busy=60.0, source=97.0), MACHINE) == (
+        "waited 18%; bound by the source's Python, which ran 97% of the time; the cores were 30% busy"
+    )
+
+
+def test_no_line():
+    assert line(spent(wait=5.0), MACHINE) is None
+    assert line(spent(wait=0.0, elapsed=0.0), MACHINE) is None
+    assert line(spent(elapsed=0.9, wait=0.5), MACHINE) is None  # too short to mean anything
+    assert line(spent(wait=99.91, batches=100), MACHINE) is None  # a loop that does nothing with its batches
+    assert line(spent(wait=99.89, batches=100), MACHINE) is not None
+
+
+def test_machine():
+    machine = _core.machine()
+    assert set(machine) == set(MACHINE)
+    assert 1 <= machine["cpus_allowed"] <= machine["cpus_online"] and machine["threads"] >= 1
+
+
+class Slow:
+    """A Dataset whose Python takes its time, for one sample after the other."""
+
+    lock = threading.Lock()
+
+    def __len__(self):
+        return 36
+
+    def __getitem__(self, i):
+        with self.lock:
+            time.sleep(0.01)
+        return np.zeros((4, 4, 3), np.uint8), i
+
+
+def lines(capfd):
+    return [x for x in capfd.readouterr().err.splitlines() if "waited" in x]
+
+
+def counted(loader):
+    """Shares of the wait, of each epoch, from the counters, from the first batch on."""
+    counters = loader.pipeline.counters()
+    return counters["wait_ns"], counters["source_ns"], counters["busy_ns"]
+
+
+def test_a_slow_source_is_told_once_an_epoch(capfd, monkeypatch):
+    monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
+    loader = Loader(Slow(), batch_size=3, transforms=[T.Resize((4, 4))])
+    for epoch in range(3):
+        for _ in loader:
+            pass
+        (told,) = lines(capfd)
+        assert told.startswith(f"stoker: epoch {epoch}: waited ") and "the source's Python" in told
+    wait, source, busy = counted(loader)
+    assert wait > 0 and source > busy
+
+
+def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
+    monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
+    told = []
+    monkeypatch.setattr(_waiting, "line", lambda spent, machine: told.append(spent) or line(spent, machine))
+    for _ in Loader(tree, batch_size=3, transforms=[T.Resize((8, 8))]):
+        time.sleep(0.05)
+    (epoch,) = told
+    assert (line(epoch, _core.machine()) is None) == (not lines(capfd)) == (epoch.wait <= 0.05 * epoch.elapsed)
+    assert epoch.elapsed > epoch.wait >= 0 and epoch.bytes_read > 0
+
+
+def test_an_epoch_that_is_left_is_not_counted(capfd, monkeypatch):
+    monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
+    loader = Loader(Slow(), batch_size=3, transforms=[T.Resize((4, 4))])
+    for _ in loader:
+        break
+    next(iter(loader))
+    assert lines(capfd) == []
+
+
+def test_a_short_epoch_says_nothing(capfd):
+    for _ in Loader(Slow(), batch_size=3, transforms=[T.Resize((4, 4))]):
+        pass
+    assert lines(capfd) == []
+
+
+def test_a_pipeline_of_the_users(capfd, monkeypatch, tree):
+    monkeypatch.setattr(_waiting, "SHORT", 0.0)
+    monkeypatch.setattr(_waiting, "STEP", 0.0)
+    monkeypatch.setattr(_waiting, "LEAST", -1.0)
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def images():
+        data, label = fn.readers.file(file_root=tree, pad_last_batch=True)
+        return fn.resize(fn.decoders.image(data), size=(8, 8)), label
+
+    for _ in Loader(images()):
+        pass
+    assert len(lines(capfd)) == 1
