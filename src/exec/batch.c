@@ -241,7 +241,8 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 					"take them one by one",
 					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
 					(long long)l->samples[i].desc.shape[d], d);
-	return stk__fail(err, STK_SHAPE, "the batch is empty");
+	return l->count ? stk__fail(err, STK_NO_MEMORY, "there was no memory to lay the samples of the batch behind each other")
+			: stk__fail(err, STK_SHAPE, "the batch is empty");
 }
 
 enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)

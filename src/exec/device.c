@@ -234,6 +234,9 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	if (s)
 		return s;
 	s = stk__gpu_event_sync(p->device->dev, b->done, err);
+	if (s && stk__gpu_stream_sync(p->device->dev, b->stream, NULL)) {
+		/* As where submitting fails: nothing is under way any more, or nothing works. */
+	}
 	stk__gpu_leave(p->device->dev);
 	return s;
 }

@@ -56,7 +56,8 @@ static enum stk_status collect_upload(
 /* Pieces that lie behind each other on both sides travel together. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	qsort(b->uploads, (size_t)b->n_uploads, sizeof *b->uploads, by_address);
+	if (b->n_uploads)
+		qsort(b->uploads, (size_t)b->n_uploads, sizeof *b->uploads, by_address);
 	for (int32_t i = 0, j; i < b->n_uploads; i = j) {
 		const struct stk_device_job *first = b->uploads[i];
 		size_t bytes = first->bytes;
@@ -318,6 +319,9 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = stk__gpu_enter(p->device->dev, err)))
 		return s;
 	s = submit_all(p, r, err);
+	if (s && stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL)) {
+		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
+	}
 	stk__gpu_leave(p->device->dev);
 	for (int32_t i = 0; i < r->count; i++)
 		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);

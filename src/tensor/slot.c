@@ -276,7 +276,8 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 	enum stk_status status = STK_OK;
 	for (int32_t i = 0; i < s->n_waits && !status; i++)
 		status = stk__gpu_stream_wait(s->ring->dev, stream, s->uses[i].event, err);
-	s->n_waits = 0;
+	if (!status) /* else whoever takes the slot next still has to wait */
+		s->n_waits = 0;
 	return status;
 }
 
@@ -391,7 +392,8 @@ static bool move_samples(struct stk_slot *s, enum stk_space space, struct stk_sl
 			memmove(at, from, bytes);
 		else if (at != from)
 			ok = !stk__gpu_copy(r->dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
-		val->samples[i].data = at;
+		if (ok) /* else it is still where it was, and so are those behind it */
+			val->samples[i].data = at;
 	}
 	if (space == STK_SPACE_GPU) {
 		ok = !stk__gpu_stream_sync(r->dev, r->stream, NULL) && ok; /* rare: a sample was left out, or a new shape came up */

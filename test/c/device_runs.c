@@ -29,9 +29,9 @@ const struct device_graph device_graphs[] = {
 			"[4, 0], [5, 0]"),
 		true},
 	{"a value used twice",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
-				OP("crop_mirror_normalize", FROM(3, 0) "{" MIRROR ", " NORM "}") OP("flip", FROM(3, 0) "{}"),
-			"[4, 0], [5, 0], [3, 0], [0, 1]"),
+		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}") OP("crop_mirror_normalize",
+			      FROM(3, 0) "{" MIRROR ", " NORM "}") OP("flip", FROM(3, 0) "{}") OP("copy", FROM(3, 0) "{}"),
+			"[4, 0], [5, 0], [3, 0], [0, 1], [6, 0]"),
 		true},
 	{"several decoders of a sample",
 		GRAPH(OP("decoders.image_random_crop", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
