@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
 
 .DEFAULT_GOAL = build
-.PHONY: build build-faults setup test test-c test-faults test-python test-gpu demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
+.PHONY: build build-faults setup test test-c test-faults test-python test-gpu test-gpu-emulated demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
 
 build: ## build library, command and Python module into build/
 	@$(SETUP) build
@@ -42,9 +42,18 @@ test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+	@# pipelines on an emulated GPU (test/cuda); each operator's cases are for test-gpu and check-all
+	@! [ -e $(BUILD)/test/cuda/libcuda.so.1 ] || STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python LD_LIBRARY_PATH=$(BUILD)/test/cuda \
+		$(PYTHON) -m pytest -q test/python/gpu -k "not as_on_the_cores and not ten_thousand"
 
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
+
+test-gpu-emulated: ## the same on the emulated driver, where there is no GPU: exactness, faults, order of streams
+	@$(SETUP) build test
+	@tools/build.sh build-emulated -Dcuda=emulated
+	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
+		$(PYTHON) -m pytest -q test/python/gpu $(ARGS)
 
 demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@$(SETUP) build test bench

@@ -6,7 +6,8 @@
  * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit.
  *
  * JPEG: libjpeg-turbo's pixels (islow, triangle upsampling), whoever decodes; the environment's STOKER_JPEG=libjpeg-turbo or =stoker chooses. A file
- * without EOI is truncated whatever the window; other damage is found in the rows down to the window's last. Other conversions: codec/convert.h. */
+ * without EOI is truncated whatever the window; other damage is found in the rows down to the window's last (of each scan of a progressive file; where
+ * libjpeg-turbo decodes one it meets all damage there is). Other conversions: codec/convert.h. */
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 

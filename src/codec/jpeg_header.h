@@ -40,8 +40,8 @@ STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t 
 /* Goes on behind a scan: *at, inside its entropy-coded bytes, moves to the next scan's, which then is what *h describes with the tables in force. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
-	STK_JPEG_NEXT_END,  /* EOI */
-	STK_JPEG_NEXT_OTHER /* damage, the end of the data, or what is rare between scans; *h is undefined but for frame and color */
+	STK_JPEG_NEXT_END, /* EOI */
+	STK_JPEG_NEXT_OTHER /* damage, the end of the data, or what is rare between scans; *h is undefined then, but for the frame and color */
 };
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
 
@@ -49,7 +49,7 @@ enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struc
  * Where a file has one scan the entropy-coded bytes end there or before. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
-/* Describes the scan for the fast decoders. False: it is none that they take (progressive, several scans, CMYK, fractional sampling, tables that are
+/* Describes the scan for the fast decoders. False: it is none that they take (progressive: jpeg_progressive.h; several scans, CMYK, fractional sampling, tables that are
  * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
 

@@ -3,14 +3,13 @@
 
 #include "codec/jpeg_input.h"
 #include "codec/jpeg_rows.h"
+#include "codec/jpeg_script.h"
 
 #include <string.h>
 
 enum {
-	AT_ONCE = 8 /* blocks whose bits are in the buffer before they are decoded */,
-	PREDICTION_LIMIT = 1 << 28,
-	MAX_LOW = 13,
-	UNTOLD = -1
+	AT_ONCE = 8, /* blocks whose bits are in the buffer before they are decoded */
+	PREDICTION_LIMIT = 1 << 28
 };
 
 /* A component's blocks. Rows of masks reach from the image's left edge to its padded right; coefficients are those of columns x0..x1-1 of rows from y0
@@ -22,13 +21,12 @@ struct plane {
 	size_t row; /* int16_t a row */
 	int16_t *coefficients;
 	uint64_t *masks;
-	int8_t told[64]; /* the lowest bit told so far, by position in zigzag order */
 	_Alignas(64) uint16_t quant[STK_JPEG_TIGHT_PAIR];
 };
 
 struct progressive {
 	const struct stk_jpeg_kernels *kernels;
-	struct stk_jpeg_header *header; /* the scan in work */
+	struct stk_jpeg_header header; /* the scan in work */
 	const uint8_t *data;
 	size_t size;
 	struct stk_jpeg_scan frame;
@@ -91,7 +89,6 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_header *h,
 		if (h->component[i].id == component->id)
 			return false;
 	*plane = (struct plane){.width = (component->width + 7) / 8, .height = (component->height + 7) / 8};
-	memset(plane->told, UNTOLD, sizeof plane->told);
 	const uint16_t *quant = h->tables.quant[component->quant];
 	for (int i = 0; i < 64; i++) {
 		uint32_t at = stk__jpeg_place(i / 8, i % 8);
@@ -108,13 +105,16 @@ static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *frame, int
 	return stk__jpeg_window_plan(&wanted, pixels);
 }
 
-static enum stk_status prepare(struct progressive *p, const struct stk_decode *rq, struct stk_arena *scratch)
+static enum stk_status prepare(struct progressive *p, int max_scans, const struct stk_decode *rq, struct stk_arena *scratch)
 {
-	if (!stk__jpeg_frame_plan(p->header, &p->frame) || !stk__jpeg_rows_supports(&p->frame, rq->type, &p->rows.planes))
+	if (!stk__jpeg_frame_plan(&p->header, &p->frame) || !stk__jpeg_rows_supports(&p->frame, rq->type, &p->rows.planes))
 		return STK_UNSUPPORTED;
 	for (int c = 0; c < p->frame.components; c++)
-		if (!describe_plane(&p->plane[c], p->header, c))
+		if (!describe_plane(&p->plane[c], &p->header, c))
 			return STK_UNSUPPORTED;
+	struct stk_jpeg_header walk = p->header;
+	if (!stk__jpeg_script_sound(p->data, p->size, &walk, max_scans))
+		return STK_UNSUPPORTED;
 	stk__jpeg_scan_scale(&p->frame, rq->denom > 1 ? rq->denom : 1);
 	p->window = plan_window(&p->frame, p->rows.planes, rq->window);
 	p->rows.kernels = p->kernels;
@@ -130,51 +130,12 @@ static enum stk_status prepare(struct progressive *p, const struct stk_decode *r
 	return stk__jpeg_rows_begin(&p->rows, scratch) ? STK_OK : STK_NO_MEMORY;
 }
 
-/* ---- the order of scans ---- */
-
-/* Marks what the scan tells of a component. False where it does not follow those before it [G.1.1.1]. */
-static bool advance(struct plane *plane, const struct stk_jpeg_header *h)
-{
-	if (h->spectral_start > 0 && plane->told[0] == UNTOLD)
-		return false;
-	for (int k = h->spectral_start; k <= h->spectral_end; k++) {
-		if (plane->told[k] != (h->approx_high ? h->approx_high : UNTOLD))
-			return false;
-		plane->told[k] = (int8_t)h->approx_low;
-	}
-	return true;
-}
-
-static bool scan_sound(struct progressive *p)
-{
-	const struct stk_jpeg_header *h = p->header;
-	bool dc = h->spectral_start == 0;
-	if (dc ? h->spectral_end != 0 : h->spectral_end < h->spectral_start || h->spectral_end > 63 || h->scan_components != 1)
-		return false;
-	if (h->approx_low > MAX_LOW || (h->approx_high && h->approx_high != h->approx_low + 1))
-		return false;
-	for (int i = 0; i < h->scan_components; i++)
-		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !advance(&p->plane[h->scan_order[i]], h))
-			return false;
-	return true;
-}
-
-/* Every coefficient to its last bit. */
-static bool all_told(const struct progressive *p)
-{
-	for (int c = 0; c < p->frame.components; c++)
-		for (int k = 0; k < 64; k++)
-			if (p->plane[c].told[k] != 0)
-				return false;
-	return true;
-}
-
 /* ---- input ---- */
 
 static void begin_input(struct progressive *p)
 {
-	size_t at = p->header->scan_offset;
-	p->restart_in = p->header->restart_interval;
+	size_t at = p->header.scan_offset;
+	p->restart_in = p->header.restart_interval;
 	p->restart_number = 0;
 	p->band.end_run = 0;
 	memset(p->prediction, 0, sizeof p->prediction);
@@ -184,7 +145,7 @@ static void begin_input(struct progressive *p)
 /* Before some of at most `count` MCUs: past a restart marker where one is due, and enough input. How many may be decoded; 0: damage. */
 static int begin_mcus(struct progressive *p, int count)
 {
-	int interval = p->header->restart_interval;
+	int interval = p->header.restart_interval;
 	if (interval) {
 		if (p->restart_in == 0) {
 			if (!stk__jpeg_input_restart(&p->input, &p->bits, p->restart_number))
@@ -204,7 +165,7 @@ static int begin_mcus(struct progressive *p, int count)
 
 static bool decode_blocks(struct progressive *p, uint64_t *masks, int16_t *coefficients, int from, int to)
 {
-	bool refinement = p->header->approx_high > 0;
+	bool refinement = p->header.approx_high > 0;
 	while (from < to) {
 		int count = begin_mcus(p, smaller(to - from, AT_ONCE));
 		if (!count || (refinement ? p->kernels->band_refine : p->kernels->band_first)(
@@ -217,7 +178,7 @@ static bool decode_blocks(struct progressive *p, uint64_t *masks, int16_t *coeff
 
 static bool decode_band(struct progressive *p)
 {
-	const struct stk_jpeg_header *h = p->header;
+	const struct stk_jpeg_header *h = &p->header;
 	int c = h->scan_order[0], table = h->component[c].ac;
 	if (table >= STK_JPEG_TABLES || !(h->tables.ac_mask >> table & 1) || !stk__jpeg_huffman_valid(&h->tables.ac[table], false))
 		return false;
@@ -263,7 +224,7 @@ static void add_block(struct dc_scan *s, struct progressive *p, int c, int x, in
 
 static bool plan_dc(struct progressive *p, struct dc_scan *s)
 {
-	const struct stk_jpeg_header *h = p->header;
+	const struct stk_jpeg_header *h = &p->header;
 	const struct stk_jpeg_scan *frame = &p->frame;
 	bool alone = h->scan_components == 1;
 	s->count = 0;
@@ -302,7 +263,7 @@ static bool first_dc(struct progressive *p, const struct dc_scan *s, int x, int 
 			return false;
 		int16_t *dc = kept(s, i, x, y);
 		if (dc)
-			*dc = (int16_t)((uint32_t)p->prediction[s->block[i].component] << p->header->approx_low);
+			*dc = (int16_t)((uint32_t)p->prediction[s->block[i].component] << p->header.approx_low);
 	}
 	return true;
 }
@@ -313,7 +274,7 @@ static void refine_dc(struct progressive *p, const struct dc_scan *s, int x, int
 	for (int i = 0; i < s->count; i++) {
 		int16_t *dc = kept(s, i, x, y);
 		if (dc)
-			*dc = (int16_t)(*dc | (int)(bits >> (s->count - 1 - i) & 1) << p->header->approx_low);
+			*dc = (int16_t)(*dc | (int)(bits >> (s->count - 1 - i) & 1) << p->header.approx_low);
 	}
 }
 
@@ -336,7 +297,7 @@ static bool decode_dc(struct progressive *p)
 		for (int x = 0; x < s.columns; x++) {
 			if (!begin_mcus(p, 1))
 				return false;
-			if (p->header->approx_high)
+			if (p->header.approx_high)
 				refine_dc(p, &s, x, y);
 			else if (!first_dc(p, &s, x, y))
 				return false;
@@ -349,17 +310,16 @@ static bool decode_dc(struct progressive *p)
 
 /* ---- all scans ---- */
 
-static bool decode_scans(struct progressive *p, int max_scans)
+static bool decode_scans(struct progressive *p)
 {
-	for (int scans = 1; scans <= max_scans; scans++) {
-		if (!scan_sound(p) || !(p->header->spectral_start ? decode_band(p) : decode_dc(p)))
+	enum stk_jpeg_next next;
+	do {
+		if (!(p->header.spectral_start ? decode_band(p) : decode_dc(p)))
 			return false;
 		size_t at = (size_t)(p->input.next - p->data);
-		enum stk_jpeg_next next = stk__jpeg_header_next(p->data, p->size, p->header, &at);
-		if (next != STK_JPEG_NEXT_SCAN)
-			return next == STK_JPEG_NEXT_END && all_told(p);
-	}
-	return false;
+		next = stk__jpeg_header_next(p->data, p->size, &p->header, &at);
+	} while (next == STK_JPEG_NEXT_SCAN);
+	return next == STK_JPEG_NEXT_END;
 }
 
 /* ---- samples ---- */
@@ -403,20 +363,20 @@ static void transform(struct progressive *p)
 	}
 }
 
-enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, struct stk_jpeg_header *h, int max_scans,
+enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, const struct stk_jpeg_header *h, int max_scans,
 	const struct stk_decode *request, struct stk_arena *scratch)
 {
 	struct progressive *p = stk__arena_take(scratch, sizeof *p);
 	if (!p)
 		return STK_NO_MEMORY;
 	p->kernels = kernels;
-	p->header = h;
+	p->header = *h;
 	p->data = request->data;
 	p->size = request->size;
-	enum stk_status status = prepare(p, request, scratch);
+	enum stk_status status = prepare(p, max_scans, request, scratch);
 	if (status)
 		return status;
-	if (!decode_scans(p, max_scans))
+	if (!decode_scans(p))
 		return STK_CORRUPT;
 	transform(p);
 	return STK_OK;

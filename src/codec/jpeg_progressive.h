@@ -13,9 +13,9 @@
 #include "codec/jpeg_header.h"
 #include "kernel/jpeg_kernels.h"
 
-/* window and dst as stored. Moves *h on from scan to scan: frame and color stay as they were. All memory is scratch's, until the caller takes it back.
- * STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage, or more than max_scans scans (dst holds garbage); STK_NO_MEMORY. Fills no error. */
-STK_MUST_USE enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, struct stk_jpeg_header *h, int max_scans,
-	const struct stk_decode *request, struct stk_arena *scratch);
+/* window and dst as stored. All memory is scratch's, until the caller takes it back. STK_UNSUPPORTED: not for this decoder, more than max_scans scans
+ * included, which is known before the image's memory is taken; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY. Fills no error. */
+STK_MUST_USE enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, const struct stk_jpeg_header *h,
+	int max_scans, const struct stk_decode *request, struct stk_arena *scratch);
 
 #endif

@@ -2,8 +2,6 @@
  * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
 #include "exec/device.h"
 
-#include <string.h>
-
 static enum stk_status run_single(const struct stk_chain_run *run, int32_t index, struct stk_error *err)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[index];

@@ -15,10 +15,12 @@ ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 	return value;
 }
 
-/* The next symbol, or -1. Needs 16 bits. */
+/* Refills and gives the next symbol, or -1. The index is of bits from before the refill, of which a lookup's must be left. */
 ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_band_table *t)
 {
-	struct stk_jpeg_symbol s = t->symbol[b->window >> (64 - STK_JPEG_BAND_BITS)];
+	uint64_t index = b->window >> (64 - STK_JPEG_BAND_BITS);
+	refill(b);
+	struct stk_jpeg_symbol s = t->symbol[index];
 	if (UNLIKELY(!s.bits)) {
 		uint32_t length = 0;
 		int symbol = long_code(b->window, &t->codes, STK_JPEG_BAND_BITS, &length);
@@ -40,7 +42,6 @@ ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 /* What first_block's lookup does not hold: an end of blocks, 16 zeros, a long code. 1: go on at *k; 0: the block has ended; -1: damage. */
 NEVER_INLINE int first_slowly(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint32_t *k, int32_t *value)
 {
-	refill(b);
 	int symbol = next_symbol(b, band->table);
 	if (symbol < 0)
 		return -1;
@@ -170,7 +171,6 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 {
 	uint64_t left = (~UINT64_C(0) >> band->start) & (~UINT64_C(0) << (63 - band->end)), nonzero = *mask, found = 0, grow = 0;
 	while (left && !band->end_run) {
-		refill(b);
 		int symbol = next_symbol(b, band->table);
 		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
 		if (size > 1) /* no code, too */
@@ -208,6 +208,7 @@ int ENTROPY_NAME(band_refine)(
 	struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to)
 {
 	struct stk_jpeg_bits b = *bits;
+	refill(&b);
 	for (int i = from; i < to; i++) {
 		if (coefficients) {
 			if (!refine_block(&b, band, masks + i, coefficients + stk__jpeg_block_at(i)))

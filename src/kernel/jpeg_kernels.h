@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of baseline JPEG decoding, plain C and AVX2, equal bit for bit to each other and to libjpeg-turbo's (islow, triangle upsampling).
- * They allocate nothing and know no file: codec/jpeg_fast.c drives them. */
+ * The inner loops of JPEG decoding, plain C and AVX2, equal bit for bit to each other and to libjpeg-turbo's (islow, triangle upsampling).
+ * They allocate nothing and know no file: codec/jpeg_fast.c and codec/jpeg_progressive.c drive them. */
 #ifndef STK_KERNEL_JPEG_KERNELS_H
 #define STK_KERNEL_JPEG_KERNELS_H
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/jpeg_script.h"
+
+#include <string.h>
+
+enum { MAX_LOW = 13, UNTOLD = -1 };
+
+/* The lowest bit told so far, by component and position in zigzag order. */
+struct told {
+	int8_t bit[3][64];
+};
+
+/* Marks what the scan tells of a component. False where it does not follow those before it. */
+static bool tell(int8_t bit[64], const struct stk_jpeg_header *h)
+{
+	if (h->spectral_start > 0 && bit[0] == UNTOLD)
+		return false;
+	for (int k = h->spectral_start; k <= h->spectral_end; k++) {
+		if (bit[k] != (h->approx_high ? h->approx_high : UNTOLD))
+			return false;
+		bit[k] = (int8_t)h->approx_low;
+	}
+	return true;
+}
+
+static bool scan_sound(const struct stk_jpeg_header *h, struct told *told)
+{
+	bool dc = h->spectral_start == 0;
+	if (dc ? h->spectral_end != 0 : h->spectral_end < h->spectral_start || h->spectral_end > 63 || h->scan_components != 1)
+		return false;
+	if (h->approx_low > MAX_LOW || (h->approx_high && h->approx_high != h->approx_low + 1))
+		return false;
+	for (int i = 0; i < h->scan_components; i++)
+		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !tell(told->bit[h->scan_order[i]], h))
+			return false;
+	return true;
+}
+
+static bool all_told(const struct told *told, int components)
+{
+	for (int c = 0; c < components; c++)
+		for (int k = 0; k < 64; k++)
+			if (told->bit[c][k] != 0)
+				return false;
+	return true;
+}
+
+bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans)
+{
+	struct told told;
+	size_t at = h->scan_offset;
+	memset(told.bit, UNTOLD, sizeof told.bit);
+	for (int scans = 1; scans <= max_scans; scans++) {
+		if (!scan_sound(h, &told))
+			return false;
+		enum stk_jpeg_next next = stk__jpeg_header_next(data, size, h, &at);
+		if (next != STK_JPEG_NEXT_SCAN)
+			return next == STK_JPEG_NEXT_END && all_told(&told, h->components);
+	}
+	return false;
+}
