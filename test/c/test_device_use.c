@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES = 13, BATCH = 4, SECONDS = 280 };
+enum { FILES = 13, BATCH = 4, SECONDS = 580 };
 static char *folder;
 static bool have, emulated;
 static char options[256]; /* of the emulated driver, as the test was started with */
