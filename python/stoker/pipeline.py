@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +22,16 @@ from stoker.data_node import DataNode
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
-_current: list[Pipeline] = []
+
+class _Defined(threading.local):
+    """Pipelines that this thread is defining, the innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Pipeline] = []
+
+
+_defined = _Defined()
+
 
 
 class Pipeline:
@@ -168,13 +178,13 @@ class Pipeline:
     @staticmethod
     def current() -> Pipeline | None:
         """The pipeline that is being defined."""
-        return _current[-1] if _current else None
+        return _defined.stack[-1] if _defined.stack else None
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
         """Makes a pipeline the one that operators are added to."""
         previous = Pipeline.current()
-        _current.append(pipeline)
+        _defined.stack.append(pipeline)
         scope = building(pipeline._builder)
         scope.__enter__()
         pipeline._scope.append(scope)
@@ -183,7 +193,7 @@ class Pipeline:
     @staticmethod
     def pop_current() -> None:
         """Ends the last push_current."""
-        _current.pop()._scope.pop().__exit__(None, None, None)
+        _defined.stack.pop()._scope.pop().__exit__(None, None, None)
 
     def __enter__(self) -> Pipeline:
         if self._core is not None:
@@ -473,12 +483,12 @@ def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:
         with pipe:
             return define()
     dry = GraphBuilder(pipe.device_id, first=list(first), graph=pipe._builder.graph)
-    _current.append(pipe)
+    _defined.stack.append(pipe)
     try:
         with building(dry):
             define()
     finally:
-        _current.pop()
+        _defined.stack.pop()
     if len(dry.records) != len(first):
         raise InvalidArgumentError(
             f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time"

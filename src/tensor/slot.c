@@ -296,17 +296,49 @@ enum stk_status stk__slot_download(struct stk_slot *s, void *to, stk_gpu_ptr fro
 
 /* ---- taking and returning ---- */
 
+/* The consumer's streams have come past their last use of the slot. */
+static bool at_rest(struct stk_slot *s)
+{
+	struct stk_gpu_device *dev = s->ring->dev;
+	bool done = true;
+	if (!s->n_waits || stk__gpu_enter(dev, NULL))
+		return true;
+	for (int32_t i = 0; i < s->n_waits && done; i++)
+		if (stk__gpu_event_query(dev, s->uses[i].event, &done, NULL))
+			done = false; /* whoever waits for it is told why */
+	stk__gpu_leave(dev);
+	if (done)
+		s->n_waits = 0;
+	return done;
+}
+
+/* With the lock. A free slot that nobody reads any more; else another is made, up to a few beyond what was ever out at once, so that a consumer whose
+ * kernels lag behind holds up nobody; else the one that was given back first. NULL: make one. */
+static struct stk_slot *take_free(struct stk_ring *r)
+{
+	enum { SPARE = 2 };
+	struct stk_slot **at, **found = NULL;
+	for (at = &r->free; *at; at = &(*at)->next_free) {
+		if (!note_uses(*at))
+			continue;
+		found = at;
+		if (at_rest(*at))
+			break;
+	}
+	bool reads = found && !*at;
+	if (!found || (reads && r->made < r->limit && r->made < r->peak_out + SPARE))
+		return NULL;
+	struct stk_slot *s = *found;
+	*found = s->next_free;
+	return s;
+}
+
 struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
 {
 	*no_memory = false;
 	pthread_mutex_lock(&r->lock);
-	struct stk_slot **at = &r->free, *s;
-	while (*at && !note_uses(*at))
-		at = &(*at)->next_free;
-	s = *at;
-	if (s)
-		*at = s->next_free;
-	else if (r->made < r->limit) {
+	struct stk_slot *s = take_free(r);
+	if (!s && r->made < r->limit) {
 		s = make_slot(r);
 		*no_memory = !s;
 	}

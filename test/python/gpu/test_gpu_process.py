@@ -91,7 +91,7 @@ print("parent is fine")
         "os._exit(0)",
         "held.append(pipe.run()[0][0])",
         "threading.Thread(target=pipe.run).start()",
-        "threading.Thread(target=lambda: [pipe.run() for _ in range(10**6)], daemon=True).start(); time.sleep(0.1)",
+        "threading.Thread(target=lambda: all(pipe.run() for _ in range(10**6)), daemon=True).start(); time.sleep(0.1)",
         "pipe2 = images(prefetch_queue_depth=6); pipe2.start()",
     ],
 )
