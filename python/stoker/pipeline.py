@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import os
+import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,6 @@ class _Defined(threading.local):
 
 
 _defined = _Defined()
-
 
 
 class Pipeline:
