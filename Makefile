@@ -42,9 +42,9 @@ test-python: ## tests in Python
 	@$(SETUP) build test
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
-	@# pipelines on an emulated GPU (test/cuda); each operator's cases are for test-gpu and check-all
+	@# pipelines on an emulated GPU (test/cuda); the rest is for test-gpu-emulated
 	@! [ -e $(BUILD)/test/cuda/libcuda.so.1 ] || STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python LD_LIBRARY_PATH=$(BUILD)/test/cuda \
-		$(PYTHON) -m pytest -q test/python/gpu -k "not as_on_the_cores and not ten_thousand"
+		$(PYTHON) -m pytest -q test/python/gpu/test_gpu_files.py test/python/gpu/test_gpu_tensors.py
 
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
@@ -116,7 +116,8 @@ selfcheck: ## plant faults and see each caught by its own check
 	@$(SETUP) build test
 	$(PYTHON) tools/selfcheck.py
 
-check-all: lint test asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
+check-all: export STOKER_LONG = 1
+check-all: lint test test-gpu-emulated asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
 	@$(SETUP) check
 	tools/fuzz.sh
 	STOKER_TEST_FULL=1 STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py

@@ -3,7 +3,7 @@
 #
 # Builds with a sanitizer and runs the tests in C and the essential ones in Python under it.
 #
-# usage: tools/sanitize.sh address|thread
+# usage: [STOKER_LONG=1] tools/sanitize.sh address|thread    STOKER_LONG=1: those of minutes too
 set -eu
 cd "$(dirname "$0")/.."
 python=${VENV:-.venv}/bin/python
@@ -20,7 +20,10 @@ export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:alloc
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tools/tsan.txt
 tools/build.sh $build -Dcuda=emulated --buildtype=debugoptimized -Db_sanitize=$flags -Db_lundef=false
-meson test -C $build --print-errorlogs --timeout-multiplier 4
+long=--no-suite=long
+[ "${STOKER_LONG:-0}" = 0 ] || long=
+# shellcheck disable=SC2086
+meson test -C $build --print-errorlogs --timeout-multiplier 4 $long
 
 [ -d test/python ] || exit 0
 # CPython and torch are not built with a sanitizer: its runtime has to come first, and their own leaks are not ours.
