@@ -77,16 +77,17 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == have)
 		stk__text_add(t, "; those behind it are missing");
-	else if (end <= have)
+	else if (begin < end && end <= have) /* of an empty run the digest was damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }
 
 enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, const char *runs, struct stk_error *err)
 {
+	const int64_t most = (int64_t)1 << 40; /* a damaged state may hold any number */
 	const void *shared;
 	const struct stk_reader_def *reader = reader_of(p, &shared);
-	if (!reader || !runs || strlen(runs) != (size_t)STK_STATE_RUNS * HEX || was < 1)
+	if (!reader || !runs || strlen(runs) != (size_t)STK_STATE_RUNS * HEX || was < 1 || was > most)
 		return STK_OK;
 	int j = first_change(reader, shared, was, runs);
 	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder came or went */
