@@ -143,6 +143,8 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(RUNS))
     a = parser.parse_args()
     names = a.only.split(",")
+    if unknown := [n for n in names if n not in RUNS]:
+        parser.error(f"there is no row {unknown[0]}: {' '.join(RUNS)}")
     folder = a.data or made(Path(".demo") / "bench", IMAGES, "imagenet")
     own = {}
     if "cameras" in names:
