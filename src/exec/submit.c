@@ -93,20 +93,21 @@ static uint32_t add_up(uint32_t a, uint64_t b)
 	return a + b < UINT32_MAX ? (uint32_t)(a + b) : UINT32_MAX;
 }
 
-/* What the batch's files take together, and a quarter more where the decoder has to grow for them. */
-static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_device_batch *b, bool spare)
+/* What grows takes a quarter more, for the next. */
+static uint32_t room_for(uint32_t n)
 {
-	struct stk_cuda_jpeg_limits sum = {.slots = 1};
+	return add_up(n, n / 4);
+}
+
+/* What the batch's files take together. */
+static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_pipeline *p, const struct stk_device_batch *b)
+{
+	struct stk_cuda_jpeg_limits sum = {.slots = 1, .batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes)};
 	for (int32_t i = 0; i < b->n_decodes; i++) {
 		const struct stk_cuda_jpeg_limits *need = &b->decodes[i]->decode.need;
 		sum.batch.bytes = add_up(sum.batch.bytes, need->batch.bytes);
 		sum.batch.blocks = add_up(sum.batch.blocks, need->batch.blocks);
 		sum.taps = add_up(sum.taps, need->taps);
-	}
-	if (spare) {
-		sum.batch.bytes = add_up(sum.batch.bytes, sum.batch.bytes / 4);
-		sum.batch.blocks = add_up(sum.batch.blocks, sum.batch.blocks / 4);
-		sum.taps = add_up(sum.taps, sum.taps / 4);
 	}
 	return sum;
 }
@@ -114,14 +115,13 @@ static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_device_batch 
 /* A decoder with room for the batch. Within the limit of memory: what is over it goes to the cores. */
 static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	struct stk_cuda_jpeg_limits limits = decoder_limits(b, false);
-	limits.batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes);
+	struct stk_cuda_jpeg_limits limits = decoder_limits(p, b);
 	if (b->jpeg && stk__cuda_jpeg_holds(b->jpeg, b->jpeg_slot, &limits))
 		return STK_OK;
-	uint32_t images = limits.batch.images;
 	size_t most = p->device->memory_limit / (size_t)(p->config.prefetch + 1);
-	limits = decoder_limits(b, true);
-	limits.batch.images = images;
+	limits.batch.bytes = room_for(limits.batch.bytes);
+	limits.batch.blocks = room_for(limits.batch.blocks);
+	limits.taps = room_for(limits.taps);
 	while (limits.batch.blocks > 1 && stk__cuda_jpeg_bytes(&limits) > most)
 		limits.batch.blocks -= limits.batch.blocks / 8 + 1;
 	enum stk_status s;
@@ -187,11 +187,6 @@ static enum stk_status add(
 	else if (j->kind == STK_JOB_ARRAY)
 		ok = stk__array_gpu_add(t->arrays, j->array, &j->index);
 	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");
-}
-
-static uint32_t room_for(uint32_t n)
-{
-	return n + n / 4;
 }
 
 static enum stk_status take_tables(

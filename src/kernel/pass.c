@@ -58,29 +58,12 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
-static bool exact_in_float(int dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-	case STK_INT8:
-	case STK_UINT16:
-	case STK_INT16:
-	case STK_FLOAT16:
-	case STK_BFLOAT16:
-	case STK_FLOAT:
-	case STK_BOOL:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Values become what the pass's type holds, here and nowhere else: all ways to run a pass then agree. */
 static void add_fill(struct stk_pass *p, const float *value)
 {
 	struct stk_step *step = add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c);
 	memcpy(step->value, value, (size_t)p->c * sizeof *value);
-	for (int32_t c = 0; c < p->c && exact_in_float(p->dtype); c++) {
+	for (int32_t c = 0; c < p->c && stk__dtype_in_float((enum stk_dtype)p->dtype); c++) {
 		uint32_t rounded;
 		stk__convert(&rounded, (enum stk_dtype)p->dtype, &value[c], STK_FLOAT, 1);
 		stk__convert(&step->value[c], STK_FLOAT, &rounded, (enum stk_dtype)p->dtype, 1);
@@ -193,10 +176,11 @@ bool stk__pass_supports(const struct stk_pass *p)
 {
 	if (stk__pass_pure_geometry(p))
 		return true;
-	if (p->c > STK_PASS_MAX_CHANNELS || p->in_c > STK_PASS_MAX_CHANNELS || !exact_in_float(p->in_dtype) || !exact_in_float(p->dtype))
+	if (p->c > STK_PASS_MAX_CHANNELS || p->in_c > STK_PASS_MAX_CHANNELS || !stk__dtype_in_float((enum stk_dtype)p->in_dtype) ||
+		!stk__dtype_in_float((enum stk_dtype)p->dtype))
 		return false;
 	for (int32_t i = 0; i < p->n_steps; i++)
-		if (!exact_in_float(p->steps[i].dtype))
+		if (!stk__dtype_in_float((enum stk_dtype)p->steps[i].dtype))
 			return false;
 	return true;
 }

@@ -48,23 +48,6 @@ enum stk_status stk__per_channel(const char *name, struct stk_floats values, int
 	return STK_OK;
 }
 
-bool stk__dtype_in_float(enum stk_dtype dtype)
-{
-	switch (dtype) {
-	case STK_UINT8:
-	case STK_INT8:
-	case STK_UINT16:
-	case STK_INT16:
-	case STK_FLOAT16:
-	case STK_BFLOAT16:
-	case STK_FLOAT:
-	case STK_BOOL:
-		return true;
-	default:
-		return false;
-	}
-}
-
 bool stk__dtype_whole(enum stk_dtype dtype)
 {
 	return dtype != STK_FLOAT16 && dtype != STK_BFLOAT16 && dtype != STK_FLOAT && dtype != STK_FLOAT64;

@@ -41,9 +41,6 @@ static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallbac
 /* Spreads one value, or one a channel, over n <= STK_PASS_MAX_CHANNELS channels. `name`: the argument's, for the message. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
-/* True for types whose values float32 holds exactly: those that passes compute on. */
-bool stk__dtype_in_float(enum stk_dtype dtype);
-
 /* True for types that hold whole numbers, bool among them. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stoker/tensor.h"
+#include "tensor/image.h"
 
 static const struct {
 	size_t bytes;
@@ -42,4 +42,21 @@ int64_t stk_desc_bytes(const struct stk_desc *desc)
 	if (n < 0 || __builtin_mul_overflow(n, (int64_t)stk_dtype_size(desc->dtype), &n))
 		return -1;
 	return n;
+}
+
+bool stk__dtype_in_float(enum stk_dtype dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+	case STK_INT8:
+	case STK_UINT16:
+	case STK_INT16:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+	case STK_FLOAT:
+	case STK_BOOL:
+		return true;
+	default:
+		return false;
+	}
 }

@@ -30,4 +30,7 @@ static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, 
 	return (struct stk_image){data, dtype, width, height, channels, size * width, size, size * width * height};
 }
 
+/* True for types whose values float32 holds exactly: those that passes compute on. */
+bool stk__dtype_in_float(enum stk_dtype dtype);
+
 #endif
