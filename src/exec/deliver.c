@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The consumer's side: waiting, policies, ends of epochs. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Batches of a resident data set take one launch: no worker is woken for it. */
+static void open_resident(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	while (stk__open_next(p)) {
+	}
+	pthread_mutex_unlock(&p->lock);
+}
 
 enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
 {
@@ -15,7 +25,10 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	if ((s = stk__feeder_start(p, err)))
 		return s;
 	p->started = true;
-	stk__pool_join(p->ctx->pool, &p->client);
+	if (p->resident)
+		open_resident(p);
+	else
+		stk__pool_join(p->ctx->pool, &p->client);
 	return STK_OK;
 }
 
@@ -33,12 +46,12 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 		return "a free slot";
 	if (!r->fed)
 		return "its external source";
-	for (int32_t i = 0; i < r->count; i++)
+	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
 			*sample = i;
 			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
 		}
-	return "an operator that needs the whole batch";
+	return p->resident ? "the GPU" : "an operator that needs the whole batch";
 }
 
 /* After 30 s without a batch, once: what is waited for. With the lock. */
@@ -87,6 +100,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	char text[1000];
 	deepen(p);
 	for (;;) {
+		while (p->resident && !atomic_load(&p->cancelled) && stk__open_next(p)) {
+		}
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
@@ -197,10 +212,15 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	STK_COUNT(p, wait_ns, end - begin);
 	stk__trace_add(p->trace, p->n_workers + 1,
 		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	struct stk_slot *slot = s == STK_OK ? r->slot : NULL; /* the batch's, once it is taken */
+	int64_t k = p->next_deliver;
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	stk__pool_wake(p->ctx->pool);
+	if (!p->resident)
+		stk__pool_wake(p->ctx->pool);
+	else if (s == STK_OK && (s = stk__resident_await(p, slot, k, err)))
+		stk_batch_unref(out);
 	return s;
 }
 

@@ -295,7 +295,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	return s;
 }
 
-static enum stk_status place_values(struct stk_pipeline *p, struct stk_error *err)
+enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	bool *on_gpu = stk__calloc((size_t)g->n_slot_values + 1, sizeof *on_gpu);
@@ -303,7 +303,7 @@ static enum stk_status place_values(struct stk_pipeline *p, struct stk_error *er
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
 	for (int32_t v = 0; v < g->n_slot_values; v++)
 		on_gpu[v] = g->values[g->slot_values[v]].on_gpu;
-	enum stk_status s = stk__ring_on_gpu(p->ring, p->device->dev, on_gpu, err);
+	enum stk_status s = stk__ring_on_gpu(p->ring, dev, on_gpu, err);
 	stk__free(on_gpu);
 	return s;
 }
@@ -325,7 +325,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 		return s;
 	s = make_batches(p, err);
 	stk__gpu_leave(d->dev);
-	if (s || (s = place_values(p, err)))
+	if (s || (s = stk__device_place_values(p, d->dev, err)))
 		return s;
 	s = stk__thread_start(&d->thread, "stoker-gpu", wait_thread, p, err);
 	d->runs = s == STK_OK;

@@ -2,6 +2,7 @@
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
  * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -32,7 +33,7 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 		if (p->program->reader >= 0)
 			r->at = stk__order_batch(&p->order, r->k);
 		r->count = r->at.count;
-		for (int32_t i = 0; i < r->count; i++) {
+		for (int32_t i = 0; i < r->count && !p->resident; i++) {
 			struct stk_sample_state *s = &r->samples[i];
 			s->place = (struct stk_place){
 				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
@@ -50,7 +51,7 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	for (int32_t i = 0; i < p->config.batch_size; i++) {
+	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++) {
 		stk__release_bytes(p, &r->samples[i]);
 		stk__free(r->samples[i].error);
 		r->samples[i].error = NULL;
@@ -174,7 +175,7 @@ static bool may_open(const struct stk_pipeline *p)
 	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
 }
 
-static bool open_next(struct stk_pipeline *p)
+bool stk__open_next(struct stk_pipeline *p)
 {
 	bool no_memory = false;
 	if (!may_open(p))
@@ -196,6 +197,9 @@ static bool open_next(struct stk_pipeline *p)
 			.sample = -1,
 			.offset = -1,
 			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
+		r->level = p->program->n_levels;
+	} else if (p->resident) {
+		stk__resident_submit(p, r);
 		r->level = p->program->n_levels;
 	}
 	stk__record_level(r);
@@ -273,7 +277,7 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 		for (int64_t k = p->next_deliver; k < p->next_open; k++)
 			if (take_from(stk__record(p, k), u))
 				return true;
-	} while (open_next(p));
+	} while (stk__open_next(p));
 	return false;
 }
 
