@@ -404,6 +404,10 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = open_device(&plan, &fit, err);
 	free_plan(&plan);
+	if (s == STK_NO_MEMORY && plan.d) { /* there was less than the GPU had told: the ordinary path takes little */
+		s = STK_OK;
+		fit = false;
+	}
 	if (s || !fit) {
 		if (plan.d)
 			free_resident(plan.d);
