@@ -142,16 +142,19 @@ static bool is_run(const struct stk_place *first, const struct stk_place *last, 
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most)
 {
 	int32_t n = 0;
+	struct stk_order plain = *o; /* which samples stand there is not asked */
+	plain.shuffle = false;
+	plain.indices = NULL;
 	for (int32_t at = 0; at < count; n++) {
 		if (n == most)
 			return most + 1;
-		struct stk_place first = stk__order_place(o, k, at), last = stk__order_place(o, k, count - 1);
+		struct stk_place first = stk__order_place(&plain, k, at), last = stk__order_place(&plain, k, count - 1);
 		int32_t low = 1, high = count - at;
 		if (is_run(&first, &last, high))
 			low = high;
 		while (low < high) {
 			int32_t middle = low + (high - low + 1) / 2;
-			last = stk__order_place(o, k, at + middle - 1);
+			last = stk__order_place(&plain, k, at + middle - 1);
 			if (is_run(&first, &last, middle))
 				low = middle;
 			else
@@ -162,7 +165,7 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
 			.epoch = first.epoch,
 			.position = first.position,
 			.step = first.padded && o->contiguous ? o->ranks : 1,
-			.padded = first.padded ? first.sample : -1};
+			.padded = first.padded ? stk__order_place(o, k, at).sample : -1};
 		at += low;
 	}
 	return n;
