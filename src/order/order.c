@@ -7,6 +7,7 @@
 #include "order/shard.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
