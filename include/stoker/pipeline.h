@@ -25,10 +25,12 @@ struct stk_pipeline_config {
 	int32_t device_id; /* of the GPU for operators placed there (CUDA's number among the visible ones); -1: none, all run on the cores */
 	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
-	double max_errors;     /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
-	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
-	size_t memory_limit;   /* bytes for scratch of one sample; 0: 2 GiB */
-	size_t gpu_memory;     /* bytes on the GPU for decoding; what does not fit is decoded on the cores; 0: a quarter of what is free */
+	double max_errors;   /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
+	int64_t timeout_ms;  /* of a wait in stk_pipeline_next; 0: none */
+	size_t memory_limit; /* bytes for scratch of one sample; 0: 2 GiB */
+	/* Bytes on the GPU for decoding, or for a data set that lies there; what does not fit is decoded on the cores, or uploaded batch by batch.
+	 * 0: a quarter of what is free. */
+	size_t gpu_memory;
 	int32_t read_requests; /* reads ahead; 0: 256 */
 	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
 	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
