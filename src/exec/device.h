@@ -82,10 +82,10 @@ struct stk_device_batch {
 	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
-	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */
-	struct stk_device_job **decodes;  /* what was submitted to it, as it numbers them */
+	struct stk_cuda_jpeg_batch *jpeg;
+	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
 	struct stk_cuda_jpeg_item *items;
-	int32_t jpeg_slot, n_decodes;
+	int32_t n_decodes;
 	struct stk_device_job **uploads;
 	int32_t n_uploads, room_uploads;
 	struct stk_pass_gpu_limits pass_need; /* of the step in hand */
@@ -106,9 +106,10 @@ struct stk_device_stage {
 	pthread_cond_t work;                                 /* something was submitted, or the thread shall end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;              /* with a batch that it took from the submitted ones */
-	size_t memory_limit;    /* of all batches' decoders */
-	_Atomic size_t largest; /* of a batch's */
+	bool busy;                  /* with a batch that it took from the submitted ones */
+	struct stk_cuda_jpeg *jpeg; /* of all batches; NULL where the program decodes nothing */
+	size_t memory_limit;        /* of what is here for the sake of speed: decoding, and batches under way */
+	_Atomic size_t largest;     /* of a batch's slot and scratch */
 };
 
 /* device.c */
@@ -120,7 +121,7 @@ STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, st
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
-/* With the lock: one more batch at a time fits into the memory that decoders may have. */
+/* With the lock: one more batch at a time fits into the memory limit. */
 bool stk__device_has_room(const struct stk_pipeline *p);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);

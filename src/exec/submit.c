@@ -88,55 +88,6 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-static uint32_t add_up(uint32_t a, uint64_t b)
-{
-	return a + b < UINT32_MAX ? (uint32_t)(a + b) : UINT32_MAX;
-}
-
-/* What grows takes a quarter more, for the next. */
-static uint32_t room_for(uint32_t n)
-{
-	return add_up(n, n / 4);
-}
-
-/* What the batch's files take together. */
-static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_pipeline *p, const struct stk_device_batch *b)
-{
-	struct stk_cuda_jpeg_limits sum = {.slots = 1, .batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes)};
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		const struct stk_cuda_jpeg_limits *need = &b->decodes[i]->decode.need;
-		sum.batch.bytes = add_up(sum.batch.bytes, need->batch.bytes);
-		sum.batch.blocks = add_up(sum.batch.blocks, need->batch.blocks);
-		sum.taps = add_up(sum.taps, need->taps);
-	}
-	return sum;
-}
-
-/* A decoder with room for the batch. Within the limit of memory: what is over it goes to the cores. */
-static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
-{
-	struct stk_cuda_jpeg_limits limits = decoder_limits(p, b);
-	if (b->jpeg && stk__cuda_jpeg_holds(b->jpeg, b->jpeg_slot, &limits))
-		return STK_OK;
-	size_t most = p->device->memory_limit / (size_t)(p->config.prefetch + 1);
-	limits.batch.bytes = room_for(limits.batch.bytes);
-	limits.batch.blocks = room_for(limits.batch.blocks);
-	limits.taps = room_for(limits.taps);
-	while (limits.batch.blocks > 1 && stk__cuda_jpeg_bytes(&limits) > most)
-		limits.batch.blocks -= limits.batch.blocks / 8 + 1;
-	enum stk_status s;
-	if (b->jpeg) {
-		s = stk__cuda_jpeg_reserve(b->jpeg, b->jpeg_slot, &limits, err);
-	} else {
-		s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
-		b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
-	}
-	size_t held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
-	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
-	}
-	return s;
-}
-
 static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 {
 	for (int32_t i = 0; i < b->n_decodes; i++) {
@@ -148,12 +99,19 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.type = j->decode.type,
 			.orientation = j->decode.orientation,
 			.pass = &j->pass,
-			.dst = j->dst};
+			.dst = j->dst,
+			.need = j->decode.need};
 	}
-	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->stream, b->items, b->n_decodes, err) : STK_OK;
+	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->stream, b->items, b->n_decodes, err) : STK_OK;
 }
 
 /* ---- steps ---- */
+
+/* What grows takes a quarter more, for the next. */
+static uint32_t room_for(uint32_t n)
+{
+	return n + n / 4 < n ? n : n + n / 4;
+}
 
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
@@ -208,7 +166,7 @@ static enum stk_status ready_passes(
 	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
 	t->pass_limits = l;
-	return s ? s : stk__pass_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->passes, err);
+	return s ? s : stk__pass_gpu_create(&l, t->host, &t->passes, err);
 }
 
 static enum stk_status ready_arrays(
@@ -232,7 +190,7 @@ static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = ready_passes(dev, r->device, t, err);
 	if (s)
 		return s;
-	stk__pass_gpu_begin(t->passes);
+	stk__pass_gpu_begin(t->passes, &t->pass_limits, t->device, t->device + stk__pass_gpu_sizes(&t->pass_limits).tables);
 	if ((s = for_jobs(p, r, step, add, err)) ||
 		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
 		return s;
@@ -298,14 +256,20 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	enum stk_status s = b->n_decodes ? ready_decoder(p, b, err) : STK_OK;
-	if (s)
-		return s;
+	enum stk_status s;
 	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
 		return s;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
+}
+
+/* What one more batch under way will take. */
+static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
+{
+	size_t held = r->slot->memory[STK_SPACE_GPU].capacity + r->device->scratch.held, largest = atomic_load(&p->device->largest);
+	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
+	}
 }
 
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
@@ -314,9 +278,11 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = stk__gpu_enter(p->device->dev, err)))
 		return s;
 	s = submit_all(p, r, err);
-	if (s && stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL)) {
+	if (s && (stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL) ||
+			 (p->device->jpeg && stk__cuda_jpeg_sync(p->device->jpeg, NULL)))) {
 		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
 	}
+	note_memory(p, r);
 	stk__gpu_leave(p->device->dev);
 	for (int32_t i = 0; i < r->count; i++)
 		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);

@@ -247,6 +247,7 @@ static const struct {
 	{STK_CUDA_JPEG_COLOR, compare_planes}, {STK_CUDA_JPEG_PHASES, compare_pixels}};
 
 struct phases {
+	struct stk_jpegpar_limits limits;
 	struct stk_jpegpar_plan *plan;
 	struct stk_jpegpar_sizes sizes;
 	uint8_t *raw, *tables, *sent, *work, *back;
@@ -256,15 +257,15 @@ struct phases {
 
 static void phases_create(struct stk_gpu_device *dev, struct phases *p)
 {
-	struct stk_jpegpar_limits limits = {.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
-	p->sizes = stk__jpegpar_plan_sizes(&limits);
+	p->limits = (struct stk_jpegpar_limits){.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
+	p->sizes = stk__jpegpar_plan_sizes(&p->limits);
 	p->tables = stk__alloc(p->sizes.tables);
 	p->sent = stk__alloc(p->sizes.tables);
 	p->work = stk__alloc(p->sizes.work);
 	p->back = stk__alloc(p->sizes.work);
 	p->raw = stk__calloc(1, RAW);
 	memset(p->work, 0xa5, p->sizes.work);
-	ok(stk__jpegpar_plan_create(&limits, p->tables, &p->plan, &err));
+	ok(stk__jpegpar_plan_create(&p->limits, p->tables, &p->plan, &err));
 	ok(stk__gpu_alloc(dev, RAW, &p->device_raw, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.tables, &p->device_tables, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.work, &p->device_work, &err));
@@ -288,7 +289,7 @@ static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
 static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct file *files, int n)
 {
 	uint32_t at = 16, index;
-	stk__jpegpar_plan_begin(p->plan);
+	stk__jpegpar_plan_begin(p->plan, &p->limits);
 	for (int i = 0; i < n; i++) {
 		at += draw(40);
 		assert_true(at + files[i].size + 64 < RAW);
@@ -367,81 +368,146 @@ static void photographs_equal_their_twins(void **state)
 
 /* ---- the batch interface ---- */
 
-static void check_window(struct stk_gpu_device *dev, const struct stk_cuda_jpeg *d, int slot, int item, const struct file *f)
+enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
+
+/* A batch in flight: its pass gives the window as it is. */
+struct flight {
+	struct stk_cuda_jpeg_batch *batch;
+	stk_gpu_stream stream;
+	uint8_t *pinned;
+	stk_gpu_ptr out;
+	struct file files[FILES];
+	struct stk_pass passes[FILES];
+	struct stk_cuda_jpeg_item items[FILES];
+};
+
+static void draw_flight(struct flight *f, bool damage)
+{
+	uint8_t *at = f->pinned;
+	for (int i = 0; i < FILES; i++) {
+		struct file *file = &f->files[i];
+		make_file(file, damage);
+		memcpy(at, file->data, file->size);
+		stk__pass_begin(&f->passes[i], STK_UINT8, file->header.width, file->header.height, 3);
+		stk__pass_window(&f->passes[i], file->window, NULL);
+		struct stk_cuda_jpeg_item *it = &f->items[i];
+		*it = (struct stk_cuda_jpeg_item){.data = at,
+			.size = file->size,
+			.header = &file->header,
+			.window = stk__pass_source(&f->passes[i]),
+			.pass = &f->passes[i],
+			.dst = stk__image_hwc(
+				(void *)(uintptr_t)(f->out + (uint64_t)i * WINDOW_BYTES), STK_UINT8, file->window.w, file->window.h, 3)};
+		assert_true(stk__cuda_jpeg_need(it, &it->need) || it->need.files.images == 0);
+		at += file->size + draw(3) * 3000;
+	}
+}
+
+static void check_window(struct stk_gpu_device *dev, const struct file *f, const struct stk_cuda_jpeg_item *it)
 {
 	int w, h;
 	long warnings;
-	uint32_t pitch;
-	stk_gpu_ptr at = stk__cuda_jpeg_window(d, slot, item, &pitch);
-	uint8_t *got = malloc((size_t)pitch * (size_t)f->window.h),
-		*want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
-	ok(stk__gpu_download(dev, NULL, got, at, (size_t)pitch * (size_t)f->window.h, &err));
+	size_t row = 3 * (size_t)f->window.w, bytes = row * (size_t)f->window.h;
+	uint8_t *got = malloc(bytes), *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
+	ok(stk__gpu_download(dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, bytes, &err));
 	ok(stk__gpu_stream_sync(dev, NULL, &err));
 	if (!want || warnings)
 		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
 	for (int y = 0; y < f->window.h; y++)
-		equal(f->name, want + ((size_t)(f->window.y + y) * (size_t)w + (size_t)f->window.x) * 3, got + (size_t)y * pitch,
-			3 * (size_t)f->window.w);
+		equal(f->name, want + ((size_t)(f->window.y + y) * (size_t)w + (size_t)f->window.x) * 3, got + (size_t)y * row, row);
 	free(want);
 	free(got);
 }
 
+/* Batches that take turns at lanes with memory for a part of them each. */
 static void batches_in_flight_equal_libjpeg_turbo(void **state)
 {
+	enum { BATCHES = 3, MEMORY = 24 << 20 };
 	struct stk_gpu_device *dev = need_gpu(state);
-	struct stk_cuda_jpeg_limits limits = {.slots = 3, .batch = {.images = 32, .bytes = 8 << 20, .blocks = 300000}};
+	static struct flight flights[BATCHES];
 	struct stk_cuda_jpeg *d;
-	struct file files[3][32];
-	uint8_t *pinned[3];
-	int slots[3], count[4] = {0};
-	stk_gpu_stream streams[3];
-	ok(stk__cuda_jpeg_create(dev, &limits, &d, &err));
-	for (int b = 0; b < 3; b++) {
-		ok(stk__gpu_host_alloc(dev, 8 << 20, (void **)&pinned[b], &err));
-		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &streams[b], &err));
+	int count[4] = {0};
+	ok(stk__cuda_jpeg_create(dev, MEMORY, &d, &err));
+	for (int b = 0; b < BATCHES; b++) {
+		ok(stk__cuda_jpeg_batch_create(d, &flights[b].batch, &err));
+		ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&flights[b].pinned, &err));
+		ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &flights[b].out, &err));
+		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &flights[b].stream, &err));
 	}
-	for (int round = 0; round < (emulated ? 1 : 2); round++) {
-		uint64_t allocations = 0;
-		for (int b = 0; b < 3; b++) {
-			struct stk_cuda_jpeg_item items[32];
-			uint8_t *at = pinned[b];
-			for (int i = 0; i < 32; i++) {
-				struct file *f = &files[b][i];
-				make_file(f, b == 2);
-				memcpy(at, f->data, f->size);
-				items[i] =
-					(struct stk_cuda_jpeg_item){.data = at, .size = f->size, .header = &f->header, .window = f->window};
-				at += f->size + draw(3) * 3000;
-			}
-			slots[b] = stk__cuda_jpeg_acquire(d);
-			assert_true(slots[b] >= 0);
-			allocations = stk__alloc_count();
-			ok(stk__cuda_jpeg_submit(d, slots[b], streams[b], items, 32, &err));
-			assert_int_equal(allocations, stk__alloc_count());
+	int parts = 0;
+	for (int round = 0; round < (emulated ? 1 : 4); round++) {
+		for (int b = 0; b < BATCHES; b++) {
+			struct flight *f = &flights[b];
+			draw_flight(f, b == 2);
+			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			parts += stk__cuda_jpeg_parts(f->batch);
+			assert_true(stk__cuda_jpeg_memory(d) <= MEMORY);
 		}
-		assert_int_equal(stk__cuda_jpeg_acquire(d), -1);
-		for (int b = 0; b < 3; b++) {
-			ok(stk__gpu_event_sync(dev, stk__cuda_jpeg_done(d, slots[b]), &err));
-			for (int i = 0; i < 32; i++) {
-				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(d, slots[b], i);
+		for (int b = 0; b < BATCHES; b++) {
+			struct flight *f = &flights[b];
+			ok(stk__gpu_stream_sync(dev, f->stream, &err));
+			for (int i = 0; i < FILES; i++) {
+				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(f->batch, i);
 				count[verdict]++;
 				if (verdict == STK_CUDA_JPEG_OK)
-					check_window(dev, d, slots[b], i, &files[b][i]);
+					check_window(dev, &f->files[i], &f->items[i]);
 			}
-			stk__cuda_jpeg_release(d, slots[b]);
-			free_files(files[b], 32);
+			/* the same once more: everything is there */
+			uint64_t allocations = stk__alloc_count();
+			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			ok(stk__gpu_stream_sync(dev, f->stream, &err));
+			assert_int_equal(allocations, stk__alloc_count());
+			free_files(f->files, FILES);
 		}
 	}
-	print_message("%d right, %d refused, %d flagged\n", count[0], count[1], count[2]);
-	assert_true(count[0] > (emulated ? 35 : 70));
-	stk__cuda_jpeg_destroy(d);
-	for (int b = 0; b < 3; b++) {
-		stk__gpu_host_free(dev, pinned[b]);
-		stk__gpu_stream_destroy(dev, streams[b]);
+	print_message("%d right, %d refused, %d flagged; %d parts\n", count[0], count[1], count[2], parts);
+	assert_true(count[0] > (emulated ? 35 : 140));
+	assert_true(parts > (emulated ? 1 : 4) * BATCHES);
+	for (int b = 0; b < BATCHES; b++) {
+		stk__cuda_jpeg_batch_destroy(flights[b].batch);
+		stk__gpu_host_free(dev, flights[b].pinned);
+		stk__gpu_free(dev, flights[b].out);
+		stk__gpu_stream_destroy(dev, flights[b].stream);
 	}
+	stk__cuda_jpeg_destroy(d);
 }
 
-/* ---- types, turned images, growth ---- */
+/* What no lane can hold is for the cores, and the others of its batch are not. */
+static void files_over_the_memory_are_refused(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	static struct flight f;
+	struct stk_cuda_jpeg *d;
+	size_t most = 0, least = SIZE_MAX;
+	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&f.pinned, &err));
+	ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &f.out, &err));
+	draw_flight(&f, false);
+	for (int i = 0; i < FILES; i++) {
+		size_t bytes = stk__cuda_jpeg_bytes(&f.items[i].need);
+		most = bytes > most ? bytes : most;
+		least = bytes < least ? bytes : least;
+	}
+	size_t limit = (most + least) / 2;
+	ok(stk__cuda_jpeg_create(dev, limit, &d, &err));
+	ok(stk__cuda_jpeg_batch_create(d, &f.batch, &err));
+	ok(stk__cuda_jpeg_submit(f.batch, NULL, f.items, FILES, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	int right = 0;
+	for (int i = 0; i < FILES; i++) {
+		if (stk__cuda_jpeg_bytes(&f.items[i].need) > limit)
+			assert_int_equal(stk__cuda_jpeg_verdict(f.batch, i), STK_CUDA_JPEG_REFUSED);
+		else if (stk__cuda_jpeg_verdict(f.batch, i) == STK_CUDA_JPEG_OK && ++right)
+			check_window(dev, &f.files[i], &f.items[i]);
+	}
+	assert_true(right > 0);
+	stk__cuda_jpeg_batch_destroy(f.batch);
+	stk__cuda_jpeg_destroy(d);
+	stk__gpu_host_free(dev, f.pinned);
+	stk__gpu_free(dev, f.out);
+	free_files(f.files, FILES);
+}
+
+/* ---- types and turned images ---- */
 
 /* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
 static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
@@ -490,16 +556,16 @@ static void draw_turned_pass(struct stk_cuda_jpeg_item *it, struct stk_pass *pas
 
 enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
 
-/* A batch in a slot that is made to hold it: types and orientations at random. Returns how many came out right. */
-static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
+/* Types and orientations at random. Returns how many came out right. */
+static int run_turned(
+	struct stk_gpu_device *dev, struct stk_cuda_jpeg_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
 {
 	static struct stk_pass passes[TURNED];
 	static uint8_t got[TURNED_BYTES], want[TURNED_BYTES];
 	struct stk_cuda_jpeg_item items[TURNED];
-	struct stk_cuda_jpeg_limits need = {0};
 	struct file files[TURNED];
 	uint8_t *at = pinned;
-	int slot = stk__cuda_jpeg_acquire(d), right = 0;
+	int right = 0;
 	for (int i = 0; i < TURNED; i++) {
 		make_file(&files[i], false);
 		memcpy(at, files[i].data, files[i].size);
@@ -511,18 +577,14 @@ static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struc
 		draw_turned_pass(&items[i], &passes[i]);
 		items[i].dst = stk__image_hwc(
 			(void *)(uintptr_t)(out + (uint64_t)i * TURNED_BYTES), STK_FLOAT, passes[i].w, passes[i].h, passes[i].c);
-		assert_true(stk__cuda_jpeg_need(&items[i], &need));
+		assert_true(stk__cuda_jpeg_need(&items[i], &items[i].need));
+		assert_int_equal(items[i].need.files.images, 1);
 		at += files[i].size;
 	}
-	assert_int_equal(need.batch.images, TURNED);
-	ok(stk__cuda_jpeg_reserve(d, slot, &need, &err));
-	assert_true(stk__cuda_jpeg_holds(d, slot, &need));
-	uint64_t allocations = stk__alloc_count();
-	ok(stk__cuda_jpeg_submit(d, slot, NULL, items, TURNED, &err));
-	assert_int_equal(allocations, stk__alloc_count());
-	ok(stk__gpu_event_sync(dev, stk__cuda_jpeg_done(d, slot), &err));
+	ok(stk__cuda_jpeg_submit(batch, NULL, items, TURNED, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
 	for (int i = 0; i < TURNED; i++) {
-		if (stk__cuda_jpeg_verdict(d, slot, i))
+		if (stk__cuda_jpeg_verdict(batch, i))
 			continue;
 		size_t bytes = (size_t)passes[i].w * (size_t)passes[i].h * (size_t)passes[i].c * 4;
 		ok(stk__gpu_download(dev, NULL, got, out + (uint64_t)i * TURNED_BYTES, bytes, &err));
@@ -533,7 +595,6 @@ static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struc
 		equal(what, want, got, bytes);
 		right++;
 	}
-	stk__cuda_jpeg_release(d, slot);
 	free_files(files, TURNED);
 	return right;
 }
@@ -541,20 +602,22 @@ static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struc
 static void types_and_orientations_equal_the_cores(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
-	struct stk_cuda_jpeg_limits little = {.slots = 1, .batch = {.images = 1, .bytes = 1000, .blocks = 10}, .taps = 10};
 	struct stk_codec_limits limits = {0};
 	struct stk_cuda_jpeg *d;
+	struct stk_cuda_jpeg_batch *batch;
 	struct stk_decoder *decoder;
 	uint8_t *pinned;
 	stk_gpu_ptr out;
 	int right = 0, rounds = emulated ? 2 : 10;
-	ok(stk__cuda_jpeg_create(dev, &little, &d, &err));
+	ok(stk__cuda_jpeg_create(dev, 64 << 20, &d, &err));
+	ok(stk__cuda_jpeg_batch_create(d, &batch, &err));
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
 	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
 	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
 	for (int i = 0; i < rounds; i++)
-		right += run_turned(dev, d, decoder, pinned, out);
+		right += run_turned(dev, batch, decoder, pinned, out);
 	assert_true(right > rounds * TURNED * 3 / 4);
+	stk__cuda_jpeg_batch_destroy(batch);
 	stk__cuda_jpeg_destroy(d);
 	stk__decoder_destroy(decoder);
 	stk__gpu_host_free(dev, pinned);
@@ -569,18 +632,18 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	struct stk_pass pass;
 	struct stk_cuda_jpeg_limits sum = {0};
 	make_file(&f, false);
-	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window};
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
+	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window, .pass = &pass};
 	assert_true(stk__cuda_jpeg_need(&it, &sum));
-	assert_int_equal(sum.batch.images, 1);
+	assert_int_equal(sum.files.images, 1);
 	struct stk_cuda_jpeg_limits before = sum;
-	struct stk_cuda_jpeg_item any = it, turned = it;
+	struct stk_cuda_jpeg_item any = it, alone = it;
 	any.type = STK_ANY_DATA;
-	turned.orientation = 6; /* without a pass that would see it turned */
-	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&turned, &sum));
+	alone.pass = NULL;
+	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&alone, &sum));
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
-	it.pass = &pass;
 	assert_false(stk__cuda_jpeg_need(&it, &sum));
-	it.pass = NULL;
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
 	f.header.process = STK_JPEG_PROGRESSIVE;
 	assert_false(stk__cuda_jpeg_need(&it, &sum));
 	assert_memory_equal(&before, &sum, sizeof sum);
@@ -593,6 +656,7 @@ int main(void)
 		cmocka_unit_test(phases_equal_their_twins),
 		cmocka_unit_test(photographs_equal_their_twins),
 		cmocka_unit_test(batches_in_flight_equal_libjpeg_turbo),
+		cmocka_unit_test(files_over_the_memory_are_refused),
 		cmocka_unit_test(types_and_orientations_equal_the_cores),
 		cmocka_unit_test(what_the_gpu_has_not_is_refused),
 	};
