@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the host does for a batch of a data set that lies on the GPU: batches of CIFAR's training images, cropped, mirrored and normalised.
  *
- *     resident FOLDER [BATCHES [BATCH]]
+ *     resident FOLDER [BATCHES [BATCH [DEVICE]]]
  *
- * prints microseconds of wall clock and of processor time a batch. On the emulated driver, STOKER_EMULATED_CUDA=idle leaves out the kernel's own work; and
+ * prints (DEVICE -1: the same on the cores) microseconds of wall clock and of processor time a batch. On the emulated driver, STOKER_EMULATED_CUDA=idle leaves out the kernel's own work; and
  * under valgrind --tool=callgrind the instructions of two runs of different lengths tell those of a batch. */
 #include "stoker/stoker.h"
 
@@ -27,7 +27,7 @@ static double seconds(clockid_t clock)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static struct stk_pipeline *open_pipeline(struct stk_context *ctx, const char *folder, int32_t batch)
+static struct stk_pipeline *open_pipeline(struct stk_context *ctx, const char *folder, int32_t batch, int32_t device)
 {
 	static const char graph[] =
 		"{\"stoker_graph\": 1, \"operators\": [{\"op\": \"readers.cifar\", \"args\": {\"root\": \"%s\", \"random_shuffle\": true, "
@@ -41,7 +41,7 @@ static struct stk_pipeline *open_pipeline(struct stk_context *ctx, const char *f
 	struct stk_graph *g = NULL;
 	struct stk_pipeline *p = NULL;
 	struct stk_error err = {0};
-	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = batch, .device_id = 0};
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = batch, .device_id = device};
 	snprintf(json, sizeof json, graph, folder);
 	check(stk_graph_deserialize(json, strlen(json), &g, &err), &err);
 	check(stk_pipeline_create(ctx, g, &c, &p, &err), &err);
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 {
 	enum { WARM = 20 };
 	if (argc < 2) {
-		fprintf(stderr, "usage: resident FOLDER [BATCHES [BATCH]]\n");
+		fprintf(stderr, "usage: resident FOLDER [BATCHES [BATCH [DEVICE]]]\n");
 		return 2;
 	}
 	int batches = argc > 2 ? atoi(argv[2]) : 2000, batch = argc > 3 ? atoi(argv[3]) : 1000;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	struct stk_context *ctx = NULL;
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
 	check(stk_context_create(&c, &ctx, &err), &err);
-	struct stk_pipeline *p = open_pipeline(ctx, argv[1], batch);
+	struct stk_pipeline *p = open_pipeline(ctx, argv[1], batch, argc > 4 ? atoi(argv[4]) : 0);
 	double wall = 0, cpu = 0;
 	for (int k = 0; k < WARM + batches; k++) {
 		struct stk_batch *b = NULL;

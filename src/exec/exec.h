@@ -143,7 +143,8 @@ struct stk_pipeline {
 	struct stk_ring *ring;
 	int32_t depth, most_depth;       /* batches opened before they are asked for */
 	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
-	struct stk_resident *resident;   /* resident.h; NULL: the program is none of those */
+	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
+	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
 	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */

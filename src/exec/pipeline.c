@@ -210,7 +210,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
-	if (p->config.device_id >= 0 && (s = use_device(p, err)))
+	if ((p->config.device_id >= 0 && (s = use_device(p, err))) || (!p->program->n_steps && (s = stk__resident_create(p, err))))
 		goto out;
 	if (config->trace) {
 		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);

@@ -77,6 +77,8 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 			"takes part\n",
 			(long long)p->resident->samples, p->resident->bytes >> 20, p->resident->n_views,
 			p->resident->n_views > 1 ? "es" : "");
+	if (!json && p->recipes)
+		stk__text_add(&t, "the data set lies in memory: chains make its images by recipes, and prepare no calls\n");
 	if (!json)
 		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n",
 			p->n_workers, p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests,

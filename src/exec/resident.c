@@ -13,8 +13,9 @@ struct plan {
 	struct stk_pipeline *p;
 	struct stk_chain_run run; /* a sample of the first record, by the first worker: nothing runs yet */
 	struct stk_resident *d;
-	bool *known;                        /* [node]: follows from the sample's id alone */
-	bool *needed;                       /* [node]: for tables, or for images */
+	bool *known;  /* [node]: follows from the sample's id alone */
+	bool *needed; /* [node]: for tables, or for images */
+	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
 	uint8_t *tables[STK_RECIPE_TABLES]; /* of all samples */
 	size_t image_bytes;                 /* of a sample */
@@ -196,7 +197,7 @@ static bool add_view(struct plan *plan, int32_t value)
 	const struct stk_program *g = plan->p->program;
 	struct stk_resident *d = plan->d;
 	const struct stk_group *group = group_of(g, g->values[value].node);
-	if (d->n_views == STK_RESIDENT_VIEWS || !group || !group->pass || group->step < 0)
+	if (d->n_views == STK_RESIDENT_VIEWS || !group || !group->pass || (group->step >= 0) != plan->gpu)
 		return false;
 	const struct stk_program_node *head = &g->nodes[group->nodes[0]];
 	int32_t image = head->node->n_inputs == 1 ? head->inputs[0] : -1;
@@ -250,15 +251,16 @@ static bool few_runs(const struct stk_order *o)
 	return shard > 0 && (o->batch - 1) / shard + 3 <= STK_RECIPE_RUNS;
 }
 
-static bool may_qualify(const struct stk_pipeline *p)
+static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 {
 	const struct stk_program *g = p->program;
 	if (g->reader < 0 || !g->nodes[g->reader].def->reader->resident || g->reads || !g->fused)
 		return false;
 	for (int32_t k = 0; k < g->n_slot_values; k++)
-		if (!g->values[g->slot_values[k]].on_gpu || !g->values[g->slot_values[k]].is_output)
+		if (g->values[g->slot_values[k]].on_gpu != gpu || !g->values[g->slot_values[k]].is_output)
 			return false;
-	return g->n_levels == 1 && g->n_slot_values > 0 && !g->levels[0].n_callbacks && !g->levels[0].n_gathers && few_runs(&p->order);
+	return g->n_levels == 1 && g->n_slot_values > 0 && !g->levels[0].n_callbacks && !g->levels[0].n_gathers &&
+	       (!gpu || few_runs(&p->order));
 }
 
 /* The images of all views are one output of the reader. */
@@ -368,6 +370,8 @@ static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_erro
 
 static void free_resident(struct stk_resident *d)
 {
+	for (int32_t t = 0; t < d->n_tables; t++)
+		stk__free(d->host_tables[t]);
 	if (d->dev && !stk__gpu_enter(d->dev, NULL)) {
 		for (int32_t i = 0; i < d->n_pieces; i++)
 			stk__gpu_free(d->dev, d->pieces[i]);
@@ -376,6 +380,23 @@ static void free_resident(struct stk_resident *d)
 	}
 	stk__gpu_device_close(d->dev);
 	stk__free(d);
+}
+
+/* The tables are the pipeline's from here on, and the images the reader's, as they are. */
+static enum stk_status keep_on_host(struct plan *plan, bool *fit)
+{
+	struct stk_resident *d = plan->d;
+	for (int32_t t = 0; t < d->n_tables; t++) {
+		d->host_tables[t] = plan->tables[t];
+		plan->tables[t] = NULL;
+		d->views[0].batch.tables[t].bytes = (uint32_t)table_bytes(plan, t);
+	}
+	for (int32_t v = 0; v < d->n_views; v++) {
+		d->views[v].batch.images = plan->base;
+		d->views[v].scratch = stk__recipe_scratch(&d->views[v].recipe);
+	}
+	*fit = true;
+	return STK_OK;
 }
 
 static void free_plan(struct plan *plan)
@@ -389,10 +410,12 @@ static void free_plan(struct plan *plan)
 
 enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	if (!may_qualify(p))
+	bool gpu = p->program->n_steps > 0;
+	if (!may_qualify(p, gpu))
 		return STK_OK;
 	size_t nodes = (size_t)p->program->n_nodes;
 	struct plan plan = {.p = p,
+		.gpu = gpu,
 		.run = {p, &p->workers[0], &p->records[0], 0, 0, 0},
 		.d = stk__calloc(1, sizeof *plan.d),
 		.known = stk__calloc(nodes, sizeof *plan.known),
@@ -402,7 +425,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	if (!plan.d || !plan.known || !plan.needed)
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline of %zu operators", nodes);
 	else if (find_all(&plan))
-		s = open_device(&plan, &fit, err);
+		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
 	if (s == STK_NO_MEMORY && plan.d) { /* there was less than the GPU had told: the ordinary path takes little */
 		s = STK_OK;
@@ -414,6 +437,10 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return s;
 	}
 	plan.d->samples = plan.samples;
+	if (!gpu) {
+		p->recipes = plan.d;
+		return STK_OK;
+	}
 	p->resident = plan.d;
 	p->depth = p->most_depth;
 	stk__ring_fix(p->ring);
@@ -425,5 +452,7 @@ void stk__resident_destroy(struct stk_pipeline *p)
 {
 	if (p->resident)
 		free_resident(p->resident);
-	p->resident = NULL;
+	if (p->recipes)
+		free_resident(p->recipes);
+	p->resident = p->recipes = NULL;
 }

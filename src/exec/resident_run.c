@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 
+#include <string.h>
+
 static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, struct stk_recipe_batch *b)
 {
 	struct stk_order_run runs[STK_RECIPE_RUNS];
@@ -42,6 +44,57 @@ static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, stru
 		s = stk__recipe_gpu_launch(d->dev, d->kernel, b, d->stream, err);
 	}
 	return s ? s : stk__slot_written(r->slot, d->stream, err);
+}
+
+static enum stk_status make_image(const struct stk_chain_run *run, const struct stk_resident_view *view, struct stk_error *err)
+{
+	enum { STREAM_SLOT = 2 << 20 }; /* as in pass.c */
+	struct stk_exec_worker *w = run->worker;
+	struct stk_slot *slot = run->record->slot;
+	const struct stk_place *place = &run->record->samples[run->sample].place;
+	const struct stk_value *v = &run->pipeline->program->values[view->value];
+	struct stk_pass p;
+	void *scratch = stk__arena_take(&w->arena, view->scratch);
+	if (!scratch || !stk__slot_place(slot, v->slot, run->sample, &v->desc))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for an image");
+	stk__recipe_pass(&view->recipe, (uint32_t)place->epoch, (uint64_t)place->position, &p);
+	p.stream = slot->memory[STK_SPACE_HOST].capacity >= STREAM_SLOT;
+	uint8_t *from = (uint8_t *)(uintptr_t)(view->batch.images + place->sample * view->batch.image_bytes);
+	void *to = slot->values[v->slot].samples[run->sample].data;
+	struct stk_image src = stk__image_hwc(from, STK_UINT8, p.in_w, p.in_h, p.in_c);
+	enum stk_dtype dtype = (enum stk_dtype)p.dtype;
+	struct stk_image dst = view->batch.planar ? stk__image_chw(to, dtype, p.w, p.h, p.c) : stk__image_hwc(to, dtype, p.w, p.h, p.c);
+	stk__pass_run(&p, w->tools.kernels, &src, 0, 0, &dst, scratch);
+	STK_COUNT(run->pipeline, passes, 1);
+	return STK_OK;
+}
+
+static bool is_of(const struct stk_chain_run *run, int32_t value)
+{
+	const struct stk_program *g = run->pipeline->program;
+	return g->nodes[g->values[value].node].chain == run->chain;
+}
+
+enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err)
+{
+	const struct stk_resident *d = run->pipeline->recipes;
+	const struct stk_program *g = run->pipeline->program;
+	struct stk_slot *slot = run->record->slot;
+	enum stk_status s = STK_OK;
+	for (int32_t t = 0; t < d->n_tables; t++) {
+		const struct stk_value *v = &g->values[d->tables[t]];
+		size_t bytes = d->views[0].batch.tables[t].bytes;
+		if (!is_of(run, d->tables[t]))
+			continue;
+		if (!stk__slot_place(slot, v->slot, run->sample, &v->desc))
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %zu bytes", bytes);
+		memcpy(slot->values[v->slot].samples[run->sample].data,
+			d->host_tables[t] + (size_t)run->record->samples[run->sample].place.sample * bytes, bytes);
+	}
+	for (int32_t v = 0; v < d->n_views && s == STK_OK; v++)
+		if (is_of(run, d->views[v].value))
+			s = make_image(run, &d->views[v], err);
+	return s;
 }
 
 void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)

@@ -128,9 +128,15 @@ void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, 
 	b->finish = floats(p) && affine == 1 && step->kind == STK_STEP_AFFINE ? STK_RECIPE_AFFINE : STK_RECIPE_STEPS;
 }
 
-void stk__recipe_geometry(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_axis_map pre[2])
+void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p)
 {
-	stk__recipe_place(r, epoch, position, pre);
+	const struct stk_pass *from = &r->pass; /* of its steps, most of the struct, those that are there */
+	memcpy(p, from, offsetof(struct stk_pass, steps) + (size_t)from->n_steps * sizeof *from->steps);
+	p->dtype = from->dtype;
+	p->w = from->w;
+	p->h = from->h;
+	p->c = from->c;
+	stk__recipe_place(r, epoch, position, p->pre);
 }
 
 size_t stk__recipe_scratch(const struct stk_recipe *r)
@@ -141,8 +147,8 @@ size_t stk__recipe_scratch(const struct stk_recipe *r)
 static void run_image(const struct stk_recipe_batch *b, const struct stk_recipe_run *run, int64_t position, int64_t id, int32_t sample,
 	const struct stk_pass_kernels *k, void *scratch)
 {
-	struct stk_pass p = b->recipe->pass;
-	stk__recipe_place(b->recipe, run->epoch, (uint64_t)position, p.pre);
+	struct stk_pass p;
+	stk__recipe_pass(b->recipe, run->epoch, (uint64_t)position, &p);
 	enum stk_dtype dtype = (enum stk_dtype)p.dtype;
 	uint8_t *from = (uint8_t *)(uintptr_t)(b->images + id * b->image_bytes);
 	uint8_t *to = b->to + (size_t)sample * b->elements * stk_dtype_size(dtype);

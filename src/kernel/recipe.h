@@ -119,8 +119,8 @@ enum stk_recipe_finish { STK_RECIPE_STEPS, STK_RECIPE_AFFINE };
 /* Everything in a batch that is the same for all batches of a recipe, but the addresses. r is the host's. */
 void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, bool planar);
 
-/* The geometry of the sample at a place. */
-void stk__recipe_geometry(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_axis_map pre[2]);
+/* The pass of the sample at a place. */
+void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p);
 
 /* On the cores, by the passes that the samples are. scratch: stk__recipe_scratch(recipe) bytes, aligned to 64. */
 size_t stk__recipe_scratch(const struct stk_recipe *r);

@@ -82,7 +82,7 @@ static void ok(enum stk_status s, const struct stk_error *err)
 
 struct recipe {
 	const char *what, *ops, *outputs;
-	bool resident;
+	bool resident, on_cores;
 };
 
 static const struct recipe recipes[] = {
@@ -90,27 +90,28 @@ static const struct recipe recipes[] = {
 		LABEL OP("random_crop", FROM(0, 0) "{\"size\": [32, 32], \"padding\": [4, 4, 4, 4], \"fill_values\": [9, 8, 7]}")
 			OP("flip", FROM(5, 0) "{\"horizontal\": {\"node\": [1, 0]}}")
 				OP("crop_mirror_normalize", FROM(6, 0) "{" NORM ", \"dtype\": 8, \"output_layout\": \"HWC\"}"),
-		"[7, 0], [4, 0]", true},
-	{"validation", LABEL OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[5, 0], [4, 0]", true},
-	{"uint8", LABEL OP("crop_mirror_normalize", FROM(0, 0) "{\"mirror\": {\"node\": [1, 0]}, \"dtype\": 0}"), "[5, 0], [4, 0]", true},
+		"[7, 0], [4, 0]", true, true},
+	{"validation", LABEL OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[5, 0], [4, 0]", true, true},
+	{"uint8", LABEL OP("crop_mirror_normalize", FROM(0, 0) "{\"mirror\": {\"node\": [1, 0]}, \"dtype\": 0}"), "[5, 0], [4, 0]", true,
+		true},
 	{"uneven windows, two coins of one, appended channels",
 		OP("random_crop", FROM(0, 0) "{\"size\": [37, 29], \"padding\": [3, 0, 1, 9], \"fill_values\": [1, 2, 3]}")
 			OP("flip", FROM(3, 0) "{\"horizontal\": {\"node\": [1, 0]}, \"vertical\": {\"node\": [1, 0]}}")
 				OP("crop", FROM(4, 0) "{\"crop\": [19, 21], \"crop_pos_x\": 0.3}") OP("crop_mirror_normalize",
 					FROM(5, 0) "{\"mirror\": {\"node\": [2, 0]}, " NORM ", \"dtype\": 12, \"pad_output\": true}"),
-		"[6, 0]", true},
+		"[6, 0]", true, true},
 	{"a window outside, normalised before the fill",
 		OP("crop_mirror_normalize", FROM(0, 0) "{\"crop\": [40, 24], \"crop_pos_x\": 0.9, \"out_of_bounds_policy\": \"pad\", "
 						       "\"fill_values\": [0.5], \"mirror\": {\"node\": [1, 0]}, " NORM "}"),
-		"[3, 0]", true},
+		"[3, 0]", true, true},
 	{"two views and two tables",
 		LABEL OP("one_hot", FROM(0, 1) "{\"num_classes\": 11}")
 			OP("random_crop", "\"name\": \"A\", " FROM(0, 0) "{\"size\": [24, 24]}") OP("random_crop",
 				"\"name\": \"B\", " FROM(0, 0) "{\"size\": [24, 24]}") OP("crop_mirror_normalize", FROM(6, 0) "{" NORM "}")
 				OP("crop_mirror_normalize", FROM(7, 0) "{" NORM ", \"mirror\": {\"node\": [2, 0]}}"),
-		"[8, 0], [9, 0], [4, 0], [5, 0]", true},
+		"[8, 0], [9, 0], [4, 0], [5, 0]", true, true},
 	{"an output twice", LABEL OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[5, 0], [4, 0], [5, 0]", false},
-	{"labels on the cores", OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[3, 0], [0, 1]", false},
+	{"labels on the cores", OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[3, 0], [0, 1]", false, true},
 	{"a resize", OP("resize", FROM(0, 0) "{\"size\": [24, 40]}"), "[3, 0]", false},
 	{"a brightness that is drawn",
 		OP("random.uniform", "\"args\": {\"range\": [0.5, 1.5]}")
@@ -118,7 +119,7 @@ static const struct recipe recipes[] = {
 		"[4, 0]", false},
 	{"a coin that decides on the fill",
 		OP("crop_mirror_normalize", FROM(0, 0) "{\"crop\": [20, 20], \"crop_pos_x\": {\"node\": [1, 0]}, " NORM "}"), "[3, 0]",
-		true},
+		true, true},
 	{"a draw that is kept", OP("copy", FROM(1, 0) "{}") OP("crop_mirror_normalize", FROM(0, 0) "{" NORM "}"), "[4, 0], [3, 0]", false},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
@@ -143,26 +144,43 @@ static const char *listed(const char *more)
 	return args;
 }
 
-/* Batches of both sides; the GPU's are resident where they should be. */
+/* What runs: by calls, without fusion; on the cores; on the GPU. */
+enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
+
+static bool has_recipes(struct stk_pipeline *p)
+{
+	char *text = NULL;
+	struct stk_error err = {0};
+	ok(stk_pipeline_explain(p, false, &text, &err), &err);
+	bool found = strstr(text, "by recipes") || strstr(text, "lies on the GPU");
+	stk_text_free(text);
+	return found;
+}
+
+/* Batches of all sides; they are made by recipes where they should be. */
 static void assert_twins(const struct recipe *r, const char *reader, struct device_settings s, int batches)
 {
-	struct device_run runs[2] = {0};
-	for (int gpu = 0; gpu < 2; gpu++) {
-		s.device = gpu - 1;
+	struct device_run runs[SIDES] = {0};
+	bool no_fuse = s.no_fuse;
+	for (int side = 0; side < SIDES; side++) {
+		s.device = side == ON_GPU ? 0 : -1;
+		s.no_fuse = no_fuse || side == CALLS;
 		struct stk_context *ctx = make_context(s.threads);
 		struct stk_pipeline *p = make_device_pipeline(ctx, folder, graph(r, reader), &s);
 		for (int k = 0; k < batches; k++)
-			take_batch(p, &runs[gpu]);
+			take_batch(p, &runs[side]);
 		double resident = counter_of(p, "resident_batches");
-		if (gpu ? (resident > 0) != (r->resident && !s.no_fuse && !s.gpu_memory) : resident > 0)
-			fail_msg("%s: %g batches were of a resident data set", r->what, resident);
+		bool wanted = !s.no_fuse && (side == CORES_TOO ? r->on_cores : r->resident && !s.gpu_memory);
+		if ((resident > 0) != (wanted && side == ON_GPU) || has_recipes(p) != wanted)
+			fail_msg("%s, side %d: %g batches were of a resident data set", r->what, side, resident);
 		close_pipeline(p, ctx);
 	}
 	assert_true(runs[0].run.count > 0 && runs[0].errors == 0);
-	assert_same_runs(
-		&runs[0], &runs[1], "%s, batch %d, reader {%.80s}, seed %llu", r->what, s.batch, reader, (unsigned long long)test_seed());
-	free_device_run(&runs[0]);
-	free_device_run(&runs[1]);
+	for (int side = 1; side < SIDES; side++)
+		assert_same_runs(&runs[0], &runs[side], "%s, batch %d, reader {%.80s}, side %d, seed %llu", r->what, s.batch, reader, side,
+			(unsigned long long)test_seed());
+	for (int side = 0; side < SIDES; side++)
+		free_device_run(&runs[side]);
 }
 
 static void test_each_recipe_gives_the_same_bytes(void **state)
