@@ -8,13 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Batches of a resident data set take one launch: no worker is woken for it. */
+/* Batches of a resident data set take one launch: no worker is woken for it. With the lock. */
 static void open_resident(struct stk_pipeline *p)
 {
-	pthread_mutex_lock(&p->lock);
-	while (stk__open_next(p)) {
+	while (p->resident && !atomic_load(&p->cancelled) && stk__open_next(p)) {
 	}
-	pthread_mutex_unlock(&p->lock);
 }
 
 enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
@@ -25,10 +23,11 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	if ((s = stk__feeder_start(p, err)))
 		return s;
 	p->started = true;
-	if (p->resident)
-		open_resident(p);
-	else
+	if (!p->resident)
 		stk__pool_join(p->ctx->pool, &p->client);
+	pthread_mutex_lock(&p->lock);
+	open_resident(p);
+	pthread_mutex_unlock(&p->lock);
 	return STK_OK;
 }
 
@@ -100,12 +99,12 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	char text[1000];
 	deepen(p);
 	for (;;) {
-		while (p->resident && !atomic_load(&p->cancelled) && stk__open_next(p)) {
-		}
+		open_resident(p); /* a slot may have come back */
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		if (r->active && r->done) {
+		bool done = r->active && r->done, on_its_way = done && p->resident && !stk__resident_ready(p, r);
+		if (done && !on_its_way) {
 			*out = r;
 			p->stall_told = false;
 			return STK_OK;
@@ -128,7 +127,10 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			pthread_mutex_lock(&p->lock);
 			continue;
 		}
-		wait_slice(p, until);
+		if (on_its_way)
+			stk__resident_doze(p);
+		else
+			wait_slice(p, until);
 	}
 }
 
@@ -205,22 +207,19 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		p->end_pending = false;
 		return STK_END;
 	}
-	int64_t begin = stk__clock_ns();
 	pthread_mutex_lock(&p->lock);
+	open_resident(p);
+	int64_t begin = stk__clock_ns();
 	s = wait_done(p, ms, &r, err);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, wait_ns, end - begin);
 	stk__trace_add(p->trace, p->n_workers + 1,
 		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
-	struct stk_slot *slot = s == STK_OK ? r->slot : NULL; /* the batch's, once it is taken */
-	int64_t k = p->next_deliver;
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
 	if (!p->resident)
 		stk__pool_wake(p->ctx->pool);
-	else if (s == STK_OK && (s = stk__resident_await(p, slot, k, err)))
-		stk_batch_unref(out);
 	return s;
 }
 

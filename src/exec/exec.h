@@ -80,6 +80,7 @@ struct stk_record {
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
 	struct stk_device_batch *device; /* while it has work for the GPU */
+	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */

@@ -49,7 +49,9 @@ void stk__resident_destroy(struct stk_pipeline *p); /* drained */
 STK_MUST_USE enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err);
 /* With the lock: launches what the record's batch is. A failure is the record's. */
 void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r);
-/* Without the lock: waits until the GPU has made a batch's slot. */
-STK_MUST_USE enum stk_status stk__resident_await(struct stk_pipeline *p, struct stk_slot *slot, int64_t k, struct stk_error *err);
+/* With the lock: whether the GPU has made the record's batch, or failed at it, which then is the record's error. Looks for some microseconds. */
+bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r);
+/* Gives the lock up for a while before the next look. */
+void stk__resident_doze(struct stk_pipeline *p);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <time.h>
 
 static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, struct stk_recipe_batch *b)
 {
@@ -100,7 +101,7 @@ enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk
 void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_resident *d = p->resident;
-	int64_t begin = p->trace ? stk__clock_ns() : 0;
+	r->submitted_ns = stk__clock_ns();
 	enum stk_status s = stk__gpu_enter(d->dev, &r->error);
 	if (s == STK_OK) {
 		s = launch(p, r, &r->error);
@@ -111,33 +112,45 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 	}
 	if (s)
 		stk__error_set_op(&r->error, "the GPU");
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, busy_ns, end - r->submitted_ns);
 	STK_COUNT(p, units, 1);
 	STK_COUNT(p, samples, r->count);
 	STK_COUNT(p, passes, (int64_t)r->count * d->n_views);
 	STK_COUNT(p, resident_batches, 1);
-	if (p->trace)
-		stk__trace_add(p->trace, p->n_workers + 1,
-			&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
+	stk__trace_add(p->trace, p->n_workers + 1,
+		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
+			.batch = r->k,
+			.count = r->count,
+			.stage = -1,
+			.begin_ns = r->submitted_ns,
+			.end_ns = end});
+}
+
+bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r)
+{
+	bool ready = true;
+	if (r->error.code) /* it was never written */
+		return true;
+	if (stk__slot_is_written(r->slot, &ready, &r->error)) {
+		stk__error_set_op(&r->error, "the GPU");
+		return true;
+	}
+	if (ready && p->trace)
+		stk__trace_add(p->trace, p->n_workers + 2,
+			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = r->k,
 				.count = r->count,
 				.stage = -1,
-				.begin_ns = begin,
+				.begin_ns = r->submitted_ns,
 				.end_ns = stk__clock_ns()});
+	return ready;
 }
 
-enum stk_status stk__resident_await(struct stk_pipeline *p, struct stk_slot *slot, int64_t k, struct stk_error *err)
+void stk__resident_doze(struct stk_pipeline *p)
 {
-	int64_t begin = p->trace ? stk__clock_ns() : 0;
-	enum stk_status s = stk__slot_await(slot, err);
-	if (s && err)
-		stk__error_set_op(err, "the GPU");
-	if (p->trace)
-		stk__trace_add(p->trace, p->n_workers + 2,
-			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
-				.batch = k,
-				.count = p->config.batch_size,
-				.stage = -1,
-				.begin_ns = begin,
-				.end_ns = stk__clock_ns()});
-	return s;
+	enum { DOZE_NS = 50000 };
+	pthread_mutex_unlock(&p->lock);
+	nanosleep(&(struct timespec){.tv_nsec = DOZE_NS}, NULL);
+	pthread_mutex_lock(&p->lock);
 }

@@ -307,17 +307,15 @@ enum stk_status stk__slot_written(struct stk_slot *s, stk_gpu_stream stream, str
 	return status ? status : stk__gpu_event_record(s->ring->dev, s->written, stream, err);
 }
 
-enum stk_status stk__slot_await(struct stk_slot *s, struct stk_error *err)
+enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_error *err)
 {
 	enum { LOOKS = 32 }; /* some ten microseconds: less than a thread takes to sleep and wake up */
-	bool done = false;
 	enum stk_status status = stk__gpu_enter(s->ring->dev, err);
 	if (status)
 		return status;
-	for (int i = 0; i < LOOKS && !done && !status; i++)
-		status = stk__gpu_event_query(s->ring->dev, s->written, &done, err);
-	if (!status && !done)
-		status = stk__gpu_event_sync(s->ring->dev, s->written, err);
+	*done = false;
+	for (int i = 0; i < LOOKS && !*done && !status; i++)
+		status = stk__gpu_event_query(s->ring->dev, s->written, done, err);
 	stk__gpu_leave(s->ring->dev);
 	return status;
 }

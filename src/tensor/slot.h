@@ -94,8 +94,8 @@ STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Notes what `stream` has been given to do as the slot's writing. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Waits for it. Spins a little first: it mostly is done, or about to be. */
-STK_MUST_USE enum stk_status stk__slot_await(struct stk_slot *slot, struct stk_error *err);
+/* Whether it is done. Looks more than once: it mostly is, or is about to be. */
+STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 /* Copies from the slot's part on the GPU to host memory, and waits for it. */
 STK_MUST_USE enum stk_status stk__slot_download(struct stk_slot *slot, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
 /* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */

@@ -334,6 +334,45 @@ static void test_it_is_told(void **state)
 	close_pipeline(p, ctx);
 }
 
+/* A GPU that takes its time: waits end when they were to, and what is then asked for again is the same. */
+static void test_a_wait_that_ends_early(void **state)
+{
+	(void)state;
+	need_device();
+	if (!is_emulated())
+		skip();
+	struct stk_error err = {0};
+	struct device_run runs[2] = {0};
+	int timeouts = 0;
+	for (int gpu = 0; gpu < 2; gpu++) {
+		emulate("strict async seed=%d delay=30000", (int)(test_seed() % 1000));
+		struct stk_context *ctx = make_context(1);
+		struct stk_pipeline *p = open_training(ctx, gpu - 1, 0, "\"random_shuffle\": true");
+		for (int k = 0; k < 6;) {
+			struct stk_batch *b = NULL;
+			enum stk_status s = stk_pipeline_next_within(p, gpu ? 1 : -1, &b, &err);
+			timeouts += s == STK_TIMEOUT;
+			if (s == STK_TIMEOUT) {
+				assert_non_null(strstr(err.message, "waits for the GPU"));
+				continue;
+			}
+			ok(s, &err);
+			add_batch_seen(&runs[gpu], b);
+			stk_batch_unref(&b);
+			k++;
+		}
+		stk_pipeline_cancel(p);
+		struct stk_batch *none = NULL;
+		assert_int_equal(stk_pipeline_next(p, &none, &err), STK_CANCELLED);
+		close_pipeline(p, ctx);
+	}
+	emulate("strict");
+	assert_true(timeouts > 0);
+	assert_same_runs(&runs[0], &runs[1], "waits that end early");
+	free_device_run(&runs[0]);
+	free_device_run(&runs[1]);
+}
+
 /* Whatever call of the driver fails: an error with a message, at once or for a batch, and nothing is left behind ("strict"). */
 static void test_calls_that_fail(void **state)
 {
@@ -376,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_epochs_that_are_left),
 		cmocka_unit_test(test_batches_that_are_kept),
 		cmocka_unit_test(test_it_is_told),
+		cmocka_unit_test(test_a_wait_that_ends_early),
 		cmocka_unit_test(test_calls_that_fail),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
