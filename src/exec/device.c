@@ -31,6 +31,8 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	if (!s && p->device->jpeg)
 		s = stk__cuda_jpeg_batch_create(p->device->jpeg, &b->jpeg, err);
+	if (!s && b->jpeg)
+		stk__cuda_jpeg_measure(b->jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -42,6 +44,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		return;
 	if (entered) {
 		stk__cuda_jpeg_batch_destroy(b->jpeg);
+		stk__device_trace_free(dev, &b->marks);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
@@ -243,6 +246,8 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	if (s && stk__gpu_stream_sync(p->device->dev, b->stream, NULL)) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
+	if (!s)
+		stk__device_trace(p, b);
 	stk__gpu_leave(p->device->dev);
 	return s;
 }
@@ -265,7 +270,7 @@ static void *wait_thread(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		struct stk_error err = {0};
 		enum stk_status s = wait_for(p, b, &err);
-		stk__trace_add(p->trace, p->n_workers + 2,
+		stk__trace_row(p, STK_ROW_GPU,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = b->record_k,
 				.count = b->record->count,
@@ -364,6 +369,7 @@ void stk__device_destroy(struct stk_pipeline *p)
 		free_batch(p, &d->batches[i], entered);
 	if (entered) {
 		stk__cuda_jpeg_destroy(d->jpeg);
+		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
 	}
 	stk__gpu_device_close(d->dev);

@@ -131,6 +131,8 @@ static enum stk_status need(
 		stk__pass_gpu_need(&j->pass, &b->pass_need);
 	else if (j->kind == STK_JOB_ARRAY)
 		stk__array_gpu_need(j->array, &b->array_need);
+	else if (j->kind == STK_JOB_MOVE)
+		b->n_moves++;
 	return STK_OK;
 }
 
@@ -226,13 +228,22 @@ static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, in
 	struct stk_device_batch *b = r->device;
 	b->pass_need = (struct stk_pass_gpu_limits){0};
 	b->array_need = (struct stk_array_gpu_limits){0};
+	b->n_moves = 0;
 	b->tables[step].n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
-	if (s == STK_OK && b->pass_need.images)
+	if (s == STK_OK && b->pass_need.images) {
 		s = run_passes(p, r, step, err);
-	if (s == STK_OK && b->array_need.jobs)
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
+	}
+	if (s == STK_OK && b->array_need.jobs) {
 		s = run_arrays(p, r, step, err);
-	return s ? s : for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
+	}
+	if (s == STK_OK && b->n_moves) {
+		s = for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_COPY, "moves");
+	}
+	return s;
 }
 
 /* ---- all of it ---- */
@@ -256,9 +267,17 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	enum stk_status s;
-	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
+	enum stk_status s = stk__slot_wait(r->slot, b->stream, err);
+	b->marks.count = 0;
+	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
+	if (s || (s = upload(p, b, err)))
 		return s;
+	if (b->n_uploads)
+		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
+	if ((s = decode(b, err)))
+		return s;
+	if (b->n_decodes) /* which lanes' rows tell of */
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL);
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
