@@ -163,6 +163,9 @@ void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock 
 
 /* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
+/* Copies what a node's calls read on the GPU to pinned memory of the batch, and waits for it: their inputs lie there then. Without the lock. */
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);
 
 #endif

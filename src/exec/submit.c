@@ -307,3 +307,29 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
 	return s;
 }
+
+/* ---- back to the cores ---- */
+
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)
+{
+	const struct stk_program_node *n = &p->program->nodes[node];
+	struct stk_gpu_device *dev = p->device->dev;
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (s)
+		return s;
+	for (int32_t i = 0; i < count; i++)
+		for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
+			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* the worker's own copy */
+			size_t bytes = (size_t)stk_desc_bytes(&in->desc);
+			if (!p->program->values[n->inputs[k]].on_gpu || !bytes)
+				continue;
+			void *to = (void *)stk__device_memory_take(&r->device->staging, bytes, err);
+			s = to ? stk__gpu_download(dev, r->device->stream, to, (stk_gpu_ptr)(uintptr_t)in->data, bytes, err)
+			       : STK_NO_MEMORY;
+			in->data = to;
+		}
+	enum stk_status synced = stk__gpu_stream_sync(dev, r->device->stream, s ? NULL : err);
+	stk__gpu_leave(dev);
+	return s ? s : synced;
+}
