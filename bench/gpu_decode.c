@@ -276,16 +276,17 @@ static int by_value(const void *a, const void *b)
 static void phases(struct setup *s)
 {
 	enum { RUNS = 9 };
-	float times[STK_CUDA_JPEG_TIMES][RUNS] = {{0}}, one[STK_CUDA_JPEG_TIMES], sum = 0;
+	float times[STK_CUDA_JPEG_TIMES][RUNS] = {{0}}, sum = 0;
+	struct stk_cuda_jpeg_times one;
 	struct stk_cuda_jpeg_batch *batch = s->flight[0].batch;
 	stk__cuda_jpeg_measure(batch, true);
 	for (int run = -1; run < RUNS; run++) {
 		submit(s, 0);
 		finish(s, 0);
 		for (int part = 0; run >= 0 && part < stk__cuda_jpeg_parts(batch); part++) {
-			ok(stk__cuda_jpeg_times(batch, part, one, &err));
+			ok(stk__cuda_jpeg_times(batch, part, &one, &err));
 			for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++)
-				times[i][run] += one[i];
+				times[i][run] += one.milliseconds[i];
 		}
 	}
 	stk__cuda_jpeg_measure(batch, false);
@@ -293,11 +294,7 @@ static void phases(struct setup *s)
 	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
 		qsort(times[i], RUNS, sizeof *times[i], by_value);
 		sum += times[i][RUNS / 2];
-		printf(" %s %.0f",
-			i == 0                      ? "copy"
-			: i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1]
-						    : "pass",
-			times[i][RUNS / 2] * 1000);
+		printf(" %s %.0f", stk__cuda_jpeg_time_name(i), times[i][RUNS / 2] * 1000);
 	}
 	printf(", sum %.0f\n", sum * 1000);
 }

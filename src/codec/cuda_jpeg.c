@@ -2,7 +2,6 @@
 #include "codec/cuda_jpeg.h"
 
 #include "base/memory.h"
-#include "codec/cuda_jpeg_lanes.h"
 #include "codec/orient.h"
 
 #include <string.h>
@@ -26,7 +25,7 @@ struct part {
 	uint32_t *flags;    /* pinned; what it left in view.flags */
 	stk_gpu_event marks[MARKS];
 	/* of the last submission */
-	int first, count;
+	int first, count, lane;
 	struct stk_cuda_jpeg_limits need;
 	struct sizes sizes;
 	stk_gpu_ptr raw_at;
@@ -437,6 +436,7 @@ static enum stk_status submit_part(
 	struct stk_jpeg_lane *lane = stk__jpeg_lanes_take(d->lanes, err);
 	if (!lane)
 		return STK_NO_MEMORY;
+	p->lane = lane->number;
 	s = run_part(b, p, lane, items, err);
 	enum stk_status given = stk__jpeg_lanes_give(d->lanes, lane, stream, s ? NULL : err);
 	return s ? s : given;
@@ -484,16 +484,19 @@ int stk__cuda_jpeg_parts(const struct stk_cuda_jpeg_batch *b)
 	return b->n_parts;
 }
 
-stk_gpu_event stk__cuda_jpeg_part_begin(const struct stk_cuda_jpeg_batch *b, int part)
+const char *stk__cuda_jpeg_time_name(int i)
 {
-	return b->parts[part].marks[0];
+	return i == 0 ? "copy" : i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1] : "pass";
 }
 
-enum stk_status stk__cuda_jpeg_times(struct stk_cuda_jpeg_batch *b, int part, float times[STK_CUDA_JPEG_TIMES], struct stk_error *err)
+enum stk_status stk__cuda_jpeg_times(
+	const struct stk_cuda_jpeg_batch *b, int part, struct stk_cuda_jpeg_times *times, struct stk_error *err)
 {
 	const struct part *p = &b->parts[part];
+	times->lane = p->lane;
+	times->begin = p->marks[0];
 	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
-		enum stk_status s = stk__gpu_event_elapsed(b->decoder->dev, p->marks[i], p->marks[i + 1], &times[i], err);
+		enum stk_status s = stk__gpu_event_elapsed(b->decoder->dev, p->marks[i], p->marks[i + 1], &times->milliseconds[i], err);
 		if (s)
 			return s;
 	}

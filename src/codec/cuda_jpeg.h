@@ -23,6 +23,7 @@
 #ifndef STK_CODEC_CUDA_JPEG_H
 #define STK_CODEC_CUDA_JPEG_H
 
+#include "codec/cuda_jpeg_lanes.h"
 #include "codec/cuda_jpeg_phases.h"
 #include "codec/jpegpar_plan.h"
 #include "kernel/pass_gpu.h"
@@ -82,14 +83,17 @@ STK_MUST_USE enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct
 /* Of the last submission, once done. REFUSED is known as soon as submit returns. */
 enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg_batch *b, int item);
 
-/* For benches and traces: the time of each phase in a part of the batch, in milliseconds; the copy comes first, the pass last. Batches measure from
- * the submission on that follows. */
+/* For benches and traces: what a part of the batch did, and when. Batches measure from the submission on that follows. */
 enum { STK_CUDA_JPEG_TIMES = STK_CUDA_JPEG_PHASES + 2 };
+const char *stk__cuda_jpeg_time_name(int i); /* "copy", those of the phases, "pass" */
+struct stk_cuda_jpeg_times {
+	int lane;            /* that it ran on, below STK_CUDA_JPEG_LANES */
+	stk_gpu_event begin; /* recorded before the copy; with timing */
+	float milliseconds[STK_CUDA_JPEG_TIMES];
+};
 void stk__cuda_jpeg_measure(struct stk_cuda_jpeg_batch *b, bool on);
 int stk__cuda_jpeg_parts(const struct stk_cuda_jpeg_batch *b);
 STK_MUST_USE enum stk_status stk__cuda_jpeg_times(
-	struct stk_cuda_jpeg_batch *b, int part, float times[STK_CUDA_JPEG_TIMES], struct stk_error *err);
-/* Recorded before its copies; with timing. */
-stk_gpu_event stk__cuda_jpeg_part_begin(const struct stk_cuda_jpeg_batch *b, int part);
+	const struct stk_cuda_jpeg_batch *b, int part, struct stk_cuda_jpeg_times *times, struct stk_error *err);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
-/* Fewer lanes leave the GPU idle in the serial tail of the synchronisation; more of them gain nothing. */
-enum { FEW = 3, MOST = 8 };
+/* Fewer lanes leave the GPU idle in the serial tail of the synchronisation. */
+enum { FEW = 3, MOST = STK_CUDA_JPEG_LANES };
 
 struct stk_jpeg_lanes {
 	struct stk_gpu_device *dev;
@@ -26,6 +26,8 @@ enum stk_status stk__jpeg_lanes_create(struct stk_gpu_device *dev, size_t most, 
 	l->dev = dev;
 	l->most = most;
 	l->n_allowed = MOST;
+	for (int i = 0; i < MOST; i++)
+		l->lane[i].number = i;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->given, NULL);
 	*out = l;

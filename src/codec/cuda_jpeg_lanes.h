@@ -15,7 +15,10 @@
 
 #include "gpu/gpu.h"
 
+enum { STK_CUDA_JPEG_LANES = 8 }; /* more of them gain nothing */
+
 struct stk_jpeg_lane {
+	int number;
 	stk_gpu_stream stream;
 	stk_gpu_ptr memory;
 	stk_gpu_event done; /* behind the last part's last kernel */

@@ -213,7 +213,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	s = wait_done(p, ms, &r, err);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, wait_ns, end - begin);
-	stk__trace_add(p->trace, p->n_workers + 1,
+	stk__trace_row(p, STK_ROW_CONSUMER,
 		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);

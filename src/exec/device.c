@@ -31,6 +31,8 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	if (!s && p->device->jpeg)
 		s = stk__cuda_jpeg_batch_create(p->device->jpeg, &b->jpeg, err);
+	if (!s && b->jpeg)
+		stk__cuda_jpeg_measure(b->jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -42,6 +44,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		return;
 	if (entered) {
 		stk__cuda_jpeg_batch_destroy(b->jpeg);
+		stk__device_trace_free(dev, &b->marks);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
@@ -243,6 +246,8 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	if (s && stk__gpu_stream_sync(p->device->dev, b->stream, NULL)) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
+	if (!s)
+		stk__device_trace(p, b);
 	stk__gpu_leave(p->device->dev);
 	return s;
 }
@@ -265,7 +270,7 @@ static void *wait_thread(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		struct stk_error err = {0};
 		enum stk_status s = wait_for(p, b, &err);
-		stk__trace_add(p->trace, p->n_workers + 2,
+		stk__trace_row(p, STK_ROW_GPU,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = b->record_k,
 				.count = b->record->count,
@@ -288,7 +293,7 @@ static void *wait_thread(void *arg)
 /* What is taken for the sake of speed, if the user says nothing: of a GPU that is there for training. */
 enum { MEMORY_LIMIT = 928 << 20 };
 
-static size_t memory_limit(const struct stk_pipeline *p, size_t available)
+size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
 	return p->config.gpu_memory ? p->config.gpu_memory : available / 4 < MEMORY_LIMIT ? available / 4 : MEMORY_LIMIT;
 }
@@ -300,7 +305,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
 	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
-	d->memory_limit = memory_limit(p, available);
+	d->memory_limit = stk__device_memory_limit(p, available);
 	if (p->program->n_decodes) /* the rest is for batches */
 		s = stk__cuda_jpeg_create(d->dev, d->memory_limit / 8 * 3, &d->jpeg, err);
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
@@ -364,6 +369,7 @@ void stk__device_destroy(struct stk_pipeline *p)
 		free_batch(p, &d->batches[i], entered);
 	if (entered) {
 		stk__cuda_jpeg_destroy(d->jpeg);
+		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
 	}
 	stk__gpu_device_close(d->dev);

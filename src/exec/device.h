@@ -69,6 +69,23 @@ struct stk_device_tables {
 	uint32_t n_flags;
 };
 
+/* For traces: events on a batch's stream, and what ended at each. */
+struct stk_device_marks {
+	struct stk_device_mark {
+		stk_gpu_event event;
+		const char *name; /* constant; NULL: nothing that is told */
+		enum stk_span_kind kind;
+	} * mark;
+	int32_t count, room;
+};
+
+/* For traces: an event of the GPU and when it was by the host's clock. */
+struct stk_device_clock {
+	stk_gpu_stream stream;
+	stk_gpu_event event;
+	int64_t at_ns;
+};
+
 struct stk_device_batch {
 	struct stk_device_batch *next; /* free, or behind it in the order of submission */
 	struct stk_record *record;
@@ -90,6 +107,8 @@ struct stk_device_batch {
 	int32_t n_uploads, room_uploads;
 	struct stk_pass_gpu_limits pass_need; /* of the step in hand */
 	struct stk_array_gpu_limits array_need;
+	int32_t n_moves;
+	struct stk_device_marks marks;
 	bool used; /* since it was taken */
 	int64_t begin_ns;
 	int64_t record_k;
@@ -110,11 +129,14 @@ struct stk_device_stage {
 	struct stk_cuda_jpeg *jpeg; /* of all batches; NULL where the program decodes nothing */
 	size_t memory_limit;        /* of what is here for the sake of speed: decoding, and batches under way */
 	_Atomic size_t largest;     /* of a batch's slot and scratch */
+	struct stk_device_clock clock;
 };
 
 /* device.c */
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* for config.device_id */
 void stk__device_destroy(struct stk_pipeline *p);                                  /* drained */
+/* Bytes that a pipeline may take for the sake of speed, of those that are free. */
+size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
 /* Tells the ring which values lie on the GPU. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* With the lock: a batch for a record that is opened; NULL: none is free. */
@@ -136,8 +158,18 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
+/* device_trace.c, inside stk__gpu_enter. Nothing without a trace; what fails is not told. */
+void stk__device_mark(
+	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* of what ended here */
+void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a batch that is done */
+void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
+void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);
+
 /* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
+/* Copies what a node's calls read on the GPU to pinned memory of the batch, and waits for it: their inputs lie there then. Without the lock. */
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);
 
 #endif

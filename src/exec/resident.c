@@ -341,7 +341,7 @@ static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 
 static bool fits(const struct plan *plan, size_t available)
 {
-	size_t limit = plan->p->config.gpu_memory ? plan->p->config.gpu_memory : available / 4, bytes = plan->image_bytes;
+	size_t limit = stk__device_memory_limit(plan->p, available), bytes = plan->image_bytes;
 	for (int32_t t = 0; t < plan->d->n_tables; t++)
 		bytes += table_bytes(plan, t);
 	return bytes * (size_t)plan->samples <= limit;

@@ -118,7 +118,7 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 	STK_COUNT(p, samples, r->count);
 	STK_COUNT(p, passes, (int64_t)r->count * d->n_views);
 	STK_COUNT(p, resident_batches, 1);
-	stk__trace_add(p->trace, p->n_workers + 1,
+	stk__trace_row(p, STK_ROW_CONSUMER,
 		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
 			.batch = r->k,
 			.count = r->count,
@@ -137,7 +137,7 @@ bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r)
 		return true;
 	}
 	if (ready && p->trace)
-		stk__trace_add(p->trace, p->n_workers + 2,
+		stk__trace_row(p, STK_ROW_GPU,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = r->k,
 				.count = r->count,

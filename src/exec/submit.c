@@ -131,6 +131,8 @@ static enum stk_status need(
 		stk__pass_gpu_need(&j->pass, &b->pass_need);
 	else if (j->kind == STK_JOB_ARRAY)
 		stk__array_gpu_need(j->array, &b->array_need);
+	else if (j->kind == STK_JOB_MOVE)
+		b->n_moves++;
 	return STK_OK;
 }
 
@@ -226,13 +228,22 @@ static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, in
 	struct stk_device_batch *b = r->device;
 	b->pass_need = (struct stk_pass_gpu_limits){0};
 	b->array_need = (struct stk_array_gpu_limits){0};
+	b->n_moves = 0;
 	b->tables[step].n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
-	if (s == STK_OK && b->pass_need.images)
+	if (s == STK_OK && b->pass_need.images) {
 		s = run_passes(p, r, step, err);
-	if (s == STK_OK && b->array_need.jobs)
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
+	}
+	if (s == STK_OK && b->array_need.jobs) {
 		s = run_arrays(p, r, step, err);
-	return s ? s : for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
+	}
+	if (s == STK_OK && b->n_moves) {
+		s = for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_COPY, "moves");
+	}
+	return s;
 }
 
 /* ---- all of it ---- */
@@ -256,9 +267,17 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	enum stk_status s;
-	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
+	enum stk_status s = stk__slot_wait(r->slot, b->stream, err);
+	b->marks.count = 0;
+	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
+	if (s || (s = upload(p, b, err)))
 		return s;
+	if (b->n_uploads)
+		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
+	if ((s = decode(b, err)))
+		return s;
+	if (b->n_decodes) /* which lanes' rows tell of */
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL);
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
@@ -287,4 +306,30 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	for (int32_t i = 0; i < r->count; i++)
 		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
 	return s;
+}
+
+/* ---- back to the cores ---- */
+
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)
+{
+	const struct stk_program_node *n = &p->program->nodes[node];
+	struct stk_gpu_device *dev = p->device->dev;
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (s)
+		return s;
+	for (int32_t i = 0; i < count; i++)
+		for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
+			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* the worker's own copy */
+			size_t bytes = (size_t)stk_desc_bytes(&in->desc);
+			if (!p->program->values[n->inputs[k]].on_gpu || !bytes)
+				continue;
+			void *to = (void *)stk__device_memory_take(&r->device->staging, bytes, err);
+			s = to ? stk__gpu_download(dev, r->device->stream, to, (stk_gpu_ptr)(uintptr_t)in->data, bytes, err)
+			       : STK_NO_MEMORY;
+			in->data = to;
+		}
+	enum stk_status synced = stk__gpu_stream_sync(dev, r->device->stream, s ? NULL : err);
+	stk__gpu_leave(dev);
+	return s ? s : synced;
 }
