@@ -334,6 +334,45 @@ static void test_it_is_told(void **state)
 	close_pipeline(p, ctx);
 }
 
+/* Each batch is submitted by the consumer and made by the GPU, in spans of their own; no worker has any. */
+static void test_spans(void **state)
+{
+	(void)state;
+	need_device();
+	enum { BATCHES = 6, MOST = 1000 };
+	static struct stk_span spans[MOST];
+	char json[8192];
+	int submitted = 0, made = 0;
+	struct stk_error err = {0};
+	struct stk_graph *g = NULL;
+	struct stk_pipeline *p = NULL;
+	struct stk_context *ctx = make_context(2);
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = 8, .device_id = 0, .trace = ""};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(json, sizeof json, graph(&recipes[0], listed("")), folder);
+#pragma GCC diagnostic pop
+	ok(stk_graph_deserialize(json, strlen(json), &g, &err), &err);
+	ok(stk_pipeline_create(ctx, g, &c, &p, &err), &err);
+	for (int k = 0; k < BATCHES; k++) {
+		struct stk_batch *b = NULL;
+		ok(stk_pipeline_next(p, &b, &err), &err);
+		stk_batch_unref(&b);
+	}
+	size_t n = stk_pipeline_spans(p, spans, MOST);
+	for (size_t i = 0; i < n && i < MOST; i++) {
+		submitted += strcmp(spans[i].name, "submit") == 0;
+		made += strcmp(spans[i].name, "gpu") == 0;
+		assert_true(spans[i].thread >= 2);
+	}
+	if (submitted < BATCHES || made != BATCHES)
+		for (size_t i = 0; i < n && i < 10; i++)
+			print_message("%s in %d\n", spans[i].name, spans[i].thread);
+	assert_true(submitted >= BATCHES && made == BATCHES);
+	stk_graph_destroy(g);
+	close_pipeline(p, ctx);
+}
+
 /* A GPU that takes its time: waits end when they were to, and what is then asked for again is the same. */
 static void test_a_wait_that_ends_early(void **state)
 {
@@ -415,6 +454,7 @@ int main(void)
 		cmocka_unit_test(test_epochs_that_are_left),
 		cmocka_unit_test(test_batches_that_are_kept),
 		cmocka_unit_test(test_it_is_told),
+		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_a_wait_that_ends_early),
 		cmocka_unit_test(test_calls_that_fail),
 	};
