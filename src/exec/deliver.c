@@ -85,7 +85,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
-	deepen(p);
+	if (ms != 0)
+		deepen(p);
 	for (;;) {
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
@@ -100,6 +101,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you "
 				"keep, or raise max_batches",
 				p->ring->limit, p->ring->out);
+		if (ms == 0)
+			return stk__fail(err, STK_TIMEOUT, "the next batch is not ready");
 		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
 		if (until >= 0 && now >= until) {
 			tell_stall(p, waited, text, sizeof text);
@@ -149,19 +152,25 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 		(long long)p->errors.count, (long long)r->at.epoch, limit, r->count ? last_bad(p, r) : "?");
 }
 
+/* The batch, or why there is none. */
+static enum stk_status hand_over(struct stk_record *r, struct stk_batch **out, struct stk_error *err)
+{
+	if (r->error.code && err)
+		*err = r->error;
+	if (r->error.code)
+		return r->error.code;
+	*out = r->batch;
+	r->batch = NULL;
+	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+}
+
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	if (r->ended) {
 		s = STK_END;
-	} else if (r->error.code) {
-		s = r->error.code;
-		if (err)
-			*err = r->error;
-	} else if ((s = check_errors(p, r, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
-		*out = stk__batch_make(p, r);
-		if (!*out)
-			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	} else if ((r->error.code && !r->misfit) || (s = check_errors(p, r, err)) == STK_OK) {
+		s = hand_over(r, out, err);
 	}
 	if (r->ended) { /* the epoch had no more behind the last batch */
 		p->delivered_epoch = r->at.epoch;
@@ -193,6 +202,10 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	int64_t begin = stk__clock_ns();
 	pthread_mutex_lock(&p->lock);
 	s = wait_done(p, ms, &r, err);
+	if (s == STK_TIMEOUT && ms == 0) { /* a look is no wait */
+		pthread_mutex_unlock(&p->lock);
+		return s;
+	}
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, wait_ns, end - begin);
 	stk__trace_add(p->trace, p->n_workers + 1,
@@ -200,7 +213,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	stk__pool_wake(p->ctx->pool);
+	stk__pool_wake_one(p->ctx->pool);
 	return s;
 }
 

@@ -47,15 +47,27 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 	}
 }
 
+/* Samples give back what they hold; those that a read is still under way for will have something again. */
+static void clean_samples(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	r->clean = true;
+	for (int32_t i = 0; i < p->config.batch_size; i++) {
+		struct stk_sample_state *s = &r->samples[i];
+		r->clean &= s->read == STK_READ_NONE || s->read == STK_READ_DONE;
+		stk__release_bytes(p, s);
+		stk__free(s->error);
+		s->error = NULL;
+	}
+}
+
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	for (int32_t i = 0; i < p->config.batch_size; i++) {
-		stk__release_bytes(p, &r->samples[i]);
-		stk__free(r->samples[i].error);
-		r->samples[i].error = NULL;
-	}
+	if (!r->clean)
+		clean_samples(r);
 	stk__release_fed(r);
+	stk_batch_unref(&r->batch); /* the slot is its own */
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
@@ -63,7 +75,7 @@ void stk__record_reset(struct stk_record *r)
 		stk__device_batch_give(p, r->device);
 	r->device = NULL;
 	r->error.code = STK_OK;
-	r->active = r->opened = r->done = r->ended = r->fed = false;
+	r->active = r->opened = r->done = r->ended = r->fed = r->misfit = r->clean = false;
 	r->ready_count = r->ready_head = 0;
 	r->level = r->todo = r->bad = 0;
 }
@@ -111,6 +123,19 @@ static void begin_sample(struct stk_record *r, int32_t i)
 		begin_chain(r, &level->chains[c], c, i);
 }
 
+/* Nothing more happens to the batch. What the consumer gets is made here: its own thread has better to do. */
+static void finish(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	if (!r->ended && !r->error.code) {
+		r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
+		r->batch = r->misfit ? NULL : stk__batch_make(p, r);
+	}
+	clean_samples(r);
+	r->done = true;
+	pthread_cond_broadcast(&p->delivered);
+}
+
 void stk__record_level(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -133,8 +158,7 @@ void stk__record_level(struct stk_record *r)
 			pthread_cond_signal(&p->feed);
 		return;
 	}
-	r->done = true;
-	pthread_cond_broadcast(&p->delivered);
+	finish(r);
 }
 
 void stk__level_over(struct stk_record *r)
@@ -170,8 +194,9 @@ static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
 	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->depth);
-	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
+	if (p->stopping || open > p->depth)
+		return false;
+	return open < p->depth || (behind && (p->in_flight > 0 || stk__ring_at_most(p->ring, p->depth)));
 }
 
 static bool open_next(struct stk_pipeline *p)

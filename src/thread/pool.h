@@ -30,5 +30,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
 
 /* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
+/* Wakes one, who wakes the others if what it finds is work for them too: a consumer's own thread pays for one wake, not for all. */
+void stk__pool_wake_one(struct stk_pool *pool);
 
 #endif

@@ -3,10 +3,12 @@
 #include "test.h"
 
 #include "base/memory.h"
+#include "thread/pool.h"
 #include "thread/thread.h"
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +65,47 @@ static void test_a_refused_start_is_an_error(void **state)
 	assert_non_null(strstr(err.message, "worker"));
 }
 #endif
+
+/* ---- the pool ---- */
+
+struct tokens {
+	struct stk_pool_client client;
+	_Atomic int left, done;
+};
+
+static bool take_token(struct stk_pool_client *client, int32_t worker)
+{
+	struct tokens *t = (struct tokens *)client;
+	(void)worker;
+	for (int left = atomic_load(&t->left); left > 0;)
+		if (atomic_compare_exchange_weak(&t->left, &left, left - 1)) {
+			atomic_fetch_add(&t->done, 1);
+			return true;
+		}
+	return false;
+}
+
+/* A unit at a time, each with one wake, before and while workers fall asleep: a wake that got lost would leave it undone for ever. */
+static void test_one_wake_is_enough_for_one_unit(void **state)
+{
+	(void)state;
+	enum { UNITS = 3000 };
+	struct stk_pool *pool = NULL;
+	struct tokens t = {.client = {.work = take_token}};
+	assert_int_equal(stk__pool_create(3, &pool, NULL), STK_OK);
+	stk__pool_join(pool, &t.client);
+	for (int i = 1; i <= UNITS; i++) {
+		atomic_fetch_add(&t.left, 1);
+		stk__pool_wake_one(pool);
+		for (int tries = 0; atomic_load(&t.done) < i && tries < 200000; tries++)
+			usleep(tries < 100 ? 0 : 50);
+		assert_int_equal(atomic_load(&t.done), i);
+		if (i % 16 == 0)
+			usleep(100);
+	}
+	stk__pool_leave(pool, &t.client);
+	stk__pool_destroy(pool);
+}
 
 /* ---- control groups ---- */
 
@@ -193,6 +236,7 @@ int main(void)
 #ifdef STK_FAULTS
 		cmocka_unit_test(test_a_refused_start_is_an_error),
 #endif
+		cmocka_unit_test(test_one_wake_is_enough_for_one_unit),
 		cmocka_unit_test_setup_teardown(test_v2_takes_the_least_of_all_levels, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v2_inside_a_container, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_with_the_hosts_path, make_root, remove_root),
