@@ -7,6 +7,7 @@
 #include "io/io.h"
 #include "stoker/context.h"
 #include "thread/pool.h"
+#include "trace/nvtx.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@ struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
 	struct stk_io *io;
+	struct stk_ranges *ranges; /* NULL: no tool listens to NVTX */
 	int cpu_level;
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;

@@ -188,6 +188,25 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
+/* A look that finds nothing is no wait. */
+static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
+{
+	int64_t begin = stk__clock_ns();
+	if (ms != 0)
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+	enum stk_status s = wait_done(p, ms, r, err);
+	if (ms == 0 && s == STK_TIMEOUT)
+		return s;
+	if (ms == 0)
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+	stk__range_end(p->ctx->ranges);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, wait_ns, end - begin);
+	stk__trace_add(p->trace, p->n_workers + 1,
+		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	return s;
+}
+
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
 	struct stk_record *r = NULL;
@@ -199,21 +218,14 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		p->end_pending = false;
 		return STK_END;
 	}
-	int64_t begin = stk__clock_ns();
 	pthread_mutex_lock(&p->lock);
-	s = wait_done(p, ms, &r, err);
-	if (s == STK_TIMEOUT && ms == 0) { /* a look is no wait */
-		pthread_mutex_unlock(&p->lock);
-		return s;
-	}
-	int64_t end = stk__clock_ns();
-	STK_COUNT(p, wait_ns, end - begin);
-	stk__trace_add(p->trace, p->n_workers + 1,
-		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	s = wait_traced(p, ms, &r, err);
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	stk__pool_wake_one(p->ctx->pool);
+	if (s != STK_TIMEOUT ||
+		ms != 0) /* a wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture */
+		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }
 

@@ -259,7 +259,10 @@ static void *wait_thread(void *arg)
 		d->busy = true;
 		pthread_mutex_unlock(&p->lock);
 		struct stk_error err = {0};
+		stk__range_begin(
+			p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
 		enum stk_status s = wait_for(p, b, &err);
+		stk__range_end(p->ctx->ranges);
 		stk__trace_add(p->trace, p->n_workers + 2,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = b->record_k,

@@ -458,6 +458,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	int64_t begin = stk__clock_ns();
 	int32_t done[STK_MAX_UNIT], n_done = 0;
+	stk__range_begin(p->ctx->ranges, STK_SPAN_CHAIN, u->record_k);
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		struct stk_sample_state *s = &r->samples[i];
@@ -481,6 +482,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
 		stk__read_ahead(p); /* bytes were given back */
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
@@ -507,7 +509,9 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
 	int32_t blamed;
+	stk__range_begin(p->ctx->ranges, STK_SPAN_BATCH, u->record_k);
 	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, busy_ns, end - begin);
 	stk__trace_add(p->trace, worker,
@@ -538,7 +542,9 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	struct stk_record *r = u->record;
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
+	stk__range_begin(p->ctx->ranges, STK_SPAN_SUBMIT, u->record_k);
 	enum stk_status s = stk__device_submit(p, r, &w->error);
+	stk__range_end(p->ctx->ranges);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
 			.batch = u->record_k,

@@ -59,7 +59,7 @@ class Batches:
         self, fields: tuple[str, ...], batch: _core.Batch, descs: Sequence[tuple[int, list[int], str]], device: str | None
     ) -> None:
         _check_fields(fields, batch.outputs)
-        self._as_tuple = namedtuple("Batch", fields)._make
+        self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
         self._descs, self._device = descs, device
         self._from_samples = [(at, f) for at, f in enumerate(fields) if f in FROM_SAMPLES]
         outputs = len(fields) - len(self._from_samples)
