@@ -42,6 +42,8 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	ctx->process = getpid();
 	ctx->cpu_level = stk__cpu_level();
 	ctx->ranges = stk__ranges_open();
+	if (sched_getaffinity(0, sizeof ctx->allowed, &ctx->allowed))
+		CPU_ZERO(&ctx->allowed);
 	ctx->log = c.log;
 	ctx->log_user = c.log_user;
 	pthread_mutex_init(&ctx->log_lock, NULL);

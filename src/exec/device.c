@@ -324,7 +324,10 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	if (!d->batches)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
-	if (s || (s = stk__gpu_enter(d->dev, err)))
+	if (s)
+		return s;
+	stk__context_stay_near(p->ctx, "", d->dev); /* before a worker takes pinned memory */
+	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);
 	stk__gpu_leave(d->dev);

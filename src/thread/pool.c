@@ -117,6 +117,14 @@ int32_t stk__pool_threads(const struct stk_pool *pool)
 	return pool->n_threads;
 }
 
+int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < pool->n_threads && i < most; i++)
+		n += pthread_setaffinity_np(pool->threads[i].handle, sizeof *cpus, cpus) == 0;
+	return n;
+}
+
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client)
 {
 	pthread_mutex_lock(&pool->lock);

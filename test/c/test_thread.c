@@ -200,6 +200,57 @@ static void test_v1_below_the_mount(void **state)
 	assert_quota(8);
 }
 
+/* ---- cores near a device ---- */
+
+static cpu_set_t cores(const char *list)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (const char *p = list; *p; p += strcspn(p, " "), p += *p == ' ')
+		CPU_SET(atoi(p), &set);
+	return set;
+}
+
+static void assert_near(const char *pci, const cpu_set_t *allowed, const char *list, int count, int all)
+{
+	struct stk_cpu_near near;
+	stk__cpus_near(root, pci, allowed, &near);
+	assert_string_equal(near.list, list);
+	assert_true(near.count == count && near.all == all && CPU_COUNT(&near.cpus) == count);
+}
+
+static void test_cores_near_a_device(void **state)
+{
+	(void)state;
+	cpu_set_t allowed = cores("2 3 4 5 8 40"), none = cores("");
+	put("/sys/bus/pci/devices/0000:3b:00.0/local_cpulist", "0-4,8,32-47\n");
+	put("/sys/bus/pci/devices/0000:5c:00.0/local_cpulist", "6-7\n");
+	put("/sys/bus/pci/devices/0000:5d:00.0/local_cpulist", "\n");
+	put("/sys/bus/pci/devices/0000:5e:00.0/local_cpulist", "3,x\n");
+	put("/sys/bus/pci/devices/0000:5f:00.0/local_cpulist", "0-99999999999999999999\n");
+	assert_near("0000:3B:00.0", &allowed, "2-4,8,40", 5, 22);
+	assert_near("0000:3b:00.0", &none, "", 0, 22);
+	assert_near("0000:5C:00.0", &allowed, "", 0, 2);
+	assert_near("0000:5D:00.0", &allowed, "", 0, 0);
+	assert_near("0000:5E:00.0", &allowed, "3", 1, 1);
+	assert_near("0000:5F:00.0", &allowed, "2-5,8,40", 6, CPU_SETSIZE);
+	assert_near("0000:FF:00.0", &allowed, "", 0, 0); /* no such file */
+	assert_near("", &allowed, "", 0, 0);
+	assert_near("../0000:3b:00.0", &allowed, "", 0, 0);
+}
+
+static void test_a_long_list_is_cut(void **state)
+{
+	(void)state;
+	struct stk_cpu_near near = {0};
+	for (int cpu = 0; cpu < 200; cpu += 2)
+		CPU_SET(cpu, &near.cpus);
+	stk__cpus_describe(&near);
+	assert_int_equal(near.count, 100);
+	assert_true(strncmp(near.list, "0,2,4,", 6) == 0 && strlen(near.list) < sizeof near.list);
+	assert_string_equal(near.list + strlen(near.list) - 4, ",...");
+}
+
 static void test_budget_of_this_process(void **state)
 {
 	(void)state;
@@ -241,6 +292,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_v2_inside_a_container, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_with_the_hosts_path, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_below_the_mount, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_cores_near_a_device, make_root, remove_root),
+		cmocka_unit_test(test_a_long_list_is_cut),
 		cmocka_unit_test(test_budget_of_this_process),
 	};
 	return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
