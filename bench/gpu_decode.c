@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JPEG files in pinned memory -> random resized crops of 224 x 224 on the GPU, several batches in flight.
- *     gpu_decode FOLDER [batch=256] [slots=8] [rounds=40] [phases]
+ *     gpu_decode FOLDER [batch=256] [in flight=8] [rounds=40] [MiB of device memory=2048]
  * Prints images/s with the copy included, host time an image and the time of each phase for a batch alone. Before timing, every image of a round is
- * compared with what the CPU path makes of it. */
+ * compared with what the CPU path makes of it, unless UNVERIFIED is set. */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
@@ -29,11 +29,15 @@ struct setup {
 	struct stk_gpu_device *dev;
 	struct stk_cuda_jpeg *decoder;
 	struct photo *photos;
-	int n_photos, batch, slots, rounds;
+	int n_photos, batch, flights, rounds, memory;
 	uint8_t *pinned;
 	size_t bytes;
-	stk_gpu_ptr out; /* slots * batch crops */
-	stk_gpu_stream *streams;
+	stk_gpu_ptr out; /* flights * batch crops */
+	struct flight {
+		struct stk_cuda_jpeg_batch *batch;
+		stk_gpu_stream stream;
+		stk_gpu_event done;
+	} * flight;
 	struct stk_cuda_jpeg_item *items;
 	struct stk_pass *passes;
 	uint64_t rng;
@@ -148,14 +152,14 @@ static void draw_pass(struct setup *s, const struct photo *p, struct stk_pass *p
 	stk__pass_affine(pass, scale, bias, STK_FLOAT16);
 }
 
-/* The items of a slot's batch: files at random, as an order would give them. */
-static void draw_batch(struct setup *s, int slot)
+/* The items of a batch: files at random, as an order would give them. */
+static void draw_batch(struct setup *s, int flight)
 {
 	/* Consecutive files, so that they travel in one copy, as a read-ahead block does. */
 	int first = (int)(uniform(s) * s->n_photos);
 	for (int i = 0; i < s->batch; i++) {
 		struct photo *p = &s->photos[(first + i) % s->n_photos];
-		size_t at = (size_t)slot * (size_t)s->batch + (size_t)i;
+		size_t at = (size_t)flight * (size_t)s->batch + (size_t)i;
 		struct stk_pass *pass = &s->passes[at];
 		draw_pass(s, p, pass);
 		s->items[at] = (struct stk_cuda_jpeg_item){.data = p->data,
@@ -164,12 +168,14 @@ static void draw_batch(struct setup *s, int slot)
 			.window = stk__pass_source(pass),
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
+		if (!stk__cuda_jpeg_need(&s->items[at], &s->items[at].need))
+			s->items[at].need.files.bytes = UINT32_MAX; /* for the cores */
 	}
 }
 
 /* ---- verification ---- */
 
-static void verify_slot(struct setup *s, int slot, int counts[3])
+static void verify_batch(struct setup *s, int flight, int counts[3])
 {
 	struct stk_decoder *decoder;
 	struct stk_codec_limits limits = {0};
@@ -177,8 +183,8 @@ static void verify_slot(struct setup *s, int slot, int counts[3])
 	uint8_t *got = malloc(size), *want = malloc(size);
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
 	for (int i = 0; i < s->batch; i++) {
-		const struct stk_cuda_jpeg_item *it = &s->items[slot * s->batch + i];
-		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->decoder, slot, i);
+		const struct stk_cuda_jpeg_item *it = &s->items[flight * s->batch + i];
+		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->flight[flight].batch, i);
 		counts[verdict]++;
 		if (verdict)
 			continue;
@@ -198,7 +204,7 @@ static void verify_slot(struct setup *s, int slot, int counts[3])
 		ok(stk__gpu_download(s->dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, size, &err));
 		ok(stk__gpu_stream_sync(s->dev, NULL, &err));
 		if (memcmp(got, want, size) != 0) {
-			fprintf(stderr, "image %d of slot %d differs from the CPU's\n", i, slot);
+			fprintf(stderr, "image %d of batch %d differs from the CPU's\n", i, flight);
 			exit(1);
 		}
 		stk__free(scratch);
@@ -209,29 +215,26 @@ static void verify_slot(struct setup *s, int slot, int counts[3])
 	free(want);
 }
 
-static void submit(struct setup *s, int slot)
+static void submit(struct setup *s, int flight)
 {
-	ok(stk__cuda_jpeg_submit(s->decoder, slot, s->streams[slot], s->items + slot * s->batch, s->batch, &err));
+	struct flight *f = &s->flight[flight];
+	ok(stk__cuda_jpeg_submit(f->batch, f->stream, s->items + flight * s->batch, s->batch, &err));
+	ok(stk__gpu_event_record(s->dev, f->done, f->stream, &err));
 }
 
-static void finish(struct setup *s, int slot)
+static void finish(struct setup *s, int flight)
 {
-	ok(stk__gpu_event_sync(s->dev, stk__cuda_jpeg_done(s->decoder, slot), &err));
-	stk__cuda_jpeg_release(s->decoder, slot);
+	ok(stk__gpu_event_sync(s->dev, s->flight[flight].done, &err));
 }
 
 static void verify(struct setup *s)
 {
 	int counts[3] = {0};
-	for (int i = 0; i < s->slots; i++) {
-		int slot = stk__cuda_jpeg_acquire(s->decoder);
-		draw_batch(s, slot);
-		submit(s, slot);
-	}
-	for (int slot = 0; slot < s->slots; slot++) {
-		ok(stk__gpu_event_sync(s->dev, stk__cuda_jpeg_done(s->decoder, slot), &err));
-		verify_slot(s, slot, counts);
-		stk__cuda_jpeg_release(s->decoder, slot);
+	for (int i = 0; i < s->flights; i++)
+		submit(s, i);
+	for (int i = 0; i < s->flights; i++) {
+		finish(s, i);
+		verify_batch(s, i, counts);
 	}
 	printf("verified: %d equal to the CPU's, %d refused, %d flagged\n", counts[0], counts[1], counts[2]);
 }
@@ -242,26 +245,25 @@ static void throughput(struct setup *s)
 {
 	int64_t bytes = 0;
 	double host = 0;
-	for (int i = 0; i < s->slots; i++) {
-		int slot = stk__cuda_jpeg_acquire(s->decoder);
+	for (int i = 0; i < s->flights; i++) {
 		for (int k = 0; k < s->batch; k++)
-			bytes += (int64_t)s->items[slot * s->batch + k].size;
-		submit(s, slot);
+			bytes += (int64_t)s->items[i * s->batch + k].size;
+		submit(s, i);
 	}
 	int64_t start = stk__clock_ns();
 	for (int round = 0; round < s->rounds; round++)
-		for (int i = 0; i < s->slots; i++) {
+		for (int i = 0; i < s->flights; i++) {
 			finish(s, i);
 			double before = cpu_seconds();
-			stk__cuda_jpeg_acquire(s->decoder);
 			submit(s, i);
 			host += cpu_seconds() - before;
 		}
 	double seconds = 1e-9 * (double)(stk__clock_ns() - start);
-	for (int i = 0; i < s->slots; i++)
+	for (int i = 0; i < s->flights; i++)
 		finish(s, i);
-	double images = (double)s->rounds * s->slots * s->batch;
-	printf("batch %d, %d in flight: %.0f images/s, %.2f GB/s, host %.2f us an image\n", s->batch, s->slots, images / seconds,
+	double images = (double)s->rounds * s->flights * s->batch;
+	printf("batch %d in %d parts, %d in flight, %.0f MB of device memory: %.0f images/s, %.2f GB/s, host %.2f us an image\n", s->batch,
+		stk__cuda_jpeg_parts(s->flight[0].batch), s->flights, (double)stk__cuda_jpeg_memory(s->decoder) * 1e-6, images / seconds,
 		(double)bytes * s->rounds / seconds * 1e-9, host / images * 1e6);
 }
 
@@ -274,76 +276,86 @@ static int by_value(const void *a, const void *b)
 static void phases(struct setup *s)
 {
 	enum { RUNS = 9 };
-	float times[STK_CUDA_JPEG_TIMES][RUNS], one[STK_CUDA_JPEG_TIMES], sum = 0;
-	stk__cuda_jpeg_measure(s->decoder, true);
+	float times[STK_CUDA_JPEG_TIMES][RUNS] = {{0}}, sum = 0;
+	struct stk_cuda_jpeg_times one;
+	struct stk_cuda_jpeg_batch *batch = s->flight[0].batch;
+	stk__cuda_jpeg_measure(batch, true);
 	for (int run = -1; run < RUNS; run++) {
-		int slot = stk__cuda_jpeg_acquire(s->decoder);
-		submit(s, slot);
-		finish(s, slot);
-		ok(stk__cuda_jpeg_times(s->decoder, slot, one, &err));
-		for (int i = 0; run >= 0 && i < STK_CUDA_JPEG_TIMES; i++)
-			times[i][run] = one[i];
+		submit(s, 0);
+		finish(s, 0);
+		for (int part = 0; run >= 0 && part < stk__cuda_jpeg_parts(batch); part++) {
+			ok(stk__cuda_jpeg_times(batch, part, &one, &err));
+			for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++)
+				times[i][run] += one.milliseconds[i];
+		}
 	}
-	stk__cuda_jpeg_measure(s->decoder, false);
+	stk__cuda_jpeg_measure(batch, false);
 	printf("batch %d alone, us:", s->batch);
 	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
 		qsort(times[i], RUNS, sizeof *times[i], by_value);
 		sum += times[i][RUNS / 2];
-		printf(" %s %.0f",
-			i == 0                      ? "copy"
-			: i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1]
-						    : "pass",
-			times[i][RUNS / 2] * 1000);
+		printf(" %s %.0f", stk__cuda_jpeg_time_name(i), times[i][RUNS / 2] * 1000);
 	}
 	printf(", sum %.0f\n", sum * 1000);
+}
+
+static void make_flights(struct setup *s)
+{
+	size_t count = (size_t)s->batch * (size_t)s->flights;
+	ok(stk__cuda_jpeg_create(s->dev, (size_t)s->memory << 20, &s->decoder, &err));
+	s->flight = calloc((size_t)s->flights, sizeof *s->flight);
+	for (int i = 0; i < s->flights; i++) {
+		ok(stk__cuda_jpeg_batch_create(s->decoder, &s->flight[i].batch, &err));
+		ok(stk__gpu_stream_create(s->dev, STK_GPU_LOW, &s->flight[i].stream, &err));
+		ok(stk__gpu_event_create(s->dev, false, &s->flight[i].done, &err));
+	}
+	ok(stk__gpu_alloc(s->dev, count * OUT * OUT * 6, &s->out, &err));
+	s->items = calloc(count, sizeof *s->items);
+	s->passes = stk__alloc(count * sizeof *s->passes);
+	for (int i = 0; i < s->flights; i++)
+		draw_batch(s, i);
+}
+
+static void free_flights(struct setup *s)
+{
+	for (int i = 0; i < s->flights; i++) {
+		stk__cuda_jpeg_batch_destroy(s->flight[i].batch);
+		stk__gpu_stream_destroy(s->dev, s->flight[i].stream);
+		stk__gpu_event_destroy(s->dev, s->flight[i].done);
+	}
+	stk__cuda_jpeg_destroy(s->decoder);
+	stk__gpu_free(s->dev, s->out);
+	free(s->flight);
+	free(s->items);
+	stk__free(s->passes);
 }
 
 int main(int argc, char **argv)
 {
 	struct setup s = {.batch = argc > 2 ? atoi(argv[2]) : 256,
-		.slots = argc > 3 ? atoi(argv[3]) : 8,
+		.flights = argc > 3 ? atoi(argv[3]) : 8,
 		.rounds = argc > 4 ? atoi(argv[4]) : 40,
+		.memory = argc > 5 ? atoi(argv[5]) : 2048,
 		.rng = 1};
-	if (argc < 2 || s.batch < 1 || s.slots < 1 || s.rounds < 1) {
-		fprintf(stderr, "usage: gpu_decode FOLDER [batch] [slots] [rounds]\n");
+	if (argc < 2 || s.batch < 1 || s.flights < 1 || s.rounds < 1 || s.memory < 1) {
+		fprintf(stderr, "usage: gpu_decode FOLDER [batch] [in flight] [rounds] [MiB of device memory]\n");
 		return 2;
 	}
 	ok(stk__gpu_open(&s.gpu, &err));
 	ok(stk__gpu_device_open(s.gpu, 0, &s.dev, &err));
 	ok(stk__gpu_enter(s.dev, &err));
 	load(&s, argv[1]);
-	struct stk_cuda_jpeg_limits limits = {.slots = s.slots,
-		.batch = {.images = (uint32_t)s.batch,
-			.bytes = (uint32_t)(160000 * s.batch + (8 << 20)),
-			.blocks = (uint32_t)(5500 * s.batch + 300000)}};
-	ok(stk__cuda_jpeg_create(s.dev, &limits, &s.decoder, &err));
-	s.streams = calloc((size_t)s.slots, sizeof *s.streams);
-	for (int i = 0; i < s.slots; i++)
-		ok(stk__gpu_stream_create(s.dev, STK_GPU_LOW, &s.streams[i], &err));
-	size_t count = (size_t)s.batch * (size_t)s.slots;
-	ok(stk__gpu_alloc(s.dev, count * OUT * OUT * 6, &s.out, &err));
-	s.items = calloc(count, sizeof *s.items);
-	s.passes = stk__alloc(count * sizeof *s.passes);
-	printf("%d files, mean %.0f bytes; %.0f MB of device memory\n", s.n_photos, (double)s.bytes / s.n_photos,
-		(double)stk__cuda_jpeg_memory(s.decoder) * 1e-6);
+	make_flights(&s);
+	printf("%d files, mean %.0f bytes\n", s.n_photos, (double)s.bytes / s.n_photos);
 	if (!getenv("UNVERIFIED"))
 		verify(&s);
-	else
-		for (int i = 0; i < s.slots; i++)
-			draw_batch(&s, i);
 	phases(&s);
 	throughput(&s);
-	stk__cuda_jpeg_destroy(s.decoder);
-	for (int i = 0; i < s.slots; i++)
-		stk__gpu_stream_destroy(s.dev, s.streams[i]);
-	free(s.streams);
-	stk__gpu_free(s.dev, s.out);
+	free_flights(&s);
 	stk__gpu_host_free(s.dev, s.pinned);
 	stk__gpu_leave(s.dev);
 	stk__gpu_device_close(s.dev);
 	stk__gpu_close(s.gpu);
-	free(s.items);
 	free(s.photos);
-	stk__free(s.passes);
 	return 0;
 }

@@ -145,9 +145,12 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=measure.machine()["cores"], help="of each rank")
     parser.add_argument("--repeat", type=int, default=40, help="times that the files are listed, so that an epoch outlasts a slice")
+    parser.add_argument("--urgent", action="store_true", help="the loop runs on a stream of high priority: loaders' kernels give way to its own")
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     a = parser.parse_args()
     device = place(a.device)
+    if a.urgent and device.type == "cuda":
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))
     torch.manual_seed(0)
     files = [str(f) for f in peers.list_files(a.folder)] * a.repeat
     arms, missing = make(a.arms.split(","), Setting(files, a.batch, a.size, a.threads, device))
@@ -160,7 +163,7 @@ def main() -> None:
     ranks = dist.get_world_size() if dist.is_initialized() else 1
     if ranks == 1 or dist.get_rank() == 0:
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-        about = {"model": a.model, "batch": a.batch, "ranks": ranks, "threads": a.threads, "rounds": a.rounds, "seconds": a.seconds}
+        about = {"model": a.model, "batch": a.batch, "ranks": ranks, "threads": a.threads, "rounds": a.rounds, "seconds": a.seconds, "urgent": a.urgent}
         measure.emit(
             {"name": "train", **about, "gpu": gpu, **measure.machine(), "arms": summary(slices, a.batch * ranks), "missing": missing}
         )

@@ -28,7 +28,8 @@ struct stk_pipeline_config {
 	double max_errors;     /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
 	int64_t timeout_ms;    /* of a wait in stk_pipeline_next; 0: none */
 	size_t memory_limit;   /* bytes for scratch of one sample; 0: 2 GiB */
-	size_t gpu_memory;     /* bytes on the GPU for decoding; what does not fit is decoded on the cores; 0: a quarter of what is free */
+	size_t gpu_memory;     /* bytes on the GPU for decoding (three eighths; a file that takes more is decoded on the cores) and for batches
+				  under way beyond `prefetch`; 0: 928 MiB, or a quarter of what is free where that is less */
 	int32_t read_requests; /* reads ahead; 0: 256 */
 	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
 	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
@@ -112,7 +113,8 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
 struct stk_span {
-	const char *name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end) */
+	const char *name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
+			     did: "upload", "passes", "arrays", "moves", and for files "copy", "count" .. "color", "pass" */
 	int32_t stage;    /* as explain numbers them; -1 */
 	int32_t thread;
 	int64_t batch;        /* since the start */

@@ -50,8 +50,9 @@ class Pipeline:
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
-    seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for decoding (a quarter of what is free
-    by default; what does not fit is decoded on the cores); strict=False lets damaged JPEG data pass that still decodes;
+    seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for
+    decoding (a file that takes more than three eighths of it goes to the cores) and for batches ahead of the prefetched ones, 928 MiB by default;
+    strict=False lets damaged JPEG data pass that still decodes;
     trace="FILE" writes a Chrome trace.
 
     Taken for DALI's sake, without meaning here: exec_pipelined, exec_async, exec_dynamic, bytes_per_sample, set_affinity, max_streams,

@@ -6,30 +6,29 @@
 
 #include <string.h>
 
-enum { NO_IMAGE = -1, MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64, TAPS = 8192 /* an image, on average: 448 outputs of 18 taps */ };
+enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
 
-/* Sizes of a slot's memory: tables of decoder and passes, raw bytes, results of both. */
+/* How a part lies in its lane's memory: tables of decoder and passes, raw bytes, results of both. */
 struct sizes {
 	struct stk_jpegpar_sizes decode;
-	struct stk_pass_gpu_limits pass_limits;
 	struct stk_pass_gpu_sizes passes;
 	size_t raw, all;
 };
 
-/* A batch in flight and the memory that it has for itself. */
-struct slot {
-	bool taken;
-	stk_gpu_stream stream; /* of the last batch */
-	stk_gpu_event done, marks[MARKS];
-	struct stk_cuda_jpeg_limits limits; /* 0: no memory */
-	struct sizes sizes;
+/* What goes to one lane at once. Its tables stay the batch's until it is done; device memory is the lane's. */
+struct part {
+	struct stk_cuda_jpeg_limits room; /* that tables were made for */
 	struct stk_jpegpar_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
-	uint32_t *flags;    /* pinned; what the batch left in view.flags */
-	int32_t *image;     /* per item: its number in the plan, or NO_IMAGE */
-	stk_gpu_ptr memory; /* tables of both, then raw bytes, then results of both */
-	stk_gpu_ptr tables_at, pass_tables_at, raw_at, work_at, pass_work_at;
+	size_t pass_tables; /* where those begin */
+	uint32_t *flags;    /* pinned; what it left in view.flags */
+	stk_gpu_event marks[MARKS];
+	/* of the last submission */
+	int first, count, lane;
+	struct stk_cuda_jpeg_limits need;
+	struct sizes sizes;
+	stk_gpu_ptr raw_at;
 	struct stk_jpegpar_view view;
 };
 
@@ -37,9 +36,17 @@ struct stk_cuda_jpeg {
 	struct stk_gpu_device *dev;
 	struct stk_cuda_jpeg_kernels kernels;
 	struct stk_pass_gpu_kernels pass_kernels;
+	struct stk_jpeg_lanes *lanes;
+};
+
+struct stk_cuda_jpeg_batch {
+	struct stk_cuda_jpeg *decoder;
+	stk_gpu_event begin; /* on the caller's stream */
+	struct part *parts;
+	int n_parts, room_parts, room_items;
+	const uint32_t **flag; /* of each item; NULL: refused */
+	uint32_t *place;       /* of each item, in its lane's raw bytes */
 	bool measure;
-	int next, n_slots;
-	struct slot *slots;
 };
 
 /* ---- memory ---- */
@@ -49,14 +56,17 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
+static struct stk_pass_gpu_limits pass_limits(const struct stk_cuda_jpeg_limits *l)
+{
+	return (struct stk_pass_gpu_limits){l->files.images, l->taps};
+}
+
 static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
 {
-	uint32_t images = l->batch.images;
-	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&l->batch)};
-	z.pass_limits = (struct stk_pass_gpu_limits){images, l->taps ? l->taps : images * TAPS + (1 << 18)};
-	z.passes = stk__pass_gpu_sizes(&z.pass_limits);
+	struct stk_pass_gpu_limits passes = pass_limits(l);
+	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&l->files), .passes = stk__pass_gpu_sizes(&passes)};
 	/* Alignment and what lies between files travel too. */
-	z.raw = aligned((size_t)l->batch.bytes + l->batch.bytes / 8 + (size_t)images * 1024 + 2 * RAW_SLACK);
+	z.raw = aligned((size_t)l->files.bytes + l->files.bytes / 8 + (size_t)l->files.images * 1024 + 2 * RAW_SLACK);
 	z.all = aligned(z.decode.tables) + z.passes.tables + z.raw + aligned(z.decode.work) + z.passes.work;
 	return z;
 }
@@ -66,224 +76,244 @@ size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits)
 	return sizes_of(limits).all;
 }
 
-static void slot_empty(struct stk_cuda_jpeg *d, struct slot *s)
+static void part_empty(struct stk_cuda_jpeg *d, struct part *p)
 {
-	if (s->memory && stk__gpu_event_sync(d->dev, s->done, NULL)) {
-		/* What it ran is lost; its memory is given back all the same. */
-	}
-	stk__jpegpar_plan_destroy(s->plan);
-	stk__pass_gpu_destroy(s->passes);
-	stk__free(s->image);
-	stk__gpu_free(d->dev, s->memory);
-	stk__gpu_host_free(d->dev, s->tables);
-	stk__gpu_host_free(d->dev, s->flags);
-	s->plan = NULL;
-	s->passes = NULL;
-	s->image = NULL;
-	s->memory = 0;
-	s->tables = NULL;
-	s->flags = NULL;
-	s->limits = (struct stk_cuda_jpeg_limits){0};
-	s->sizes = (struct sizes){0};
+	stk__jpegpar_plan_destroy(p->plan);
+	stk__pass_gpu_destroy(p->passes);
+	stk__gpu_host_free(d->dev, p->tables);
+	stk__gpu_host_free(d->dev, p->flags);
+	p->plan = NULL;
+	p->passes = NULL;
+	p->tables = NULL;
+	p->flags = NULL;
+	p->room = (struct stk_cuda_jpeg_limits){0};
 }
 
-static enum stk_status slot_fill(struct stk_cuda_jpeg *d, struct slot *s, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
+/* What grows takes a quarter more, for the next. */
+static uint32_t grown(uint32_t has, uint32_t need)
 {
-	uint32_t images = limits->batch.images;
-	struct sizes z = sizes_of(limits);
-	s->stream = NULL;
-	s->image = stk__alloc(sizeof *s->image * images);
-	if (!s->image)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory");
-	enum stk_status status = stk__gpu_host_alloc(d->dev, aligned(z.decode.tables) + z.passes.tables, (void **)&s->tables, err);
-	if (!status)
-		status = stk__gpu_host_alloc(d->dev, sizeof *s->flags * images, (void **)&s->flags, err);
-	if (!status)
-		status = stk__gpu_alloc(d->dev, z.all, &s->memory, err);
-	if (!status)
-		status = stk__jpegpar_plan_create(&limits->batch, s->tables, &s->plan, err);
-	if (status)
-		return status;
-	s->tables_at = s->memory;
-	s->pass_tables_at = s->tables_at + aligned(z.decode.tables);
-	s->raw_at = s->pass_tables_at + z.passes.tables;
-	s->work_at = s->raw_at + z.raw;
-	s->pass_work_at = s->work_at + aligned(z.decode.work);
-	status = stk__pass_gpu_create(
-		&z.pass_limits, s->tables + aligned(z.decode.tables), s->pass_tables_at, s->pass_work_at, &s->passes, err);
-	if (status)
-		return status;
-	s->limits = *limits;
-	s->sizes = z;
-	return STK_OK;
+	uint64_t more = need + (uint64_t)need / 4;
+	return has >= need ? has : more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
 }
 
-bool stk__cuda_jpeg_holds(const struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *wanted)
+static bool part_holds(const struct part *p, const struct stk_cuda_jpeg_limits *need)
 {
-	const struct slot *s = &d->slots[slot];
-	const struct stk_cuda_jpeg_limits *has = &s->limits;
-	return has->batch.images >= wanted->batch.images && has->batch.bytes >= wanted->batch.bytes &&
-	       has->batch.blocks >= wanted->batch.blocks && s->sizes.pass_limits.taps >= wanted->taps;
+	return p->plan && p->room.files.images >= need->files.images && p->room.files.bytes >= need->files.bytes &&
+	       p->room.files.blocks >= need->files.blocks && p->room.taps >= need->taps;
 }
 
-static void raise_limit(uint32_t *limit, uint32_t to)
+/* Tables for what the part needs. */
+static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, struct stk_error *err)
 {
-	*limit = *limit > to ? *limit : to;
-}
-
-enum stk_status stk__cuda_jpeg_reserve(struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
-{
-	struct slot *s = &d->slots[slot];
-	struct stk_cuda_jpeg_limits all = s->limits;
-	if (stk__cuda_jpeg_holds(d, slot, limits))
+	const struct stk_cuda_jpeg_limits *need = &p->need;
+	struct stk_cuda_jpeg_limits room = {.files = {.images = grown(p->room.files.images, need->files.images),
+						    .bytes = grown(p->room.files.bytes, need->files.bytes),
+						    .blocks = grown(p->room.files.blocks, need->files.blocks)},
+		.taps = grown(p->room.taps, need->taps)};
+	if (part_holds(p, need))
 		return STK_OK;
-	raise_limit(&all.batch.images, limits->batch.images);
-	raise_limit(&all.batch.bytes, limits->batch.bytes);
-	raise_limit(&all.batch.blocks, limits->batch.blocks);
-	raise_limit(&all.taps, limits->taps);
-	slot_empty(d, s);
-	enum stk_status status = slot_fill(d, s, &all, err);
-	if (status)
-		slot_empty(d, s);
-	return status;
+	part_empty(d, p);
+	struct sizes z = sizes_of(&room);
+	struct stk_pass_gpu_limits passes = pass_limits(&room);
+	p->pass_tables = aligned(z.decode.tables);
+	enum stk_status s = stk__gpu_host_alloc(d->dev, p->pass_tables + z.passes.tables, (void **)&p->tables, err);
+	if (!s)
+		s = stk__gpu_host_alloc(d->dev, sizeof *p->flags * room.files.images, (void **)&p->flags, err);
+	if (!s)
+		s = stk__jpegpar_plan_create(&room.files, p->tables, &p->plan, err);
+	if (!s)
+		s = stk__pass_gpu_create(&passes, p->tables + p->pass_tables, &p->passes, err);
+	if (s)
+		part_empty(d, p);
+	else
+		p->room = room;
+	return s;
 }
 
 /* ---- create and destroy ---- */
 
-static enum stk_status slot_create(
-	struct stk_cuda_jpeg *d, struct slot *s, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err)
-{
-	enum stk_status status = stk__gpu_event_create(d->dev, false, &s->done, err);
-	for (int i = 0; !status && i < MARKS; i++)
-		status = stk__gpu_event_create(d->dev, true, &s->marks[i], err);
-	return status ? status : slot_fill(d, s, limits, err);
-}
-
-enum stk_status stk__cuda_jpeg_create(
-	struct stk_gpu_device *dev, const struct stk_cuda_jpeg_limits *limits, struct stk_cuda_jpeg **out, struct stk_error *err)
+enum stk_status stk__cuda_jpeg_create(struct stk_gpu_device *dev, size_t most, struct stk_cuda_jpeg **out, struct stk_error *err)
 {
 	struct stk_cuda_jpeg *d = stk__calloc(1, sizeof *d);
-	struct slot *slots = stk__calloc((size_t)limits->slots, sizeof *slots);
-	if (!d || !slots) {
-		stk__free(d);
-		stk__free(slots);
+	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
-	}
 	d->dev = dev;
-	d->n_slots = limits->slots;
-	d->slots = slots;
-	enum stk_status status = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
-	if (!status)
-		status = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
-	for (int i = 0; !status && i < limits->slots; i++)
-		status = slot_create(d, &slots[i], limits, err);
-	if (status) {
+	enum stk_status s = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
+	if (!s)
+		s = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
+	if (!s)
+		s = stk__jpeg_lanes_create(dev, most, &d->lanes, err);
+	if (s)
 		stk__cuda_jpeg_destroy(d);
-		return status;
-	}
-	*out = d;
-	return STK_OK;
+	else
+		*out = d;
+	return s;
 }
 
 void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
 {
 	if (!d)
 		return;
-	for (int i = 0; i < d->n_slots; i++) {
-		struct slot *s = &d->slots[i];
-		slot_empty(d, s);
-		stk__gpu_event_destroy(d->dev, s->done);
-		for (int k = 0; k < MARKS; k++)
-			stk__gpu_event_destroy(d->dev, s->marks[k]);
-	}
-	stk__free(d->slots);
+	stk__jpeg_lanes_destroy(d->lanes);
 	stk__free(d);
 }
 
-/* ---- slots ---- */
-
-int stk__cuda_jpeg_acquire(struct stk_cuda_jpeg *d)
+size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d)
 {
-	for (int i = 0; i < d->n_slots; i++) {
-		int slot = (d->next + i) % d->n_slots;
-		if (d->slots[slot].taken)
-			continue;
-		d->slots[slot].taken = true;
-		d->next = slot + 1;
-		return slot;
+	return stk__jpeg_lanes_held(d->lanes);
+}
+
+enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err)
+{
+	return stk__jpeg_lanes_sync(d->lanes, err);
+}
+
+enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err)
+{
+	struct stk_cuda_jpeg_batch *b = stk__calloc(1, sizeof *b);
+	if (!b)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	b->decoder = d;
+	enum stk_status s = stk__gpu_event_create(d->dev, false, &b->begin, err);
+	if (s)
+		stk__cuda_jpeg_batch_destroy(b);
+	else
+		*out = b;
+	return s;
+}
+
+void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
+{
+	if (!b)
+		return;
+	for (int i = 0; i < b->room_parts; i++) {
+		part_empty(b->decoder, &b->parts[i]);
+		for (int k = 0; k < MARKS; k++)
+			stk__gpu_event_destroy(b->decoder->dev, b->parts[i].marks[k]);
 	}
-	return -1;
+	stk__gpu_event_destroy(b->decoder->dev, b->begin);
+	stk__free(b->parts);
+	stk__free(b->flag);
+	stk__free(b->place);
+	stk__free(b);
 }
 
-void stk__cuda_jpeg_release(struct stk_cuda_jpeg *d, int slot)
+/* ---- parts ---- */
+
+static uint32_t add_up(uint32_t a, uint32_t b)
 {
-	d->slots[slot].taken = false;
+	return b < UINT32_MAX - a ? a + b : UINT32_MAX;
 }
 
-stk_gpu_event stk__cuda_jpeg_done(const struct stk_cuda_jpeg *d, int slot)
+static void add_need(struct stk_cuda_jpeg_limits *sum, const struct stk_cuda_jpeg_limits *more)
 {
-	return d->slots[slot].done;
+	sum->files.images = add_up(sum->files.images, more->files.images);
+	sum->files.bytes = add_up(sum->files.bytes, more->files.bytes);
+	sum->files.blocks = add_up(sum->files.blocks, more->files.blocks);
+	sum->taps = add_up(sum->taps, more->taps);
 }
 
-enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg *d, int slot, int item)
+static struct part *add_part(struct stk_cuda_jpeg_batch *b, int first)
 {
-	const struct slot *s = &d->slots[slot];
-	if (s->image[item] == NO_IMAGE)
-		return STK_CUDA_JPEG_REFUSED;
-	return s->flags[s->image[item]] ? STK_CUDA_JPEG_FLAGGED : STK_CUDA_JPEG_OK;
+	if (b->n_parts == b->room_parts) {
+		int room = b->room_parts ? 2 * b->room_parts : 4;
+		struct part *more = stk__realloc(b->parts, (size_t)room * sizeof *more);
+		if (!more)
+			return NULL;
+		memset(more + b->room_parts, 0, (size_t)(room - b->room_parts) * sizeof *more);
+		b->parts = more;
+		b->room_parts = room;
+	}
+	struct part *p = &b->parts[b->n_parts++];
+	p->first = first;
+	p->count = 0;
+	p->need = (struct stk_cuda_jpeg_limits){0};
+	return p;
 }
 
-stk_gpu_ptr stk__cuda_jpeg_window(const struct stk_cuda_jpeg *d, int slot, int item, uint32_t *pitch)
+/* Makes lanes fit the batch; leaves out what no lane can hold. Gives the bytes that a part should have: about the same for all, none larger than a
+ * lane. */
+static enum stk_status choose_share(
+	const struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, size_t *share, struct stk_error *err)
 {
-	const struct slot *s = &d->slots[slot];
-	uint64_t at;
-	stk__jpegpar_plan_window(s->plan, (uint32_t)s->image[item], &at, pitch);
-	return (stk_gpu_ptr)(uintptr_t)s->view.rgb + at;
+	struct stk_cuda_jpeg_limits all = {0};
+	size_t most = stk__jpeg_lanes_most(b->decoder->lanes), largest = 0;
+	for (int i = 0; i < n; i++) {
+		size_t bytes = stk__cuda_jpeg_bytes(&items[i].need);
+		b->place[i] = bytes <= most ? 0 : STK_JPEGPAR_NONE;
+		if (bytes > most)
+			continue;
+		largest = bytes > largest ? bytes : largest;
+		add_need(&all, &items[i].need);
+	}
+	*share = 0;
+	if (!largest)
+		return STK_OK;
+	size_t bytes = stk__cuda_jpeg_bytes(&all);
+	enum stk_status s = stk__jpeg_lanes_fit(b->decoder->lanes, bytes, largest, err);
+	if (s)
+		return s;
+	size_t part = stk__jpeg_lanes_part(b->decoder->lanes), parts = (bytes + part - 1) / part;
+	*share = bytes / parts + bytes / parts / 16;
+	*share = *share < part ? *share : part;
+	return STK_OK;
 }
 
-size_t stk__cuda_jpeg_memory(const struct stk_cuda_jpeg *d)
+static enum stk_status cut(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
-	size_t bytes = 0;
-	for (int i = 0; i < d->n_slots; i++)
-		bytes += d->slots[i].sizes.all;
-	return bytes;
+	struct part *p = NULL;
+	size_t share;
+	enum stk_status s = choose_share(b, items, n, &share, err);
+	b->n_parts = 0;
+	for (int i = 0; i < n && !s; i++) {
+		b->flag[i] = NULL;
+		if (b->place[i] == STK_JPEGPAR_NONE)
+			continue;
+		struct stk_cuda_jpeg_limits with = items[i].need;
+		if (p)
+			add_need(&with, &p->need);
+		if (!p || stk__cuda_jpeg_bytes(&with) > share) {
+			p = add_part(b, i);
+			with = items[i].need;
+		}
+		if (!p)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory");
+		p->need = with;
+		p->count = i + 1 - p->first;
+	}
+	return s;
 }
 
-/* ---- a batch ---- */
+/* ---- what a part does ---- */
 
 /* Files that follow each other in memory with at most this between them travel together. */
 enum { GAP = 4096 };
 
-/* Copies the files' bytes and gives each its place; files that do not fit any more are refused. */
-static enum stk_status copy_files(
-	struct stk_cuda_jpeg *d, struct slot *s, const struct stk_cuda_jpeg_item *items, int n, uint32_t *place, struct stk_error *err)
+/* Copies the files' bytes and gives each its place; files that are for the cores are left out. */
+static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const struct part *p, const struct stk_jpeg_lane *lane,
+	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
 {
 	size_t used = RAW_SLACK;
-	for (int i = 0, j; i < n; i = j) {
+	for (int i = p->first, j, end = p->first + p->count; i < end; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
-		size_t room = s->sizes.raw - RAW_SLACK - used;
-		if (items[i].size > room) {
-			place[i] = STK_JPEGPAR_NONE;
+		size_t room = p->sizes.raw - RAW_SLACK - used;
+		if (b->place[i] == STK_JPEGPAR_NONE || items[i].size > room) {
+			b->place[i] = STK_JPEGPAR_NONE;
 			j = i + 1;
 			continue;
 		}
-		for (j = i + 1;
-			j < n && items[j].data >= to && items[j].data - to <= GAP && (size_t)(items[j].data - from) + items[j].size <= room;
+		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= GAP &&
+				(size_t)(items[j].data - from) + items[j].size <= room && b->place[j] != STK_JPEGPAR_NONE;
 			j++)
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
-			place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
-		enum stk_status status = stk__gpu_upload(d->dev, s->stream, s->raw_at + used, from, (size_t)(to - from), err);
-		if (status)
-			return status;
+			b->place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
+		enum stk_status s = stk__gpu_upload(b->decoder->dev, lane->stream, p->raw_at + used, from, (size_t)(to - from), err);
+		if (s)
+			return s;
 		used += ((size_t)(to - from) + 15) & ~(size_t)15;
 	}
 	return STK_OK;
-}
-
-static enum stk_status mark(struct stk_cuda_jpeg *d, struct slot *s, int i, struct stk_error *err)
-{
-	return d->measure ? stk__gpu_event_record(d->dev, s->marks[i], s->stream, err) : STK_OK;
 }
 
 static struct stk_jpegpar_file file_of(const struct stk_cuda_jpeg_item *it, uint32_t place)
@@ -291,117 +321,184 @@ static struct stk_jpegpar_file file_of(const struct stk_cuda_jpeg_item *it, uint
 	return (struct stk_jpegpar_file){it->data, it->size, it->header, it->window, place, it->type};
 }
 
-/* Passes are of uint8 with as many channels as the type has, and turned windows are for passes alone. */
+/* Passes are of uint8 with as many channels as the type has. */
 static bool suits(const struct stk_cuda_jpeg_item *it)
 {
-	if (!it->header || (it->orientation > 1 && !it->pass))
-		return false;
-	return !it->pass ||
-	       (it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) && stk__pass_gpu_supports(it->pass));
+	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
+	       stk__pass_gpu_supports(it->pass);
 }
 
 bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *it, struct stk_cuda_jpeg_limits *sum)
 {
 	struct stk_jpegpar_file file = file_of(it, 0);
-	if (!suits(it) || !stk__jpegpar_need(&file, &sum->batch))
+	if (!suits(it) || !stk__jpegpar_need(&file, &sum->files))
 		return false;
 	struct stk_pass_gpu_limits passes = {0, sum->taps};
-	if (it->pass)
-		stk__pass_gpu_need(it->pass, &passes);
+	stk__pass_gpu_need(it->pass, &passes);
 	sum->taps = passes.taps;
 	return true;
 }
 
 /* The pass reads the window from where the decoder puts it, turned as it sees it. */
-static bool plan_pass(struct slot *s, const struct stk_cuda_jpeg_item *it, uint32_t index)
+static bool plan_pass(const struct part *p, const struct stk_cuda_jpeg_item *it, uint32_t index)
 {
 	uint64_t at;
 	uint32_t pitch;
-	stk__jpegpar_plan_window(s->plan, index, &at, &pitch);
-	struct stk_image src = stk__image_hwc((void *)((uintptr_t)s->view.rgb + at), STK_UINT8, it->window.w, it->window.h, it->pass->in_c);
+	stk__jpegpar_plan_window(p->plan, index, &at, &pitch);
+	struct stk_image src = stk__image_hwc((void *)((uintptr_t)p->view.rgb + at), STK_UINT8, it->window.w, it->window.h, it->pass->in_c);
 	src.row = pitch;
 	struct stk_rect seen = it->window;
 	if (it->orientation > 1)
 		seen = stk__orient_view(it->orientation, it->header->width, it->header->height, it->window, &src);
-	return stk__pass_gpu_add(s->passes, it->pass, &src, seen.x, seen.y, &it->dst);
+	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
 /* Decides for each item, and describes what the GPU does. */
-static void plan_items(struct slot *s, const struct stk_cuda_jpeg_item *items, int n, const uint32_t *place)
+static void plan_items(
+	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, const struct stk_cuda_jpeg_item *items)
 {
-	stk__jpegpar_plan_begin(s->plan);
-	stk__pass_gpu_begin(s->passes);
-	stk__jpegpar_plan_view(s->plan, s->tables_at, s->work_at, s->raw_at, &s->view); /* results lie where they always do */
-	for (int i = 0; i < n; i++) {
-		uint32_t index, at = place[i];
+	stk_gpu_ptr work = p->raw_at + p->sizes.raw;
+	struct stk_pass_gpu_limits passes = pass_limits(&p->need);
+	stk__jpegpar_plan_begin(p->plan, &p->need.files);
+	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), work + aligned(p->sizes.decode.work));
+	stk__jpegpar_plan_view(p->plan, lane->memory, work, p->raw_at, &p->view); /* results lie where they always do */
+	for (int i = p->first; i < p->first + p->count; i++) {
+		uint32_t index, at = b->place[i];
 		struct stk_jpegpar_file file = file_of(&items[i], at);
-		bool taken = at != STK_JPEGPAR_NONE && suits(&items[i]) && stk__jpegpar_plan_add(s->plan, &file, &index) &&
-			     (!items[i].pass || plan_pass(s, &items[i], index));
-		s->image[i] = taken ? (int32_t)index : NO_IMAGE;
+		bool taken = at != STK_JPEGPAR_NONE && suits(&items[i]) && stk__jpegpar_plan_add(p->plan, &file, &index) &&
+			     plan_pass(p, &items[i], index);
+		b->flag[i] = taken ? &p->flags[index] : NULL;
 	}
 }
 
-static enum stk_status decode(struct stk_cuda_jpeg *d, struct slot *s, struct stk_error *err)
+static enum stk_status mark(
+	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, int i, struct stk_error *err)
 {
-	size_t bytes = stk__jpegpar_plan_end(s->plan);
-	stk__jpegpar_plan_view(s->plan, s->tables_at, s->work_at, s->raw_at, &s->view);
-	enum stk_status status = stk__gpu_upload(d->dev, s->stream, s->tables_at, s->tables, bytes, err);
-	if (!status)
-		status = mark(d, s, 1, err);
-	for (int phase = 0; !status && phase < STK_CUDA_JPEG_PHASES; phase++) {
-		status = stk__cuda_jpeg_launch(d->dev, &d->kernels, &s->view, (enum stk_cuda_jpeg_phase)phase, s->stream, err);
-		if (!status)
-			status = mark(d, s, phase + 2, err);
-	}
-	return status;
+	if (!b->measure)
+		return STK_OK;
+	enum stk_status s = p->marks[i] ? STK_OK : stk__gpu_event_create(b->decoder->dev, true, &p->marks[i], err);
+	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], lane->stream, err);
 }
 
-static enum stk_status run_passes(struct stk_cuda_jpeg *d, struct slot *s, struct stk_error *err)
+static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
-	size_t bytes = stk__pass_gpu_end(s->passes);
-	enum stk_status status =
-		stk__gpu_upload(d->dev, s->stream, s->pass_tables_at, s->tables + aligned(s->sizes.decode.tables), bytes, err);
-	return status ? status : stk__pass_gpu_launch(d->dev, &d->pass_kernels, s->passes, s->stream, err);
+	const struct stk_cuda_jpeg *d = b->decoder;
+	size_t bytes = stk__jpegpar_plan_end(p->plan);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->raw_at + p->sizes.raw, p->raw_at, &p->view);
+	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, lane->memory, p->tables, bytes, err);
+	if (!s)
+		s = mark(b, p, lane, 1, err);
+	for (int phase = 0; !s && phase < STK_CUDA_JPEG_PHASES; phase++) {
+		s = stk__cuda_jpeg_launch(d->dev, &d->kernels, &p->view, (enum stk_cuda_jpeg_phase)phase, lane->stream, err);
+		if (!s)
+			s = mark(b, p, lane, phase + 2, err);
+	}
+	return s;
+}
+
+static enum stk_status run_passes(
+	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+{
+	const struct stk_cuda_jpeg *d = b->decoder;
+	size_t bytes = stk__pass_gpu_end(p->passes);
+	stk_gpu_ptr at = lane->memory + aligned(p->sizes.decode.tables);
+	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, at, p->tables + p->pass_tables, bytes, err);
+	return s ? s : stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+}
+
+static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane,
+	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = b->decoder->dev;
+	p->raw_at = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
+	enum stk_status s = stk__gpu_stream_wait(dev, lane->stream, b->begin, err);
+	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
+		return s;
+	plan_items(b, p, lane, items);
+	if ((s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
+		return s;
+	if (p->view.n_images)
+		s = stk__gpu_download(
+			dev, lane->stream, p->flags, (stk_gpu_ptr)(uintptr_t)p->view.flags, sizeof *p->flags * p->view.n_images, err);
+	return s ? s : mark(b, p, lane, MARKS - 1, err);
+}
+
+/* ---- a batch ---- */
+
+static enum stk_status submit_part(
+	struct stk_cuda_jpeg_batch *b, struct part *p, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+{
+	struct stk_cuda_jpeg *d = b->decoder;
+	p->sizes = sizes_of(&p->need);
+	enum stk_status s = part_reserve(d, p, err);
+	if (s)
+		return s;
+	struct stk_jpeg_lane *lane = stk__jpeg_lanes_take(d->lanes, err);
+	if (!lane)
+		return STK_NO_MEMORY;
+	p->lane = lane->number;
+	s = run_part(b, p, lane, items, err);
+	enum stk_status given = stk__jpeg_lanes_give(d->lanes, lane, stream, s ? NULL : err);
+	return s ? s : given;
+}
+
+static enum stk_status make_room(struct stk_cuda_jpeg_batch *b, int n, struct stk_error *err)
+{
+	if (n <= b->room_items)
+		return STK_OK;
+	const uint32_t **flag = stk__realloc(b->flag, (size_t)n * sizeof *flag);
+	b->flag = flag ? flag : b->flag;
+	uint32_t *place = stk__realloc(b->place, (size_t)n * sizeof *place);
+	b->place = place ? place : b->place;
+	if (!flag || !place)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	b->room_items = n;
+	return STK_OK;
 }
 
 enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg *d, int slot, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
+	struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
-	struct slot *s = &d->slots[slot];
-	if (n < 0 || (uint32_t)n > s->limits.batch.images)
-		return stk__fail(err, STK_INVALID, "a batch of %d files in a decoder for %u", n, s->limits.batch.images);
-	s->stream = stream;
-	uint32_t *place = s->flags; /* not needed until the batch is done, and large enough */
-	enum stk_status status = mark(d, s, 0, err);
-	if (!status)
-		status = copy_files(d, s, items, n, place, err);
-	if (status)
-		return status;
-	plan_items(s, items, n, place);
-	status = decode(d, s, err);
-	if (!status)
-		status = run_passes(d, s, err);
-	if (!status && s->view.n_images)
-		status = stk__gpu_download(
-			d->dev, s->stream, s->flags, (stk_gpu_ptr)(uintptr_t)s->view.flags, sizeof *s->flags * s->view.n_images, err);
-	if (!status)
-		status = mark(d, s, MARKS - 1, err);
-	return status ? status : stk__gpu_event_record(d->dev, s->done, s->stream, err);
+	enum stk_status s = make_room(b, n, err);
+	if (s || (s = cut(b, items, n, err)) || (s = stk__gpu_event_record(b->decoder->dev, b->begin, stream, err)))
+		return s;
+	for (int i = 0; i < b->n_parts && !s; i++)
+		s = submit_part(b, &b->parts[i], stream, items, err);
+	return s;
 }
 
-void stk__cuda_jpeg_measure(struct stk_cuda_jpeg *d, bool on)
+enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg_batch *b, int item)
 {
-	d->measure = on;
+	return !b->flag[item] ? STK_CUDA_JPEG_REFUSED : *b->flag[item] ? STK_CUDA_JPEG_FLAGGED : STK_CUDA_JPEG_OK;
 }
 
-enum stk_status stk__cuda_jpeg_times(struct stk_cuda_jpeg *d, int slot, float times[STK_CUDA_JPEG_TIMES], struct stk_error *err)
+/* ---- times ---- */
+
+void stk__cuda_jpeg_measure(struct stk_cuda_jpeg_batch *b, bool on)
 {
-	struct slot *s = &d->slots[slot];
-	memset(times, 0, sizeof *times * STK_CUDA_JPEG_TIMES);
-	for (int i = 0; d->measure && i < STK_CUDA_JPEG_TIMES; i++) {
-		enum stk_status status = stk__gpu_event_elapsed(d->dev, s->marks[i], s->marks[i + 1], &times[i], err);
-		if (status)
-			return status;
+	b->measure = on;
+}
+
+int stk__cuda_jpeg_parts(const struct stk_cuda_jpeg_batch *b)
+{
+	return b->n_parts;
+}
+
+const char *stk__cuda_jpeg_time_name(int i)
+{
+	return i == 0 ? "copy" : i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1] : "pass";
+}
+
+enum stk_status stk__cuda_jpeg_times(
+	const struct stk_cuda_jpeg_batch *b, int part, struct stk_cuda_jpeg_times *times, struct stk_error *err)
+{
+	const struct part *p = &b->parts[part];
+	times->lane = p->lane;
+	times->begin = p->marks[0];
+	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+		enum stk_status s = stk__gpu_event_elapsed(b->decoder->dev, p->marks[i], p->marks[i + 1], &times->milliseconds[i], err);
+		if (s)
+			return s;
 	}
 	return STK_OK;
 }

@@ -1,105 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of JPEG files in pinned memory -> windows, or finished outputs of passes, in device memory; several batches in flight.
+ * Batches of JPEG files in pinned memory -> finished outputs of passes in device memory; several batches in flight.
  *
  * Usage (inside stk__gpu_enter):
- *     struct stk_cuda_jpeg_limits limits = {.slots = 8, .batch = {.images = 256, .bytes = 48 << 20, .blocks = 2 << 20}};
- *     stk__cuda_jpeg_create(dev, &limits, &decoder, err);
+ *     stk__cuda_jpeg_create(dev, 320 << 20, &decoder, err);              // one for all batches: at most so much device memory
+ *     stk__cuda_jpeg_batch_create(decoder, &batch, err);                 // one for each batch in flight
  *     ...
- *     slot = stk__cuda_jpeg_acquire(decoder);                    // -1: all are in flight
  *     for each file
  *         items[i] = (struct stk_cuda_jpeg_item){data, size, &header, window, STK_RGB, orientation, &pass, dst};
- *         if (!stk__cuda_jpeg_need(&items[i], &needed)) leave it to the cores;
- *     stk__cuda_jpeg_reserve(decoder, slot, &needed, err);       // nothing, once warm
- *     stk__cuda_jpeg_submit(decoder, slot, stream, items, n, err);       // returns at once
- *     stk__gpu_stream_wait(dev, consumer, stk__cuda_jpeg_done(decoder, slot), err);     // or stk__gpu_event_sync, _query
- *     ...                                                        // once done:
+ *         if (!stk__cuda_jpeg_need(&items[i], &items[i].need)) leave it to the cores;
+ *     stk__cuda_jpeg_submit(batch, stream, items, n, err);               // returns at once
+ *     ...                                                                // once what is behind it on the stream is done:
  *     for each i
- *         if (stk__cuda_jpeg_verdict(decoder, slot, i)) decode it on the cores;
- *     stk__cuda_jpeg_release(decoder, slot);
+ *         if (stk__cuda_jpeg_verdict(batch, i)) decode it on the cores;
  *
- * Which files go to the cores depends on each file and its window alone, and on the limits; never on timing or on the other files, but for a batch
- * that is over its limits. What comes out right is bit for bit what the cores would make. Nothing allocates but create and reserve.
- * Owner: one thread at a time. The pinned bytes must stay until the slot's batch is done. */
+ * A batch is decoded in parts, as large as a lane's memory (cuda_jpeg_lanes.h) allows; lanes are shared by all batches, so the memory that decoding takes
+ * does not depend on how many are in flight.
+ *
+ * Which files go to the cores depends on each file and its window alone, and on the memory; never on timing or on the other files. What comes out
+ * right is bit for bit what the cores would make. Nothing is allocated once batches of the largest size have been seen.
+ * Threads: a decoder serves any; a batch has one owner at a time. The pinned bytes must stay until the batch is done. */
 #ifndef STK_CODEC_CUDA_JPEG_H
 #define STK_CODEC_CUDA_JPEG_H
 
+#include "codec/cuda_jpeg_lanes.h"
 #include "codec/cuda_jpeg_phases.h"
 #include "codec/jpegpar_plan.h"
 #include "kernel/pass_gpu.h"
 
+/* What files and their passes take together. */
 struct stk_cuda_jpeg_limits {
-	int slots; /* batches in flight */
-	/* of each of them */
-	struct stk_jpegpar_limits batch;
-	uint32_t taps; /* of their passes, as stk__pass_gpu_need counts them; 0: as many as crops to usual sizes take */
+	struct stk_jpegpar_limits files;
+	uint32_t taps; /* as stk__pass_gpu_need counts them */
 };
 
 struct stk_cuda_jpeg_item {
 	const uint8_t *data; /* pinned */
 	size_t size;
 	const struct stk_jpeg_header *header;
-	struct stk_rect window;      /* as stored: what the pass reads (stk__orient_rect), or what is wanted */
+	struct stk_rect window;      /* as stored: what the pass reads (stk__orient_rect) */
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
 	int orientation;             /* EXIF's, by which the pass sees the image turned; 0 or 1: as stored */
-	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels or 1; NULL: the window itself is the result */
+	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels or 1 */
 	struct stk_image dst;        /* data in device memory; the pass's output */
+	struct stk_cuda_jpeg_limits need;
 };
 
 /* Why an item is for the cores. */
 enum stk_cuda_jpeg_verdict {
 	STK_CUDA_JPEG_OK,
-	STK_CUDA_JPEG_REFUSED, /* another process or colour, huge tables, over the limits, a pass that the GPU has not */
+	STK_CUDA_JPEG_REFUSED, /* another process or colour, huge tables, no memory for it, a pass that the GPU has not */
 	STK_CUDA_JPEG_FLAGGED, /* damaged, or its bits do not synchronise */
 };
 
 struct stk_cuda_jpeg;
+struct stk_cuda_jpeg_batch;
 
-/* Adds what an item takes to the limits of its batch. False: it is for the cores, whatever the limits are: another process or colour, a pass that the
- * GPU has not. (Huge tables, and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
+/* Adds what an item takes. False: it is for the cores, whatever the memory is: another process or colour, a pass that the GPU has not. (Huge tables,
+ * and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
 bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *item, struct stk_cuda_jpeg_limits *sum);
 
-/* Bytes of device memory of a slot with these limits: about 200 a block, 2 a byte and 8 a tap. */
+/* Bytes of device memory that such files take: about 200 a block, 1 a byte of the files and 8 a tap. */
 size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits);
 
-/* Memory for all slots. STK_NO_MEMORY where the device has less. */
+/* most: bytes of device memory for all that is in flight. Takes none before files come. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_create(
-	struct stk_gpu_device *dev, const struct stk_cuda_jpeg_limits *limits, struct stk_cuda_jpeg **out, struct stk_error *err);
-void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d); /* waits for what is in flight */
+	struct stk_gpu_device *dev, size_t most, struct stk_cuda_jpeg **out, struct stk_error *err);
+void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d);  /* after its batches; waits for what is in flight; NULL is fine */
+size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory held */
 
-int stk__cuda_jpeg_acquire(struct stk_cuda_jpeg *d);
-void stk__cuda_jpeg_release(struct stk_cuda_jpeg *d, int slot);
+STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
+void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* True where a batch of these limits has room in the slot. */
-bool stk__cuda_jpeg_holds(const struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits);
-
-/* Makes room in a slot, acquired and not in flight, for a batch of at least these limits (`slots` is not looked at). Allocates, and waits for the
- * device, where it has less; then its memory is another's. On failure nothing fits the slot until a reserve succeeds. */
-STK_MUST_USE enum stk_status stk__cuda_jpeg_reserve(
-	struct stk_cuda_jpeg *d, int slot, const struct stk_cuda_jpeg_limits *limits, struct stk_error *err);
-
-/* Everything runs on `stream`. n up to the slot's images. Files that lie behind each other in memory, with little between them, travel in one copy. On
- * failure the slot is still the caller's. */
+/* Begins behind what is on `stream`; what comes there later waits for it. The batch is not in flight. Files that lie behind each other in memory, with
+ * little between them, travel in one copy. STK_NO_MEMORY where the device has none. After a failure parts may be under way that nothing on `stream` waits
+ * for: stk__cuda_jpeg_sync does. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg *d, int slot, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
+	struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
+/* Waits on the host until none of any batch is under way. */
+STK_MUST_USE enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err);
 
-/* Recorded behind the batch's last kernel. */
-stk_gpu_event stk__cuda_jpeg_done(const struct stk_cuda_jpeg *d, int slot);
+/* Of the last submission, once done. REFUSED is known as soon as submit returns. */
+enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg_batch *b, int item);
 
-/* Once done. REFUSED is known as soon as submit returns. */
-enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg *d, int slot, int item);
-
-/* The pixels of an item's window: device address, bytes a row; until the slot is released. For items that were not refused. */
-stk_gpu_ptr stk__cuda_jpeg_window(const struct stk_cuda_jpeg *d, int slot, int item, uint32_t *pitch);
-
-/* Bytes of device memory held. */
-size_t stk__cuda_jpeg_memory(const struct stk_cuda_jpeg *d);
-
-/* For benches: the time of each phase in the slot's last batch, in milliseconds; the copy comes first, the pass last. All 0 unless the decoder was
- * told to measure. */
-void stk__cuda_jpeg_measure(struct stk_cuda_jpeg *d, bool on);
+/* For benches and traces: what a part of the batch did, and when. Batches measure from the submission on that follows. */
 enum { STK_CUDA_JPEG_TIMES = STK_CUDA_JPEG_PHASES + 2 };
+const char *stk__cuda_jpeg_time_name(int i); /* "copy", those of the phases, "pass" */
+struct stk_cuda_jpeg_times {
+	int lane;            /* that it ran on, below STK_CUDA_JPEG_LANES */
+	stk_gpu_event begin; /* recorded before the copy; with timing */
+	float milliseconds[STK_CUDA_JPEG_TIMES];
+};
+void stk__cuda_jpeg_measure(struct stk_cuda_jpeg_batch *b, bool on);
+int stk__cuda_jpeg_parts(const struct stk_cuda_jpeg_batch *b);
 STK_MUST_USE enum stk_status stk__cuda_jpeg_times(
-	struct stk_cuda_jpeg *d, int slot, float times[STK_CUDA_JPEG_TIMES], struct stk_error *err);
+	const struct stk_cuda_jpeg_batch *b, int part, struct stk_cuda_jpeg_times *times, struct stk_error *err);
 
 #endif

@@ -48,7 +48,7 @@ struct capacity {
 };
 
 struct stk_jpegpar_plan {
-	struct capacity cap;
+	struct capacity cap; /* of the batch */
 	uint8_t *tables; /* the caller's */
 	/* collected */
 	struct stk_jpegpar_image *images;
@@ -177,8 +177,9 @@ void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *p)
 	stk__free(p);
 }
 
-void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *p)
+void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *p, const struct stk_jpegpar_limits *limits)
 {
+	p->cap = capacity_of(limits);
 	p->n_images = p->n_streams = p->n_sets = p->n_lut = p->n_segments = p->n_chunks = 0;
 	p->n_blocks = p->n_dc = p->n_idct = p->n_planes = p->n_rgb = p->n_rows = 0;
 }

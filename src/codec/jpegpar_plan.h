@@ -4,7 +4,7 @@
  *
  * Usage:
  *     stk__jpegpar_plan_create(&limits, memory, &plan, err);
- *     stk__jpegpar_plan_begin(plan);
+ *     stk__jpegpar_plan_begin(plan, &limits);                  // or less: what this batch's files take
  *     for each file
  *         if (!stk__jpegpar_plan_add(plan, &file, &slot)) decode it on the cores;
  *     stk__jpegpar_plan_end(plan);
@@ -48,12 +48,13 @@ struct stk_jpegpar_sizes stk__jpegpar_plan_sizes(const struct stk_jpegpar_limits
 
 struct stk_jpegpar_plan;
 
-/* tables: sizes.tables bytes that the plan writes to and the caller keeps. */
+/* Room for batches of up to these limits. tables: sizes.tables bytes that the plan writes to and the caller keeps. */
 STK_MUST_USE enum stk_status stk__jpegpar_plan_create(
 	const struct stk_jpegpar_limits *limits, void *tables, struct stk_jpegpar_plan **out, struct stk_error *err);
 void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *plan);
 
-void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *plan);
+/* limits: of this batch, none above the plan's own. Its results take what stk__jpegpar_plan_sizes says of them. */
+void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *plan, const struct stk_jpegpar_limits *limits);
 
 /* Takes the file as image *index of the batch. False: it is for the cores (jpeg_header.h's rules, restart markers out of order, tiny restart
  * intervals, huge tables), or the batch is full. */

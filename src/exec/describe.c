@@ -167,7 +167,13 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	d->size = e->size;
 	d->type = e->type;
 	d->need = (struct stk_cuda_jpeg_limits){0};
-	struct stk_cuda_jpeg_item item = {e->data, e->size, &d->header, d->window, e->type, d->orientation, pass, {0}};
+	struct stk_cuda_jpeg_item item = {.data = e->data,
+		.size = e->size,
+		.header = &d->header,
+		.window = d->window,
+		.type = e->type,
+		.orientation = d->orientation,
+		.pass = pass};
 	return stk__cuda_jpeg_need(&item, &d->need);
 }
 

@@ -29,6 +29,10 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	if (!b->first || !b->pending || !b->submitted || !b->mirrors || !b->tables || !b->decodes || !b->items)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
+	if (!s && p->device->jpeg)
+		s = stk__cuda_jpeg_batch_create(p->device->jpeg, &b->jpeg, err);
+	if (!s && b->jpeg)
+		stk__cuda_jpeg_measure(b->jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -39,7 +43,8 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	if (!b->files.dev)
 		return;
 	if (entered) {
-		stk__cuda_jpeg_destroy(b->jpeg);
+		stk__cuda_jpeg_batch_destroy(b->jpeg);
+		stk__device_trace_free(dev, &b->marks);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
@@ -100,7 +105,10 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 
 bool stk__device_has_room(const struct stk_pipeline *p)
 {
-	return atomic_load(&p->device->largest) * (size_t)(p->depth + 2) <= p->device->memory_limit;
+	const struct stk_device_stage *d = p->device;
+	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0;
+	/* One more under way, and the one that the consumer has. */
+	return decoding + atomic_load(&d->largest) * (size_t)(p->depth + 2) <= d->memory_limit;
 }
 
 /* ---- waiting for the GPU ---- */
@@ -117,7 +125,7 @@ void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 
 static bool refused(const struct stk_device_batch *b, int32_t item)
 {
-	return stk__cuda_jpeg_verdict(b->jpeg, b->jpeg_slot, item) != STK_CUDA_JPEG_OK;
+	return stk__cuda_jpeg_verdict(b->jpeg, item) != STK_CUDA_JPEG_OK;
 }
 
 static bool any_refused(const struct stk_pipeline *p, const struct stk_device_batch *b)
@@ -238,6 +246,8 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	if (s && stk__gpu_stream_sync(p->device->dev, b->stream, NULL)) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
+	if (!s)
+		stk__device_trace(p, b);
 	stk__gpu_leave(p->device->dev);
 	return s;
 }
@@ -263,7 +273,7 @@ static void *wait_thread(void *arg)
 			p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
 		enum stk_status s = wait_for(p, b, &err);
 		stk__range_end(p->ctx->ranges);
-		stk__trace_add(p->trace, p->n_workers + 2,
+		stk__trace_row(p, STK_ROW_GPU,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = b->record_k,
 				.count = b->record->count,
@@ -283,6 +293,14 @@ static void *wait_thread(void *arg)
 
 /* ---- the stage ---- */
 
+/* What is taken for the sake of speed, if the user says nothing: of a GPU that is there for training. */
+enum { MEMORY_LIMIT = 928 << 20 };
+
+static size_t memory_limit(const struct stk_pipeline *p, size_t available)
+{
+	return p->config.gpu_memory ? p->config.gpu_memory : available / 4 < MEMORY_LIMIT ? available / 4 : MEMORY_LIMIT;
+}
+
 static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_device_stage *d = p->device;
@@ -290,7 +308,9 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
 	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
-	d->memory_limit = p->config.gpu_memory ? p->config.gpu_memory : available / 4;
+	d->memory_limit = memory_limit(p, available);
+	if (p->program->n_decodes) /* the rest is for batches */
+		s = stk__cuda_jpeg_create(d->dev, d->memory_limit / 8 * 3, &d->jpeg, err);
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
 		s = make_batch(p, &d->batches[i], err);
 		stk__device_batch_give(p, &d->batches[i]);
@@ -353,8 +373,11 @@ void stk__device_destroy(struct stk_pipeline *p)
 	bool entered = d->dev && !stk__gpu_enter(d->dev, NULL);
 	for (int32_t i = 0; d->batches && i < d->n_batches; i++)
 		free_batch(p, &d->batches[i], entered);
-	if (entered)
+	if (entered) {
+		stk__cuda_jpeg_destroy(d->jpeg);
+		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
+	}
 	stk__gpu_device_close(d->dev);
 	pthread_cond_destroy(&d->work);
 	stk__free(d->batches);

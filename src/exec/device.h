@@ -69,6 +69,23 @@ struct stk_device_tables {
 	uint32_t n_flags;
 };
 
+/* For traces: events on a batch's stream, and what ended at each. */
+struct stk_device_marks {
+	struct stk_device_mark {
+		stk_gpu_event event;
+		const char *name; /* constant; NULL: nothing that is told */
+		enum stk_span_kind kind;
+	} * mark;
+	int32_t count, room;
+};
+
+/* For traces: an event of the GPU and when it was by the host's clock. */
+struct stk_device_clock {
+	stk_gpu_stream stream;
+	stk_gpu_event event;
+	int64_t at_ns;
+};
+
 struct stk_device_batch {
 	struct stk_device_batch *next; /* free, or behind it in the order of submission */
 	struct stk_record *record;
@@ -82,14 +99,16 @@ struct stk_device_batch {
 	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
-	struct stk_cuda_jpeg *jpeg;       /* NULL until files come */
-	struct stk_device_job **decodes;  /* what was submitted to it, as it numbers them */
+	struct stk_cuda_jpeg_batch *jpeg;
+	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
 	struct stk_cuda_jpeg_item *items;
-	int32_t jpeg_slot, n_decodes;
+	int32_t n_decodes;
 	struct stk_device_job **uploads;
 	int32_t n_uploads, room_uploads;
 	struct stk_pass_gpu_limits pass_need; /* of the step in hand */
 	struct stk_array_gpu_limits array_need;
+	int32_t n_moves;
+	struct stk_device_marks marks;
 	bool used; /* since it was taken */
 	int64_t begin_ns;
 	int64_t record_k;
@@ -106,9 +125,11 @@ struct stk_device_stage {
 	pthread_cond_t work;                                 /* something was submitted, or the thread shall end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;              /* with a batch that it took from the submitted ones */
-	size_t memory_limit;    /* of all batches' decoders */
-	_Atomic size_t largest; /* of a batch's */
+	bool busy;                  /* with a batch that it took from the submitted ones */
+	struct stk_cuda_jpeg *jpeg; /* of all batches; NULL where the program decodes nothing */
+	size_t memory_limit;        /* of what is here for the sake of speed: decoding, and batches under way */
+	_Atomic size_t largest;     /* of a batch's slot and scratch */
+	struct stk_device_clock clock;
 };
 
 /* device.c */
@@ -118,7 +139,7 @@ void stk__device_destroy(struct stk_pipeline *p);                               
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
-/* With the lock: one more batch at a time fits into the memory that decoders may have. */
+/* With the lock: one more batch at a time fits into the memory limit. */
 bool stk__device_has_room(const struct stk_pipeline *p);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
@@ -133,8 +154,18 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
+/* device_trace.c, inside stk__gpu_enter. Nothing without a trace; what fails is not told. */
+void stk__device_mark(
+	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* of what ended here */
+void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a batch that is done */
+void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
+void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);
+
 /* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
+/* Copies what a node's calls read on the GPU to pinned memory of the batch, and waits for it: their inputs lie there then. Without the lock. */
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);
 
 #endif

@@ -47,7 +47,8 @@ struct stk_sample_state {
 	uint8_t read;   /* enum stk_read_state */
 	uint64_t waiting; /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
-	char *uri; /* of a submitted request; kept for the next batch */
+	int64_t asked_ns; /* when it was submitted; in traces */
+	char *uri;        /* of a submitted request; kept for the next batch */
 	size_t uri_room;
 	struct stk_error *error; /* of the read or of the failure; NULL: none */
 	struct stk_record *record;
@@ -121,6 +122,9 @@ struct stk_exec_worker {
 	X(busy_ns) X(source_ns)
 /* clang-format on */
 
+/* Rows of a trace, behind the workers'. */
+enum stk_trace_row { STK_ROW_SOURCES, STK_ROW_CONSUMER, STK_ROW_GPU, STK_ROW_STORAGE, STK_ROW_STEPS, STK_ROW_LANES };
+
 struct stk_exec_counters {
 #define STK_COUNTER_FIELD(name) _Atomic int64_t name;
 	STK_COUNTERS(STK_COUNTER_FIELD)
@@ -184,6 +188,11 @@ struct stk_pipeline {
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
+
+static inline void stk__trace_row(const struct stk_pipeline *p, int32_t row, const struct stk_trace_span *span)
+{
+	stk__trace_add(p->trace, p->n_workers + row, span);
+}
 
 static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 {

@@ -215,7 +215,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, source_ns, end - begin);
-	stk__trace_add(p->trace, p->n_workers,
+	stk__trace_row(p, STK_ROW_SOURCES,
 		&(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	r->fed = true;

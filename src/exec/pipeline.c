@@ -2,6 +2,7 @@
  * Making and ending a pipeline. */
 #include "exec/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,22 @@ static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *er
 	return s;
 }
 
+static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
+{
+	static const char *const rows[] = {"sources", "consumer", "batches on the GPU", "reads ahead", "GPU: steps"};
+	int32_t lanes = p->config.device_id >= 0 ? STK_CUDA_JPEG_LANES : 0;
+	p->trace = stk__trace_create(p->n_workers + STK_ROW_LANES + lanes, 1 << 14);
+	if (!p->trace)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
+	for (int32_t i = 0; i < p->n_workers + STK_ROW_LANES + lanes; i++) {
+		char name[32];
+		int32_t row = i - p->n_workers;
+		snprintf(name, sizeof name, row < 0 ? "worker %d" : "GPU: files, lane %d", row < 0 ? i : row - STK_ROW_LANES);
+		stk__trace_name(p->trace, i, row >= 0 && row < STK_ROW_LANES ? rows[row] : name);
+	}
+	return STK_OK;
+}
+
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
 	struct stk_pipeline **out, struct stk_error *err)
 {
@@ -201,13 +218,10 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
+	if (config->trace && (s = make_trace(p, err)))
+		goto out;
 	if (p->config.device_id >= 0 && (s = p->program->n_steps ? stk__device_create(p, err) : check_device(p, err)))
 		goto out;
-	if (config->trace) {
-		p->trace = stk__trace_create(p->n_workers + 3, 1 << 14);
-		if (!p->trace)
-			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
-	}
 out:
 	if (s) {
 		stk_pipeline_destroy(p);

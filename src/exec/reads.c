@@ -5,6 +5,8 @@
  * hand turn reading ahead off again. */
 #include "exec/device.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +84,7 @@ static bool describe_own_request(struct stk_sample_state *s)
 /* io has it from here; request_done is called, perhaps at once. */
 static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
 {
+	s->asked_ns = p->trace ? stk__clock_ns() : 0;
 	if (describe_own_request(s)) {
 		stk__io_submit(p->ctx->io, &s->request);
 		return;
@@ -109,12 +112,27 @@ static bool try_again(struct stk_pipeline *p, struct stk_sample_state *s)
 	return true;
 }
 
+/* With the lock, which makes it one thread a row. */
+static void trace_ahead(const struct stk_pipeline *p, const struct stk_sample_state *s)
+{
+	stk__trace_row(p, STK_ROW_STORAGE,
+		&(struct stk_trace_span){.kind = STK_SPAN_READ_AHEAD,
+			.batch = s->record->k,
+			.first = (int32_t)(s - s->record->samples),
+			.count = 1,
+			.stage = -1,
+			.begin_ns = s->asked_ns,
+			.end_ns = stk__clock_ns()});
+}
+
 /* A request that io took has ended. On any thread. */
 static void request_done(struct stk_request *q)
 {
 	struct stk_sample_state *s = q->user;
 	struct stk_pipeline *p = s->record->pipeline;
 	pthread_mutex_lock(&p->lock);
+	if (p->trace)
+		trace_ahead(p, s);
 	bool again = try_again(p, s);
 	if (!again) {
 		p->in_flight--;
@@ -158,6 +176,7 @@ bool stk__read_inline(
 	struct stk_sample_state *s = &r->samples[i];
 	char uri[STK_MAX_URI];
 	STK_COUNT(p, reads_started, 1);
+	int64_t begin = p->trace ? stk__clock_ns() : 0;
 	bool at_hand = stk__sample_uri(p->program, s->place.sample, uri, sizeof uri) < sizeof uri;
 	if (at_hand) {
 		describe_request(s, uri, err);
@@ -167,6 +186,15 @@ bool stk__read_inline(
 		if (r->device && at_hand && !s->request.status)
 			s->staged = stk__device_room_end(w, s->request.size);
 	}
+	if (p->trace && at_hand)
+		stk__trace_add(p->trace, (int32_t)(w - p->workers),
+			&(struct stk_trace_span){.kind = STK_SPAN_READ,
+				.batch = r->k,
+				.first = i,
+				.count = 1,
+				.stage = -1,
+				.begin_ns = begin,
+				.end_ns = stk__clock_ns()});
 	bool ended = at_hand && !(source_failed(s->request.status) && s->retries < STK_MAX_RETRIES);
 	pthread_mutex_lock(&p->lock);
 	s->request.uri = NULL;

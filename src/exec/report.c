@@ -148,7 +148,7 @@ size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n
 		return total;
 	n = stk__trace_read(p->trace, spans, n);
 	for (size_t i = 0; i < n; i++)
-		out[i] = (struct stk_span){.name = stk__span_name(spans[i].kind),
+		out[i] = (struct stk_span){.name = spans[i].name ? spans[i].name : stk__span_name(spans[i].kind),
 			.stage = spans[i].stage,
 			.thread = spans[i].thread,
 			.batch = spans[i].batch,

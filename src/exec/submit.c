@@ -88,55 +88,6 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-static uint32_t add_up(uint32_t a, uint64_t b)
-{
-	return a + b < UINT32_MAX ? (uint32_t)(a + b) : UINT32_MAX;
-}
-
-/* What grows takes a quarter more, for the next. */
-static uint32_t room_for(uint32_t n)
-{
-	return add_up(n, n / 4);
-}
-
-/* What the batch's files take together. */
-static struct stk_cuda_jpeg_limits decoder_limits(const struct stk_pipeline *p, const struct stk_device_batch *b)
-{
-	struct stk_cuda_jpeg_limits sum = {.slots = 1, .batch.images = (uint32_t)(p->config.batch_size * p->program->n_decodes)};
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		const struct stk_cuda_jpeg_limits *need = &b->decodes[i]->decode.need;
-		sum.batch.bytes = add_up(sum.batch.bytes, need->batch.bytes);
-		sum.batch.blocks = add_up(sum.batch.blocks, need->batch.blocks);
-		sum.taps = add_up(sum.taps, need->taps);
-	}
-	return sum;
-}
-
-/* A decoder with room for the batch. Within the limit of memory: what is over it goes to the cores. */
-static enum stk_status ready_decoder(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
-{
-	struct stk_cuda_jpeg_limits limits = decoder_limits(p, b);
-	if (b->jpeg && stk__cuda_jpeg_holds(b->jpeg, b->jpeg_slot, &limits))
-		return STK_OK;
-	size_t most = p->device->memory_limit / (size_t)(p->config.prefetch + 1);
-	limits.batch.bytes = room_for(limits.batch.bytes);
-	limits.batch.blocks = room_for(limits.batch.blocks);
-	limits.taps = room_for(limits.taps);
-	while (limits.batch.blocks > 1 && stk__cuda_jpeg_bytes(&limits) > most)
-		limits.batch.blocks -= limits.batch.blocks / 8 + 1;
-	enum stk_status s;
-	if (b->jpeg) {
-		s = stk__cuda_jpeg_reserve(b->jpeg, b->jpeg_slot, &limits, err);
-	} else {
-		s = stk__cuda_jpeg_create(p->device->dev, &limits, &b->jpeg, err);
-		b->jpeg_slot = s ? -1 : stk__cuda_jpeg_acquire(b->jpeg); /* its only one, kept */
-	}
-	size_t held = s ? 0 : stk__cuda_jpeg_memory(b->jpeg), largest = atomic_load(&p->device->largest);
-	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
-	}
-	return s;
-}
-
 static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 {
 	for (int32_t i = 0; i < b->n_decodes; i++) {
@@ -148,12 +99,19 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.type = j->decode.type,
 			.orientation = j->decode.orientation,
 			.pass = &j->pass,
-			.dst = j->dst};
+			.dst = j->dst,
+			.need = j->decode.need};
 	}
-	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->jpeg_slot, b->stream, b->items, b->n_decodes, err) : STK_OK;
+	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->stream, b->items, b->n_decodes, err) : STK_OK;
 }
 
 /* ---- steps ---- */
+
+/* What grows takes a quarter more, for the next. */
+static uint32_t room_for(uint32_t n)
+{
+	return n + n / 4 < n ? n : n + n / 4;
+}
 
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
@@ -173,6 +131,8 @@ static enum stk_status need(
 		stk__pass_gpu_need(&j->pass, &b->pass_need);
 	else if (j->kind == STK_JOB_ARRAY)
 		stk__array_gpu_need(j->array, &b->array_need);
+	else if (j->kind == STK_JOB_MOVE)
+		b->n_moves++;
 	return STK_OK;
 }
 
@@ -208,7 +168,7 @@ static enum stk_status ready_passes(
 	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
 	t->pass_limits = l;
-	return s ? s : stk__pass_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->passes, err);
+	return s ? s : stk__pass_gpu_create(&l, t->host, &t->passes, err);
 }
 
 static enum stk_status ready_arrays(
@@ -232,7 +192,7 @@ static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = ready_passes(dev, r->device, t, err);
 	if (s)
 		return s;
-	stk__pass_gpu_begin(t->passes);
+	stk__pass_gpu_begin(t->passes, &t->pass_limits, t->device, t->device + stk__pass_gpu_sizes(&t->pass_limits).tables);
 	if ((s = for_jobs(p, r, step, add, err)) ||
 		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
 		return s;
@@ -268,13 +228,22 @@ static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, in
 	struct stk_device_batch *b = r->device;
 	b->pass_need = (struct stk_pass_gpu_limits){0};
 	b->array_need = (struct stk_array_gpu_limits){0};
+	b->n_moves = 0;
 	b->tables[step].n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
-	if (s == STK_OK && b->pass_need.images)
+	if (s == STK_OK && b->pass_need.images) {
 		s = run_passes(p, r, step, err);
-	if (s == STK_OK && b->array_need.jobs)
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
+	}
+	if (s == STK_OK && b->array_need.jobs) {
 		s = run_arrays(p, r, step, err);
-	return s ? s : for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
+	}
+	if (s == STK_OK && b->n_moves) {
+		s = for_jobs(p, r, step, move, err);
+		stk__device_mark(p, b, STK_SPAN_COPY, "moves");
+	}
+	return s;
 }
 
 /* ---- all of it ---- */
@@ -298,14 +267,28 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	enum stk_status s = b->n_decodes ? ready_decoder(p, b, err) : STK_OK;
-	if (s)
+	enum stk_status s = stk__slot_wait(r->slot, b->stream, err);
+	b->marks.count = 0;
+	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
+	if (s || (s = upload(p, b, err)))
 		return s;
-	if ((s = stk__slot_wait(r->slot, b->stream, err)) || (s = upload(p, b, err)) || (s = decode(b, err)))
+	if (b->n_uploads)
+		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
+	if ((s = decode(b, err)))
 		return s;
+	if (b->n_decodes) /* which lanes' rows tell of */
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL);
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
+}
+
+/* What one more batch under way will take. */
+static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
+{
+	size_t held = r->slot->memory[STK_SPACE_GPU].capacity + r->device->scratch.held, largest = atomic_load(&p->device->largest);
+	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
+	}
 }
 
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
@@ -314,11 +297,39 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = stk__gpu_enter(p->device->dev, err)))
 		return s;
 	s = submit_all(p, r, err);
-	if (s && stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL)) {
+	if (s && (stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL) ||
+			 (p->device->jpeg && stk__cuda_jpeg_sync(p->device->jpeg, NULL)))) {
 		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
 	}
+	note_memory(p, r);
 	stk__gpu_leave(p->device->dev);
 	for (int32_t i = 0; i < r->count; i++)
 		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
 	return s;
+}
+
+/* ---- back to the cores ---- */
+
+enum stk_status stk__device_fetch(
+	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)
+{
+	const struct stk_program_node *n = &p->program->nodes[node];
+	struct stk_gpu_device *dev = p->device->dev;
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (s)
+		return s;
+	for (int32_t i = 0; i < count; i++)
+		for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
+			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* the worker's own copy */
+			size_t bytes = (size_t)stk_desc_bytes(&in->desc);
+			if (!p->program->values[n->inputs[k]].on_gpu || !bytes)
+				continue;
+			void *to = (void *)stk__device_memory_take(&r->device->staging, bytes, err);
+			s = to ? stk__gpu_download(dev, r->device->stream, to, (stk_gpu_ptr)(uintptr_t)in->data, bytes, err)
+			       : STK_NO_MEMORY;
+			in->data = to;
+		}
+	enum stk_status synced = stk__gpu_stream_sync(dev, r->device->stream, s ? NULL : err);
+	stk__gpu_leave(dev);
+	return s ? s : synced;
 }

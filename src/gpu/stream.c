@@ -147,7 +147,9 @@ enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event e
 enum stk_status stk__gpu_event_elapsed(
 	struct stk_gpu_device *dev, stk_gpu_event from, stk_gpu_event to, float *milliseconds, struct stk_error *err)
 {
-	return check(dev, dev->cu->cuEventElapsedTime(milliseconds, from, to), err, "reading the time between events");
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuEventElapsedTime(milliseconds, from, to)), err,
+		"reading the time between events");
 }
 
 static unsigned at_least_one(unsigned n)

@@ -27,10 +27,10 @@
 #define STK_JPEGPAR_CHUNK 4096   /* stuffed bytes of an unstuffing chunk */
 #define STK_JPEGPAR_INTERVAL 512 /* bits between checkpoints; more than the 31 of the longest symbol */
 #ifndef STK_JPEGPAR_SEGMENT
-#define STK_JPEGPAR_SEGMENT 8192 /* bits of a segment */
+#define STK_JPEGPAR_SEGMENT 4096 /* bits of a segment */
 #endif
 #define STK_JPEGPAR_PIECE 1024 /* bits of a piece of the write phase */
-#define STK_JPEGPAR_ROWS 7     /* rows of checkpoints: a lane looks for agreement in this many segments less one */
+#define STK_JPEGPAR_ROWS 13    /* rows of checkpoints: a lane looks for agreement in this many segments less one */
 #define STK_JPEGPAR_PER_SEGMENT (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_INTERVAL)
 #define STK_JPEGPAR_PIECES (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_PIECE)
 #define STK_JPEGPAR_PER_PIECE (STK_JPEGPAR_PIECE / STK_JPEGPAR_INTERVAL)

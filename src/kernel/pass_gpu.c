@@ -15,7 +15,7 @@ static const struct {
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
 struct stk_pass_gpu {
-	struct stk_pass_gpu_limits limits;
+	struct stk_pass_gpu_limits limits; /* of the batch */
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* in tables */
@@ -45,8 +45,8 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
 }
 
-enum stk_status stk__pass_gpu_create(const struct stk_pass_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
-	stk_gpu_ptr device_work, struct stk_pass_gpu **out, struct stk_error *err)
+enum stk_status stk__pass_gpu_create(
+	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err)
 {
 	struct stk_pass_gpu *b = stk__calloc(1, sizeof *b);
 	struct stk_step *steps = stk__alloc(sizeof *steps * STK_PASS_MAX_STEPS * limits->images);
@@ -55,8 +55,7 @@ enum stk_status stk__pass_gpu_create(const struct stk_pass_gpu_limits *limits, v
 		stk__free(steps);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	}
-	*b = (struct stk_pass_gpu){
-		.limits = *limits, .tables = tables, .device_tables = device_tables, .device_work = device_work, .steps = steps};
+	*b = (struct stk_pass_gpu){.limits = *limits, .tables = tables, .steps = steps};
 	b->items = (struct stk_pass_gpu_item *)(void *)(b->tables + CURVE_BYTES);
 	float *to = tables;
 	for (size_t i = 0; i < sizeof curves / sizeof *curves; to += curves[i++].count)
@@ -73,8 +72,12 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *b)
 	stk__free(b);
 }
 
-void stk__pass_gpu_begin(struct stk_pass_gpu *b)
+void stk__pass_gpu_begin(
+	struct stk_pass_gpu *b, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work)
 {
+	b->limits = *limits;
+	b->device_tables = device_tables;
+	b->device_work = device_work;
 	b->n_items = b->n_steps = b->n_first = b->n_weights = b->shared = 0;
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }

@@ -5,8 +5,8 @@
  *
  * Usage:
  *     for each image: stk__pass_gpu_need(pass, &limits);                    // or limits that will do for many batches
- *     stk__pass_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);
- *     stk__pass_gpu_begin(batch);
+ *     stk__pass_gpu_create(&limits, pinned, &batch, err);
+ *     stk__pass_gpu_begin(batch, &limits, device_tables, device_work);
  *     for each image
  *         if (!stk__pass_gpu_add(batch, pass, source, x0, y0, dst)) run it on the cores;
  *     bytes = stk__pass_gpu_end(batch);
@@ -97,12 +97,15 @@ STK_MUST_USE enum stk_status stk__pass_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *kernels, struct stk_error *err);
 
 struct stk_pass_gpu;
-/* tables: the host's copy, sizes.tables bytes, kept by the caller; device_tables and device_work: where it and the results will lie. */
-STK_MUST_USE enum stk_status stk__pass_gpu_create(const struct stk_pass_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
-	stk_gpu_ptr device_work, struct stk_pass_gpu **out, struct stk_error *err);
+/* Room for batches of up to these limits. tables: the host's copy, sizes.tables bytes, kept by the caller. */
+STK_MUST_USE enum stk_status stk__pass_gpu_create(
+	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err);
 void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 
-void stk__pass_gpu_begin(struct stk_pass_gpu *batch);
+/* limits: of this batch, none above those it was made with. device_tables and device_work: where tables and results will lie, as many bytes as
+ * stk__pass_gpu_sizes says of them. */
+void stk__pass_gpu_begin(
+	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
 
 /* True where a pass can run on the GPU at all: wherever it can on the cores. */
 bool stk__pass_gpu_supports(const struct stk_pass *p);

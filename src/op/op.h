@@ -148,7 +148,7 @@ struct stk_reader_def {
 
 enum stk_op_flags {
 	STK_OP_RANDOM = 1,       /* draws from call->random */
-	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, which stays in host memory; without it only in[].desc */
+	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, of which it gets a copy where that is on the GPU; without it only in[].desc */
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
 	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */

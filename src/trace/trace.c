@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 struct lane {
+	char name[32];
 	_Atomic size_t written; /* ever; the log holds the last `spans` */
 	struct stk_trace_span *log;
 };
@@ -42,6 +43,12 @@ void stk__trace_destroy(struct stk_trace *t)
 	for (int32_t i = 0; i < t->n_lanes; i++)
 		stk__free(t->lanes[i].log);
 	stk__free(t);
+}
+
+void stk__trace_name(struct stk_trace *t, int32_t lane, const char *name)
+{
+	if (t)
+		snprintf(t->lanes[lane].name, sizeof t->lanes[lane].name, "%s", name);
 }
 
 void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span)
@@ -82,8 +89,35 @@ size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, si
 
 const char *stk__span_name(enum stk_span_kind kind)
 {
-	static const char *const names[] = {"read", "chain", "batch", "callback", "wait", "submit", "gpu"};
+	static const char *const names[] = {"read", "read ahead", "chain", "batch", "callback", "wait", "submit", "gpu", "copy", "kernel"};
 	return names[kind];
+}
+
+/* `phase`: X with a duration; b and e, by number, where spans of a row overlap. */
+static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int64_t at_ns, size_t number)
+{
+	const char *kind = stk__span_name(s->kind);
+	if (s->name || s->stage < 0)
+		fprintf(f, "{\"name\":\"%s\"", s->name ? s->name : kind);
+	else
+		fprintf(f, "{\"name\":\"%s %d\"", kind, s->stage);
+	fprintf(f, ",\"cat\":\"%s\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d,\"ts\":%.3f", kind, phase, s->thread, (double)at_ns / 1e3);
+	if (phase == 'X')
+		fprintf(f, ",\"dur\":%.3f", (double)(s->end_ns - s->begin_ns) / 1e3);
+	else
+		fprintf(f, ",\"id\":%zu", number);
+	fprintf(f, ",\"args\":{\"batch\":%lld,\"level\":%d,\"first\":%d,\"count\":%d}}", (long long)s->batch, s->level, s->first, s->count);
+}
+
+static void write_span(FILE *f, const struct stk_trace_span *s, size_t number)
+{
+	if (s->kind != STK_SPAN_READ_AHEAD) {
+		write_event(f, s, 'X', s->begin_ns, number);
+		return;
+	}
+	write_event(f, s, 'b', s->begin_ns, number);
+	fputs(",\n", f);
+	write_event(f, s, 'e', s->end_ns, number);
 }
 
 enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, struct stk_error *err)
@@ -99,15 +133,14 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	}
 	n = stk__trace_read(t, spans, n);
 	fputs("{\"traceEvents\":[\n", f);
-	for (size_t i = 0; i < n; i++)
-		fprintf(f,
-			"%s{\"name\":\"%s "
-			"%d\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"batch\":%lld,\"level\":"
-			"%d,"
-			"\"first\":%d,\"count\":%d}}",
-			i ? ",\n" : "", stk__span_name(spans[i].kind), spans[i].stage, stk__span_name(spans[i].kind), spans[i].thread,
-			(double)spans[i].begin_ns / 1e3, (double)(spans[i].end_ns - spans[i].begin_ns) / 1e3, (long long)spans[i].batch,
-			spans[i].level, spans[i].first, spans[i].count);
+	const char *comma = "";
+	for (int32_t i = 0; i < t->n_lanes; i++, comma = ",\n")
+		fprintf(f, "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", comma, i,
+			t->lanes[i].name);
+	for (size_t i = 0; i < n; i++) {
+		fputs(comma, f);
+		write_span(f, &spans[i], i);
+	}
 	fputs("\n]}\n", f);
 	stk__free(spans);
 	bool bad = ferror(f) != 0;

@@ -9,9 +9,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum stk_span_kind { STK_SPAN_READ, STK_SPAN_CHAIN, STK_SPAN_BATCH, STK_SPAN_CALLBACK, STK_SPAN_WAIT, STK_SPAN_SUBMIT, STK_SPAN_GPU };
+enum stk_span_kind {
+	STK_SPAN_READ,
+	STK_SPAN_READ_AHEAD, /* of which many are under way at once */
+	STK_SPAN_CHAIN,
+	STK_SPAN_BATCH,
+	STK_SPAN_CALLBACK,
+	STK_SPAN_WAIT,
+	STK_SPAN_SUBMIT,
+	STK_SPAN_GPU,
+	STK_SPAN_COPY,
+	STK_SPAN_KERNEL,
+};
 
 struct stk_trace_span {
+	const char *name; /* constant; NULL: that of its kind, and its stage */
 	int64_t batch, begin_ns, end_ns;
 	int32_t first, count;
 	int16_t level, stage; /* chain in its level */
@@ -24,6 +36,9 @@ struct stk_trace; /* NULL: tracing is off, and every call below does nothing */
 /* lanes: threads that record; spans: kept in each lane, oldest are dropped. */
 struct stk_trace *stk__trace_create(int32_t lanes, size_t spans);
 void stk__trace_destroy(struct stk_trace *t);
+
+/* What the lane's row is called; up to 31 characters. Before anything is added to it. */
+void stk__trace_name(struct stk_trace *t, int32_t lane, const char *name);
 
 /* One thread a lane at a time. */
 void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span);

@@ -1,159 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CUDA decoder against its C twins, phase by phase, and through its batch interface. Skipped without a GPU; less of it on the emulated one.
- * STOKER_TEST_JPEGS names a folder of photographs to add to the files that are made here. */
-#include "test.h"
-
-#include "base/cpu.h"
+ * The CUDA decoder against its C twins, phase by phase. Skipped without a GPU; less of it on the emulated one. */
 #include "base/memory.h"
-#include "codec/codec.h"
-#include "codec/cuda_jpeg.h"
-#include "codec/orient.h"
-#include "jpeg_reference.h"
-
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "cuda_files.h"
 
 enum { BATCH = 64, RAW = 24 << 20 };
-
-struct gpu {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-};
-static bool emulated;
-
-struct file {
-	char name[300];
-	uint8_t *data;
-	size_t size;
-	struct stk_jpeg_header header;
-	struct stk_rect window;
-};
-
-static struct stk_error err;
-static uint64_t rng = 5;
-
-static uint32_t draw(uint32_t n)
-{
-	rng = rng * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)((rng >> 33) % n);
-}
-
-static void ok(enum stk_status status)
-{
-	if (status)
-		fail_msg("%s: %s", stk_status_name(status), err.message);
-}
-
-static int setup(void **state)
-{
-	struct gpu *g = calloc(1, sizeof *g);
-	*state = g;
-	if (stk__gpu_open(&g->gpu, &err) || !stk__gpu_build().modules || stk__gpu_device_open(g->gpu, 0, &g->dev, &err))
-		print_message("no GPU: %s\n", err.message);
-	else
-		ok(stk__gpu_enter(g->dev, &err));
-	emulated = g->dev && strstr(stk__gpu_device_facts(g->dev)->name, "emulated");
-	return !g->dev && getenv("STOKER_EMULATED_CUDA") ? -1 : 0;
-}
-
-static int teardown(void **state)
-{
-	struct gpu *g = *state;
-	if (g->dev)
-		stk__gpu_leave(g->dev);
-	stk__gpu_device_close(g->dev);
-	stk__gpu_close(g->gpu);
-	free(g);
-	return 0;
-}
-
-static struct stk_gpu_device *need_gpu(void **state)
-{
-	struct gpu *g = *state;
-	if (!g->dev)
-		skip();
-	return g->dev;
-}
-
-/* ---- files ---- */
-
-static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
-	{2, 2, 2, 1, 1, 1}, {2, 2, 1, 2, 2, 1}, {4, 2, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}};
-
-static struct stk_rect draw_window(int w, int h)
-{
-	int ww = 1 + (int)draw((uint32_t)w), hh = 1 + (int)draw((uint32_t)h);
-	if (draw(4) == 0)
-		return (struct stk_rect){0, 0, w, h};
-	return (struct stk_rect){(int)draw((uint32_t)(w - ww + 1)), (int)draw((uint32_t)(h - hh + 1)), ww, hh};
-}
-
-static void make_file(struct file *f, bool damage)
-{
-	const int *s = samplings[draw(sizeof samplings / sizeof *samplings)];
-	struct jpeg_shape shape = {.width = 1 + (int)draw(700),
-		.height = 1 + (int)draw(500),
-		.components = draw(6) ? 3 : 1,
-		.h = {s[0], s[2], s[4]},
-		.v = {s[1], s[3], s[5]},
-		.restart = draw(3) ? 0 : 1 + (int)draw(40),
-		.quality = 30 + (int)draw(70),
-		.optimize = (int)draw(2),
-		.texture = (int)draw(5),
-		.three_tables = !draw(4)};
-	if (shape.components == 1) /* libjpeg-turbo would decode v[0] rows of blocks at a time, and meet damage early */
-		shape.h[0] = shape.v[0] = 1;
-	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);
-	f->data = jpeg_reference_encode(&shape, rng, &f->size);
-	ok(stk__jpeg_header_parse(f->data, f->size, &f->header, &err));
-	size_t scan = f->header.scan_offset;
-	for (uint32_t hits = damage ? 1 + draw(3) : 0; hits > 0; hits--)
-		f->data[scan + draw((uint32_t)(f->size - scan - 2))] = (uint8_t)(draw(3) ? draw(256) : 0xff);
-	f->window = draw_window(shape.width, shape.height);
-}
-
-static bool read_file(struct file *f, const char *folder, const char *name)
-{
-	char path[1200];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *in = fopen(path, "rb");
-	if (!in)
-		return false;
-	snprintf(f->name, sizeof f->name, "%s", name);
-	fseek(in, 0, SEEK_END);
-	f->size = (size_t)ftell(in);
-	rewind(in);
-	f->data = malloc(f->size + 64);
-	bool read = fread(f->data, 1, f->size, in) == f->size && !stk__jpeg_header_parse(f->data, f->size, &f->header, &err);
-	fclose(in);
-	if (read)
-		f->window = draw_window(f->header.width, f->header.height);
-	else
-		free(f->data);
-	return read;
-}
-
-static int read_folder(struct file *files, int most)
-{
-	const char *folder = getenv("STOKER_TEST_JPEGS");
-	DIR *dir = folder ? opendir(folder) : NULL;
-	struct dirent *entry;
-	int n = 0;
-	while (dir && n < most && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			n += read_file(&files[n], folder, entry->d_name);
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
-static void free_files(struct file *files, int n)
-{
-	while (n > 0)
-		free(files[--n].data);
-}
 
 /* ---- phase by phase ---- */
 
@@ -161,16 +11,6 @@ struct side {
 	uint8_t *raw, *tables, *work;
 	struct stk_jpegpar_view view;
 };
-
-static void equal(const char *what, const void *a, const void *b, size_t size)
-{
-	const uint8_t *x = a, *y = b;
-	size_t i = 0;
-	while (i < size && x[i] == y[i])
-		i++;
-	if (i < size)
-		fail_msg("%s differs from its twin at byte %zu of %zu: %d, %d", what, i, size, x[i], y[i]);
-}
 
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
@@ -247,6 +87,7 @@ static const struct {
 	{STK_CUDA_JPEG_COLOR, compare_planes}, {STK_CUDA_JPEG_PHASES, compare_pixels}};
 
 struct phases {
+	struct stk_jpegpar_limits limits;
 	struct stk_jpegpar_plan *plan;
 	struct stk_jpegpar_sizes sizes;
 	uint8_t *raw, *tables, *sent, *work, *back;
@@ -256,15 +97,15 @@ struct phases {
 
 static void phases_create(struct stk_gpu_device *dev, struct phases *p)
 {
-	struct stk_jpegpar_limits limits = {.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
-	p->sizes = stk__jpegpar_plan_sizes(&limits);
+	p->limits = (struct stk_jpegpar_limits){.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
+	p->sizes = stk__jpegpar_plan_sizes(&p->limits);
 	p->tables = stk__alloc(p->sizes.tables);
 	p->sent = stk__alloc(p->sizes.tables);
 	p->work = stk__alloc(p->sizes.work);
 	p->back = stk__alloc(p->sizes.work);
 	p->raw = stk__calloc(1, RAW);
 	memset(p->work, 0xa5, p->sizes.work);
-	ok(stk__jpegpar_plan_create(&limits, p->tables, &p->plan, &err));
+	ok(stk__jpegpar_plan_create(&p->limits, p->tables, &p->plan, &err));
 	ok(stk__gpu_alloc(dev, RAW, &p->device_raw, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.tables, &p->device_tables, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.work, &p->device_work, &err));
@@ -288,7 +129,7 @@ static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
 static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct file *files, int n)
 {
 	uint32_t at = 16, index;
-	stk__jpegpar_plan_begin(p->plan);
+	stk__jpegpar_plan_begin(p->plan, &p->limits);
 	for (int i = 0; i < n; i++) {
 		at += draw(40);
 		assert_true(at + files[i].size + 64 < RAW);
@@ -365,236 +206,11 @@ static void photographs_equal_their_twins(void **state)
 	free_files(files, n);
 }
 
-/* ---- the batch interface ---- */
-
-static void check_window(struct stk_gpu_device *dev, const struct stk_cuda_jpeg *d, int slot, int item, const struct file *f)
-{
-	int w, h;
-	long warnings;
-	uint32_t pitch;
-	stk_gpu_ptr at = stk__cuda_jpeg_window(d, slot, item, &pitch);
-	uint8_t *got = malloc((size_t)pitch * (size_t)f->window.h),
-		*want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
-	ok(stk__gpu_download(dev, NULL, got, at, (size_t)pitch * (size_t)f->window.h, &err));
-	ok(stk__gpu_stream_sync(dev, NULL, &err));
-	if (!want || warnings)
-		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
-	for (int y = 0; y < f->window.h; y++)
-		equal(f->name, want + ((size_t)(f->window.y + y) * (size_t)w + (size_t)f->window.x) * 3, got + (size_t)y * pitch,
-			3 * (size_t)f->window.w);
-	free(want);
-	free(got);
-}
-
-static void batches_in_flight_equal_libjpeg_turbo(void **state)
-{
-	struct stk_gpu_device *dev = need_gpu(state);
-	struct stk_cuda_jpeg_limits limits = {.slots = 3, .batch = {.images = 32, .bytes = 8 << 20, .blocks = 300000}};
-	struct stk_cuda_jpeg *d;
-	struct file files[3][32];
-	uint8_t *pinned[3];
-	int slots[3], count[4] = {0};
-	stk_gpu_stream streams[3];
-	ok(stk__cuda_jpeg_create(dev, &limits, &d, &err));
-	for (int b = 0; b < 3; b++) {
-		ok(stk__gpu_host_alloc(dev, 8 << 20, (void **)&pinned[b], &err));
-		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &streams[b], &err));
-	}
-	for (int round = 0; round < (emulated ? 1 : 2); round++) {
-		uint64_t allocations = 0;
-		for (int b = 0; b < 3; b++) {
-			struct stk_cuda_jpeg_item items[32];
-			uint8_t *at = pinned[b];
-			for (int i = 0; i < 32; i++) {
-				struct file *f = &files[b][i];
-				make_file(f, b == 2);
-				memcpy(at, f->data, f->size);
-				items[i] =
-					(struct stk_cuda_jpeg_item){.data = at, .size = f->size, .header = &f->header, .window = f->window};
-				at += f->size + draw(3) * 3000;
-			}
-			slots[b] = stk__cuda_jpeg_acquire(d);
-			assert_true(slots[b] >= 0);
-			allocations = stk__alloc_count();
-			ok(stk__cuda_jpeg_submit(d, slots[b], streams[b], items, 32, &err));
-			assert_int_equal(allocations, stk__alloc_count());
-		}
-		assert_int_equal(stk__cuda_jpeg_acquire(d), -1);
-		for (int b = 0; b < 3; b++) {
-			ok(stk__gpu_event_sync(dev, stk__cuda_jpeg_done(d, slots[b]), &err));
-			for (int i = 0; i < 32; i++) {
-				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(d, slots[b], i);
-				count[verdict]++;
-				if (verdict == STK_CUDA_JPEG_OK)
-					check_window(dev, d, slots[b], i, &files[b][i]);
-			}
-			stk__cuda_jpeg_release(d, slots[b]);
-			free_files(files[b], 32);
-		}
-	}
-	print_message("%d right, %d refused, %d flagged\n", count[0], count[1], count[2]);
-	assert_true(count[0] > (emulated ? 35 : 70));
-	stk__cuda_jpeg_destroy(d);
-	for (int b = 0; b < 3; b++) {
-		stk__gpu_host_free(dev, pinned[b]);
-		stk__gpu_stream_destroy(dev, streams[b]);
-	}
-}
-
-/* ---- types, turned images, growth ---- */
-
-/* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
-static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
-{
-	struct stk_image_info info;
-	struct stk_codec_limits limits = {0};
-	int32_t w, h;
-	ok(stk__image_peek(it->data, it->size, &limits, &info, &err));
-	info.orientation = it->orientation;
-	stk__image_extent(&info, true, &w, &h);
-	int32_t channels = it->type == STK_GRAY ? 1 : 3;
-	uint8_t *pixels = malloc((size_t)w * (size_t)h * (size_t)channels + 64);
-	struct stk_decode request = {.data = it->data,
-		.size = it->size,
-		.info = &info,
-		.type = it->type,
-		.orient = true,
-		.window = {0, 0, w, h},
-		.dst = stk__image_hwc(pixels, STK_UINT8, w, h, channels)};
-	ok(stk__image_decode(decoder, &request, &err));
-	void *scratch = stk__alloc(stk__pass_scratch(it->pass) + 64);
-	struct stk_image dst = stk__image_hwc(out, STK_FLOAT, it->pass->w, it->pass->h, channels);
-	assert_int_equal(bytes, (size_t)it->pass->w * (size_t)it->pass->h * (size_t)channels * 4);
-	stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, 0, 0, &dst, scratch);
-	stk__free(scratch);
-	free(pixels);
-}
-
-/* A crop of the image as its orientation shows it, resized, to float. */
-static void draw_turned_pass(struct stk_cuda_jpeg_item *it, struct stk_pass *pass)
-{
-	int32_t w = it->header->width, h = it->header->height;
-	bool swaps = stk__orient_swaps(it->orientation);
-	struct stk_resize r = {.out_w = 1 + (int)draw(60), .out_h = 1 + (int)draw(60), .antialias = 1};
-	r.min_filter = r.mag_filter = draw(2) ? STK_INTERP_TRIANGULAR : STK_INTERP_LANCZOS3;
-	stk__pass_begin(pass, STK_UINT8, swaps ? h : w, swaps ? w : h, it->type == STK_GRAY ? 1 : 3);
-	stk__pass_window(pass, draw_window(pass->w, pass->h), NULL);
-	r.roi_x1 = (float)pass->w;
-	r.roi_y1 = (float)pass->h;
-	stk__pass_resize(pass, &r);
-	stk__pass_mirror(pass, draw(2), false);
-	stk__pass_cast(pass, STK_FLOAT);
-	it->pass = pass;
-	it->window = stk__orient_rect(it->orientation, w, h, stk__pass_source(pass));
-}
-
-enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
-
-/* A batch in a slot that is made to hold it: types and orientations at random. Returns how many came out right. */
-static int run_turned(struct stk_gpu_device *dev, struct stk_cuda_jpeg *d, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
-{
-	static struct stk_pass passes[TURNED];
-	static uint8_t got[TURNED_BYTES], want[TURNED_BYTES];
-	struct stk_cuda_jpeg_item items[TURNED];
-	struct stk_cuda_jpeg_limits need = {0};
-	struct file files[TURNED];
-	uint8_t *at = pinned;
-	int slot = stk__cuda_jpeg_acquire(d), right = 0;
-	for (int i = 0; i < TURNED; i++) {
-		make_file(&files[i], false);
-		memcpy(at, files[i].data, files[i].size);
-		items[i] = (struct stk_cuda_jpeg_item){.data = at,
-			.size = files[i].size,
-			.header = &files[i].header,
-			.type = (enum stk_image_type)draw(STK_YCBCR + 1),
-			.orientation = 1 + (int)draw(8)};
-		draw_turned_pass(&items[i], &passes[i]);
-		items[i].dst = stk__image_hwc(
-			(void *)(uintptr_t)(out + (uint64_t)i * TURNED_BYTES), STK_FLOAT, passes[i].w, passes[i].h, passes[i].c);
-		assert_true(stk__cuda_jpeg_need(&items[i], &need));
-		at += files[i].size;
-	}
-	assert_int_equal(need.batch.images, TURNED);
-	ok(stk__cuda_jpeg_reserve(d, slot, &need, &err));
-	assert_true(stk__cuda_jpeg_holds(d, slot, &need));
-	uint64_t allocations = stk__alloc_count();
-	ok(stk__cuda_jpeg_submit(d, slot, NULL, items, TURNED, &err));
-	assert_int_equal(allocations, stk__alloc_count());
-	ok(stk__gpu_event_sync(dev, stk__cuda_jpeg_done(d, slot), &err));
-	for (int i = 0; i < TURNED; i++) {
-		if (stk__cuda_jpeg_verdict(d, slot, i))
-			continue;
-		size_t bytes = (size_t)passes[i].w * (size_t)passes[i].h * (size_t)passes[i].c * 4;
-		ok(stk__gpu_download(dev, NULL, got, out + (uint64_t)i * TURNED_BYTES, bytes, &err));
-		ok(stk__gpu_stream_sync(dev, NULL, &err));
-		decode_on_cores(&items[i], decoder, want, bytes);
-		char what[sizeof files[i].name + 60];
-		snprintf(what, sizeof what, "%.299s, type %d, orientation %d", files[i].name, items[i].type, items[i].orientation);
-		equal(what, want, got, bytes);
-		right++;
-	}
-	stk__cuda_jpeg_release(d, slot);
-	free_files(files, TURNED);
-	return right;
-}
-
-static void types_and_orientations_equal_the_cores(void **state)
-{
-	struct stk_gpu_device *dev = need_gpu(state);
-	struct stk_cuda_jpeg_limits little = {.slots = 1, .batch = {.images = 1, .bytes = 1000, .blocks = 10}, .taps = 10};
-	struct stk_codec_limits limits = {0};
-	struct stk_cuda_jpeg *d;
-	struct stk_decoder *decoder;
-	uint8_t *pinned;
-	stk_gpu_ptr out;
-	int right = 0, rounds = emulated ? 2 : 10;
-	ok(stk__cuda_jpeg_create(dev, &little, &d, &err));
-	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
-	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
-	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
-	for (int i = 0; i < rounds; i++)
-		right += run_turned(dev, d, decoder, pinned, out);
-	assert_true(right > rounds * TURNED * 3 / 4);
-	stk__cuda_jpeg_destroy(d);
-	stk__decoder_destroy(decoder);
-	stk__gpu_host_free(dev, pinned);
-	stk__gpu_free(dev, out);
-}
-
-/* Without a GPU: what it has not is told beforehand. */
-static void what_the_gpu_has_not_is_refused(void **state)
-{
-	(void)state;
-	struct file f;
-	struct stk_pass pass;
-	struct stk_cuda_jpeg_limits sum = {0};
-	make_file(&f, false);
-	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window};
-	assert_true(stk__cuda_jpeg_need(&it, &sum));
-	assert_int_equal(sum.batch.images, 1);
-	struct stk_cuda_jpeg_limits before = sum;
-	struct stk_cuda_jpeg_item any = it, turned = it;
-	any.type = STK_ANY_DATA;
-	turned.orientation = 6; /* without a pass that would see it turned */
-	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&turned, &sum));
-	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
-	it.pass = &pass;
-	assert_false(stk__cuda_jpeg_need(&it, &sum));
-	it.pass = NULL;
-	f.header.process = STK_JPEG_PROGRESSIVE;
-	assert_false(stk__cuda_jpeg_need(&it, &sum));
-	assert_memory_equal(&before, &sum, sizeof sum);
-	free_files(&f, 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(phases_equal_their_twins),
 		cmocka_unit_test(photographs_equal_their_twins),
-		cmocka_unit_test(batches_in_flight_equal_libjpeg_turbo),
-		cmocka_unit_test(types_and_orientations_equal_the_cores),
-		cmocka_unit_test(what_the_gpu_has_not_is_refused),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -245,7 +245,7 @@ static void bench_create(struct stk_gpu_device *dev, struct bench *b)
 	ok(stk__gpu_alloc(dev, sizes.work, &b->device_work, &err));
 	ok(stk__gpu_alloc(dev, (size_t)BATCH * MAX_SOURCE, &b->src, &err));
 	ok(stk__gpu_alloc(dev, (size_t)BATCH * MAX_OUT, &b->dst, &err));
-	ok(stk__pass_gpu_create(&limits, b->tables, b->device_tables, b->device_work, &b->batch, &err));
+	ok(stk__pass_gpu_create(&limits, b->tables, &b->batch, &err));
 	ok(stk__pass_gpu_kernels_load(dev, &b->kernels, &err));
 }
 
@@ -325,7 +325,7 @@ static int run_batch(struct stk_gpu_device *dev, struct bench *b)
 	struct stk_pass_gpu_limits need = {0};
 	char text[400];
 	int taken = 0;
-	stk__pass_gpu_begin(b->batch);
+	stk__pass_gpu_begin(b->batch, &(struct stk_pass_gpu_limits){BATCH, LIMIT_TAPS}, b->device_tables, b->device_work);
 	for (int i = 0; i < BATCH; i++) {
 		struct job *j = &jobs[i];
 		draw_pass(&j->pass);
@@ -394,8 +394,8 @@ static void batches_are_as_large_as_they_must_be(void **state)
 	}
 	assert_int_equal(limits.images, BATCH);
 	void *tables = stk__alloc(stk__pass_gpu_sizes(&limits).tables);
-	ok(stk__pass_gpu_create(&limits, tables, 1 << 20, 1 << 24, &batch, &err));
-	stk__pass_gpu_begin(batch);
+	ok(stk__pass_gpu_create(&limits, tables, &batch, &err));
+	stk__pass_gpu_begin(batch, &limits, 1 << 20, 1 << 24);
 	struct stk_image none = {0};
 	for (int i = 0; i < BATCH; i++)
 		assert_true(stk__pass_gpu_add(batch, &passes[i], &none, 0, 0, &none));

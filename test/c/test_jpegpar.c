@@ -21,20 +21,21 @@ static uint32_t draw(uint32_t n)
 }
 
 struct bench {
+	struct stk_jpegpar_limits limits;
 	struct stk_jpegpar_plan *plan;
 	void *tables, *work;
 };
 
 static int setup(void **state)
 {
-	struct stk_jpegpar_limits limits = {.images = 8, .bytes = 8 << 20, .blocks = 200000};
-	struct stk_jpegpar_sizes sizes = stk__jpegpar_plan_sizes(&limits);
 	struct bench *b = calloc(1, sizeof *b);
+	b->limits = (struct stk_jpegpar_limits){.images = 8, .bytes = 8 << 20, .blocks = 200000};
+	struct stk_jpegpar_sizes sizes = stk__jpegpar_plan_sizes(&b->limits);
 	b->tables = stk__alloc(sizes.tables);
 	b->work = stk__alloc(sizes.work);
 	memset(b->work, 0xa5, sizes.work);
 	*state = b;
-	return stk__jpegpar_plan_create(&limits, b->tables, &b->plan, NULL);
+	return stk__jpegpar_plan_create(&b->limits, b->tables, &b->plan, NULL);
 }
 
 static int teardown(void **state)
@@ -100,7 +101,7 @@ static struct tally run_batch(struct bench *b, struct file *files, int n)
 	struct tally tally = {0};
 	uint32_t index[MAX_FILES], at = 16;
 	bool taken[MAX_FILES];
-	stk__jpegpar_plan_begin(b->plan);
+	stk__jpegpar_plan_begin(b->plan, &b->limits);
 	for (int i = 0; i < n; i++) {
 		at += draw(40); /* any alignment */
 		assert_true(at + files[i].size + 64 < sizeof raw);

@@ -48,12 +48,15 @@ static const struct nvtx_tool_kind *kind_of(const struct nvtx_tool_counts *c, co
 	return k;
 }
 
+/* Rows of threads: two workers, sources, the consumer, the one that waits for the GPU. Those behind them tell of what no thread of ours does. */
+enum { THREADS = 5 };
+
 /* Spans of a kind, and the sum of their batches. */
 static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, const char *name)
 {
 	struct nvtx_tool_kind k = {{0}, 0, 0};
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(spans[i].name, name) == 0) {
+		if (spans[i].thread < THREADS && strcmp(spans[i].name, name) == 0) {
 			k.begun++;
 			k.batches += spans[i].batch;
 		}
@@ -63,7 +66,7 @@ static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, co
 /* An epoch and a part of the next; then everything has come to rest, and what the tool saw is compared with the spans. */
 static void compare(const char *graph, int32_t device, const char *wanted)
 {
-	static const char *const kinds[] = {"read", "chain", "batch", "callback", "wait", "submit", "gpu"};
+	static const char *const kinds[] = {"chain", "batch", "callback", "wait", "submit", "gpu"};
 	static struct stk_span spans[ROOM];
 	const struct device_settings s = {.device = device, .trace = true};
 	struct stk_context *ctx = make_context(2);
@@ -83,7 +86,8 @@ static void compare(const char *graph, int32_t device, const char *wanted)
 	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
 		struct nvtx_tool_kind want = spans_of(spans, n, kinds[k]);
 		const struct nvtx_tool_kind *b = kind_of(&before, kinds[k]), *a = kind_of(&after, kinds[k]);
-		assert_int_equal(a->begun - b->begun, want.begun);
+		if (a->begun - b->begun != want.begun)
+			fail_msg("%s on device %d: %ld ranges, %ld spans", kinds[k], device, a->begun - b->begun, want.begun);
 		assert_int_equal(a->batches - b->batches, want.batches);
 		assert_true(want.begun > 0 || !strstr(wanted, kinds[k]));
 	}

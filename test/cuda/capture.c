@@ -32,7 +32,7 @@ bool emulated_captures(const void *stream)
 static bool is_unsafe(const char *function)
 {
 	static const char *const unsafe[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuEventQuery",
-		"cuEventSynchronize", "cuStreamSynchronize", "cuModuleLoadData", "cuModuleUnload"};
+		"cuEventSynchronize", "cuEventElapsedTime", "cuStreamSynchronize", "cuModuleLoadData", "cuModuleUnload"};
 	for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
 		if (strcmp(function, unsafe[i]) == 0)
 			return true;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,27 @@ def test_the_gpu_decodes(healthy: Path) -> None:
         pipe.run()
     counters = pipe.counters()
     assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters  # six of the ten kinds
+
+
+def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Path, tmp_path: Path) -> None:
+    pipe = make(healthy, define=lambda root: graphs(root, "crops"), batch_size=10, trace=str(tmp_path / "trace.json"))
+    for _ in range(3):
+        pipe.run()
+    pipe.close()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    rows = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+    spans = [e for e in events if e["ph"] == "X"]
+    for batch in range(3):
+        own = [e for e in spans if e["args"]["batch"] == batch]
+        kinds = {e["cat"] for e in own}
+        assert kinds >= {"chain", "submit", "gpu", "copy", "kernel", "wait"}, (batch, kinds)
+        assert "read" in kinds or any(e["cat"] == "read ahead" and e["args"]["batch"] == batch for e in events)
+        names = [e["name"] for e in own if rows[e["tid"]].startswith("GPU: files")]
+        assert {"copy", "unstuff", "own", "over", "write", "idct", "color", "pass"} <= set(names), names
+        on_gpu = [e for e in own if e["cat"] == "gpu"]
+        assert len(on_gpu) == 1
+        begin, end = on_gpu[0]["ts"], on_gpu[0]["ts"] + on_gpu[0]["dur"]
+        early = min(e["ts"] for e in own if e["cat"] == "submit")
+        for e in own:
+            if e["cat"] in ("copy", "kernel"):  # by the same clock, but for the time that events take
+                assert early - 2000 < e["ts"] <= e["ts"] + e["dur"] < end + 2000, (e, begin, end)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stoker import fn, types
-from stoker.errors import StokerError, UnsupportedError
+from stoker.errors import StokerError
 from support import SEED
 from twins import MEAN, STD, assert_twins, batches, usable
 
@@ -20,12 +20,6 @@ TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
 ON_THE_CORES = {"peek_image_shape"}
 # Inputs behind the first that say how, not what: they are read by the cores.
 SAY_HOW = {"reshape", "warp_affine", "slice", "crop", "resize", "slicing"}
-
-
-def not_yet(case: Any) -> bool:
-    """What needs all samples' values to compute with: the cores would have to read them."""
-    given = {"mean", "stddev"} <= set(case.kwargs)
-    return case.op == "normalize" and bool(case.kwargs.get("batch")) and not given
 
 
 def table() -> list[Any]:
@@ -65,10 +59,6 @@ def test_as_on_the_cores(case: Any) -> None:
 
     size = next((len(b) for b in [*case.inputs, *case.kwargs.values()] if isinstance(b, Batch)), 3)
     settings: dict[str, Any] = {"batch_size": size, "num_threads": 1, "prefetch_queue_depth": 1}
-    if not_yet(case):
-        with pytest.raises(StokerError if case.error else UnsupportedError):
-            list(batches(definition(case), 0, 1, **settings))
-        pytest.skip("not on the GPU yet: an error says so")
     if not case.error:
         found = assert_twins(definition(case), 2, case.name, **settings)
         place = "cpu" if case.name.startswith("slicing(x.shape") else "gpu"  # shapes are the cores' business, unless asked otherwise

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the GPU did for a batch, by the host's clock: copies and kernels as rows of a trace. */
+#include "exec/device.h"
+
+#include "base/clock.h"
+
+void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name)
+{
+	struct stk_device_marks *m = &b->marks;
+	if (!p->trace)
+		return;
+	if (m->count == m->room) {
+		int32_t room = m->room ? 2 * m->room : 8;
+		struct stk_device_mark *more = stk__realloc(m->mark, (size_t)room * sizeof *more);
+		if (!more)
+			return;
+		for (int32_t i = m->room; i < room; i++)
+			more[i] = (struct stk_device_mark){0};
+		m->mark = more;
+		m->room = room;
+	}
+	struct stk_device_mark *k = &m->mark[m->count];
+	k->kind = kind;
+	k->name = name;
+	if ((k->event || !stk__gpu_event_create(p->device->dev, true, &k->event, NULL)) &&
+		!stk__gpu_event_record(p->device->dev, k->event, b->stream, NULL))
+		m->count++;
+}
+
+/* Differences of events are floats of milliseconds, which are exact to a microsecond over some seconds only. */
+static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
+{
+	enum { SECOND_NS = 1000000000 };
+	if (c->at_ns && stk__clock_ns() - c->at_ns < SECOND_NS)
+		return true;
+	if ((!c->stream && stk__gpu_stream_create(dev, STK_GPU_LOW, &c->stream, NULL)) ||
+		(!c->event && stk__gpu_event_create(dev, true, &c->event, NULL)) || stk__gpu_event_record(dev, c->event, c->stream, NULL) ||
+		stk__gpu_event_sync(dev, c->event, NULL))
+		return false;
+	c->at_ns = stk__clock_ns();
+	return true;
+}
+
+static bool time_of(const struct stk_device_stage *d, stk_gpu_event event, int64_t *ns)
+{
+	float milliseconds;
+	if (!event || stk__gpu_event_elapsed(d->dev, d->clock.event, event, &milliseconds, NULL))
+		return false;
+	*ns = d->clock.at_ns + (int64_t)((double)milliseconds * 1e6);
+	return true;
+}
+
+static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, int32_t row, enum stk_span_kind kind, const char *name,
+	int64_t begin_ns, int64_t end_ns)
+{
+	stk__trace_row(p, row,
+		&(struct stk_trace_span){.name = name,
+			.kind = (uint8_t)kind,
+			.batch = b->record_k,
+			.count = b->record->count,
+			.level = (int16_t)b->record->level,
+			.stage = -1,
+			.begin_ns = begin_ns,
+			.end_ns = end_ns});
+}
+
+/* A part of the files: its copy, and a kernel after the other. */
+static void trace_part(const struct stk_pipeline *p, const struct stk_device_batch *b, int part)
+{
+	struct stk_cuda_jpeg_times times;
+	int64_t at;
+	if (stk__cuda_jpeg_times(b->jpeg, part, &times, NULL) || !time_of(p->device, times.begin, &at))
+		return;
+	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+		int64_t end = at + (int64_t)((double)times.milliseconds[i] * 1e6);
+		add(p, b, STK_ROW_LANES + times.lane, i ? STK_SPAN_KERNEL : STK_SPAN_COPY, stk__cuda_jpeg_time_name(i), at, end);
+		at = end;
+	}
+}
+
+void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	const struct stk_device_marks *m = &b->marks;
+	if (!p->trace || !set_clock(p->device->dev, &p->device->clock))
+		return;
+	for (int part = 0; b->n_decodes && part < stk__cuda_jpeg_parts(b->jpeg); part++)
+		trace_part(p, b, part);
+	for (int32_t i = 1; i < m->count; i++) {
+		const struct stk_device_mark *k = &m->mark[i];
+		int64_t begin, end;
+		if (k->name && time_of(p->device, m->mark[i - 1].event, &begin) && time_of(p->device, k->event, &end))
+			add(p, b, STK_ROW_STEPS, k->kind, k->name, begin, end);
+	}
+}
+
+void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks)
+{
+	for (int32_t i = 0; i < marks->room; i++)
+		stk__gpu_event_destroy(dev, marks->mark[i].event);
+	stk__free(marks->mark);
+	*marks = (struct stk_device_marks){0};
+}
+
+void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock)
+{
+	stk__gpu_event_destroy(dev, clock->event);
+	stk__gpu_stream_destroy(dev, clock->stream);
+	*clock = (struct stk_device_clock){0};
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Batches of the CUDA decoder against libjpeg-turbo and the cores. Skipped without a GPU; less of it on the emulated one. */
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "codec/codec.h"
+#include "codec/orient.h"
+#include "cuda_files.h"
+
+/* ---- the batch interface ---- */
+
+enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
+
+/* A batch in flight: its pass gives the window as it is. */
+struct flight {
+	struct stk_cuda_jpeg_batch *batch;
+	stk_gpu_stream stream;
+	uint8_t *pinned;
+	stk_gpu_ptr out;
+	struct file files[FILES];
+	struct stk_pass passes[FILES];
+	struct stk_cuda_jpeg_item items[FILES];
+};
+
+static void draw_flight(struct flight *f, bool damage)
+{
+	uint8_t *at = f->pinned;
+	for (int i = 0; i < FILES; i++) {
+		struct file *file = &f->files[i];
+		make_file(file, damage);
+		memcpy(at, file->data, file->size);
+		stk__pass_begin(&f->passes[i], STK_UINT8, file->header.width, file->header.height, 3);
+		stk__pass_window(&f->passes[i], file->window, NULL);
+		struct stk_cuda_jpeg_item *it = &f->items[i];
+		*it = (struct stk_cuda_jpeg_item){.data = at,
+			.size = file->size,
+			.header = &file->header,
+			.window = stk__pass_source(&f->passes[i]),
+			.pass = &f->passes[i],
+			.dst = stk__image_hwc(
+				(void *)(uintptr_t)(f->out + (uint64_t)i * WINDOW_BYTES), STK_UINT8, file->window.w, file->window.h, 3)};
+		assert_true(stk__cuda_jpeg_need(it, &it->need) || it->need.files.images == 0);
+		at += file->size + draw(3) * 3000;
+	}
+}
+
+static void check_window(struct stk_gpu_device *dev, const struct file *f, const struct stk_cuda_jpeg_item *it)
+{
+	int w, h;
+	long warnings;
+	size_t row = 3 * (size_t)f->window.w, bytes = row * (size_t)f->window.h;
+	uint8_t *got = malloc(bytes), *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
+	ok(stk__gpu_download(dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, bytes, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	if (!want || warnings)
+		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
+	for (int y = 0; y < f->window.h; y++)
+		equal(f->name, want + ((size_t)(f->window.y + y) * (size_t)w + (size_t)f->window.x) * 3, got + (size_t)y * row, row);
+	free(want);
+	free(got);
+}
+
+/* Batches that take turns at lanes with memory for a part of them each. */
+static void batches_in_flight_equal_libjpeg_turbo(void **state)
+{
+	enum { BATCHES = 3, MEMORY = 24 << 20 };
+	struct stk_gpu_device *dev = need_gpu(state);
+	static struct flight flights[BATCHES];
+	struct stk_cuda_jpeg *d;
+	int count[4] = {0};
+	ok(stk__cuda_jpeg_create(dev, MEMORY, &d, &err));
+	for (int b = 0; b < BATCHES; b++) {
+		ok(stk__cuda_jpeg_batch_create(d, &flights[b].batch, &err));
+		ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&flights[b].pinned, &err));
+		ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &flights[b].out, &err));
+		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &flights[b].stream, &err));
+	}
+	int parts = 0;
+	for (int round = 0; round < (emulated ? 1 : 4); round++) {
+		for (int b = 0; b < BATCHES; b++) {
+			struct flight *f = &flights[b];
+			draw_flight(f, b == 2);
+			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			parts += stk__cuda_jpeg_parts(f->batch);
+			assert_true(stk__cuda_jpeg_memory(d) <= MEMORY);
+		}
+		for (int b = 0; b < BATCHES; b++) {
+			struct flight *f = &flights[b];
+			ok(stk__gpu_stream_sync(dev, f->stream, &err));
+			for (int i = 0; i < FILES; i++) {
+				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(f->batch, i);
+				count[verdict]++;
+				if (verdict == STK_CUDA_JPEG_OK)
+					check_window(dev, &f->files[i], &f->items[i]);
+			}
+			/* the same once more: everything is there */
+			uint64_t allocations = stk__alloc_count();
+			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			ok(stk__gpu_stream_sync(dev, f->stream, &err));
+			assert_int_equal(allocations, stk__alloc_count());
+			free_files(f->files, FILES);
+		}
+	}
+	print_message("%d right, %d refused, %d flagged; %d parts\n", count[0], count[1], count[2], parts);
+	assert_true(count[0] > (emulated ? 35 : 140));
+	assert_true(parts > (emulated ? 1 : 4) * BATCHES);
+	for (int b = 0; b < BATCHES; b++) {
+		stk__cuda_jpeg_batch_destroy(flights[b].batch);
+		stk__gpu_host_free(dev, flights[b].pinned);
+		stk__gpu_free(dev, flights[b].out);
+		stk__gpu_stream_destroy(dev, flights[b].stream);
+	}
+	stk__cuda_jpeg_destroy(d);
+}
+
+/* What no lane can hold is for the cores, and the others of its batch are not. */
+static void files_over_the_memory_are_refused(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	static struct flight f;
+	struct stk_cuda_jpeg *d;
+	size_t most = 0, least = SIZE_MAX;
+	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&f.pinned, &err));
+	ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &f.out, &err));
+	draw_flight(&f, false);
+	for (int i = 0; i < FILES; i++) {
+		size_t bytes = stk__cuda_jpeg_bytes(&f.items[i].need);
+		most = bytes > most ? bytes : most;
+		least = bytes < least ? bytes : least;
+	}
+	size_t limit = (most + least) / 2;
+	ok(stk__cuda_jpeg_create(dev, limit, &d, &err));
+	ok(stk__cuda_jpeg_batch_create(d, &f.batch, &err));
+	ok(stk__cuda_jpeg_submit(f.batch, NULL, f.items, FILES, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	int right = 0;
+	for (int i = 0; i < FILES; i++) {
+		if (stk__cuda_jpeg_bytes(&f.items[i].need) > limit)
+			assert_int_equal(stk__cuda_jpeg_verdict(f.batch, i), STK_CUDA_JPEG_REFUSED);
+		else if (stk__cuda_jpeg_verdict(f.batch, i) == STK_CUDA_JPEG_OK && ++right)
+			check_window(dev, &f.files[i], &f.items[i]);
+	}
+	assert_true(right > 0);
+	stk__cuda_jpeg_batch_destroy(f.batch);
+	stk__cuda_jpeg_destroy(d);
+	stk__gpu_host_free(dev, f.pinned);
+	stk__gpu_free(dev, f.out);
+	free_files(f.files, FILES);
+}
+
+/* ---- types and turned images ---- */
+
+/* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
+static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
+{
+	struct stk_image_info info;
+	struct stk_codec_limits limits = {0};
+	int32_t w, h;
+	ok(stk__image_peek(it->data, it->size, &limits, &info, &err));
+	info.orientation = it->orientation;
+	stk__image_extent(&info, true, &w, &h);
+	int32_t channels = it->type == STK_GRAY ? 1 : 3;
+	uint8_t *pixels = malloc((size_t)w * (size_t)h * (size_t)channels + 64);
+	struct stk_decode request = {.data = it->data,
+		.size = it->size,
+		.info = &info,
+		.type = it->type,
+		.orient = true,
+		.window = {0, 0, w, h},
+		.dst = stk__image_hwc(pixels, STK_UINT8, w, h, channels)};
+	ok(stk__image_decode(decoder, &request, &err));
+	void *scratch = stk__alloc(stk__pass_scratch(it->pass) + 64);
+	struct stk_image dst = stk__image_hwc(out, STK_FLOAT, it->pass->w, it->pass->h, channels);
+	assert_int_equal(bytes, (size_t)it->pass->w * (size_t)it->pass->h * (size_t)channels * 4);
+	stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, 0, 0, &dst, scratch);
+	stk__free(scratch);
+	free(pixels);
+}
+
+/* A crop of the image as its orientation shows it, resized, to float. */
+static void draw_turned_pass(struct stk_cuda_jpeg_item *it, struct stk_pass *pass)
+{
+	int32_t w = it->header->width, h = it->header->height;
+	bool swaps = stk__orient_swaps(it->orientation);
+	struct stk_resize r = {.out_w = 1 + (int)draw(60), .out_h = 1 + (int)draw(60), .antialias = 1};
+	r.min_filter = r.mag_filter = draw(2) ? STK_INTERP_TRIANGULAR : STK_INTERP_LANCZOS3;
+	stk__pass_begin(pass, STK_UINT8, swaps ? h : w, swaps ? w : h, it->type == STK_GRAY ? 1 : 3);
+	stk__pass_window(pass, draw_window(pass->w, pass->h), NULL);
+	r.roi_x1 = (float)pass->w;
+	r.roi_y1 = (float)pass->h;
+	stk__pass_resize(pass, &r);
+	stk__pass_mirror(pass, draw(2), false);
+	stk__pass_cast(pass, STK_FLOAT);
+	it->pass = pass;
+	it->window = stk__orient_rect(it->orientation, w, h, stk__pass_source(pass));
+}
+
+enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
+
+/* Types and orientations at random. Returns how many came out right. */
+static int run_turned(
+	struct stk_gpu_device *dev, struct stk_cuda_jpeg_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
+{
+	static struct stk_pass passes[TURNED];
+	static uint8_t got[TURNED_BYTES], want[TURNED_BYTES];
+	struct stk_cuda_jpeg_item items[TURNED];
+	struct file files[TURNED];
+	uint8_t *at = pinned;
+	int right = 0;
+	for (int i = 0; i < TURNED; i++) {
+		make_file(&files[i], false);
+		memcpy(at, files[i].data, files[i].size);
+		items[i] = (struct stk_cuda_jpeg_item){.data = at,
+			.size = files[i].size,
+			.header = &files[i].header,
+			.type = (enum stk_image_type)draw(STK_YCBCR + 1),
+			.orientation = 1 + (int)draw(8)};
+		draw_turned_pass(&items[i], &passes[i]);
+		items[i].dst = stk__image_hwc(
+			(void *)(uintptr_t)(out + (uint64_t)i * TURNED_BYTES), STK_FLOAT, passes[i].w, passes[i].h, passes[i].c);
+		assert_true(stk__cuda_jpeg_need(&items[i], &items[i].need));
+		assert_int_equal(items[i].need.files.images, 1);
+		at += files[i].size;
+	}
+	ok(stk__cuda_jpeg_submit(batch, NULL, items, TURNED, &err));
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	for (int i = 0; i < TURNED; i++) {
+		if (stk__cuda_jpeg_verdict(batch, i))
+			continue;
+		size_t bytes = (size_t)passes[i].w * (size_t)passes[i].h * (size_t)passes[i].c * 4;
+		ok(stk__gpu_download(dev, NULL, got, out + (uint64_t)i * TURNED_BYTES, bytes, &err));
+		ok(stk__gpu_stream_sync(dev, NULL, &err));
+		decode_on_cores(&items[i], decoder, want, bytes);
+		char what[sizeof files[i].name + 60];
+		snprintf(what, sizeof what, "%.299s, type %d, orientation %d", files[i].name, items[i].type, items[i].orientation);
+		equal(what, want, got, bytes);
+		right++;
+	}
+	free_files(files, TURNED);
+	return right;
+}
+
+static void types_and_orientations_equal_the_cores(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	struct stk_codec_limits limits = {0};
+	struct stk_cuda_jpeg *d;
+	struct stk_cuda_jpeg_batch *batch;
+	struct stk_decoder *decoder;
+	uint8_t *pinned;
+	stk_gpu_ptr out;
+	int right = 0, rounds = emulated ? 2 : 10;
+	ok(stk__cuda_jpeg_create(dev, 64 << 20, &d, &err));
+	ok(stk__cuda_jpeg_batch_create(d, &batch, &err));
+	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
+	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
+	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
+	for (int i = 0; i < rounds; i++)
+		right += run_turned(dev, batch, decoder, pinned, out);
+	assert_true(right > rounds * TURNED * 3 / 4);
+	stk__cuda_jpeg_batch_destroy(batch);
+	stk__cuda_jpeg_destroy(d);
+	stk__decoder_destroy(decoder);
+	stk__gpu_host_free(dev, pinned);
+	stk__gpu_free(dev, out);
+}
+
+/* Without a GPU: what it has not is told beforehand. */
+static void what_the_gpu_has_not_is_refused(void **state)
+{
+	(void)state;
+	struct file f;
+	struct stk_pass pass;
+	struct stk_cuda_jpeg_limits sum = {0};
+	make_file(&f, false);
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
+	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window, .pass = &pass};
+	assert_true(stk__cuda_jpeg_need(&it, &sum));
+	assert_int_equal(sum.files.images, 1);
+	struct stk_cuda_jpeg_limits before = sum;
+	struct stk_cuda_jpeg_item any = it, alone = it;
+	any.type = STK_ANY_DATA;
+	alone.pass = NULL;
+	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&alone, &sum));
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
+	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
+	f.header.process = STK_JPEG_PROGRESSIVE;
+	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	assert_memory_equal(&before, &sum, sizeof sum);
+	free_files(&f, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(batches_in_flight_equal_libjpeg_turbo),
+		cmocka_unit_test(files_over_the_memory_are_refused),
+		cmocka_unit_test(types_and_orientations_equal_the_cores),
+		cmocka_unit_test(what_the_gpu_has_not_is_refused),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
