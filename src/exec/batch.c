@@ -15,7 +15,11 @@ struct stk_batch {
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	pthread_mutex_t lock; /* of names */
+	bool places_later; /* samples are found when they are asked for: sample `first + i` of batch k of the order */
+	struct stk_order order;
+	int64_t k;
+	int32_t first;
+	pthread_mutex_t lock; /* of names, and of places that come later */
 	int32_t room;         /* samples at most */
 	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
@@ -69,6 +73,16 @@ static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
 	return b;
 }
 
+static struct stk_sample sample_of(const struct stk_place *place, int32_t attempt)
+{
+	return (struct stk_sample){.epoch = place->epoch,
+		.position = place->position,
+		.id = place->sample,
+		.uri = "",
+		.padded = place->padded,
+		.replaced = attempt};
+}
+
 /* Left-out samples leave no gap: those behind them move up, in order. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
@@ -79,15 +93,20 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 			continue;
 		for (int32_t v = 0; v < p->program->n_slot_values; v++)
 			r->slot->values[v].samples[n] = r->slot->values[v].samples[i];
-		b->samples[n] = (struct stk_sample){.epoch = s->place.epoch,
-			.position = s->place.position,
-			.id = s->place.sample,
-			.uri = "",
-			.padded = s->place.padded,
-			.replaced = s->attempt};
+		b->samples[n] = sample_of(&s->place, s->attempt);
 		b->named[n++] = false;
 	}
 	b->count = n;
+}
+
+/* The order's list of indices is the graph's, which the program holds. */
+static void places_later(struct stk_pipeline *p, const struct stk_record *r, struct stk_batch *b)
+{
+	b->places_later = true;
+	b->order = p->order;
+	b->k = r->k;
+	b->count = r->count;
+	memset(b->named, 0, (size_t)r->count * sizeof *b->named);
 }
 
 static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
@@ -108,8 +127,21 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	return l;
 }
 
+/* Of a resident data set: all samples are there, of the known shapes, in their places (stk__ring_fix). */
+static struct stk_tensor_list fixed_list(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
+{
+	return (struct stk_tensor_list){.count = n,
+		.samples = slot->values[v].samples,
+		.dense = n > 0,
+		.data = n > 0 ? slot->values[v].region : NULL,
+		.desc = p->program->values[p->program->slot_values[v]].desc,
+		.device_id = p->config.device_id};
+}
+
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
+	if (p->resident)
+		return STK_OK;
 	for (int32_t o = 0; o < p->program->n_outputs; o++) {
 		const struct stk_value *v = &p->program->values[p->program->outputs[o]];
 		const struct stk_desc *first = NULL;
@@ -143,9 +175,14 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
 	b->n_outputs = p->program->n_outputs;
-	close_gaps(p, r, b);
-	for (int32_t o = 0; o < b->n_outputs; o++)
-		b->lists[o] = list_of(p, r->slot, p->program->values[p->program->outputs[o]].slot, b->count);
+	if (p->resident)
+		places_later(p, r, b);
+	else
+		close_gaps(p, r, b);
+	for (int32_t o = 0; o < b->n_outputs; o++) {
+		int32_t v = p->program->values[p->program->outputs[o]].slot;
+		b->lists[o] = p->resident ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
+	}
 	r->slot = NULL; /* the batch's now */
 	return b;
 }
@@ -188,6 +225,10 @@ const struct stk_tensor_list *stk_batch_output(const struct stk_batch *b, int32_
 static void name_sample(struct stk_batch *b, int32_t i)
 {
 	char uri[STK_MAX_URI];
+	if (b->places_later) {
+		struct stk_place place = stk__order_place(&b->order, b->k, b->first + i);
+		b->samples[i] = sample_of(&place, 0);
+	}
 	size_t n = stk__sample_uri(b->program, b->samples[i].id, uri, sizeof uri);
 	n = n < sizeof uri ? n : sizeof uri - 1;
 	if (n >= b->name_room[i]) {
@@ -323,7 +364,11 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 	copy->at = b->at;
 	copy->count = count;
 	copy->n_outputs = 1;
-	for (int32_t k = 0; k < count; k++) {
+	copy->places_later = b->places_later;
+	copy->order = b->order;
+	copy->k = b->k;
+	copy->first = b->first + first;
+	for (int32_t k = 0; k < count && !b->places_later; k++) {
 		copy->samples[k] = b->samples[first + k];
 		copy->samples[k].uri = "";
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 static enum stk_status run_single(const struct stk_chain_run *run, int32_t index, struct stk_error *err)
 {
@@ -36,7 +37,9 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	enum stk_status s = STK_OK;
 	if (level > 0)
 		load_kept(&run);
-	for (int32_t g = 0; g < chain->n_groups && s == STK_OK; g++) {
+	if (p->recipes)
+		s = stk__resident_sample(&run, err);
+	for (int32_t g = 0; g < chain->n_groups && !p->recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
 		s = group->step >= 0 ? stk__device_describe(&run, group, err)
 		    : group->pass    ? stk__pass_group_run(&run, group, err)

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The consumer's side: waiting, policies, ends of epochs. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Batches of a resident data set take one launch: no worker is woken for it. With the lock. */
+static void open_resident(struct stk_pipeline *p)
+{
+	while (p->resident && !atomic_load(&p->cancelled) && stk__open_next(p)) {
+	}
+}
 
 enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
 {
@@ -15,7 +23,11 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	if ((s = stk__feeder_start(p, err)))
 		return s;
 	p->started = true;
-	stk__pool_join(p->ctx->pool, &p->client);
+	if (!p->resident)
+		stk__pool_join(p->ctx->pool, &p->client);
+	pthread_mutex_lock(&p->lock);
+	open_resident(p);
+	pthread_mutex_unlock(&p->lock);
 	return STK_OK;
 }
 
@@ -33,12 +45,12 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 		return "a free slot";
 	if (!r->fed)
 		return "its external source";
-	for (int32_t i = 0; i < r->count; i++)
+	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
 			*sample = i;
 			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
 		}
-	return "an operator that needs the whole batch";
+	return p->resident ? "the GPU" : "an operator that needs the whole batch";
 }
 
 /* After 30 s without a batch, once: what is waited for. With the lock. */
@@ -88,10 +100,12 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	if (ms != 0)
 		deepen(p);
 	for (;;) {
+		open_resident(p); /* a slot may have come back */
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		if (r->active && r->done) {
+		bool done = r->active && r->done, on_its_way = done && p->resident && !stk__resident_ready(p, r);
+		if (done && !on_its_way) {
 			*out = r;
 			p->stall_told = false;
 			return STK_OK;
@@ -116,7 +130,10 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			pthread_mutex_lock(&p->lock);
 			continue;
 		}
-		wait_slice(p, until);
+		if (on_its_way)
+			stk__resident_doze(p, now - begin);
+		else
+			wait_slice(p, until);
 	}
 }
 
@@ -153,13 +170,13 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 }
 
 /* The batch, or why there is none. */
-static enum stk_status hand_over(struct stk_record *r, struct stk_batch **out, struct stk_error *err)
+static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->error.code && err)
 		*err = r->error;
 	if (r->error.code)
 		return r->error.code;
-	*out = r->batch;
+	*out = p->resident ? stk__batch_make(p, r) : r->batch;
 	r->batch = NULL;
 	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
 }
@@ -170,7 +187,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	if (r->ended) {
 		s = STK_END;
 	} else if ((r->error.code && !r->misfit) || (s = check_errors(p, r, err)) == STK_OK) {
-		s = hand_over(r, out, err);
+		s = hand_over(p, r, out, err);
 	}
 	if (r->ended) { /* the epoch had no more behind the last batch */
 		p->delivered_epoch = r->at.epoch;
@@ -219,12 +236,14 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		return STK_END;
 	}
 	pthread_mutex_lock(&p->lock);
+	open_resident(p);
 	s = wait_traced(p, ms, &r, err);
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	if (s != STK_TIMEOUT ||
-		ms != 0) /* a wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture */
+	if (!p->resident &&
+		(s != STK_TIMEOUT ||
+			ms != 0)) /* a wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture */
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }

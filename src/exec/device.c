@@ -296,7 +296,7 @@ static void *wait_thread(void *arg)
 /* What is taken for the sake of speed, if the user says nothing: of a GPU that is there for training. */
 enum { MEMORY_LIMIT = 928 << 20 };
 
-static size_t memory_limit(const struct stk_pipeline *p, size_t available)
+size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
 	return p->config.gpu_memory ? p->config.gpu_memory : available / 4 < MEMORY_LIMIT ? available / 4 : MEMORY_LIMIT;
 }
@@ -308,7 +308,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
 	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
-	d->memory_limit = memory_limit(p, available);
+	d->memory_limit = stk__device_memory_limit(p, available);
 	if (p->program->n_decodes) /* the rest is for batches */
 		s = stk__cuda_jpeg_create(d->dev, d->memory_limit / 8 * 3, &d->jpeg, err);
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
@@ -318,7 +318,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	return s;
 }
 
-static enum stk_status place_values(struct stk_pipeline *p, struct stk_error *err)
+enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	bool *on_gpu = stk__calloc((size_t)g->n_slot_values + 1, sizeof *on_gpu);
@@ -326,7 +326,7 @@ static enum stk_status place_values(struct stk_pipeline *p, struct stk_error *er
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
 	for (int32_t v = 0; v < g->n_slot_values; v++)
 		on_gpu[v] = g->values[g->slot_values[v]].on_gpu;
-	enum stk_status s = stk__ring_on_gpu(p->ring, p->device->dev, on_gpu, err);
+	enum stk_status s = stk__ring_on_gpu(p->ring, dev, on_gpu, err);
 	stk__free(on_gpu);
 	return s;
 }
@@ -351,7 +351,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 		return s;
 	s = make_batches(p, err);
 	stk__gpu_leave(d->dev);
-	if (s || (s = place_values(p, err)))
+	if (s || (s = stk__device_place_values(p, d->dev, err)))
 		return s;
 	s = stk__thread_start(&d->thread, "stoker-gpu", wait_thread, p, err);
 	d->runs = s == STK_OK;

@@ -135,6 +135,10 @@ struct stk_device_stage {
 /* device.c */
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* for config.device_id */
 void stk__device_destroy(struct stk_pipeline *p);                                  /* drained */
+/* Bytes that a pipeline may take for the sake of speed, of those that are free. */
+size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
+/* Tells the ring which values lie on the GPU. */
+STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* With the lock: a batch for a record that is opened; NULL: none is free. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);

@@ -11,6 +11,7 @@
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
  *   call.c      one operator's call, and where its values go
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
+ *   resident.h  a data set that lies on the GPU
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
@@ -64,6 +65,7 @@ struct stk_fed {
 
 struct stk_device_stage;
 struct stk_device_batch;
+struct stk_resident;
 
 struct stk_record {
 	struct stk_pipeline *pipeline;
@@ -82,6 +84,7 @@ struct stk_record {
 	bool misfit;             /* error is that the samples do not fit together, which counts behind max_errors */
 	bool clean;              /* done, and its samples hold nothing any more */
 	struct stk_device_batch *device; /* while it has work for the GPU */
+	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
@@ -118,7 +121,7 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(gpu_decodes) X(gpu_refused) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
+	X(gpu_decodes) X(gpu_refused) X(resident_batches) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
 	X(busy_ns) X(source_ns)
 /* clang-format on */
 
@@ -147,7 +150,9 @@ struct stk_pipeline {
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
 	int32_t depth, most_depth;       /* batches opened before they are asked for */
-	struct stk_device_stage *device; /* NULL: all runs on the cores */
+	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
+	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
+	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
 	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */
@@ -204,6 +209,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without 
 void stk__create_records(struct stk_pipeline *p, int64_t up_to);
 void stk__record_level(struct stk_record *r); /* begins the level r->level, or finishes the record */
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
+bool stk__open_next(struct stk_pipeline *p);  /* false: there is no room for another batch */
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
 void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */

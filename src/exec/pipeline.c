@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +176,14 @@ static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *er
 	return s;
 }
 
+static enum stk_status use_device(struct stk_pipeline *p, struct stk_error *err)
+{
+	if (!p->program->n_steps)
+		return check_device(p, err);
+	enum stk_status s = stk__resident_create(p, err);
+	return s || p->resident ? s : stk__device_create(p, err);
+}
+
 static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 {
 	static const char *const rows[] = {"sources", "consumer", "batches on the GPU", "reads ahead", "GPU: steps"};
@@ -220,7 +229,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
 		goto out;
-	if (p->config.device_id >= 0 && (s = p->program->n_steps ? stk__device_create(p, err) : check_device(p, err)))
+	if ((p->config.device_id >= 0 && (s = use_device(p, err))) || (!p->program->n_steps && (s = stk__resident_create(p, err))))
 		goto out;
 out:
 	if (s) {
@@ -239,7 +248,8 @@ void stk__drain(struct stk_pipeline *p)
 	p->stopping = true;
 	pthread_mutex_unlock(&p->lock);
 	stk__feeder_stop(p);
-	stk__pool_leave(p->ctx->pool, &p->client);
+	if (!p->resident)
+		stk__pool_leave(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
 	while (p->in_flight || p->in_callbacks || (p->device && (p->device->submitted || p->device->busy)))
 		pthread_cond_wait(&p->delivered, &p->lock);
@@ -284,6 +294,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
 		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
 	stk__device_destroy(p);
+	stk__resident_destroy(p);
 	stk__trace_destroy(p->trace);
 	if (p->ring)
 		stk__ring_disown(p->ring);

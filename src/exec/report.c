@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a pipeline tells of itself: readers, counters, spans, bad samples. */
-#include "exec/exec.h"
+#include "exec/resident.h"
 
 #include <string.h>
 
@@ -69,7 +69,16 @@ enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t o
 enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err)
 {
 	struct stk_text t = {0};
-	stk__program_explain(p->program, json, &t);
+	stk__program_explain(p->program, json, p->resident != NULL, &t);
+	if (!json && p->resident)
+		stk__text_add(&t,
+			"the data set lies on the GPU, %lld samples in %zu MiB: a batch is %d launch%s there, which also makes the draws; "
+			"no worker "
+			"takes part\n",
+			(long long)p->resident->samples, p->resident->bytes >> 20, p->resident->n_views,
+			p->resident->n_views > 1 ? "es" : "");
+	if (!json && p->recipes)
+		stk__text_add(&t, "the data set lies in memory: chains make its images by recipes, and prepare no calls\n");
 	if (!json)
 		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n",
 			p->n_workers, p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests,

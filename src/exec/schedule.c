@@ -2,6 +2,7 @@
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
  * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
 #include "exec/device.h"
+#include "exec/resident.h"
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -32,7 +33,7 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 		if (p->program->reader >= 0)
 			r->at = stk__order_batch(&p->order, r->k);
 		r->count = r->at.count;
-		for (int32_t i = 0; i < r->count; i++) {
+		for (int32_t i = 0; i < r->count && !p->resident; i++) {
 			struct stk_sample_state *s = &r->samples[i];
 			s->place = (struct stk_place){
 				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
@@ -64,7 +65,7 @@ static void clean_samples(struct stk_record *r)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	if (!r->clean)
+	if (!r->clean && !p->resident)
 		clean_samples(r);
 	stk__release_fed(r);
 	stk_batch_unref(&r->batch); /* the slot is its own */
@@ -127,11 +128,12 @@ static void begin_sample(struct stk_record *r, int32_t i)
 static void finish(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	if (!r->ended && !r->error.code) {
+	if (!r->ended && !r->error.code && !p->resident) { /* which has its slot until the GPU has written it */
 		r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
 		r->batch = r->misfit ? NULL : stk__batch_make(p, r);
 	}
-	clean_samples(r);
+	if (!p->resident)
+		clean_samples(r);
 	r->done = true;
 	pthread_cond_broadcast(&p->delivered);
 }
@@ -199,7 +201,7 @@ static bool may_open(const struct stk_pipeline *p)
 	return open < p->depth || (behind && (p->in_flight > 0 || stk__ring_at_most(p->ring, p->depth)));
 }
 
-static bool open_next(struct stk_pipeline *p)
+bool stk__open_next(struct stk_pipeline *p)
 {
 	bool no_memory = false;
 	if (!may_open(p))
@@ -221,6 +223,9 @@ static bool open_next(struct stk_pipeline *p)
 			.sample = -1,
 			.offset = -1,
 			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
+		r->level = p->program->n_levels;
+	} else if (p->resident) {
+		stk__resident_submit(p, r);
 		r->level = p->program->n_levels;
 	}
 	stk__record_level(r);
@@ -298,7 +303,7 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 		for (int64_t k = p->next_deliver; k < p->next_open; k++)
 			if (take_from(stk__record(p, k), u))
 				return true;
-	} while (open_next(p));
+	} while (stk__open_next(p));
 	return false;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/philox.h"
+#include "base/philox_hd.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -90,11 +90,11 @@ uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n)
 	for (; n >= 8; n -= 8, p += 8) {
 		uint64_t v;
 		memcpy(&v, p, 8);
-		h = stk__mix64(h ^ v) + 0x9E3779B97F4A7C15u;
+		h = stk__mix64_hd(h ^ v) + 0x9E3779B97F4A7C15u;
 	}
 	uint64_t v = 0;
 	memcpy(&v, p, n);
-	return stk__mix64(h ^ v);
+	return stk__mix64_hd(h ^ v);
 }
 
 static int64_t folder_of(const struct stk_file_list *l, int64_t i)

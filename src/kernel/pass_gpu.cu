@@ -113,28 +113,21 @@ static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk
 	int32_t channels = it.in_c;
 	for (uint32_t i = 0; i < it.n_steps; i++) {
 		const stk_step &step = v.steps[it.step0 + i];
-		if (step.kind == STK_STEP_FILL) {
-#pragma unroll
-			for (int c = 0; c < CHANNELS; c++)
-				p[c] = valid || c >= channels ? p[c] : step.value[c];
-			valid = true;
-			continue;
-		}
-		if (step.kind == STK_STEP_AFFINE) {
-#pragma unroll
-			for (int c = 0; c < CHANNELS; c++)
-				p[c] = p[c] * step.scale[c] + step.bias[c];
-		} else if (step.kind == STK_STEP_MATRIX) {
+		if (step.kind == STK_STEP_MATRIX) {
 			float a = p[0], b = p[1], d = p[2];
 #pragma unroll
 			for (int c = 0; c < 3; c++)
 				p[c] = step.m[3 * c] * a + step.m[3 * c + 1] * b + step.m[3 * c + 2] * d + step.b[c];
 		} else if (step.kind == STK_STEP_GRAY) {
 			p[0] = step.scale[0] * p[0] + step.scale[1] * p[1] + step.scale[2] * p[2];
-		} else if (step.kind == STK_STEP_CHANNELS) {
+		} else {
 #pragma unroll
 			for (int c = 0; c < CHANNELS; c++)
-				p[c] = c >= channels ? step.value[c] : p[c];
+				p[c] = step_one(step, p[c], c, channels, valid);
+		}
+		if (step.kind == STK_STEP_FILL) { /* of values that are rounded */
+			valid = true;
+			continue;
 		}
 		channels = step.channels;
 #pragma unroll

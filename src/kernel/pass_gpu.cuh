@@ -98,4 +98,19 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	}
 }
 
+/* One channel of a step that mixes none, before it is rounded. channels: how many there are before it; valid: it is not for the fill to make. */
+static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
+{
+	switch (step.kind) {
+	case STK_STEP_FILL:
+		return valid || c >= channels ? x : step.value[c];
+	case STK_STEP_AFFINE:
+		return x * step.scale[c] + step.bias[c];
+	case STK_STEP_CHANNELS:
+		return c >= channels ? step.value[c] : x;
+	default:
+		return x;
+	}
+}
+
 #endif

@@ -34,6 +34,13 @@ static enum stk_status coin_flip_run(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
+static bool coin_flip_coin(const struct stk_call *call, float *chance)
+{
+	const struct coin_flip *a = call->args;
+	*chance = a->probability;
+	return stk_desc_elements(&call->out[0].desc) == 1;
+}
+
 const struct stk_op_def stk__op_coin_flip = {
 	.name = "random.coin_flip",
 	.alias = "coin_flip",
@@ -44,4 +51,5 @@ const struct stk_op_def stk__op_coin_flip = {
 	.flags = STK_OP_RANDOM | STK_OP_CLONED,
 	.infer = coin_flip_infer,
 	.run_cpu = coin_flip_run,
+	.coin = coin_flip_coin,
 };

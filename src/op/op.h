@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "kernel/array.h"
 #include "kernel/pass.h"
+#include "kernel/recipe.h"
 #include "order/order.h"
 #include "stoker/catalog.h"
 #include "stoker/graph.h"
@@ -138,6 +139,9 @@ struct stk_reader_def {
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
+	/* Where an output lies in host memory, of all samples, decoded: sample id at the result + id * *stride, for as long as `shared` is there. NULL: it does
+	 * not. Nullable; a reader that has it gives each sample's other outputs for next to nothing. */
+	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
@@ -200,6 +204,13 @@ struct stk_op_def {
 	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
+
+	/* For recipes (kernel/recipe.h), by which images in memory run where all that differs between samples follows from their places. An operator that draws
+	 * nothing needs none of these: lower serves. What has no place in a recipe takes the ordinary path, so both are nullable.
+	 * - coin: the output is 0 or 1: 1 where the first draw of the operator's stream is below *chance. False with arguments that make it something else.
+	 * - recipe: lower, for an operator that draws: appends the window that infer would draw. False: a recipe cannot say it. */
+	bool (*coin)(const struct stk_call *call, float *chance);
+	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
 	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of
 	 * all samples, with arguments and inputs and without outputs, once all have come, and leaves what it found in `out`. infer, lower and run_cpu then

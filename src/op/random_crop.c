@@ -24,11 +24,24 @@ static const struct stk_arg_def random_crop_args[] = {
 	STK_ARG_END,
 };
 
-/* A place on an axis of `n` pixels with `before` and `after` around it. Where the window is larger than all that, it begins with it. */
-static int64_t draw_start(struct stk_random *r, int64_t n, int64_t before, int64_t after, int64_t extent)
+/* How far the window may reach outside, along x and y. */
+struct margins {
+	int64_t before[2], after[2];
+};
+
+static struct margins margins_of(const struct random_crop *a)
 {
-	int64_t places = before + n + after - extent + 1;
-	return stk__random_below(r, places > 1 ? (uint32_t)places : 1) - before;
+	const int64_t *v = a->padding.v;
+	if (a->padding.count == 1)
+		return (struct margins){{v[0], v[0]}, {v[0], v[0]}};
+	return (struct margins){{v[0], v[1]}, {v[2], v[3]}};
+}
+
+/* Places on an axis of `n` pixels with margins around it. Where the window is larger than all that, it begins with it. */
+static uint32_t places_of(const struct margins *m, int axis, int64_t n, int64_t extent)
+{
+	int64_t places = m->before[axis] + n + m->after[axis] - extent + 1;
+	return places > 1 ? (uint32_t)places : 1;
 }
 
 static enum stk_status random_crop_infer(const struct stk_call *call, struct stk_error *err)
@@ -55,11 +68,13 @@ static enum stk_status random_crop_infer(const struct stk_call *call, struct stk
 	call->out[0].desc.shape[dims.w] = s->window.extent[dims.w] = a->size.v[a->size.count - 1];
 	if (stk__building(call))
 		return STK_OK;
-	const int64_t *pad = a->padding.v, one[4] = {pad[0], pad[0], pad[0], pad[0]};
-	pad = a->padding.count == 1 ? one : pad;
+	const struct margins m = margins_of(a);
+	const int32_t dim[2] = {dims.w, dims.h};
 	struct stk_random random = call->random;
-	s->window.start[dims.h] = draw_start(&random, s->in.shape[dims.h], pad[1], pad[3], s->window.extent[dims.h]);
-	s->window.start[dims.w] = draw_start(&random, s->in.shape[dims.w], pad[0], pad[2], s->window.extent[dims.w]);
+	for (int axis = 1; axis >= 0; axis--) { /* y is drawn first */
+		int32_t d = dim[axis];
+		s->window.start[d] = stk__random_below(&random, places_of(&m, axis, s->in.shape[d], s->window.extent[d])) - m.before[axis];
+	}
 	return STK_OK;
 }
 
@@ -68,6 +83,27 @@ static void random_crop_lower(const struct stk_call *call, struct stk_pass *pass
 	const struct random_crop *a = call->args;
 	const struct random_crop_state *s = call->state;
 	stk__window_lower(&s->window, &s->in, a->fill_values, pass);
+}
+
+static bool random_crop_recipe(const struct stk_call *call, struct stk_recipe *r)
+{
+	const struct random_crop *a = call->args;
+	const struct random_crop_state *s = call->state;
+	const struct margins m = margins_of(a);
+	struct stk_dims dims;
+	if (stk__dims_of(&s->in, &dims, NULL))
+		return false;
+	const int64_t w = s->window.extent[dims.w], h = s->window.extent[dims.h];
+	const struct stk_recipe_window window = {.key = call->random.key,
+		.w = (int32_t)w,
+		.h = (int32_t)h,
+		.before = {(int32_t)m.before[0], (int32_t)m.before[1]},
+		.places = {places_of(&m, 0, s->in.shape[dims.w], w), places_of(&m, 1, s->in.shape[dims.h], h)},
+		.draw = {1, 0}};
+	float fill[STK_PASS_MAX_CHANNELS];
+	if (stk__per_channel("fill_values", a->fill_values, r->pass.c, fill, NULL))
+		return false;
+	return stk__recipe_window(r, &window, fill);
 }
 
 const struct stk_op_def stk__op_random_crop = {
@@ -85,4 +121,5 @@ const struct stk_op_def stk__op_random_crop = {
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
 	.infer = random_crop_infer,
 	.lower = random_crop_lower,
+	.recipe = random_crop_recipe,
 };

@@ -86,6 +86,12 @@ static void readers_cifar_order(const void *args, const void *shared, struct stk
 	stk__reader_order(&a->reader, stk__cifar_size(shared), out);
 }
 
+static const uint8_t *readers_cifar_resident(const void *shared, int32_t output, size_t *stride)
+{
+	*stride = (size_t)stk__cifar_pixels(shared, 1) - (size_t)stk__cifar_pixels(shared, 0);
+	return output == 0 ? stk__cifar_pixels(shared, 0) : NULL;
+}
+
 /* Shuffled records lie anywhere in memory; most of a crop's time would be waiting for them. */
 static void readers_cifar_soon(const void *shared, int64_t id)
 {
@@ -99,6 +105,7 @@ static const struct stk_reader_def readers_cifar_reader = {
 	.size = readers_cifar_size,
 	.fingerprint = readers_cifar_fingerprint,
 	.order = readers_cifar_order,
+	.resident = readers_cifar_resident,
 	.soon = readers_cifar_soon,
 };
 

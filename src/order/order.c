@@ -7,6 +7,7 @@
 #include "order/shard.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -130,6 +131,45 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	p.padded = p.position >= o->size;
 	p.sample = sample_at(o, p.epoch, p.padded ? o->size - 1 : p.position);
 	return p;
+}
+
+/* Positions of an epoch follow each other but where a shard begins anew, so the two ends tell of all between them. */
+static bool is_run(const struct stk_place *first, const struct stk_place *last, int32_t count)
+{
+	return first->epoch == last->epoch && first->padded == last->padded &&
+	       (first->padded || last->position - first->position == count - 1);
+}
+
+int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most)
+{
+	int32_t n = 0;
+	struct stk_order plain = *o; /* which samples stand there is not asked */
+	plain.shuffle = false;
+	plain.indices = NULL;
+	for (int32_t at = 0; at < count; n++) {
+		if (n == most)
+			return most + 1;
+		struct stk_place first = stk__order_place(&plain, k, at), last = stk__order_place(&plain, k, count - 1);
+		int32_t low = 1, high = count - at;
+		if (is_run(&first, &last, high))
+			low = high;
+		while (low < high) {
+			int32_t middle = low + (high - low + 1) / 2;
+			last = stk__order_place(&plain, k, at + middle - 1);
+			if (is_run(&first, &last, middle))
+				low = middle;
+			else
+				high = middle - 1;
+		}
+		out[n] = (struct stk_order_run){.first = at,
+			.count = low,
+			.epoch = first.epoch,
+			.position = first.position,
+			.step = first.padded && o->contiguous ? o->ranks : 1,
+			.padded = first.padded ? stk__order_place(o, k, at).sample : -1};
+		at += low;
+	}
+	return n;
 }
 
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step)

@@ -9,6 +9,7 @@
 #ifndef STK_ORDER_ORDER_H
 #define STK_ORDER_ORDER_H
 
+#include "base/philox_hd.h"
 #include "stoker/status.h"
 
 #include <stdbool.h>
@@ -52,6 +53,8 @@ STK_MUST_USE enum stk_status stk__order_check(const struct stk_order *o, struct 
 /* A bijection of 0 .. n-1 drawn by (seed, epoch): Feistel network over the next even number of bits, 8 rounds (24 below 16 bits, where few rounds
  * show), with cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). 0 <= i < n <= 2^62. Frozen by known answers. */
 int64_t stk__order_shuffle(uint64_t seed, int64_t epoch, int64_t n, int64_t i);
+/* The part of it that is the same for all i: stk__shuffle_hd(&key, i) is the rest, on either side. */
+struct stk_shuffle stk__order_shuffle_key(uint64_t seed, int64_t epoch, int64_t n);
 
 /* Steps of an epoch (0 before start_epoch; the first one may be shorter after a restore), equal on all ranks except for contiguous shards with
  * STK_TAIL_WRAP: there the rank's shards follow each other as one stream as in DALI, and a step counts for the epoch of its first sample. */
@@ -67,6 +70,15 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k);
 
 /* Sample i (0 <= i < count) of batch k. O(1). */
 struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t i);
+
+/* A batch's samples by runs in which positions follow each other: sample first + j, 0 <= j < count, has position + j * step in `epoch`. Of those that
+ * are `padded` all repeat one sample; of the others, sample j is the (shuffled) entry of its position. */
+struct stk_order_run {
+	int32_t first, count;
+	int64_t epoch, position, step, padded; /* padded: the sample, or -1 */
+};
+/* The first `most` runs of samples 0 .. count - 1 of batch k. Returns how many runs there are, or `most` + 1 where they are more. */
+int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most);
 
 /* What a checkpoint keeps after `step` steps of `epoch` in this run: the positions of the epoch's global sequence that are consumed, by all ranks
  * together. As start_epoch and start_position of another run, with another rank layout, it continues the same global sequence.

@@ -87,6 +87,7 @@ static void destroy_slot(struct stk_slot *s)
 	if (r->dev && !stk__gpu_enter(r->dev, NULL)) {
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			stk__gpu_event_destroy(r->dev, s->uses[i].event);
+		stk__gpu_event_destroy(r->dev, s->written);
 		stk__gpu_leave(r->dev);
 	}
 	for (int32_t v = 0; s->values && v < r->n_values; v++)
@@ -132,6 +133,11 @@ enum stk_status stk__ring_on_gpu(struct stk_ring *r, struct stk_gpu_device *dev,
 	stk__gpu_leave(dev);
 	r->dev = s ? NULL : stk__gpu_device_ref(dev);
 	return s;
+}
+
+void stk__ring_fix(struct stk_ring *r)
+{
+	r->fixed = true;
 }
 
 void stk__ring_unref(struct stk_ring *r)
@@ -181,11 +187,22 @@ static struct stk_slot *make_slot(struct stk_ring *r)
 	return s;
 }
 
+static void place_all(struct stk_slot *s)
+{
+	struct stk_ring *r = s->ring;
+	for (int32_t v = 0; v < r->n_values; v++)
+		for (int32_t i = 0; i < r->batch; i++)
+			s->values[v].samples[i] = (struct stk_tensor){
+				s->values[v].region + (size_t)i * (size_t)s->values[v].sample_bytes, s->values[v].expected};
+}
+
 /* Regions by what is expected now, one allocation a space for all of them and the room. */
 static bool lay_out(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
 	size_t fixed[STK_SPACES] = {0};
+	if (s->laid)
+		return true;
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
 		val->expected = r->expected[v];
@@ -218,6 +235,9 @@ static bool lay_out(struct stk_slot *s)
 			at[space] += round_up((size_t)val->sample_bytes * (size_t)r->batch);
 		memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	}
+	s->laid = r->fixed;
+	if (r->fixed)
+		place_all(s);
 	return true;
 }
 
@@ -278,6 +298,25 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 		status = stk__gpu_stream_wait(s->ring->dev, stream, s->uses[i].event, err);
 	if (!status) /* else whoever takes the slot next still has to wait */
 		s->n_waits = 0;
+	return status;
+}
+
+enum stk_status stk__slot_written(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
+{
+	enum stk_status status = s->written ? STK_OK : stk__gpu_event_create(s->ring->dev, false, &s->written, err);
+	return status ? status : stk__gpu_event_record(s->ring->dev, s->written, stream, err);
+}
+
+enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_error *err)
+{
+	enum { LOOKS = 32 }; /* some ten microseconds: less than a thread takes to sleep and wake up */
+	enum stk_status status = stk__gpu_enter(s->ring->dev, err);
+	if (status)
+		return status;
+	*done = false;
+	for (int i = 0; i < LOOKS && !*done && !status; i++)
+		status = stk__gpu_event_query(s->ring->dev, s->written, done, err);
+	stk__gpu_leave(s->ring->dev);
 	return status;
 }
 

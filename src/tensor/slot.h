@@ -48,6 +48,8 @@ struct stk_slot {
 		stk_gpu_stream stream; /* of the consumer */
 		stk_gpu_event event;   /* its work when the slot came back */
 	} uses[STK_SLOT_STREAMS];
+	stk_gpu_event written;   /* its writer's work, where stk__slot_written was called; NULL: never */
+	bool laid;               /* of a fixed ring: all its samples have their places, for good */
 	int32_t n_uses, n_waits; /* streams that read it now; events that the next writer waits for */
 	void *owner_data;        /* the ring's owner keeps its per-batch record here; freed by on_free */
 };
@@ -66,6 +68,7 @@ struct stk_ring {
 	size_t bytes;               /* of all slots */
 	struct stk_gpu_device *dev; /* NULL: no value lies on a GPU */
 	bool *on_gpu;               /* per value */
+	bool fixed;                 /* stk__ring_fix */
 	stk_gpu_stream stream;      /* for moving samples together */
 	int64_t process;            /* pid: in a forked child the lock may be held by a thread that is not there */
 	void (*on_free)(void *owner_data);
@@ -77,6 +80,9 @@ struct stk_ring {
 struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit);
 /* Values that lie on a GPU; before the first slot is taken. The ring holds the device from then on. */
 STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_gpu_device *dev, const bool *on_gpu, struct stk_error *err);
+/* All samples are of the known shapes, which are whole, and none is ever left out: a slot is laid out once, with all samples in their places. Before the
+ * first slot is taken; stk__slot_place and stk__slot_settle have no work then. */
+void stk__ring_fix(struct stk_ring *ring);
 /* The owner lets go; slots that are out keep the ring until they come back. */
 void stk__ring_unref(struct stk_ring *ring);
 void stk__ring_disown(struct stk_ring *ring);
@@ -89,6 +95,10 @@ bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Notes what `stream` has been given to do as the slot's writing. Inside stk__gpu_enter. */
+STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Whether it is done. Looks more than once: it mostly is, or is about to be. */
+STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 /* Copies from the slot's part on the GPU to host memory, and waits for it. */
 STK_MUST_USE enum stk_status stk__slot_download(struct stk_slot *slot, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
 /* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */

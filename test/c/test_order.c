@@ -354,6 +354,54 @@ static void test_contiguous_shards_restore(void **state)
 }
 
 /* The table of spec and DALI's manual: samples 1..7 in batches of 2. */
+/* Runs are the places, in few words: every kind of order, all over. */
+static void test_runs_are_the_places(void **state)
+{
+	(void)state;
+	enum { MOST = 64, ROUNDS = 4000 };
+	uint64_t rng = 77;
+	for (int round = 0; round < ROUNDS; round++) {
+		struct stk_order_run runs[MOST];
+		uint32_t d[8];
+		for (int i = 0; i < 8; i++) {
+			rng = rng * 6364136223846793005u + 1442695040888963407u;
+			d[i] = (uint32_t)(rng >> 33);
+		}
+		struct stk_order o = {.size = 5 + d[0] % 40,
+			.seed = d[1],
+			.contiguous = d[2] % 2,
+			.shuffle = d[2] % 4 == 0,
+			.stick_to_shard = d[3] % 2,
+			.batch = 1 + (int32_t)(d[4] % 20),
+			.ranks = 1 + (int32_t)(d[5] % 4),
+			.tail = (enum stk_tail)(d[6] % 4),
+			.start_epoch = d[7] % 3};
+		o.rank = (int32_t)(d[3] / 2 % (uint32_t)o.ranks);
+		if (stk__order_check(&o, NULL))
+			continue;
+		for (int64_t k = 0; k < 30; k++) {
+			int32_t count = stk__order_batch(&o, k).count, seen = 0;
+			int32_t n = stk__order_runs(&o, k, count, runs, MOST);
+			assert_true(n <= MOST && (n > 0 || count == 0));
+			for (int32_t i = 0; i < n; i++)
+				for (int32_t j = 0; j < runs[i].count; j++, seen++) {
+					struct stk_place p = stk__order_place(&o, k, runs[i].first + j);
+					struct stk_shuffle s = stk__order_shuffle_key(o.seed, runs[i].epoch, o.size);
+					int64_t position = runs[i].position + j * runs[i].step, sample = position;
+					assert_int_equal(runs[i].first + j, seen);
+					if (o.shuffle && runs[i].padded < 0)
+						sample = (int64_t)stk__shuffle_hd(&s, (uint64_t)position);
+					if (p.epoch != runs[i].epoch || p.position != position || p.padded != (runs[i].padded >= 0) ||
+						p.sample != (runs[i].padded >= 0 ? runs[i].padded : sample))
+						fail_msg("round %d, batch %lld, sample %d", round, (long long)k, seen);
+				}
+			assert_int_equal(seen, count);
+			if (n > 1)
+				assert_int_equal(stk__order_runs(&o, k, count, runs, 1), 2);
+		}
+	}
+}
+
 static void test_seven_samples_in_twos(void **state)
 {
 	(void)state;
@@ -453,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_restored_run_continues),
 		cmocka_unit_test(test_contiguous_shards_are_dalis),
 		cmocka_unit_test(test_contiguous_shards_restore),
+		cmocka_unit_test(test_runs_are_the_places),
 		cmocka_unit_test(test_seven_samples_in_twos),
 		cmocka_unit_test(test_padding_has_positions_of_its_own),
 		cmocka_unit_test(test_replacement_is_another_sample),

@@ -44,7 +44,8 @@ class Loader:
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
     device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
-    with the same pixels as on the CPU. gpu_memory_limit: bytes of it for decoding; what does not fit is decoded on the cores.
+    with the same pixels as on the CPU. gpu_memory_limit: bytes of it for decoding, and for CIFAR, which lies there; what does
+    not fit is decoded on the cores, or uploaded batch by batch.
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a

@@ -107,22 +107,95 @@ def test_resume_on_the_other_device(torch_cuda, tree: Path) -> None:
         assert len(got) == len(whole) and all(torch.equal(a, b) for a, b in zip(whole, got, strict=True))
 
 
-def write_cifar(root: Path, rng: np.random.Generator) -> None:
-    records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cifar")
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    records = np.random.default_rng(SEED).integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
-    root.mkdir(exist_ok=True)
-    (root / "test_batch.bin").write_bytes(records.tobytes())
+    (folder / "test_batch.bin").write_bytes(records.tobytes())
     for k in range(1, 6):
-        os.link(root / "test_batch.bin", root / f"data_batch_{k}.bin")
+        os.link(folder / "test_batch.bin", folder / f"data_batch_{k}.bin")
+    return root
 
 
-def test_cifar(tmp_path: Path, rng: np.random.Generator) -> None:
-    write_cifar(tmp_path / "cifar-10-batches-bin", rng)
-    steps = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
-    sides = [Loader(tmp_path, 128, shuffle=True, seed=3, transforms=steps, device=d).pipeline for d in ("cpu", "cuda:0")]
-    for _ in range(5):
-        (a, _), (b, label) = (p.run() for p in sides)
-        assert not difference(Output.of(a), Output.of(b)) and label.dtype is types.INT64
+AUGMENTED = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
+
+
+def labels_of(tensors: Any) -> list[int]:
+    """On the GPU they are int64 already, as torch wants them."""
+    return [int(t) for t in np.asarray(tensors.as_cpu().as_array()).ravel()]
+
+
+def cifar_sides(cifar: Path, **kwargs: Any) -> list[Any]:
+    settings = {"batch_size": 100, "seed": SEED, "num_threads": 2, "transforms": AUGMENTED, **kwargs}
+    return [Loader(cifar, device=d, **settings) for d in ("cpu", "cuda:0")]
+
+
+def assert_same_batches(sides: list[Any], batches: int) -> None:
+    for _ in range(batches):
+        (a, x), (b, y) = (p.run() for p in sides)
+        assert not difference(Output.of(a), Output.of(b)), f"seed {SEED}"
+        assert labels_of(x) == labels_of(y) and y.dtype is types.INT64 and Output.of(b).kind == Output.of(y).kind == "gpu"
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_cifar(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
+    """It lies on the GPU, and a batch is one kernel."""
+    steps = AUGMENTED if split == "train" else AUGMENTED[2:]
+    steps = steps[:-1] if dtype == torch.uint8 else steps
+    wanted: dict[str, Any] = {"dtype": dtype, "memory_format": memory_format, "shuffle": split == "train", "split": split}
+    sides = [s.pipeline for s in cifar_sides(cifar, transforms=steps, **wanted)]
+    assert_same_batches(sides, 3)
+    assert "lies on the GPU" in sides[1].explain() and "lies on the GPU" not in sides[0].explain()
+
+
+@pytest.mark.parametrize("shard", [(0, 3), (2, 3)])
+@pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
+def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tuple[int, int]) -> None:
+    """An epoch is 10 000 images in 3 shards: batches of 1 234 leave a rest."""
+    sides = [s.pipeline for s in cifar_sides(cifar, split="test", shuffle=True, batch_size=1234, last_batch=last_batch, shard=shard)]
+    seen: list[list[Any]] = [[], []]
+    for side, into in zip(sides, seen, strict=True):
+        for _ in range(5):
+            try:
+                images, labels = side.run()
+            except StopIteration:
+                side.reset()
+                continue
+            into.append((Output.of(images), labels_of(labels)))
+    assert len(seen[0]) == len(seen[1]) > 3
+    for a, b in zip(*seen, strict=True):
+        assert not difference(a[0], b[0]) and a[1] == b[1]
+
+
+def test_cifar_by_operators(cifar: Path) -> None:
+    """As someone who knows DALI writes it."""
+    from stoker import fn, pipeline_def
+
+    def sides(steps: Any) -> list[Any]:
+        made = []
+        for device in (None, 0):
+            pipe = pipeline_def(batch_size=64, num_threads=2, device_id=device, seed=SEED)(steps)()
+            pipe.build()
+            made.append(pipe)
+        return made
+
+    def steps() -> Any:
+        images, labels = fn.readers.cifar(root=str(cifar), random_shuffle=True, name="Reader")[:2]
+        images = fn.crop_mirror_normalize(
+            images.gpu(), crop=(28, 24), mirror=fn.random.coin_flip(probability=0.25), mean=[125.0], std=[60.0], dtype=types.FLOAT16
+        )
+        return images, labels.gpu()
+
+    pipes = sides(steps)
+    for _ in range(3):
+        (a, x), (b, y) = (p.run() for p in pipes)
+        assert not difference(Output.of(a), Output.of(b)) and not difference(Output.of(x), Output.of(y))
+    assert "lies on the GPU" in pipes[1].explain()
 
 
 class Items:

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Draws and the shuffle as C and CUDA share them; philox.h and order.h say what they mean, and hold the contracts. */
+#ifndef STK_BASE_PHILOX_HD_H
+#define STK_BASE_PHILOX_HD_H
+
+#include "base/hd.h"
+#include "base/philox.h"
+
+STK_HD uint64_t stk__mix64_hd(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+	x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+	return x ^ (x >> 31);
+}
+
+STK_HD struct stk_philox_block stk__philox_hd(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+{
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	for (int round = 0; round < 10; round++) {
+		uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
+		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+		c1 = (uint32_t)p1;
+		c3 = (uint32_t)p0;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	struct stk_philox_block block = {{c0, c1, c2, c3}};
+	return block;
+}
+
+STK_HD uint32_t stk__below_hd(uint32_t draw, uint32_t n)
+{
+	return (uint32_t)((uint64_t)draw * n >> 32);
+}
+
+STK_HD float stk__unit_hd(uint32_t draw)
+{
+	return (float)(draw >> 8) * 0x1p-24f;
+}
+
+/* What stk__order_shuffle makes of (seed, epoch, n) once for all of an epoch's positions. */
+struct stk_shuffle {
+	uint64_t key, n;
+	uint32_t half, rounds;
+};
+
+/* One trip through the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key; what it need be is hard
+ * to guess from neighbours, not hard to break. */
+STK_HD uint64_t stk__shuffle_once(const struct stk_shuffle *s, uint64_t x)
+{
+	const uint64_t mask = ((uint64_t)1 << s->half) - 1;
+	uint64_t left = x >> s->half, right = x & mask;
+	for (uint32_t i = 0; i < s->rounds; i++) {
+		uint64_t round_key = s->key + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
+		uint64_t next = left ^ (stk__mix64_hd(stk__mix64_hd(right ^ round_key) + s->key) & mask);
+		left = right;
+		right = next;
+	}
+	return left << s->half | right;
+}
+
+STK_HD uint64_t stk__shuffle_hd(const struct stk_shuffle *s, uint64_t x)
+{
+	do /* fewer than 4 times on average: the domain is below 4n */
+		x = stk__shuffle_once(s, x);
+	while (x >= s->n);
+	return x;
+}
+
+#endif
