@@ -93,6 +93,11 @@ static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk
 	if (m->cuda_built && g->major * 10 + g->minor < oldest)
 		advise(a, true, "GPU %d (%s, sm_%d%d) is older than the kernels of this build, which begin at sm_%d", (int)i, g->name,
 			g->major, g->minor, oldest);
+	if (g->cpus_near > 0 && !g->cpus[0])
+		advise(a, true,
+			"none of the %d cores near GPU %d is allowed to this process: give it some of them (taskset, numactl, the job's "
+			"binding)",
+			(int)g->cpus_near, (int)i);
 }
 
 static void put_bytes(json_t *o, const char *key, int64_t value)
@@ -134,6 +139,7 @@ static json_t *gpus_json(const struct stk_cuda_info *c)
 		if (stk_gpu_info(i, &g, NULL) == STK_OK) {
 			put_text(o, "name", g.name);
 			put_text(o, "pci", g.pci);
+			put_text(o, "cpus", g.cpus);
 			put_int(o, "memory", g.memory);
 			put_int(o, "capability", g.major * 10 + g.minor);
 			put_int(o, "processors", g.processors);
@@ -193,6 +199,8 @@ static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *
 				g.major, g.minor, g.processors, g.pci);
 		else
 			printf("  GPU %-14d %s\n", (int)i, err.message);
+		if (g.cpus[0])
+			printf("  %-18s %s\n", "cores near it", g.cpus);
 	}
 }
 

@@ -22,6 +22,7 @@ NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "ld
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
+    ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
 DECLARATION = re.compile(r"^STK_API\b[^;{]*?\b(stk_\w+)\s*\(", re.M)
 WRITABLE = re.compile(r"^\.(t?data|t?bss)(?!\.rel\.ro)")  # constant tables of pointers go to .data.rel.ro

@@ -49,6 +49,8 @@ struct stk_gpu_info {
 	int64_t memory;       /* bytes */
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* multiprocessors */
+	int32_t cpus_near;    /* processors on the GPU's side of the machine, allowed to this process or not; 0: the machine does not say */
+	char cpus[96];        /* those of them that this process may use: "0-15,32-47"; "" where there are none */
 };
 /* STK_INVALID: there is no GPU of that number; STK_NOT_FOUND, STK_CUDA: no driver that works. Starts it, as above. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);

@@ -53,8 +53,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, 
  * source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see stk_pipeline_cancel.
  * Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after it. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
-/* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none. STK_TIMEOUT when nothing came: bindings wait in slices so that signals
- * are seen. */
+/* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none; 0: a look that never waits. STK_TIMEOUT when nothing came: bindings wait in
+ * slices so that signals are seen. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 

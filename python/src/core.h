@@ -83,4 +83,10 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 /* __dlpack__ of one sample of an output, or with index -1 of all: parses the protocol's arguments. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
+/* How an output is shown: as it lies; (N,C,H,W) over memory that is (N,H,W,C), where its layout says that it is; (N,) where a sample is one number. */
+enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
+/* A capsule, of the old protocol, which every version of every framework takes, over an output as a whole; None where its samples differ in shape, or
+ * there are none. The consumer's stream is noted elsewhere. */
+PyObject *core_dlpack_output(struct stk_batch *batch, int32_t output, enum core_view wanted);
+
 #endif

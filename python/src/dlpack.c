@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2 };
@@ -48,6 +49,7 @@ struct handed_over {
 	struct dl_managed old;
 	struct dl_versioned *inner;
 	pid_t pid;
+	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* of a view that is not as the memory lies */
 };
 
 /* Any thread, without the GIL. */
@@ -81,8 +83,27 @@ static void old_capsule_free(PyObject *capsule)
 		old_deleter(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
+/* Shows the same elements with other axes: the last one, channels, before rows and columns; or without axes behind the first. */
+static void apply_view(struct handed_over *h, enum core_view view)
+{
+	struct dl_tensor *t = &h->versioned.tensor;
+	const int32_t last = t->ndim - 1, front = t->ndim - 3;
+
+	if (view == CORE_VIEW_NUMBERS) {
+		t->ndim = 1;
+		return;
+	}
+	for (int32_t d = 0; d <= last; d++) {
+		const int32_t from = d < front ? d : d == front ? last : d - 1;
+		h->shape[d] = t->shape[from];
+		h->strides[d] = t->strides[from];
+	}
+	t->shape = h->shape;
+	t->strides = h->strides;
+}
+
 /* Takes over the library's managed tensor. */
-static PyObject *make_capsule(struct dl_versioned *inner, bool versioned)
+static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum core_view view)
 {
 	struct handed_over *h = calloc(1, sizeof(*h));
 	PyObject *capsule;
@@ -96,7 +117,9 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned)
 	h->versioned = *inner;
 	h->versioned.manager = h;
 	h->versioned.deleter = versioned_deleter;
-	h->old = (struct dl_managed){.tensor = inner->tensor, .manager = h, .deleter = old_deleter};
+	if (view != CORE_VIEW_PLAIN)
+		apply_view(h, view);
+	h->old = (struct dl_managed){.tensor = h->versioned.tensor, .manager = h, .deleter = old_deleter};
 	if (versioned)
 		capsule = PyCapsule_New(&h->versioned, "dltensor_versioned", versioned_capsule_free);
 	else
@@ -200,5 +223,31 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 	if (on_gpu && !to_host && !note_stream(batch, w.stream))
 		return NULL;
 	status = to_host ? copied(batch, output, index, &managed, &err) : stk_batch_dlpack(batch, output, index, &managed, &err);
-	return status == STK_OK ? make_capsule(managed, w.versioned) : core_raise(status, &err);
+	return status == STK_OK ? make_capsule(managed, w.versioned, CORE_VIEW_PLAIN) : core_raise(status, &err);
+}
+
+/* What is shown of an output for which `wanted` was asked. */
+static enum core_view view_of(const struct stk_tensor_list *list, enum core_view wanted)
+{
+	const struct stk_desc *d = &list->desc;
+	int64_t numbers = 1;
+
+	if (wanted == CORE_VIEW_CHANNELS_FIRST)
+		return strcmp(d->layout, "HWC") == 0 || strcmp(d->layout, "FHWC") == 0 ? wanted : CORE_VIEW_PLAIN;
+	for (int32_t k = 0; k < d->ndim; k++)
+		numbers *= d->shape[k];
+	return wanted == CORE_VIEW_NUMBERS && numbers == 1 && d->ndim > 0 ? wanted : CORE_VIEW_PLAIN;
+}
+
+PyObject *core_dlpack_output(struct stk_batch *batch, int32_t output, enum core_view wanted)
+{
+	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	struct stk_error err = {0};
+	void *managed = NULL;
+	enum stk_status status;
+
+	if (!list->dense)
+		return Py_NewRef(Py_None);
+	status = stk_batch_dlpack(batch, output, -1, &managed, &err);
+	return status == STK_OK ? make_capsule(managed, false, view_of(list, wanted)) : core_raise(status, &err);
 }

@@ -138,9 +138,14 @@ static PyObject *pipeline_start(PyObject *object, PyObject *unused)
 /* Waits for a batch, in slices; limit_ms < 0: for ever. STK_SYSTEM with a Python exception set when a signal handler raised. */
 static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
 {
+	/* A batch that is ready is taken without giving up the GIL, which another thread might then keep for milliseconds. Nobody holds the
+	 * pipeline's lock while waiting for the GIL. */
+	enum stk_status status = stk_pipeline_next_within(self->p, 0, batch, err);
+
+	if (status != STK_TIMEOUT)
+		return status;
 	for (int64_t waited = 0;; waited += SLICE_MS) {
 		const int64_t slice = limit_ms >= 0 && limit_ms - waited < SLICE_MS ? limit_ms - waited : SLICE_MS;
-		enum stk_status status;
 
 		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_next_within(self->p, slice, batch, err);
 		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return status;

@@ -120,10 +120,10 @@ class _TensorList(Generic[_T]):
     _tensor: type[_T]
     _device: str
 
-    def __init__(self, batch: _core.Batch, output: int) -> None:
+    def __init__(self, batch: _core.Batch, output: int, about: tuple[int, bool, int, tuple[int, ...], str, int] | None = None) -> None:
         self._batch = batch
         self._output = output
-        self._about = batch.describe(output)
+        self._about = about or batch.describe(output)
 
     def __len__(self) -> int:
         return self._about[0]
@@ -257,7 +257,8 @@ TensorList = TensorListCPU | TensorListGPU
 
 def tensor_list(batch: _core.Batch, output: int) -> TensorList:
     """An output of a batch, of the kind that it is."""
-    return TensorListCPU(batch, output) if batch.describe(output)[5] < 0 else TensorListGPU(batch, output)
+    about = batch.describe(output)
+    return TensorListCPU(batch, output, about) if about[5] < 0 else TensorListGPU(batch, output, about)
 
 
 def stream_handle(stream: Any) -> int:

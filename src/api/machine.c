@@ -7,6 +7,7 @@
 #include "thread/thread.h"
 
 #include <jansson.h>
+#include <sched.h>
 #include <spng.h>
 #include <stdio.h> /* jpeglib.h needs it */
 #include <string.h>
@@ -112,6 +113,12 @@ enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_err
 		.processors = facts.processors};
 	memcpy(out->name, facts.name, sizeof out->name);
 	memcpy(out->pci, facts.pci, sizeof out->pci);
+	cpu_set_t allowed;
+	struct stk_cpu_near near = {0};
+	if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+		stk__cpus_near("", facts.pci, &allowed, &near);
+	out->cpus_near = near.all;
+	memcpy(out->cpus, near.list, sizeof out->cpus);
 	return STK_OK;
 }
 

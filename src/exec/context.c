@@ -19,6 +19,7 @@ static void destroy(struct stk_context *ctx)
 		stk__gpu_device_close(ctx->devices[i]);
 	stk__free(ctx->devices);
 	stk__gpu_close(ctx->gpu);
+	stk__ranges_close(ctx->ranges);
 	pthread_mutex_destroy(&ctx->gpu_lock);
 	pthread_mutex_destroy(&ctx->log_lock);
 	stk__free(ctx);
@@ -40,6 +41,9 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	ctx->refs = 1;
 	ctx->process = getpid();
 	ctx->cpu_level = stk__cpu_level();
+	ctx->ranges = stk__ranges_open();
+	if (sched_getaffinity(0, sizeof ctx->allowed, &ctx->allowed))
+		CPU_ZERO(&ctx->allowed);
 	ctx->log = c.log;
 	ctx->log_user = c.log_user;
 	pthread_mutex_init(&ctx->log_lock, NULL);

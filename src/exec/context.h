@@ -7,6 +7,8 @@
 #include "io/io.h"
 #include "stoker/context.h"
 #include "thread/pool.h"
+#include "thread/thread.h"
+#include "trace/nvtx.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,14 +17,18 @@ struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
 	struct stk_io *io;
+	struct stk_ranges *ranges; /* NULL: no tool listens to NVTX */
 	int cpu_level;
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;
 	void *log_user;
 	pthread_mutex_t log_lock;
+	cpu_set_t allowed;               /* cores of the process when the workers were started; none: more than a set holds */
 	pthread_mutex_t gpu_lock;        /* of what follows */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
+	struct stk_cpu_near near;        /* cores near the devices, where that are not all */
+	int32_t bound;                   /* workers that stay there */
 };
 
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -33,5 +39,10 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 /* The GPU of this number, opened when it is first asked for. *out is the caller's reference. */
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
+
+/* Workers stay near this device from now on (near.c), unless STOKER_AFFINITY is 0. Files of the system are looked for below `root`, "" in earnest. */
+void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
+/* How many workers stay, and where. */
+int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near);
 
 #endif

@@ -97,7 +97,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
-	deepen(p);
+	if (ms != 0)
+		deepen(p);
 	for (;;) {
 		open_resident(p); /* a slot may have come back */
 		struct stk_record *r = stk__record(p, p->next_deliver);
@@ -114,6 +115,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you "
 				"keep, or raise max_batches",
 				p->ring->limit, p->ring->out);
+		if (ms == 0)
+			return stk__fail(err, STK_TIMEOUT, "the next batch is not ready");
 		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
 		if (until >= 0 && now >= until) {
 			tell_stall(p, waited, text, sizeof text);
@@ -128,7 +131,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			continue;
 		}
 		if (on_its_way)
-			stk__resident_doze(p);
+			stk__resident_doze(p, now - begin);
 		else
 			wait_slice(p, until);
 	}
@@ -166,19 +169,25 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 		(long long)p->errors.count, (long long)r->at.epoch, limit, r->count ? last_bad(p, r) : "?");
 }
 
+/* The batch, or why there is none. */
+static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
+{
+	if (r->error.code && err)
+		*err = r->error;
+	if (r->error.code)
+		return r->error.code;
+	*out = p->resident ? stk__batch_make(p, r) : r->batch;
+	r->batch = NULL;
+	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+}
+
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	if (r->ended) {
 		s = STK_END;
-	} else if (r->error.code) {
-		s = r->error.code;
-		if (err)
-			*err = r->error;
-	} else if ((s = check_errors(p, r, err)) == STK_OK && (s = stk__batch_check(p, r, err)) == STK_OK) {
-		*out = stk__batch_make(p, r);
-		if (!*out)
-			s = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	} else if ((r->error.code && !r->misfit) || (s = check_errors(p, r, err)) == STK_OK) {
+		s = hand_over(p, r, out, err);
 	}
 	if (r->ended) { /* the epoch had no more behind the last batch */
 		p->delivered_epoch = r->at.epoch;
@@ -196,6 +205,25 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
+/* A look that finds nothing is no wait. */
+static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
+{
+	int64_t begin = stk__clock_ns();
+	if (ms != 0)
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+	enum stk_status s = wait_done(p, ms, r, err);
+	if (ms == 0 && s == STK_TIMEOUT)
+		return s;
+	if (ms == 0)
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+	stk__range_end(p->ctx->ranges);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, wait_ns, end - begin);
+	stk__trace_row(p, STK_ROW_CONSUMER,
+		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	return s;
+}
+
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
 	struct stk_record *r = NULL;
@@ -209,17 +237,14 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	}
 	pthread_mutex_lock(&p->lock);
 	open_resident(p);
-	int64_t begin = stk__clock_ns();
-	s = wait_done(p, ms, &r, err);
-	int64_t end = stk__clock_ns();
-	STK_COUNT(p, wait_ns, end - begin);
-	stk__trace_row(p, STK_ROW_CONSUMER,
-		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+	s = wait_traced(p, ms, &r, err);
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	if (!p->resident)
-		stk__pool_wake(p->ctx->pool);
+	if (!p->resident &&
+		(s != STK_TIMEOUT ||
+			ms != 0)) /* a wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture */
+		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }
 

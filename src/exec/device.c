@@ -269,7 +269,10 @@ static void *wait_thread(void *arg)
 		d->busy = true;
 		pthread_mutex_unlock(&p->lock);
 		struct stk_error err = {0};
+		stk__range_begin(
+			p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
 		enum stk_status s = wait_for(p, b, &err);
+		stk__range_end(p->ctx->ranges);
 		stk__trace_row(p, STK_ROW_GPU,
 			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
 				.batch = b->record_k,
@@ -341,7 +344,10 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	if (!d->batches)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
-	if (s || (s = stk__gpu_enter(d->dev, err)))
+	if (s)
+		return s;
+	stk__context_stay_near(p->ctx, "", d->dev); /* before a worker takes pinned memory */
+	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);
 	stk__gpu_leave(d->dev);

@@ -80,6 +80,9 @@ struct stk_record {
 	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
 	int32_t ready_head, ready_count;
 	struct stk_slot *slot;
+	struct stk_batch *batch; /* what will be delivered, over the slot; made when the record is done, on whatever thread ends it */
+	bool misfit;             /* error is that the samples do not fit together, which counts behind max_errors */
+	bool clean;              /* done, and its samples hold nothing any more */
 	struct stk_device_batch *device; /* while it has work for the GPU */
 	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;

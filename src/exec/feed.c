@@ -207,10 +207,12 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	if (turned)
 		tell_reset(p, r->at.epoch);
 	int64_t begin = stk__clock_ns();
+	stk__range_begin(p->ctx->ranges, STK_SPAN_CALLBACK, r->k);
 	enum stk_status s = feed_record(p, r, &err);
 	was_short = s == STK_OK && r->count < asked;
 	if (leads && (s == STK_END || was_short))
 		tell_reset(p, p->feed_epoch + 1);
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, source_ns, end - begin);
 	stk__trace_row(p, STK_ROW_SOURCES,

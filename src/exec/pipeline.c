@@ -115,7 +115,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 
 static void slot_came_back(void *pool)
 {
-	stk__pool_wake(pool);
+	stk__pool_wake_one(pool);
 }
 
 static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)

@@ -83,6 +83,10 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n",
 			p->n_workers, p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests,
 			p->config.read_bytes >> 20);
+	struct stk_cpu_near near;
+	int32_t bound = p->device ? stk__context_near(p->ctx, &near) : 0;
+	if (!json && bound)
+		stk__text_add(&t, "%d of the workers stay on the cores near the GPU: %s\n", bound, near.list);
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for an explanation") : STK_OK;
 }

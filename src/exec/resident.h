@@ -52,6 +52,6 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r);
 /* With the lock: whether the GPU has made the record's batch, or failed at it, which then is the record's error. Looks for some microseconds. */
 bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r);
 /* Gives the lock up for a while before the next look. */
-void stk__resident_doze(struct stk_pipeline *p);
+void stk__resident_doze(struct stk_pipeline *p, int64_t waited_ns);
 
 #endif

@@ -147,10 +147,15 @@ bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r)
 	return ready;
 }
 
-void stk__resident_doze(struct stk_pipeline *p)
+/* A batch takes some 10 us: to sleep would take longer, timers being what they are. */
+void stk__resident_doze(struct stk_pipeline *p, int64_t waited_ns)
 {
-	enum { DOZE_NS = 50000 };
+	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };
+	int64_t until = stk__clock_ns() + LOOK_NS;
 	pthread_mutex_unlock(&p->lock);
-	nanosleep(&(struct timespec){.tv_nsec = DOZE_NS}, NULL);
+	if (waited_ns > AWAKE_NS)
+		nanosleep(&(struct timespec){.tv_nsec = DOZE_NS}, NULL);
+	while (waited_ns <= AWAKE_NS && stk__clock_ns() < until) {
+	}
 	pthread_mutex_lock(&p->lock);
 }

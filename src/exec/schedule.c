@@ -48,15 +48,27 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 	}
 }
 
+/* Samples give back what they hold; those that a read is still under way for will have something again. */
+static void clean_samples(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	r->clean = true;
+	for (int32_t i = 0; i < p->config.batch_size; i++) {
+		struct stk_sample_state *s = &r->samples[i];
+		r->clean &= s->read == STK_READ_NONE || s->read == STK_READ_DONE;
+		stk__release_bytes(p, s);
+		stk__free(s->error);
+		s->error = NULL;
+	}
+}
+
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++) {
-		stk__release_bytes(p, &r->samples[i]);
-		stk__free(r->samples[i].error);
-		r->samples[i].error = NULL;
-	}
+	if (!r->clean && !p->resident)
+		clean_samples(r);
 	stk__release_fed(r);
+	stk_batch_unref(&r->batch); /* the slot is its own */
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
@@ -64,7 +76,7 @@ void stk__record_reset(struct stk_record *r)
 		stk__device_batch_give(p, r->device);
 	r->device = NULL;
 	r->error.code = STK_OK;
-	r->active = r->opened = r->done = r->ended = r->fed = false;
+	r->active = r->opened = r->done = r->ended = r->fed = r->misfit = r->clean = false;
 	r->ready_count = r->ready_head = 0;
 	r->level = r->todo = r->bad = 0;
 }
@@ -112,6 +124,20 @@ static void begin_sample(struct stk_record *r, int32_t i)
 		begin_chain(r, &level->chains[c], c, i);
 }
 
+/* Nothing more happens to the batch. What the consumer gets is made here: its own thread has better to do. */
+static void finish(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	if (!r->ended && !r->error.code && !p->resident) { /* which has its slot until the GPU has written it */
+		r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
+		r->batch = r->misfit ? NULL : stk__batch_make(p, r);
+	}
+	if (!p->resident)
+		clean_samples(r);
+	r->done = true;
+	pthread_cond_broadcast(&p->delivered);
+}
+
 void stk__record_level(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -134,8 +160,7 @@ void stk__record_level(struct stk_record *r)
 			pthread_cond_signal(&p->feed);
 		return;
 	}
-	r->done = true;
-	pthread_cond_broadcast(&p->delivered);
+	finish(r);
 }
 
 void stk__level_over(struct stk_record *r)
@@ -171,8 +196,9 @@ static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
 	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	bool one_more = behind && (p->in_flight > 0 || atomic_load(&p->ring->out) <= p->depth);
-	return !p->stopping && (open < p->depth || (open == p->depth && one_more));
+	if (p->stopping || open > p->depth)
+		return false;
+	return open < p->depth || (behind && (p->in_flight > 0 || stk__ring_at_most(p->ring, p->depth)));
 }
 
 bool stk__open_next(struct stk_pipeline *p)
@@ -437,6 +463,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	int64_t begin = stk__clock_ns();
 	int32_t done[STK_MAX_UNIT], n_done = 0;
+	stk__range_begin(p->ctx->ranges, STK_SPAN_CHAIN, u->record_k);
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		struct stk_sample_state *s = &r->samples[i];
@@ -460,6 +487,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
 		stk__read_ahead(p); /* bytes were given back */
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
 		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
@@ -486,7 +514,9 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
 	int32_t blamed;
+	stk__range_begin(p->ctx->ranges, STK_SPAN_BATCH, u->record_k);
 	enum stk_status s = stk__gather_run(p, w, r, u->node, &blamed, &w->error);
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, busy_ns, end - begin);
 	stk__trace_add(p->trace, worker,
@@ -517,7 +547,9 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	struct stk_record *r = u->record;
 	int64_t begin = stk__clock_ns();
 	w->error = (struct stk_error){0};
+	stk__range_begin(p->ctx->ranges, STK_SPAN_SUBMIT, u->record_k);
 	enum stk_status s = stk__device_submit(p, r, &w->error);
+	stk__range_end(p->ctx->ranges);
 	stk__trace_add(p->trace, worker,
 		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
 			.batch = u->record_k,

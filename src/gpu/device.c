@@ -106,10 +106,11 @@ enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct st
 		goto fail;
 	}
 	*dev = (struct stk_gpu_device){.refs = 1, .gpu = gpu, .cu = &gpu->cu, .ordinal = ordinal, .facts = facts, .modules = modules};
+	int mode = stk__gpu_relax(dev->cu);
 	int result = gpu->cu.cuDeviceGet(&dev->device, ordinal);
 	if (!result)
 		result = gpu->cu.cuDevicePrimaryCtxRetain(&dev->context, dev->device);
-	if (result) {
+	if (stk__gpu_as_before(dev->cu, mode, result)) {
 		status = stk__cuda_fail(&gpu->cu, result, err, "GPU %d (%s) cannot be used", ordinal, facts.name);
 		goto fail;
 	}
@@ -139,11 +140,12 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 	if (!dev || atomic_fetch_sub(&dev->refs, 1) > 1)
 		return;
 	if (!stk__gpu_enter(dev, NULL)) {
+		int mode = stk__gpu_relax(dev->cu);
 		for (int i = 0; i < stk__cuda_image_count; i++)
 			if (dev->modules[i])
 				dev->cu->cuModuleUnload(dev->modules[i]);
 		stk__gpu_leave(dev);
-		dev->cu->cuDevicePrimaryCtxRelease_v2(dev->device);
+		stk__gpu_as_before(dev->cu, mode, dev->cu->cuDevicePrimaryCtxRelease_v2(dev->device));
 	}
 	pthread_mutex_destroy(&dev->lock);
 	stk__gpu_close(dev->gpu);
@@ -196,14 +198,17 @@ enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err)
 {
 	void *loaded = NULL, *function = NULL;
+	int mode = stk__gpu_relax(dev->cu), result = CUDA_OK;
 	pthread_mutex_lock(&dev->lock);
 	enum stk_status status = load_module(dev, module, &loaded, err);
 	pthread_mutex_unlock(&dev->lock);
+	if (!status)
+		result = dev->cu->cuModuleGetFunction(&function, loaded, name);
+	if (!status && !result && shared)
+		result = dev->cu->cuFuncSetAttribute(function, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)shared);
+	stk__gpu_as_before(dev->cu, mode, result);
 	if (status)
 		return status;
-	int result = dev->cu->cuModuleGetFunction(&function, loaded, name);
-	if (!result && shared)
-		result = dev->cu->cuFuncSetAttribute(function, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)shared);
 	if (result)
 		return stk__cuda_fail(dev->cu, result, err, "the CUDA kernel %s of %s", name, module);
 	*out = function;

@@ -27,6 +27,7 @@ enum {
 	CUDA_FUNC_MAX_DYNAMIC_SHARED = 8,
 	CUDA_HOST_PORTABLE = 1
 };
+enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
 /* Handles are pointers to what only the driver knows, device memory is a 64-bit address, results and devices are ints.
@@ -60,6 +61,7 @@ enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_AT
 	X(cuStreamDestroy_v2, (void *stream))                                                                                              \
 	X(cuStreamSynchronize, (void *stream))                                                                                             \
 	X(cuStreamIsCapturing, (void *stream, int *status))                                                                                \
+	X(cuThreadExchangeStreamCaptureMode, (int *mode))                                                                                  \
 	X(cuStreamWaitEvent, (void *stream, void *event, unsigned flags))                                                                  \
 	X(cuEventCreate, (void **event, unsigned flags))                                                                                   \
 	X(cuEventDestroy_v2, (void *event))                                                                                                \

@@ -9,32 +9,39 @@ static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_
 
 enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err)
 {
-	int result = dev->cu->cuMemAlloc_v2(out, size ? size : 1);
+	int mode = stk__gpu_relax(dev->cu);
+	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemAlloc_v2(out, size ? size : 1));
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes on %s", size, dev->facts.name) : STK_OK;
 }
 
 void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p)
 {
-	if (p)
-		dev->cu->cuMemFree_v2(p);
+	if (!p)
+		return;
+	int mode = stk__gpu_relax(dev->cu);
+	stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemFree_v2(p));
 }
 
 enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err)
 {
-	int result = dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE);
+	int mode = stk__gpu_relax(dev->cu);
+	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE));
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes of pinned memory", size) : STK_OK;
 }
 
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
 {
-	if (p)
-		dev->cu->cuMemFreeHost(p);
+	if (!p)
+		return;
+	int mode = stk__gpu_relax(dev->cu);
+	stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemFreeHost(p));
 }
 
 enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)
 {
 	size_t total;
-	return check(dev, dev->cu->cuMemGetInfo_v2(available, &total), err, "cuMemGetInfo");
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemGetInfo_v2(available, &total)), err, "cuMemGetInfo");
 }
 
 enum stk_status stk__gpu_upload(
@@ -66,22 +73,27 @@ enum stk_status stk__gpu_stream_create(
 {
 	int least = 0, greatest = 0;
 	void *stream = NULL;
+	int mode = stk__gpu_relax(dev->cu);
 	int result = dev->cu->cuCtxGetStreamPriorityRange(&least, &greatest);
 	if (!result)
 		result = dev->cu->cuStreamCreateWithPriority(&stream, CUDA_STREAM_NON_BLOCKING, priority == STK_GPU_LOW ? least : greatest);
+	stk__gpu_as_before(dev->cu, mode, result);
 	*out = stream;
 	return check(dev, result, err, "creating a stream");
 }
 
 void stk__gpu_stream_destroy(struct stk_gpu_device *dev, stk_gpu_stream stream)
 {
-	if (stream)
-		dev->cu->cuStreamDestroy_v2(stream);
+	if (!stream)
+		return;
+	int mode = stk__gpu_relax(dev->cu);
+	stk__gpu_as_before(dev->cu, mode, dev->cu->cuStreamDestroy_v2(stream));
 }
 
 enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err)
 {
-	return check(dev, dev->cu->cuStreamSynchronize(stream), err, "waiting for a stream");
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuStreamSynchronize(stream)), err, "waiting for a stream");
 }
 
 enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err)
@@ -98,15 +110,19 @@ bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream)
 enum stk_status stk__gpu_event_create(struct stk_gpu_device *dev, bool timing, stk_gpu_event *out, struct stk_error *err)
 {
 	void *event = NULL;
+	int mode = stk__gpu_relax(dev->cu);
 	int result = dev->cu->cuEventCreate(&event, timing ? 0 : CUDA_EVENT_DISABLE_TIMING | CUDA_EVENT_BLOCKING_SYNC);
+	stk__gpu_as_before(dev->cu, mode, result);
 	*out = event;
 	return check(dev, result, err, "creating an event");
 }
 
 void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event)
 {
-	if (event)
-		dev->cu->cuEventDestroy_v2(event);
+	if (!event)
+		return;
+	int mode = stk__gpu_relax(dev->cu);
+	stk__gpu_as_before(dev->cu, mode, dev->cu->cuEventDestroy_v2(event));
 }
 
 enum stk_status stk__gpu_event_record(struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err)
@@ -116,12 +132,14 @@ enum stk_status stk__gpu_event_record(struct stk_gpu_device *dev, stk_gpu_event 
 
 enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err)
 {
-	return check(dev, dev->cu->cuEventSynchronize(event), err, "waiting for the GPU");
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuEventSynchronize(event)), err, "waiting for the GPU");
 }
 
 enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err)
 {
-	int result = dev->cu->cuEventQuery(event);
+	int mode = stk__gpu_relax(dev->cu);
+	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuEventQuery(event));
 	*done = result == CUDA_OK;
 	return result == CUDA_NOT_READY ? STK_OK : check(dev, result, err, "asking for the GPU's progress");
 }
@@ -129,7 +147,9 @@ enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event e
 enum stk_status stk__gpu_event_elapsed(
 	struct stk_gpu_device *dev, stk_gpu_event from, stk_gpu_event to, float *milliseconds, struct stk_error *err)
 {
-	return check(dev, dev->cu->cuEventElapsedTime(milliseconds, from, to), err, "reading the time between events");
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuEventElapsedTime(milliseconds, from, to)), err,
+		"reading the time between events");
 }
 
 static unsigned at_least_one(unsigned n)

@@ -391,9 +391,19 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, bool *no_memory)
 		atomic_fetch_add(&r->refs, 1);
 		if (++r->out > r->peak_out)
 			r->peak_out = r->out;
+	} else {
+		atomic_store(&r->wanted, true);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return s;
+}
+
+bool stk__ring_at_most(struct stk_ring *r, int32_t n)
+{
+	if (atomic_load(&r->out) <= n)
+		return true;
+	atomic_store(&r->wanted, true);
+	return atomic_load(&r->out) <= n; /* one may have come back before it was wanted */
 }
 
 void stk__slot_return(struct stk_slot *s)
@@ -406,7 +416,7 @@ void stk__slot_return(struct stk_slot *s)
 	s->next_free = r->free;
 	r->free = s;
 	r->out--;
-	if (r->on_return) /* under the lock: disowning waits until the call has ended */
+	if (atomic_exchange(&r->wanted, false) && r->on_return) /* under the lock: disowning waits until the call has ended */
 		r->on_return(r->owner);
 	pthread_mutex_unlock(&r->lock);
 	stk__ring_unref(r);

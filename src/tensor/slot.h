@@ -60,6 +60,7 @@ struct stk_ring {
 	struct stk_slot *free;
 	int32_t batch, n_values, limit, made, peak_out;
 	_Atomic int32_t out;          /* slots that are being filled or read */
+	_Atomic bool wanted;          /* somebody went without a slot: on_return is called for the next one that comes back */
 	struct stk_desc *expected;    /* per value: what new batches are laid out for */
 	const struct stk_desc *known; /* per value: what is known beforehand */
 	struct stk_desc *own;
@@ -71,7 +72,7 @@ struct stk_ring {
 	stk_gpu_stream stream;      /* for moving samples together */
 	int64_t process;            /* pid: in a forked child the lock may be held by a thread that is not there */
 	void (*on_free)(void *owner_data);
-	void (*on_return)(void *owner); /* a slot came back; called without locks held; cleared when the owner goes */
+	void (*on_return)(void *owner); /* a slot that is wanted came back; called under the ring's lock; cleared when the owner goes */
 	void *owner;
 };
 
@@ -86,8 +87,10 @@ void stk__ring_fix(struct stk_ring *ring);
 void stk__ring_unref(struct stk_ring *ring);
 void stk__ring_disown(struct stk_ring *ring);
 
-/* A slot laid out for the next batch; NULL: all `limit` are out, or memory is short (*no_memory). */
+/* A slot laid out for the next batch; NULL: all `limit` are out (and one is wanted), or memory is short (*no_memory). */
 struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
+/* Whether at most n slots are out; if not, on_return is called when the next one comes back. */
+bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 /* The consumer reads the slot on this stream. */
 STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */

@@ -117,6 +117,14 @@ int32_t stk__pool_threads(const struct stk_pool *pool)
 	return pool->n_threads;
 }
 
+int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < pool->n_threads && i < most; i++)
+		n += pthread_setaffinity_np(pool->threads[i].handle, sizeof *cpus, cpus) == 0;
+	return n;
+}
+
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client)
 {
 	pthread_mutex_lock(&pool->lock);
@@ -144,12 +152,25 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-void stk__pool_wake(struct stk_pool *pool)
+/* Who is about to sleep has seen the count, or is asleep when the lock has been had. */
+static bool someone_sleeps(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);
 	if (atomic_load(&pool->sleepers) == 0)
-		return;
+		return false;
 	pthread_mutex_lock(&pool->lock);
-	pthread_cond_broadcast(&pool->work);
 	pthread_mutex_unlock(&pool->lock);
+	return true;
+}
+
+void stk__pool_wake(struct stk_pool *pool)
+{
+	if (someone_sleeps(pool))
+		pthread_cond_broadcast(&pool->work);
+}
+
+void stk__pool_wake_one(struct stk_pool *pool)
+{
+	if (someone_sleeps(pool))
+		pthread_cond_signal(&pool->work);
 }

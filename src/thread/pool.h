@@ -7,6 +7,7 @@
 
 #include "stoker/status.h"
 
+#include <sched.h>
 #include <stdbool.h>
 
 struct stk_pool;
@@ -23,6 +24,8 @@ STK_MUST_USE enum stk_status stk__pool_create(int32_t threads, struct stk_pool *
 /* Ends the workers after their current unit and waits for them. All clients have left. */
 void stk__pool_destroy(struct stk_pool *pool);
 int32_t stk__pool_threads(const struct stk_pool *pool);
+/* Lets the first `most` workers run on these cores alone; returns how many do so. */
+int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most);
 
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Returns when no worker is inside client->work, and none will be. */
@@ -30,5 +33,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
 
 /* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
+/* Wakes one, who wakes the others if what it finds is work for them too: a consumer's own thread pays for one wake, not for all. */
+void stk__pool_wake_one(struct stk_pool *pool);
 
 #endif

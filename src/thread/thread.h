@@ -7,6 +7,7 @@
 #include "stoker/status.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 /* Starts a thread with every signal blocked (the program's handlers run on its own threads) and a name of up to 15 characters that tools show.
  * STK_SYSTEM when the system refuses. Whoever starts a thread joins it. */
@@ -29,5 +30,18 @@ struct stk_cpu_budget {
 void stk__cpu_budget(struct stk_cpu_budget *b);
 /* The control groups' part, with the files below `root` instead of "/". */
 double stk__cgroup_quota(const char *root);
+
+/* Cores on a PCI device's side of the machine. */
+struct stk_cpu_near {
+	cpu_set_t cpus; /* that are allowed, too */
+	int count;      /* of them */
+	int all;        /* allowed or not; 0: the machine does not say */
+	char list[96];  /* cpus as "0-15,32-47"; ends in "..." where there are more */
+};
+
+/* pci: "0000:3B:00.0". Files below `root` instead of "/". */
+void stk__cpus_near(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_cpu_near *out);
+/* Fills count and list from cpus. */
+void stk__cpus_describe(struct stk_cpu_near *near);
 
 #endif

@@ -165,7 +165,8 @@ struct stk_pipeline *try_device_pipeline(
 		.max_errors = 1e9,
 		.gpu_memory = s->gpu_memory,
 		.max_batches = s->max_batches,
-		.no_fuse = s->no_fuse};
+		.no_fuse = s->no_fuse,
+		.trace = s->trace ? "" : NULL};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	snprintf(json, sizeof json, format, folder);

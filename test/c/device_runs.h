@@ -20,7 +20,7 @@ struct device_settings {
 	int32_t device, threads, batch, prefetch, max_batches; /* device -1: the cores; the rest 0: 2 threads, batches of 4, the defaults */
 	enum stk_on_error on_error;
 	size_t gpu_memory;
-	bool no_fuse;
+	bool no_fuse, trace;
 };
 
 /* Batches in their order: of samples, or of one entry for an error: {its code, its sample, -2, its message hashed}. */

@@ -237,6 +237,15 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	stk_context_unref(&ctx);
 }
 
+static size_t count_spans(struct stk_pipeline *p, const char *name)
+{
+	static struct stk_span spans[4096];
+	size_t n = stk_pipeline_spans(p, spans, 4096), count = 0;
+	for (size_t i = 0; i < n; i++)
+		count += strcmp(spans[i].name, name) == 0;
+	return count;
+}
+
 static void test_a_straggler_holds_nobody_up(void **state)
 {
 	(void)state;
@@ -260,8 +269,15 @@ static void test_a_straggler_holds_nobody_up(void **state)
 		usleep(2000);
 	}
 	assert_true(done >= 2 * BATCH);
+	/* A look is no wait: it is in no span and no counter. */
+	double waited = pipeline_counter(p, "wait_ns");
+	size_t spans_before = count_spans(p, "wait");
+	assert_int_equal(stk_pipeline_next_within(p, 0, &b, &err), STK_TIMEOUT);
+	assert_null(b);
+	assert_true(pipeline_counter(p, "wait_ns") == waited && count_spans(p, "wait") == spans_before);
 	assert_int_equal(stk_pipeline_next_within(p, 10, &b, &err), STK_TIMEOUT);
 	assert_non_null(strstr(err.message, "slow://3"));
+	assert_true(pipeline_counter(p, "wait_ns") >= waited + 9e6 && count_spans(p, "wait") == spans_before + 1);
 	pthread_mutex_lock(&s->lock);
 	s->release = true;
 	pthread_mutex_unlock(&s->lock);

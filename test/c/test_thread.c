@@ -3,10 +3,12 @@
 #include "test.h"
 
 #include "base/memory.h"
+#include "thread/pool.h"
 #include "thread/thread.h"
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +65,47 @@ static void test_a_refused_start_is_an_error(void **state)
 	assert_non_null(strstr(err.message, "worker"));
 }
 #endif
+
+/* ---- the pool ---- */
+
+struct tokens {
+	struct stk_pool_client client;
+	_Atomic int left, done;
+};
+
+static bool take_token(struct stk_pool_client *client, int32_t worker)
+{
+	struct tokens *t = (struct tokens *)client;
+	(void)worker;
+	for (int left = atomic_load(&t->left); left > 0;)
+		if (atomic_compare_exchange_weak(&t->left, &left, left - 1)) {
+			atomic_fetch_add(&t->done, 1);
+			return true;
+		}
+	return false;
+}
+
+/* A unit at a time, each with one wake, before and while workers fall asleep: a wake that got lost would leave it undone for ever. */
+static void test_one_wake_is_enough_for_one_unit(void **state)
+{
+	(void)state;
+	enum { UNITS = 3000 };
+	struct stk_pool *pool = NULL;
+	struct tokens t = {.client = {.work = take_token}};
+	assert_int_equal(stk__pool_create(3, &pool, NULL), STK_OK);
+	stk__pool_join(pool, &t.client);
+	for (int i = 1; i <= UNITS; i++) {
+		atomic_fetch_add(&t.left, 1);
+		stk__pool_wake_one(pool);
+		for (int tries = 0; atomic_load(&t.done) < i && tries < 200000; tries++)
+			usleep(tries < 100 ? 0 : 50);
+		assert_int_equal(atomic_load(&t.done), i);
+		if (i % 16 == 0)
+			usleep(100);
+	}
+	stk__pool_leave(pool, &t.client);
+	stk__pool_destroy(pool);
+}
 
 /* ---- control groups ---- */
 
@@ -157,6 +200,57 @@ static void test_v1_below_the_mount(void **state)
 	assert_quota(8);
 }
 
+/* ---- cores near a device ---- */
+
+static cpu_set_t cores(const char *list)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (const char *p = list; *p; p += strcspn(p, " "), p += *p == ' ')
+		CPU_SET(atoi(p), &set);
+	return set;
+}
+
+static void assert_near(const char *pci, const cpu_set_t *allowed, const char *list, int count, int all)
+{
+	struct stk_cpu_near near;
+	stk__cpus_near(root, pci, allowed, &near);
+	assert_string_equal(near.list, list);
+	assert_true(near.count == count && near.all == all && CPU_COUNT(&near.cpus) == count);
+}
+
+static void test_cores_near_a_device(void **state)
+{
+	(void)state;
+	cpu_set_t allowed = cores("2 3 4 5 8 40"), none = cores("");
+	put("/sys/bus/pci/devices/0000:3b:00.0/local_cpulist", "0-4,8,32-47\n");
+	put("/sys/bus/pci/devices/0000:5c:00.0/local_cpulist", "6-7\n");
+	put("/sys/bus/pci/devices/0000:5d:00.0/local_cpulist", "\n");
+	put("/sys/bus/pci/devices/0000:5e:00.0/local_cpulist", "3,x\n");
+	put("/sys/bus/pci/devices/0000:5f:00.0/local_cpulist", "0-99999999999999999999\n");
+	assert_near("0000:3B:00.0", &allowed, "2-4,8,40", 5, 22);
+	assert_near("0000:3b:00.0", &none, "", 0, 22);
+	assert_near("0000:5C:00.0", &allowed, "", 0, 2);
+	assert_near("0000:5D:00.0", &allowed, "", 0, 0);
+	assert_near("0000:5E:00.0", &allowed, "3", 1, 1);
+	assert_near("0000:5F:00.0", &allowed, "2-5,8,40", 6, CPU_SETSIZE);
+	assert_near("0000:FF:00.0", &allowed, "", 0, 0); /* no such file */
+	assert_near("", &allowed, "", 0, 0);
+	assert_near("../0000:3b:00.0", &allowed, "", 0, 0);
+}
+
+static void test_a_long_list_is_cut(void **state)
+{
+	(void)state;
+	struct stk_cpu_near near = {0};
+	for (int cpu = 0; cpu < 200; cpu += 2)
+		CPU_SET(cpu, &near.cpus);
+	stk__cpus_describe(&near);
+	assert_int_equal(near.count, 100);
+	assert_true(strncmp(near.list, "0,2,4,", 6) == 0 && strlen(near.list) < sizeof near.list);
+	assert_string_equal(near.list + strlen(near.list) - 4, ",...");
+}
+
 static void test_budget_of_this_process(void **state)
 {
 	(void)state;
@@ -193,10 +287,13 @@ int main(void)
 #ifdef STK_FAULTS
 		cmocka_unit_test(test_a_refused_start_is_an_error),
 #endif
+		cmocka_unit_test(test_one_wake_is_enough_for_one_unit),
 		cmocka_unit_test_setup_teardown(test_v2_takes_the_least_of_all_levels, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v2_inside_a_container, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_with_the_hosts_path, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_below_the_mount, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_cores_near_a_device, make_root, remove_root),
+		cmocka_unit_test(test_a_long_list_is_cut),
 		cmocka_unit_test(test_budget_of_this_process),
 	};
 	return cmocka_run_group_tests_name("thread", tests, NULL, NULL);

@@ -77,6 +77,8 @@ int emulated_enter(const char *function, bool needs_context, int *device)
 	emulated_lock();
 	if (needs_context)
 		result = driver.sticky ? driver.sticky : context_of_thread(device);
+	if (!result)
+		result = emulated_check_capture(function);
 	if (!result && is_named(function, driver.options.fail) && ++driver.calls == driver.options.fail_at)
 		result = strstr(function, "Alloc") ? CUDA_OUT_OF_MEMORY : CUDA_UNKNOWN;
 	if (result)
@@ -84,12 +86,14 @@ int emulated_enter(const char *function, bool needs_context, int *device)
 	return result;
 }
 
-int emulated_enter_to_free(int *device)
+int emulated_enter_to_free(const char *function, int *device)
 {
 	if (driver.pid != getpid())
 		return CUDA_NOT_INITIALIZED;
 	emulated_lock();
 	int result = context_of_thread(device);
+	if (!result)
+		result = emulated_check_capture(function);
 	if (result)
 		emulated_unlock();
 	return result;
@@ -143,6 +147,8 @@ static const struct {
 	{CUDA_NOT_READY, "CUDA_ERROR_NOT_READY", "not ready"},
 	{CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
 	{CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+	{CUDA_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+	{CUDA_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
 	{CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -335,7 +341,7 @@ int cuModuleLoadData(void **module, const void *image)
 
 int cuModuleUnload(void *module)
 {
-	int device = 0, result = emulated_enter_to_free(&device);
+	int device = 0, result = emulated_enter_to_free(__func__, &device);
 	if (result)
 		return result;
 	struct module *m = module;

@@ -25,6 +25,7 @@
  *   - what is copied from pageable host memory is read at once, and copying into it waits; pinned memory is read and written when the stream
  *     comes to it.
  *   - cuMemFree and cuMemFreeHost wait for the device.
+ *   - while a thread captures a graph, other threads' allocations, frees and waits fail and spoil it, by its mode and theirs.
  *   - a thread without a context, memory and handles of nobody's, and a second thing of a process that was forked are errors.
  * Unlike: streams share one processor, the default stream orders nothing but itself, cuStreamDestroy waits, kernels may read host memory. */
 #ifndef STK_TEST_CUDA_EMULATED_H
@@ -43,6 +44,10 @@
 STK_CUDA_FUNCTIONS(STK_EXPORT)
 #undef STK_EXPORT
 
+/* And for tests, by dlsym: captures of graphs (capture.c). */
+__attribute__((visibility("default"))) int cuStreamBeginCapture_v2(void *stream, int mode);
+__attribute__((visibility("default"))) int cuStreamEndCapture(void *stream, void **graph);
+
 enum { DEVICES = 2 };
 
 enum {
@@ -54,6 +59,8 @@ enum {
 	CUDA_NOT_FOUND = 500,
 	CUDA_ILLEGAL_ADDRESS = 700,
 	CUDA_LAUNCH_FAILED = 719,
+	CUDA_CAPTURE_UNSUPPORTED = 900,
+	CUDA_CAPTURE_INVALIDATED = 901,
 	CUDA_UNKNOWN = 999,
 };
 
@@ -95,7 +102,14 @@ __attribute__((visibility("default"))) long emulated_calls(void);
  * the one whose context is the thread's. Takes the lock where it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
 /* The same for what frees: neither a lost device nor a failure keeps it from freeing. Returns what to return in the end. */
-int emulated_enter_to_free(int *device);
+int emulated_enter_to_free(const char *function, int *device);
+
+/* ---- capture.c, under the lock ---- */
+
+/* CUDA_OK, or what a call that is unsafe returns while somebody captures a graph, which it spoils. */
+int emulated_check_capture(const char *function);
+/* Whether the stream is being captured. */
+bool emulated_captures(const void *stream);
 
 /* The device's error, for good. Under the lock. */
 void emulated_lose(int error, const char *why);

@@ -165,7 +165,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t size)
 
 int cuMemFree_v2(uint64_t address)
 {
-	int device = 0, result = emulated_enter_to_free(&device);
+	int device = 0, result = emulated_enter_to_free(__func__, &device);
 	if (result)
 		return result;
 	struct block *b = find_block(address, 0, false);
@@ -212,7 +212,7 @@ int cuMemHostAlloc(void **address, size_t size, unsigned flags)
 
 int cuMemFreeHost(void *address)
 {
-	int device = 0, result = emulated_enter_to_free(&device);
+	int device = 0, result = emulated_enter_to_free(__func__, &device);
 	if (result)
 		return result;
 	for (int i = 0; i < DEVICES; i++)

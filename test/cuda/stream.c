@@ -184,9 +184,10 @@ int emulated_submit(int device, void *stream, struct operation *op)
 {
 	struct stream *s = find_stream(device, stream);
 	int result = !s || s->device != device ? CUDA_INVALID_HANDLE : CUDA_OK;
-	if (!result && driver.options.async && !s->threaded)
+	bool dropped = !result && emulated_captures(stream);
+	if (!result && !dropped && driver.options.async && !s->threaded)
 		result = start_thread(s);
-	if (result) {
+	if (result || dropped) {
 		drop_event(op->event);
 		free(op);
 		return result;
@@ -251,7 +252,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 
 int cuStreamDestroy_v2(void *stream)
 {
-	int device = 0, result = emulated_enter_to_free(&device);
+	int device = 0, result = emulated_enter_to_free(__func__, &device);
 	if (result)
 		return result;
 	struct stream *s = find_stream(device, stream);
@@ -289,7 +290,7 @@ int cuStreamIsCapturing(void *stream, int *status)
 	int device = 0, result = emulated_enter(__func__, true, &device);
 	if (result)
 		return result;
-	*status = 0;
+	*status = emulated_captures(stream);
 	result = find_stream(device, stream) ? CUDA_OK : CUDA_INVALID_HANDLE;
 	emulated_unlock();
 	return result;
@@ -342,7 +343,7 @@ int cuEventCreate(void **event, unsigned flags)
 
 int cuEventDestroy_v2(void *event)
 {
-	int device = 0, result = emulated_enter_to_free(&device);
+	int device = 0, result = emulated_enter_to_free(__func__, &device);
 	if (result)
 		return result;
 	struct emulated_event **link = &events;

@@ -192,7 +192,7 @@ def test_doctor_tells_of_gpus(tmp_path):
     environment = {"LD_LIBRARY_PATH": str(emulated)}
     facts = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env=environment, capture_output=True).stdout)
     assert facts["cuda_driver"] >= 12000 and facts["cuda_problem"] == ""
-    assert [set(g) for g in facts["gpus"]] == [{"name", "pci", "memory", "capability", "processors"}] * len(facts["gpus"]) != []
+    assert [set(g) for g in facts["gpus"]] == [{"name", "pci", "cpus", "memory", "capability", "processors"}] * len(facts["gpus"]) != []
     assert ("no CUDA kernels" in advice(facts)) == (not facts["cuda_built"])
     text = subprocess.run([COMMAND, "doctor"], env=environment, capture_output=True, text=True).stdout
     assert all(f"{g['name']}, {g['memory'] / 2**30:.1f} GiB, sm_{g['capability']}" in text for g in facts["gpus"])

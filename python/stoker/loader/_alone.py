@@ -13,16 +13,17 @@ class Alone:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._who = ""
+        self._inside = 0  # the thread, by the number that costs least to ask for
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             here = threading.current_thread().name
+            there = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
             raise StateError(
-                f"this Loader is in use by the thread {self._who!r}, and {here!r} came in as well: one thread at a time. "
+                f"this Loader is in use by the thread {there!r}, and {here!r} came in as well: one thread at a time. "
                 "Give each thread a Loader of its own, as with shard=(i, n), or let one thread take the batches and hand them on"
             )
-        self._who = threading.current_thread().name
+        self._inside = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +12,14 @@ from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, types
 from stoker.errors import InvalidArgumentError
+from stoker.plugin._handover import CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
-from stoker.tensors import TensorList, tensor_list
+from stoker.tensors import tensor_list
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
 
 
-@functools.cache
-def batch_type(fields: tuple[str, ...]) -> Any:
-    """The NamedTuple of these fields."""
-    return namedtuple("Batch", fields)
-
-
-def check_fields(fields: Sequence[str], outputs: int) -> None:
+def _check_fields(fields: Sequence[str], outputs: int) -> None:
     """The fields that are outputs must be as many as there are."""
     wanted = [f for f in fields if f not in FROM_SAMPLES]
     if len(wanted) > outputs:
@@ -45,17 +39,6 @@ def _empty(output: int, descs: Sequence[tuple[int, list[int], str]], device: str
     return tensor.movedim(-1, -3) if layout == "HWC" else tensor
 
 
-def _target(data: TensorList) -> Any:
-    """Targets of one number as a vector of int64 or of their floating type, others as they are; unequal ones as a list."""
-    if not data.is_dense_tensor():
-        return [from_dlpack(t) for t in data]
-    tensor = from_dlpack(data.as_tensor())
-    if tensor[0:1].numel() <= 1:
-        tensor = tensor.reshape(len(data))
-        return tensor if tensor.is_floating_point() else tensor.to(torch.int64)
-    return tensor
-
-
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
         valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
@@ -66,28 +49,43 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
     return [batch.sample(i)[3] for i in range(len(batch))]
 
 
-def to_tuple(
-    batch: _core.Batch,
-    fields: tuple[str, ...],
-    descs: Sequence[tuple[int, list[int], str]],
-    device: str | None = None,
-    padded: Sequence[bool] | None = None,
-    ids: Sequence[int] | None = None,
-) -> Any:
-    """A batch in the order of the fields. descs: of the outputs. device: torch's name of the GPU that they are on. padded and ids: of a
-    Dataset, where the library does not know them."""
-    values: list[Any] = []
-    output = 0
-    for field in fields:
-        if field in FROM_SAMPLES:
-            values.append(_from_sample(field, batch, device, padded, ids))
-            continue
-        if len(batch) == 0:
-            values.append(_empty(output, descs, device))
-            output += 1
-            continue
-        data = tensor_list(batch, output)
+class Batches:
+    """Makes a Loader's batches of its pipeline's.
+
+    fields: of the NamedTuple, in order. batch: the first one. descs: of the outputs. device: torch's name of the GPU that they are on.
+    """
+
+    def __init__(
+        self, fields: tuple[str, ...], batch: _core.Batch, descs: Sequence[tuple[int, list[int], str]], device: str | None
+    ) -> None:
+        _check_fields(fields, batch.outputs)
+        self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
+        self._descs, self._device = descs, device
+        self._from_samples = [(at, f) for at, f in enumerate(fields) if f in FROM_SAMPLES]
+        outputs = len(fields) - len(self._from_samples)
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
-        values.append(dense_tensor(data, channels_last=True) if output == 0 else _target(data))
-        output += 1
-    return batch_type(fields)._make(values)
+        self._hand_over = Handover([CHANNELS_FIRST, *[NUMBERS] * (outputs - 1)][:outputs], batch)
+
+    def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
+        """The NamedTuple. padded and ids: of a Dataset, where the library does not know them."""
+        values: list[Any] = self._hand_over.tensors(batch)
+        for output, tensor in enumerate(values):
+            if tensor is None:
+                values[output] = self._uneven(batch, output)
+            elif output and tensor.dtype is not torch.int64:
+                values[output] = _target(tensor)
+        for at, field in self._from_samples:
+            values.insert(at, _from_sample(field, batch, self._device, padded, ids))
+        return self._as_tuple(values)
+
+    def _uneven(self, batch: _core.Batch, output: int) -> Any:
+        """No samples, or some that differ in shape: of images an error, of targets a list."""
+        if len(batch) == 0:
+            return _empty(output, self._descs, self._device)
+        data = tensor_list(batch, output)
+        return [from_dlpack(t) for t in data] if output else dense_tensor(data)
+
+
+def _target(tensor: torch.Tensor) -> torch.Tensor:
+    """Targets of one number as a vector of int64 or of their floating type, others as they are."""
+    return tensor if tensor.ndim > 1 or tensor.is_floating_point() else tensor.to(torch.int64)

@@ -149,7 +149,7 @@ class Run:
 
     def take(self) -> _core.Batch | None:
         """The next batch; None at the end of the epoch."""
-        pipe = self.ready()
+        pipe = self.pipe or self.ready()
         if self.step == 1:
             self.watch.first_step_done(pipe)
         # A pipeline of the user's whose reader wraps has no end of its own.

@@ -125,6 +125,8 @@ class Loader:
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
         self._alone = Alone()
+        self._batches: Any = None  # from the first batch on
+        self._asks_dataset = isinstance(self._run.source, DatasetSource) and bool({"valid", "index"} & set(self._fields))
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()  # errors of files and arguments show here
         self._run.agree()
@@ -145,16 +147,14 @@ class Loader:
             batch = self._run.take()
         if batch is None:
             return None
-        from stoker.loader._batches import check_fields, to_tuple
+        if self._batches is None:
+            from stoker.loader._batches import Batches  # and with it torch
 
-        if self._run.step == 1:
-            check_fields(self._fields, batch.outputs)
-        return to_tuple(batch, self._fields, self._run.descs, self._device, *self._dataset_facts(batch))
+            self._batches = Batches(self._fields, batch, self._run.descs, self._device)
+        return self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
 
-    def _dataset_facts(self, batch: Any) -> tuple[Any, Any]:
+    def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
-        if not isinstance(self._run.source, DatasetSource) or not {"valid", "index"} & set(self._fields):
-            return None, None
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
 

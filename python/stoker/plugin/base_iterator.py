@@ -31,6 +31,9 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
+_FILL, _DROP, _PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL  # asked for with every batch
+
+
 class Taken(NamedTuple):
     """A batch of one pipeline, and how many of its samples belong to this epoch."""
 
@@ -68,7 +71,7 @@ class EpochIterator:
         if not isinstance(last_batch_policy, LastBatchPolicy):
             raise TypeError(f"last_batch_policy is a LastBatchPolicy, not {last_batch_policy!r}")
         if fill_last_batch is not None:
-            last_batch_policy = LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
+            last_batch_policy = _FILL if fill_last_batch else _PARTIAL
         self._policy = last_batch_policy
         self._size = size
         self._padded = last_batch_padded
@@ -87,6 +90,7 @@ class EpochIterator:
             if all(m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)):
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
+        self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.start()
@@ -99,8 +103,8 @@ class EpochIterator:
             raise StopIteration
         if all(self._done) or 0 <= self._size <= self._counter:
             self._finish()
-        if self._shards is not None and self._counter >= self._steps(self._shards):
-            if self._policy is LastBatchPolicy.DROP and self._shards.drops_one():
+        if self._shards is not None and self._counter >= self._shard_steps:
+            if self._policy is _DROP and self._shards.drops_one():
                 for pipe in self._pipes:
                     pipe._next()
             self._finish()
@@ -122,18 +126,18 @@ class EpochIterator:
 
     def _steps(self, shards: Shards) -> int:
         """Batches of this epoch of contiguous shards, the same for all of them."""
-        if self._policy is LastBatchPolicy.FILL:
+        if self._policy is _FILL:
             return shards.steps_filled()
-        return shards.steps_partial() if self._policy is LastBatchPolicy.PARTIAL else shards.steps_full()
+        return shards.steps_partial() if self._policy is _PARTIAL else shards.steps_full()
 
     def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
         """What of each batch belongs to this epoch."""
         taken = []
         for k, batch in enumerate(batches):
             valid = self._own_samples(k, batch)
-            if self._policy is LastBatchPolicy.DROP and valid < len(batch):
+            if self._policy is _DROP and valid < len(batch):
                 return None
-            taken.append(Taken(batch, valid if self._policy is LastBatchPolicy.PARTIAL else len(batch)))
+            taken.append(Taken(batch, valid if self._policy is _PARTIAL else len(batch)))
         self._counter += 1
         return taken
 
@@ -142,11 +146,11 @@ class EpochIterator:
         if self._shards is not None:
             # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
-            return len(batch) if self._policy is not LastBatchPolicy.PARTIAL else min(max(left, 0), len(batch))
+            return len(batch) if self._policy is not _PARTIAL else min(max(left, 0), len(batch))
         if self._done[k]:
             return 0
         self._done[k] = batch.is_last
-        if self._policy is LastBatchPolicy.DROP and batch.is_last and self._others_wrap(k, batch):
+        if self._policy is _DROP and batch.is_last and self._others_wrap(k, batch):
             return 0
         return _own_samples(batch)
 
@@ -162,9 +166,9 @@ class EpochIterator:
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
         self._counter += count
-        if self._size < 0 or self._counter <= self._size or self._policy is LastBatchPolicy.FILL:
+        if self._size < 0 or self._counter <= self._size or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]
-        if self._policy is LastBatchPolicy.DROP:
+        if self._policy is _DROP:
             return None
         left = count - (self._counter - self._size)
         taken = []
@@ -184,14 +188,15 @@ class EpochIterator:
             return
         if self._size >= 0:
             # A reader that goes on has given the first samples of the next epoch already, unless they were left out.
-            carries = not self._padded and self._policy is LastBatchPolicy.FILL
+            carries = not self._padded and self._policy is _FILL
             self._counter = self._counter % self._size if carries and self._counter > self._size else 0
         else:
             self._counter = 0
-        if self._shards is not None and self._policy is LastBatchPolicy.FILL:
+        if self._shards is not None and self._policy is _FILL:
             self._shards.next_epoch()
         elif self._shards is not None:
             self._shards.epoch += 1
+        self._shard_steps = self._steps(self._shards) if self._shards else 0
         self._ended = False
         self._begun = False
         self._done = [False] * len(self._pipes)
@@ -211,7 +216,7 @@ class EpochIterator:
     def __len__(self) -> int:
         """Batches in an epoch; 0 where its size is not known."""
         per_step = sum(p.batch_size for p in self._pipes)
-        drop = self._policy is LastBatchPolicy.DROP
+        drop = self._policy is _DROP
         if self._reader is not None:
             if self._shards is not None:
                 return self._steps(self._shards)

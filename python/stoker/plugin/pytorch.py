@@ -17,6 +17,7 @@ from torch.utils.dlpack import from_dlpack
 from stoker import types
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
+from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, Handover
 from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy, Taken
 from stoker.tensors import TensorCPU, TensorGPU, TensorList, TensorListCPU, TensorListGPU, stream_handle, tensor_list
 
@@ -64,6 +65,8 @@ def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Ten
 class _TorchIterator(EpochIterator):
     """What the iterators of this module share."""
 
+    _dense = True  # all outputs come as one tensor each
+
     def __init__(
         self, pipelines: Pipeline | Sequence[Pipeline], output_map: Sequence[str], channels_last: bool = False, **kwargs: Any
     ) -> None:
@@ -71,6 +74,7 @@ class _TorchIterator(EpochIterator):
         if len(set(self.output_map)) != len(self.output_map):
             raise InvalidArgumentError(f"the names in output_map must differ: {self.output_map}")
         self._channels_last = channels_last
+        self._hand_overs: list[Handover] = []  # one a pipeline, from the first step on
         super().__init__(pipelines, **kwargs)
         for pipe in self._pipes:
             if pipe.num_outputs != len(self.output_map):
@@ -80,11 +84,22 @@ class _TorchIterator(EpochIterator):
         tensor = dense_tensor(data, self._channels_last)
         return tensor if valid == len(data) else tensor[:valid]
 
-    def _dict(self, taken: Taken) -> dict[str, Any]:
-        return {name: self._convert(tensor_list(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
+    def _dict(self, taken: Taken, hand_over: Handover) -> dict[str, Any]:
+        if taken.valid < len(taken.batch) or not self._dense:
+            return {name: self._convert(tensor_list(taken.batch, i), i, taken.valid) for i, name in enumerate(self.output_map)}
+        step: dict[str, Any] = {}
+        tensors = hand_over.tensors(taken.batch)
+        for i, name in enumerate(self.output_map):
+            tensor = tensors[i]
+            step[name] = self._convert(tensor_list(taken.batch, i), i, taken.valid) if tensor is None else tensor
+        return step
 
     def __next__(self) -> list[dict[str, Any]]:
-        return [self._dict(t) for t in self._take()]
+        step = self._take()
+        if not self._hand_overs:
+            views = [CHANNELS_FIRST if self._channels_last else AS_IT_LIES] * len(self.output_map)
+            self._hand_overs = [Handover(views, t.batch) for t in step]
+        return list(map(self._dict, step, self._hand_overs))
 
     next = __next__
 
@@ -185,6 +200,7 @@ class DALIRaggedIterator(_TorchIterator):
         if any(t not in known for t in tags):
             raise InvalidArgumentError("output_types holds DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG of DALIRaggedIterator")
         self.output_types = tags
+        self._dense = all(t == self.DENSE_TAG for t in tags)
         super().__init__(
             pipelines,
             output_map,

@@ -2,7 +2,7 @@
 """A consumer that uses the driver itself, as torch does on a GPU: it reads or overwrites batches late, on a stream of its own, after it has given them up.
 A program, since the emulated driver reads how it should behave when it starts.
 
-usage: driver_consumer.py FOLDER read|write|dlpack|interface
+usage: driver_consumer.py FOLDER read|write|dlpack|capsules|interface
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def announce(images: Any, stream: ctypes.c_void_p, how: str) -> Any:
     """Tells that the stream reads the batch; what is returned has to live as long as the tensor."""
     if how == "dlpack":
         return images.__dlpack__(stream=stream.value, max_version=(1, 0))
+    if how == "capsules":
+        return images._batch.capsules(bytes(1), stream.value)
     if how == "interface":
         return images.__cuda_array_interface__
     images.use_stream(stream)

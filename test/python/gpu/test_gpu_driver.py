@@ -21,7 +21,7 @@ def emulator() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("how", ["read", "write", "dlpack", "interface"])
+@pytest.mark.parametrize("how", ["read", "write", "dlpack", "capsules", "interface"])
 def test_streams_are_waited_for(tree: Path, how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU pays no heed to the variable; the emulated one starts each operation late."""
     if how == "interface" and emulated():

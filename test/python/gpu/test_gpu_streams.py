@@ -153,6 +153,46 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
                 torch.testing.assert_close(out, model(images), msg=f"round {round_}")
 
 
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: str) -> None:
+    """What a capture forbids to other threads, allocations above all, is just what a loader does when it begins, grows and ends."""
+    torch = torch_cuda
+    model = torch.nn.Linear(64, 64).cuda().eval()
+    data = torch.ones(4, 64, device="cuda")
+    stop, laps, failed = threading.Event(), threading.Semaphore(0), []
+
+    def loaders() -> None:
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for size in range(16, 4096, 8):
+                    if stop.is_set():
+                        return
+                    with Loader(tree, 4, transforms=[T.Resize((size % 128 + 8, size % 96 + 8))], device="cuda") as loader:
+                        next(iter(loader))
+                    laps.release()
+        except Exception as e:
+            failed.append(e)
+            laps.release()
+
+    thread = threading.Thread(target=loaders)
+    with torch.no_grad():
+        want = model(data)
+        thread.start()
+        try:
+            for _ in range(10):
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, capture_error_mode=mode):
+                    out = model(data)
+                    laps.acquire(timeout=20)  # a loader has ended meanwhile
+                    laps.acquire(timeout=20)  # and another begun
+                graph.replay()
+                torch.testing.assert_close(out, want)
+        finally:
+            stop.set()
+            thread.join()
+    assert not failed, failed
+
+
 def test_compiled_model(torch_cuda, tree: Path) -> None:
     torch = torch_cuda
     loader = Loader(tree, 4, last_batch="drop", transforms=[T.Resize((24, 24))], device="cuda")

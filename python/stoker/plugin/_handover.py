@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches as torch tensors, on the path that every batch of a training loop takes: what does not change from batch to batch is settled once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from stoker import _core
+
+# How an output is shown (enum core_view of the C module).
+AS_IT_LIES, CHANNELS_FIRST, NUMBERS = range(3)
+
+# What torch.from_dlpack comes to for a capsule; on the way there it raises and drops an AttributeError each time.
+_from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
+
+
+class Handover:
+    """Makes the outputs of one pipeline's batches tensors over the same memory, for the stream that is current on their GPU.
+
+    views: for each output AS_IT_LIES, CHANNELS_FIRST (images that lie as (N,H,W,C) are shown as (N,C,H,W), torch's channels_last), or NUMBERS (samples
+    of one number are shown as a vector). batch: any batch of the pipeline's; it tells where outputs lie.
+    """
+
+    def __init__(self, views: list[int], batch: _core.Batch) -> None:
+        self._views = bytes(views)
+        self._device = max((batch.describe(i)[5] for i in range(len(views))), default=-1)
+        self._stream: Any = None
+        if self._device >= 0:
+            torch.cuda.current_stream(self._device)  # starts torch's CUDA, or says that there is none
+            # The same number, without an object around it.
+            self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)
+
+    def tensors(self, batch: _core.Batch) -> list[torch.Tensor | None]:
+        """A tensor an output; None where samples differ in shape or there are none."""
+        # To DLPack 1 is the legacy default stream, which torch calls 0.
+        stream = 0 if self._stream is None else self._stream(self._device) or 1
+        capsules = batch.capsules(self._views, stream)
+        if None in capsules:
+            return [None if capsule is None else _from_capsule(capsule) for capsule in capsules]
+        return list(map(_from_capsule, capsules))
+
+
+def _current_stream(device: int) -> int:
+    return int(torch.cuda.current_stream(device).cuda_stream)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that feed a GPU stay on the cores near it: what they write to pinned memory, which they take themselves, then lies on the GPU's side of a
+ * machine with several memories. A worker stays only where there is a core for it, counting those of the other ranks; the others go where the
+ * system likes, and so do all where the machine does not say what is near, or none of that is allowed. */
+#include "exec/context.h"
+
+#include "thread/thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool switched_off(void)
+{
+	const char *s = getenv("STOKER_AFFINITY");
+	return s && strcmp(s, "0") == 0;
+}
+
+/* Ranks on this host whose GPU has the same cores near it, if all GPUs that are seen have equally many ranks. */
+static int ranks_beside(const struct stk_context *ctx, const char *root, const struct stk_cpu_near *near)
+{
+	struct stk_cpu_budget budget;
+	int same = 0, count = stk__gpu_count(ctx->gpu);
+	for (int i = 0; i < count; i++) {
+		struct stk_gpu_facts facts;
+		struct stk_cpu_near other = {0};
+		if (stk__gpu_facts(ctx->gpu, i, &facts, NULL) == STK_OK)
+			stk__cpus_near(root, facts.pci, &ctx->allowed, &other);
+		same += CPU_EQUAL(&near->cpus, &other.cpus);
+	}
+	stk__cpu_budget(&budget);
+	return same ? (budget.local_world_size * same + count - 1) / count : budget.local_world_size;
+}
+
+void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev)
+{
+	struct stk_cpu_near near;
+	if (switched_off())
+		return;
+	pthread_mutex_lock(&ctx->gpu_lock);
+	stk__cpus_near(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &near);
+	bool tells = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
+	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores come to the first one's */
+		int ranks = ranks_beside(ctx, root, &near);
+		CPU_OR(&ctx->near.cpus, &ctx->near.cpus, &near.cpus);
+		stk__cpus_describe(&ctx->near);
+		ctx->bound = stk__pool_bind(ctx->pool, &ctx->near.cpus, ctx->near.count / ranks > 0 ? ctx->near.count / ranks : 1);
+	}
+	pthread_mutex_unlock(&ctx->gpu_lock);
+}
+
+int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near)
+{
+	pthread_mutex_lock(&ctx->gpu_lock);
+	*near = ctx->near;
+	int32_t bound = ctx->bound;
+	pthread_mutex_unlock(&ctx->gpu_lock);
+	return bound;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cores near a PCI device, as the kernel tells (Documentation/ABI/testing/sysfs-bus-pci: local_cpulist). */
+#include "thread/thread.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "0-15,32-47": what both the list and `allowed` have, and how many the list has in all. */
+static void read_list(const char *text, const cpu_set_t *allowed, struct stk_cpu_near *out)
+{
+	for (const char *p = text; *p;) {
+		char *end;
+		unsigned long first = strtoul(p, &end, 10), last = first;
+		if (end == p)
+			return;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++) {
+			out->all++;
+			if (CPU_ISSET(cpu, allowed))
+				CPU_SET(cpu, &out->cpus);
+		}
+		p = *end == ',' ? end + 1 : "";
+	}
+}
+
+/* Runs of cores, as far as there is room. */
+static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
+{
+	size_t used = 0;
+	text[0] = 0;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		int first = cpu;
+		char run[32];
+		if (!CPU_ISSET(cpu, cpus))
+			continue;
+		while (cpu + 1 < CPU_SETSIZE && CPU_ISSET(cpu + 1, cpus))
+			cpu++;
+		int n = cpu > first ? snprintf(run, sizeof run, "%d-%d", first, cpu) : snprintf(run, sizeof run, "%d", first);
+		if (used + (size_t)n + sizeof ",..." > capacity) {
+			snprintf(text + used, capacity - used, ",...");
+			return;
+		}
+		used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? "," : "", run);
+	}
+}
+
+void stk__cpus_describe(struct stk_cpu_near *near)
+{
+	near->count = CPU_COUNT(&near->cpus);
+	write_list(&near->cpus, near->list, sizeof near->list);
+}
+
+void stk__cpus_near(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_cpu_near *out)
+{
+	char id[32], path[PATH_MAX], text[4096] = "";
+	size_t n = 0;
+	*out = (struct stk_cpu_near){0};
+	for (; pci[n] && n + 1 < sizeof id; n++) /* the driver writes 0000:3B:00.0 */
+		id[n] = (char)tolower((unsigned char)pci[n]);
+	id[n] = 0;
+	if (!id[0] || strchr(id, '/'))
+		return;
+	snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/local_cpulist", root, id);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(text, sizeof text, f))
+		read_list(text, allowed, out);
+	fclose(f);
+	stk__cpus_describe(out);
+}

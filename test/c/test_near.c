@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Workers stay on the cores near their GPU, as many as have one there; the program's own threads are let alone. On the emulated driver's two GPUs, with
+ * files of the system made for the test. */
+#include "test.h"
+
+#include "exec/context.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { WORKERS = 3 };
+static char root[64];
+static int one, other; /* cores that are allowed */
+
+static int set_up(void **state)
+{
+	(void)state;
+	cpu_set_t set;
+	one = other = -1;
+	if (sched_getaffinity(0, sizeof set, &set))
+		return -1;
+	for (int cpu = CPU_SETSIZE - 1; cpu >= 0; cpu--)
+		if (CPU_ISSET(cpu, &set)) {
+			other = one;
+			one = cpu;
+		}
+	strcpy(root, "/tmp/stk-near-XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	char command[128];
+	snprintf(command, sizeof command, "rm -r '%s'", root);
+	return system(command);
+}
+
+/* What the machine says of the emulated GPU: its id is 0000:01:00.0 or 0000:02:00.0. */
+static void says(int gpu, const char *list)
+{
+	char path[256];
+	snprintf(path, sizeof path, "mkdir -p %s/sys/bus/pci/devices/0000:%02x:00.0", root, gpu + 1);
+	assert_int_equal(system(path), 0);
+	snprintf(path, sizeof path, "%s/sys/bus/pci/devices/0000:%02x:00.0/local_cpulist", root, gpu + 1);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "%s\n", list);
+	fclose(f);
+}
+
+/* Threads named stoker-N that may run on exactly these cores. */
+static int workers_on(const cpu_set_t *cpus)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int found = 0;
+	assert_non_null(tasks);
+	for (struct dirent *e; (e = readdir(tasks));) {
+		char path[320], name[32] = "";
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+		FILE *f = fopen(path, "r");
+		if (!f || !fgets(name, sizeof name, f))
+			name[0] = 0;
+		if (f)
+			fclose(f);
+		cpu_set_t set;
+		if (strncmp(name, "stoker-", 7) == 0 && sched_getaffinity(atoi(e->d_name), sizeof set, &set) == 0)
+			found += CPU_EQUAL(&set, cpus);
+	}
+	closedir(tasks);
+	return found;
+}
+
+static cpu_set_t only(int cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return set;
+}
+
+/* Asks for GPUs 0 to n - 1 and counts the workers that stay on `cpus`; those that do not are where the program is. */
+static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
+{
+	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};
+	struct stk_context *ctx = NULL;
+	struct stk_cpu_near near;
+	cpu_set_t before, after;
+	assert_int_equal(stk_context_create(&c, &ctx, NULL), STK_OK);
+	sched_getaffinity(0, sizeof before, &before);
+	assert_int_equal(workers_on(&before), WORKERS);
+	for (int i = 0; i < n; i++) {
+		struct stk_gpu_device *dev = NULL;
+		assert_int_equal(stk__context_device(ctx, i, &dev, NULL), STK_OK);
+		stk__context_stay_near(ctx, root, dev);
+		stk__gpu_device_close(dev);
+	}
+	sched_getaffinity(0, sizeof after, &after);
+	assert_true(CPU_EQUAL(&before, &after));
+	assert_int_equal(stk__context_near(ctx, &near), staying);
+	assert_string_equal(near.list, list);
+	if (!CPU_EQUAL(cpus, &before)) {
+		assert_int_equal(workers_on(cpus), staying);
+		assert_int_equal(workers_on(&before), WORKERS - staying);
+	}
+	stk_context_unref(&ctx);
+}
+
+static void test_workers_stay_near_their_gpu(void **state)
+{
+	(void)state;
+	char first[16], second[16];
+	cpu_set_t at_one = only(one);
+	unsetenv("LOCAL_WORLD_SIZE");
+	check(2, &at_one, 0, ""); /* the machine does not say */
+	if (other < 0)
+		return; /* one core: near is everywhere */
+	snprintf(first, sizeof first, "%d", one);
+	snprintf(second, sizeof second, "%d", other);
+	says(0, first);
+	says(1, second);
+	check(1, &at_one, 1, first); /* one core there: one worker */
+	setenv("STOKER_AFFINITY", "0", 1);
+	check(1, &at_one, 0, "");
+	unsetenv("STOKER_AFFINITY");
+}
+
+/* The local ranks' GPUs have cores near them too: each rank binds its share. As if the process might use sixteen cores. */
+static void test_ranks_share_the_cores(void **state)
+{
+	(void)state;
+	const struct {
+		const char *ranks;
+		bool apart; /* the GPUs lie on two sides, with eight cores each */
+		int staying;
+	} cases[] = {{"1", true, 8}, {"2", true, 8}, {"4", true, 4}, {"8", true, 2}, {"64", true, 1}, {"1", false, 8}, {"2", false, 4},
+		{"8", false, 1}};
+	char low[32], high[32];
+	snprintf(low, sizeof low, "%d-%d", one, one + 7);
+	snprintf(high, sizeof high, "%d-%d", one + 8, one + 15);
+	says(0, low);
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		const struct stk_context_config c = {.size = sizeof c, .threads = 8};
+		struct stk_context *ctx = NULL;
+		struct stk_gpu_device *dev = NULL;
+		struct stk_cpu_near near;
+		says(1, cases[k].apart ? high : low);
+		assert_int_equal(stk_context_create(&c, &ctx, NULL), STK_OK);
+		for (int cpu = one; cpu < one + 16; cpu++)
+			CPU_SET(cpu, &ctx->allowed);
+		setenv("LOCAL_WORLD_SIZE", cases[k].ranks, 1);
+		assert_int_equal(stk__context_device(ctx, 0, &dev, NULL), STK_OK);
+		stk__context_stay_near(ctx, root, dev);
+		assert_int_equal(stk__context_near(ctx, &near), cases[k].staying);
+		stk__gpu_device_close(dev);
+		stk_context_unref(&ctx);
+	}
+	unsetenv("LOCAL_WORLD_SIZE");
+}
+
+/* Cores beyond those that are allowed, and all that are: nothing changes. */
+static void test_nothing_to_gain(void **state)
+{
+	(void)state;
+	cpu_set_t at_one = only(one);
+	says(0, "1000-1001");
+	check(1, &at_one, 0, "");
+	says(0, "0-1023");
+	check(1, &at_one, 0, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_workers_stay_near_their_gpu, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ranks_share_the_cores, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nothing_to_gain, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
