@@ -390,10 +390,10 @@ static void test_a_wait_that_ends_early(void **state)
 		struct stk_pipeline *p = open_training(ctx, gpu - 1, 0, "\"random_shuffle\": true");
 		for (int k = 0; k < 6;) {
 			struct stk_batch *b = NULL;
-			enum stk_status s = stk_pipeline_next_within(p, gpu ? 1 : -1, &b, &err);
+			enum stk_status s = stk_pipeline_next_within(p, gpu ? k % 2 : -1, &b, &err);
 			timeouts += s == STK_TIMEOUT;
 			if (s == STK_TIMEOUT) {
-				assert_non_null(strstr(err.message, "waits for the GPU"));
+				assert_true(strstr(err.message, "waits for the GPU") || strstr(err.message, "not ready"));
 				continue;
 			}
 			ok(s, &err);
