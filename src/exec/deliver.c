@@ -241,9 +241,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	if (!p->resident &&
-		(s != STK_TIMEOUT ||
-			ms != 0)) /* a wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture */
+	/* A wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture. */
+	if (!p->resident && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }

@@ -102,6 +102,7 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_resident *d = p->resident;
 	r->submitted_ns = stk__clock_ns();
+	stk__range_begin(p->ctx->ranges, STK_SPAN_SUBMIT, r->k);
 	enum stk_status s = stk__gpu_enter(d->dev, &r->error);
 	if (s == STK_OK) {
 		s = launch(p, r, &r->error);
@@ -112,6 +113,7 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 	}
 	if (s)
 		stk__error_set_op(&r->error, "the GPU");
+	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, busy_ns, end - r->submitted_ns);
 	STK_COUNT(p, units, 1);
