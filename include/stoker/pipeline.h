@@ -28,7 +28,7 @@ struct stk_pipeline_config {
 	double max_errors;   /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
 	int64_t timeout_ms;  /* of a wait in stk_pipeline_next; 0: none */
 	size_t memory_limit; /* bytes for scratch of one sample; 0: 2 GiB */
-	/* Bytes on the GPU for decoding (three eighths; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
+	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;
 	int32_t read_requests; /* reads ahead; 0: 256 */

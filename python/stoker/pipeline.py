@@ -51,7 +51,7 @@ class Pipeline:
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
     seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for
-    decoding (a file that takes more than three eighths of it goes to the cores) and for batches ahead of the prefetched ones, or for
+    decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for
     CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default;
     strict=False lets damaged JPEG data pass that still decodes;
     trace="FILE" writes a Chrome trace.

@@ -305,7 +305,7 @@ static enum stk_status upload(struct stk_resident *d, const void *from, size_t b
 		return s;
 	d->pieces[d->n_pieces++] = *to;
 	d->bytes += bytes;
-	return stk__gpu_upload(d->dev, d->stream, *to, from, bytes, err);
+	return stk__gpu_upload(d->dev, d->streams[0], *to, from, bytes, err);
 }
 
 static size_t table_bytes(const struct plan *plan, int32_t t)
@@ -336,7 +336,7 @@ static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 			(struct stk_recipe_table){.from = (const uint8_t *)(uintptr_t)at, .bytes = (uint32_t)table_bytes(plan, t)};
 	}
 	first->n_tables = d->n_tables;
-	return s ? s : stk__gpu_stream_sync(d->dev, d->stream, err);
+	return s ? s : stk__gpu_stream_sync(d->dev, d->streams[0], err);
 }
 
 static bool fits(const struct plan *plan, size_t available)
@@ -358,7 +358,8 @@ static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_erro
 	s = stk__gpu_memory_free(d->dev, &available, err);
 	*fit = s == STK_OK && fits(plan, available);
 	if (*fit) {
-		s = stk__gpu_stream_create(d->dev, STK_GPU_LOW, &d->stream, err);
+		for (int i = 0; i < STK_RESIDENT_STREAMS && s == STK_OK; i++)
+			s = stk__gpu_stream_create(d->dev, STK_GPU_LOW, &d->streams[i], err);
 		if (s == STK_OK && (s = stk__recipe_gpu_load(d->dev, &d->kernel, err)) == STK_OK)
 			s = upload_all(plan, err);
 	}
@@ -375,7 +376,8 @@ static void free_resident(struct stk_resident *d)
 	if (d->dev && !stk__gpu_enter(d->dev, NULL)) {
 		for (int32_t i = 0; i < d->n_pieces; i++)
 			stk__gpu_free(d->dev, d->pieces[i]);
-		stk__gpu_stream_destroy(d->dev, d->stream);
+		for (int i = 0; i < STK_RESIDENT_STREAMS; i++)
+			stk__gpu_stream_destroy(d->dev, d->streams[i]);
 		stk__gpu_leave(d->dev);
 	}
 	stk__gpu_device_close(d->dev);

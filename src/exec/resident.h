@@ -17,7 +17,7 @@
 #include "exec/exec.h"
 #include "kernel/recipe.h"
 
-enum { STK_RESIDENT_VIEWS = 4, STK_RESIDENT_PIECES = 2 * STK_RESIDENT_VIEWS + STK_RECIPE_TABLES + 1 };
+enum { STK_RESIDENT_STREAMS = 4, STK_RESIDENT_VIEWS = 4, STK_RESIDENT_PIECES = 2 * STK_RESIDENT_VIEWS + STK_RECIPE_TABLES + 1 };
 
 /* One launch of a batch: the images of one value. */
 struct stk_resident_view {
@@ -29,7 +29,7 @@ struct stk_resident_view {
 
 struct stk_resident {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream stream; /* of all batches, which so are written in their order */
+	stk_gpu_stream streams[STK_RESIDENT_STREAMS]; /* batches take turns: a kernel is mostly waiting, for what it reads and draws */
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;

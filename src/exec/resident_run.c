@@ -29,11 +29,11 @@ static void *place_of(const struct stk_pipeline *p, const struct stk_slot *slot,
 	return slot->values[p->program->values[value].slot].region;
 }
 
-static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, stk_gpu_stream stream, struct stk_error *err)
 {
 	struct stk_resident *d = p->resident;
 	struct stk_recipe_batch *first = &d->views[0].batch;
-	enum stk_status s = stk__slot_wait(r->slot, d->stream, err);
+	enum stk_status s = stk__slot_wait(r->slot, stream, err);
 	fill_runs(p, r, first);
 	for (int32_t t = 0; t < d->n_tables; t++)
 		first->tables[t].to = place_of(p, r->slot, d->tables[t]);
@@ -42,9 +42,9 @@ static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, stru
 		if (v)
 			fill_runs(p, r, b);
 		b->to = place_of(p, r->slot, d->views[v].value);
-		s = stk__recipe_gpu_launch(d->dev, d->kernel, b, d->stream, err);
+		s = stk__recipe_gpu_launch(d->dev, d->kernel, b, stream, err);
 	}
-	return s ? s : stk__slot_written(r->slot, d->stream, err);
+	return s ? s : stk__slot_written(r->slot, stream, err);
 }
 
 static enum stk_status make_image(const struct stk_chain_run *run, const struct stk_resident_view *view, struct stk_error *err)
@@ -105,8 +105,9 @@ void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
 	stk__range_begin(p->ctx->ranges, STK_SPAN_SUBMIT, r->k);
 	enum stk_status s = stk__gpu_enter(d->dev, &r->error);
 	if (s == STK_OK) {
-		s = launch(p, r, &r->error);
-		if (s && stk__gpu_stream_sync(d->dev, d->stream, NULL)) {
+		stk_gpu_stream stream = d->streams[r->k % STK_RESIDENT_STREAMS];
+		s = launch(p, r, stream, &r->error);
+		if (s && stk__gpu_stream_sync(d->dev, stream, NULL)) {
 			/* The device is lost, and with it what was under way. Else that has ended: the slot is used again at once. */
 		}
 		stk__gpu_leave(d->dev);

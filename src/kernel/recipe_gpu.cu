@@ -82,6 +82,14 @@ template <bool PLANAR> static __device__ __forceinline__ void step_on(const stk_
 	}
 }
 
+static __device__ __forceinline__ float by_affine(const stk_recipe_batch &b, const constants &k, float v, int32_t c, bool valid)
+{
+	float fill = k.fill[c];
+	v = valid || !b.fill_before ? v : fill;
+	v = v * k.scale[c] + k.bias[c];
+	return valid || b.fill_before ? v : fill;
+}
+
 template <bool STEPS>
 static __device__ __forceinline__ float make_element(
 	const stk_recipe_batch &b, const stk_pass &p, const picture &pic, const constants &k, const spot &s)
@@ -89,12 +97,7 @@ static __device__ __forceinline__ float make_element(
 	int32_t x = map(pic.x, s.x), y = map(pic.y, s.y);
 	bool valid = holds(pic.x, x) && holds(pic.y, y);
 	float v = valid && s.c < p.in_c ? (float)pic.from[y * pic.row + x * pic.pixel + s.c] : 0;
-	if (STEPS)
-		return by_steps(p, v, s.c, valid);
-	float fill = k.fill[s.c];
-	v = valid || !b.fill_before ? v : fill;
-	v = v * k.scale[s.c] + k.bias[s.c];
-	return valid || b.fill_before ? v : fill;
+	return STEPS ? by_steps(p, v, s.c, valid) : by_affine(b, k, v, s.c, valid);
 }
 
 template <int DTYPE> static __device__ __forceinline__ void store4(uint8_t *to, const float v[4])
@@ -140,10 +143,51 @@ static __device__ __forceinline__ void write(const stk_recipe_batch &b, const st
 	}
 }
 
+/* The usual images, of three channels and whole quads of pixels: a thread finds where a quad lies once for its twelve values. */
+#define QUAD 4
+#define COLORS 3
+
+static __device__ __forceinline__ bool has_quads(const stk_recipe_batch &b, const stk_pass &p)
+{
+	return b.finish == STK_RECIPE_AFFINE && p.c == COLORS && p.in_c == COLORS && p.w % QUAD == 0;
+}
+
+template <int DTYPE, bool PLANAR>
+static __device__ __forceinline__ void write_quads(const stk_recipe_batch &b, const stk_pass &p, const picture &pic, const constants &k)
+{
+	const int size = DTYPE == STK_FLOAT ? 4 : 2;
+	uint32_t across = (uint32_t)p.w / QUAD, quads = across * (uint32_t)p.h;
+	for (uint32_t q = threadIdx.x; q < quads; q += RECIPE_THREADS) {
+		uint32_t row = q / across;
+		int32_t x0 = QUAD * (int32_t)(q - row * across), y = map(pic.y, (int32_t)row);
+		bool inside = holds(pic.y, y);
+		float v[QUAD * COLORS];
+#pragma unroll
+		for (int i = 0; i < QUAD; i++) {
+			int32_t x = map(pic.x, x0 + i);
+			bool valid = inside && holds(pic.x, x);
+			const uint8_t *from = pic.from + y * pic.row + x * pic.pixel;
+#pragma unroll
+			for (int c = 0; c < COLORS; c++)
+				v[PLANAR ? c * QUAD + i : i * COLORS + c] = by_affine(b, k, valid ? (float)from[c] : 0, c, valid);
+		}
+#pragma unroll
+		for (int i = 0; i < COLORS; i++) {
+			uint32_t at = PLANAR ? i * quads + q : COLORS * q + i;
+			store4<DTYPE>(pic.to + (size_t)at * QUAD * size, v + QUAD * i);
+		}
+	}
+}
+
 template <int DTYPE>
 static __device__ __forceinline__ void write_type(const stk_recipe_batch &b, const stk_pass &pass, const picture &pic, const constants &k)
 {
-	if (DTYPE != STK_UINT8 && b.finish == STK_RECIPE_AFFINE) {
+	if (DTYPE != STK_UINT8 && has_quads(b, pass)) {
+		if (b.planar)
+			write_quads<DTYPE, true>(b, pass, pic, k);
+		else
+			write_quads<DTYPE, false>(b, pass, pic, k);
+	} else if (DTYPE != STK_UINT8 && b.finish == STK_RECIPE_AFFINE) {
 		if (b.planar)
 			write<DTYPE, true, false>(b, pass, pic, k);
 		else

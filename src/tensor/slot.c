@@ -296,6 +296,8 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 	enum stk_status status = STK_OK;
 	for (int32_t i = 0; i < s->n_waits && !status; i++)
 		status = stk__gpu_stream_wait(s->ring->dev, stream, s->uses[i].event, err);
+	if (!status && s->writing) /* for a batch that nobody came for */
+		status = stk__gpu_stream_wait(s->ring->dev, stream, s->written, err);
 	if (!status) /* else whoever takes the slot next still has to wait */
 		s->n_waits = 0;
 	return status;
@@ -304,7 +306,10 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 enum stk_status stk__slot_written(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
 {
 	enum stk_status status = s->written ? STK_OK : stk__gpu_event_create(s->ring->dev, false, &s->written, err);
-	return status ? status : stk__gpu_event_record(s->ring->dev, s->written, stream, err);
+	if (!status)
+		status = stk__gpu_event_record(s->ring->dev, s->written, stream, err);
+	s->writing = !status;
+	return status;
 }
 
 enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_error *err)
@@ -316,6 +321,7 @@ enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_
 	*done = false;
 	for (int i = 0; i < LOOKS && !*done && !status; i++)
 		status = stk__gpu_event_query(s->ring->dev, s->written, done, err);
+	s->writing &= !*done;
 	stk__gpu_leave(s->ring->dev);
 	return status;
 }

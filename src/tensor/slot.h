@@ -49,6 +49,7 @@ struct stk_slot {
 		stk_gpu_event event;   /* its work when the slot came back */
 	} uses[STK_SLOT_STREAMS];
 	stk_gpu_event written;   /* its writer's work, where stk__slot_written was called; NULL: never */
+	bool writing;            /* and nobody has seen the end of it */
 	bool laid;               /* of a fixed ring: all its samples have their places, for good */
 	int32_t n_uses, n_waits; /* streams that read it now; events that the next writer waits for */
 	void *owner_data;        /* the ring's owner keeps its per-batch record here; freed by on_free */
