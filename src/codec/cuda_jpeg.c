@@ -89,10 +89,11 @@ static void part_empty(struct stk_cuda_jpeg *d, struct part *p)
 	p->room = (struct stk_cuda_jpeg_limits){0};
 }
 
-/* What grows takes a quarter more, for the next. */
-static uint32_t grown(uint32_t has, uint32_t need)
+/* What grows takes half as much again, for the next, and not less than usual images do: to give pinned memory back waits for whatever the GPU does. */
+static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
-	uint64_t more = need + (uint64_t)need / 4;
+	uint64_t more = need + (uint64_t)need / 2;
+	more = more > usual ? more : usual;
 	return has >= need ? has : more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
 }
 
@@ -106,10 +107,12 @@ static bool part_holds(const struct part *p, const struct stk_cuda_jpeg_limits *
 static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg_limits *need = &p->need;
-	struct stk_cuda_jpeg_limits room = {.files = {.images = grown(p->room.files.images, need->files.images),
-						    .bytes = grown(p->room.files.bytes, need->files.bytes),
-						    .blocks = grown(p->room.files.blocks, need->files.blocks)},
-		.taps = grown(p->room.taps, need->taps)};
+	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
+	uint64_t images = grown(p->room.files.images, need->files.images, 0);
+	struct stk_cuda_jpeg_limits room = {.files = {.images = (uint32_t)images,
+						    .bytes = grown(p->room.files.bytes, need->files.bytes, BYTES * images),
+						    .blocks = grown(p->room.files.blocks, need->files.blocks, BLOCKS * images)},
+		.taps = grown(p->room.taps, need->taps, TAPS * images)};
 	if (part_holds(p, need))
 		return STK_OK;
 	part_empty(d, p);

@@ -89,11 +89,19 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Bytes of a part for such a batch: all of it and a quarter more, as far as a few of them fit the memory, or one file needs more. */
+static size_t largest_of(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Bytes of a part for such a batch: an even share of it and a little more, as far as a few of them fit the memory, or one file needs more. Small ones are
+ * made larger at once: to make lanes anew waits for whatever the GPU does. */
 static size_t wanted(const struct stk_jpeg_lanes *l, size_t batch, size_t largest)
 {
-	size_t few = l->most / FEW, part = least(batch + batch / 4, few);
-	return least(part > largest ? part : largest, l->most);
+	enum { FLOOR = 16 << 20 };
+	size_t few = l->most / FEW, parts = batch / (few + 1) + 1, share = batch / parts;
+	size_t part = least(largest_of(share + share / 16, FLOOR), few);
+	return least(largest_of(part, largest), l->most);
 }
 
 static bool any_taken(const struct stk_jpeg_lanes *l)
