@@ -145,7 +145,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--threads", type=int, default=measure.machine()["cores"], help="of each rank")
     parser.add_argument("--repeat", type=int, default=40, help="times that the files are listed, so that an epoch outlasts a slice")
-    parser.add_argument("--urgent", action="store_true", help="the loop runs on a stream of high priority: loaders' kernels give way to its own")
+    parser.add_argument(
+        "--urgent", action="store_true", help="the loop runs on a stream of high priority: loaders' kernels give way to its own"
+    )
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     a = parser.parse_args()
     device = place(a.device)
@@ -163,7 +165,15 @@ def main() -> None:
     ranks = dist.get_world_size() if dist.is_initialized() else 1
     if ranks == 1 or dist.get_rank() == 0:
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-        about = {"model": a.model, "batch": a.batch, "ranks": ranks, "threads": a.threads, "rounds": a.rounds, "seconds": a.seconds, "urgent": a.urgent}
+        about = {
+            "model": a.model,
+            "batch": a.batch,
+            "ranks": ranks,
+            "threads": a.threads,
+            "rounds": a.rounds,
+            "seconds": a.seconds,
+            "urgent": a.urgent,
+        }
         measure.emit(
             {"name": "train", **about, "gpu": gpu, **measure.machine(), "arms": summary(slices, a.batch * ranks), "missing": missing}
         )
