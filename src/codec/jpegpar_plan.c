@@ -49,7 +49,7 @@ struct capacity {
 
 struct stk_jpegpar_plan {
 	struct capacity cap; /* of the batch */
-	uint8_t *tables; /* the caller's */
+	uint8_t *tables;     /* the caller's */
 	/* collected */
 	struct stk_jpegpar_image *images;
 	struct range *image_streams;
