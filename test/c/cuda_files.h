@@ -3,21 +3,14 @@
 #ifndef STK_TEST_CUDA_FILES_H
 #define STK_TEST_CUDA_FILES_H
 
-#include "test.h"
-
 #include "codec/cuda_jpeg.h"
+#include "gpu_setup.h"
 #include "jpeg_reference.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct gpu {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-};
-static bool emulated;
 
 struct file {
 	char name[300];
@@ -27,50 +20,12 @@ struct file {
 	struct stk_rect window;
 };
 
-static struct stk_error err;
 static uint64_t rng = 5;
 
 static inline uint32_t draw(uint32_t n)
 {
 	rng = rng * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)((rng >> 33) % n);
-}
-
-static inline void ok(enum stk_status status)
-{
-	if (status)
-		fail_msg("%s: %s", stk_status_name(status), err.message);
-}
-
-static inline int setup(void **state)
-{
-	struct gpu *g = calloc(1, sizeof *g);
-	*state = g;
-	if (stk__gpu_open(&g->gpu, &err) || !stk__gpu_build().modules || stk__gpu_device_open(g->gpu, 0, &g->dev, &err))
-		print_message("no GPU: %s\n", err.message);
-	else
-		ok(stk__gpu_enter(g->dev, &err));
-	emulated = g->dev && strstr(stk__gpu_device_facts(g->dev)->name, "emulated");
-	return !g->dev && getenv("STOKER_EMULATED_CUDA") ? -1 : 0;
-}
-
-static inline int teardown(void **state)
-{
-	struct gpu *g = *state;
-	if (g->dev)
-		stk__gpu_leave(g->dev);
-	stk__gpu_device_close(g->dev);
-	stk__gpu_close(g->gpu);
-	free(g);
-	return 0;
-}
-
-static inline struct stk_gpu_device *need_gpu(void **state)
-{
-	struct gpu *g = *state;
-	if (!g->dev)
-		skip();
-	return g->dev;
 }
 
 /* ---- files ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Array jobs: what operators lower into them against what they do themselves, and the GPU against the cores. Random tensors, types and arguments. */
-#include "test.h"
+#include "gpu_setup.h"
 
 #include "graph/graph.h"
 #include "kernel/array_gpu.h"
@@ -14,19 +14,12 @@
 
 enum { SPACE = 24 << 20, CALLS = 48, BATCHES = 30, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
-static struct stk_error err;
 static uint64_t rng = 3;
 
 static uint32_t draw(uint32_t n)
 {
 	rng = rng * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)((rng >> 33) % n);
-}
-
-static void ok(enum stk_status status)
-{
-	if (status)
-		fail_msg("%s: %s", stk_status_name(status), err.message);
 }
 
 /* ---- calls ---- */
@@ -458,33 +451,16 @@ static void jobs_do_what_operators_do(void **state)
 
 /* ---- the GPU ---- */
 
-struct gpu {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-};
-
-static int setup(void **state)
+static int setup_space(void **state)
 {
-	struct gpu *g = calloc(1, sizeof *g);
-	*state = g;
 	space = malloc(SPACE);
-	if (stk__gpu_open(&g->gpu, &err) || !stk__gpu_build().modules || stk__gpu_device_open(g->gpu, 0, &g->dev, &err))
-		print_message("no GPU: %s\n", err.message);
-	else
-		ok(stk__gpu_enter(g->dev, &err));
-	return 0;
+	return setup(state);
 }
 
-static int teardown(void **state)
+static int teardown_space(void **state)
 {
-	struct gpu *g = *state;
-	if (g->dev)
-		stk__gpu_leave(g->dev);
-	stk__gpu_device_close(g->dev);
-	stk__gpu_close(g->gpu);
-	free(g);
 	free(space);
-	return 0;
+	return teardown(state);
 }
 
 static stk_gpu_ptr at_gpu(stk_gpu_ptr base, const void *p)
@@ -585,5 +561,5 @@ int main(void)
 		cmocka_unit_test(jobs_do_what_operators_do),
 		cmocka_unit_test(gpu_does_what_operators_do),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup_space, teardown_space);
 }

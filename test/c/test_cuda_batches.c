@@ -75,7 +75,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &flights[b].stream, &err));
 	}
 	int parts = 0;
-	for (int round = 0; round < (emulated ? 1 : 4); round++) {
+	for (int round = 0; round < (is_emulated(dev) ? 1 : 4); round++) {
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
 			draw_flight(f, b == 2);
@@ -101,8 +101,8 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 		}
 	}
 	print_message("%d right, %d refused, %d flagged; %d parts\n", count[0], count[1], count[2], parts);
-	assert_true(count[0] > (emulated ? 35 : 140));
-	assert_true(parts > (emulated ? 1 : 4) * BATCHES);
+	assert_true(count[0] > (is_emulated(dev) ? 35 : 140));
+	assert_true(parts > (is_emulated(dev) ? 1 : 4) * BATCHES);
 	for (int b = 0; b < BATCHES; b++) {
 		stk__cuda_jpeg_batch_destroy(flights[b].batch);
 		stk__gpu_host_free(dev, flights[b].pinned);
@@ -248,7 +248,7 @@ static void types_and_orientations_equal_the_cores(void **state)
 	struct stk_decoder *decoder;
 	uint8_t *pinned;
 	stk_gpu_ptr out;
-	int right = 0, rounds = emulated ? 2 : 10;
+	int right = 0, rounds = is_emulated(dev) ? 2 : 10;
 	ok(stk__cuda_jpeg_create(dev, 64 << 20, &d, &err));
 	ok(stk__cuda_jpeg_batch_create(d, &batch, &err));
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));

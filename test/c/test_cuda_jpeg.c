@@ -176,7 +176,7 @@ static void phases_equal_their_twins(void **state)
 	struct phases p;
 	int right = 0, total = 0;
 	phases_create(dev, &p);
-	for (int round = 0; round < (emulated ? 2 : 6); round++) {
+	for (int round = 0; round < (is_emulated(dev) ? 2 : 6); round++) {
 		struct file files[BATCH];
 		for (int i = 0; i < BATCH; i++)
 			make_file(&files[i], round % 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU against stk__pass_run: every byte. Random windows, filters, warps, steps, types and layouts; half of them from interleaved uint8 of
  * few channels. Skipped without a GPU; less of it on the emulated one. */
-#include "test.h"
+#include "gpu_setup.h"
 
 #include "base/cpu.h"
 #include "base/memory.h"
@@ -14,12 +14,6 @@
 
 enum { BATCH = 24, BATCHES = 60, MAX_SOURCE = 700 * 500 * 4, MAX_OUT = 320 * 320 * 4 * 4, LIMIT_TAPS = 4 << 20 };
 
-struct gpu {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-};
-
-static struct stk_error err;
 static uint64_t rng = 9;
 
 static uint32_t draw(uint32_t n)
@@ -31,34 +25,6 @@ static uint32_t draw(uint32_t n)
 static float fraction(void)
 {
 	return (float)draw(1 << 20) / (float)(1 << 20);
-}
-
-static void ok(enum stk_status status)
-{
-	if (status)
-		fail_msg("%s: %s", stk_status_name(status), err.message);
-}
-
-static int setup(void **state)
-{
-	struct gpu *g = calloc(1, sizeof *g);
-	*state = g;
-	if (stk__gpu_open(&g->gpu, &err) || !stk__gpu_build().modules || stk__gpu_device_open(g->gpu, 0, &g->dev, &err))
-		print_message("no GPU: %s\n", err.message);
-	else
-		ok(stk__gpu_enter(g->dev, &err));
-	return !g->dev && getenv("STOKER_EMULATED_CUDA") ? -1 : 0;
-}
-
-static int teardown(void **state)
-{
-	struct gpu *g = *state;
-	if (g->dev)
-		stk__gpu_leave(g->dev);
-	stk__gpu_device_close(g->dev);
-	stk__gpu_close(g->gpu);
-	free(g);
-	return 0;
 }
 
 /* ---- random passes ---- */
@@ -373,7 +339,7 @@ static void passes_equal_the_cpus(void **state)
 	if (!g->dev)
 		skip();
 	bench_create(g->dev, &b);
-	int batches = strstr(stk__gpu_device_facts(g->dev)->name, "emulated") ? BATCHES / 6 : BATCHES;
+	int batches = is_emulated(g->dev) ? BATCHES / 6 : BATCHES;
 	for (int i = 0; i < batches; i++)
 		taken += run_batch(g->dev, &b);
 	print_message("%d of %d passes ran on the GPU\n", taken, BATCH * batches);

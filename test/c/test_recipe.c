@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recipes against passes that are drawn one by one, as operators do; and the kernel against the recipe on the cores: every byte. Random windows, coins,
  * steps, layouts and tables. The kernel's half is skipped without a GPU. */
-#include "test.h"
+#include "gpu_setup.h"
 
 #include "base/cpu.h"
 #include "base/memory.h"
@@ -15,41 +15,6 @@
 #include "draws.h"
 
 enum { IMAGES = 24, ROUNDS = 400, MAX_BATCH = 40, MAX_IMAGE = 24 * 20 * 4, MAX_OUT = 48 * 48 * 4 * 4, TABLE = 12, SLACK = 64 };
-
-struct gpu {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-};
-
-static struct stk_error err;
-
-static void ok(enum stk_status status)
-{
-	if (status)
-		fail_msg("%s: %s", stk_status_name(status), err.message);
-}
-
-static int setup(void **state)
-{
-	struct gpu *g = calloc(1, sizeof *g);
-	*state = g;
-	if (stk__gpu_open(&g->gpu, &err) || !stk__gpu_build().modules || stk__gpu_device_open(g->gpu, 0, &g->dev, &err))
-		print_message("no GPU: %s\n", err.message);
-	else
-		ok(stk__gpu_enter(g->dev, &err));
-	return !g->dev && getenv("STOKER_EMULATED_CUDA") ? -1 : 0;
-}
-
-static int teardown(void **state)
-{
-	struct gpu *g = *state;
-	if (g->dev)
-		stk__gpu_leave(g->dev);
-	stk__gpu_device_close(g->dev);
-	stk__gpu_close(g->gpu);
-	free(g);
-	return 0;
-}
 
 /* ---- random recipes: a list of what operators do, from which both the recipe and a sample's own pass are made ---- */
 
