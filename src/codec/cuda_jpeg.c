@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "codec/orient.h"
 
+#include <pthread.h>
 #include <string.h>
 
 enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
@@ -37,6 +38,8 @@ struct stk_cuda_jpeg {
 	struct stk_cuda_jpeg_kernels kernels;
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_lanes *lanes;
+	pthread_mutex_t lock;
+	struct stk_cuda_jpeg_limits room; /* the most that a part was given: what one has needed, all will */
 };
 
 struct stk_cuda_jpeg_batch {
@@ -103,19 +106,29 @@ static bool part_holds(const struct part *p, const struct stk_cuda_jpeg_limits *
 	       p->room.files.blocks >= need->files.blocks && p->room.taps >= need->taps;
 }
 
+/* Room for a part that needs so much, and for all that come after. */
+static struct stk_cuda_jpeg_limits choose_room(struct stk_cuda_jpeg *d, const struct stk_cuda_jpeg_limits *need)
+{
+	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
+	pthread_mutex_lock(&d->lock);
+	struct stk_cuda_jpeg_limits *room = &d->room;
+	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
+	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
+	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
+	room->taps = grown(room->taps, need->taps, TAPS * images);
+	struct stk_cuda_jpeg_limits chosen = *room;
+	pthread_mutex_unlock(&d->lock);
+	return chosen;
+}
+
 /* Tables for what the part needs. */
 static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg_limits *need = &p->need;
-	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
-	uint64_t images = grown(p->room.files.images, need->files.images, 0);
-	struct stk_cuda_jpeg_limits room = {.files = {.images = (uint32_t)images,
-						    .bytes = grown(p->room.files.bytes, need->files.bytes, BYTES * images),
-						    .blocks = grown(p->room.files.blocks, need->files.blocks, BLOCKS * images)},
-		.taps = grown(p->room.taps, need->taps, TAPS * images)};
 	if (part_holds(p, need))
 		return STK_OK;
 	part_empty(d, p);
+	struct stk_cuda_jpeg_limits room = choose_room(d, need);
 	struct sizes z = sizes_of(&room);
 	struct stk_pass_gpu_limits passes = pass_limits(&room);
 	p->pass_tables = aligned(z.decode.tables);
@@ -141,6 +154,7 @@ enum stk_status stk__cuda_jpeg_create(struct stk_gpu_device *dev, size_t most, s
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	d->dev = dev;
+	pthread_mutex_init(&d->lock, NULL);
 	enum stk_status s = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
 	if (!s)
 		s = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
@@ -158,6 +172,7 @@ void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
 	if (!d)
 		return;
 	stk__jpeg_lanes_destroy(d->lanes);
+	pthread_mutex_destroy(&d->lock);
 	stk__free(d);
 }
 
