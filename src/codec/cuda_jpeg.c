@@ -218,17 +218,12 @@ void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
 
 /* ---- parts ---- */
 
-static uint32_t add_up(uint32_t a, uint32_t b)
-{
-	return b < UINT32_MAX - a ? a + b : UINT32_MAX;
-}
-
 static void add_need(struct stk_cuda_jpeg_limits *sum, const struct stk_cuda_jpeg_limits *more)
 {
-	sum->files.images = add_up(sum->files.images, more->files.images);
-	sum->files.bytes = add_up(sum->files.bytes, more->files.bytes);
-	sum->files.blocks = add_up(sum->files.blocks, more->files.blocks);
-	sum->taps = add_up(sum->taps, more->taps);
+	sum->files.images = stk__jpegpar_add_up(sum->files.images, more->files.images);
+	sum->files.bytes = stk__jpegpar_add_up(sum->files.bytes, more->files.bytes);
+	sum->files.blocks = stk__jpegpar_add_up(sum->files.blocks, more->files.blocks);
+	sum->taps = stk__jpegpar_add_up(sum->taps, more->taps);
 }
 
 static struct part *add_part(struct stk_cuda_jpeg_batch *b, int first)
@@ -268,10 +263,11 @@ static enum stk_status choose_share(
 	if (!largest)
 		return STK_OK;
 	size_t bytes = stk__cuda_jpeg_bytes(&all);
-	enum stk_status s = stk__jpeg_lanes_fit(b->decoder->lanes, bytes, largest, err);
+	size_t part;
+	enum stk_status s = stk__jpeg_lanes_fit(b->decoder->lanes, bytes, largest, &part, err);
 	if (s)
 		return s;
-	size_t part = stk__jpeg_lanes_part(b->decoder->lanes), parts = (bytes + part - 1) / part;
+	size_t parts = (bytes + part - 1) / part;
 	*share = bytes / parts + bytes / parts / 16;
 	*share = *share < part ? *share : part;
 	return STK_OK;

@@ -74,14 +74,6 @@ size_t stk__jpeg_lanes_held(struct stk_jpeg_lanes *l)
 	return held;
 }
 
-size_t stk__jpeg_lanes_part(struct stk_jpeg_lanes *l)
-{
-	pthread_mutex_lock(&l->lock);
-	size_t part = l->part;
-	pthread_mutex_unlock(&l->lock);
-	return part;
-}
-
 /* ---- how large parts are ---- */
 
 static size_t least(size_t a, size_t b)
@@ -112,7 +104,7 @@ static bool any_taken(const struct stk_jpeg_lanes *l)
 	return false;
 }
 
-enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size_t largest, struct stk_error *err)
+enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size_t largest, size_t *part, struct stk_error *err)
 {
 	if (largest > l->most)
 		return stk__fail(
@@ -130,6 +122,7 @@ enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size
 		l->n_allowed = l->most / l->part < MOST ? (int)(l->most / l->part) : MOST;
 		l->n_made = 0;
 	}
+	*part = l->part;
 	pthread_mutex_unlock(&l->lock);
 	return STK_OK;
 }

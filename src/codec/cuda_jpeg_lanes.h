@@ -4,8 +4,8 @@
  * submitted to a lane runs in the order of submission, so they share its memory and nobody waits for it on the host. The memory that decoding takes
  * does not grow with the batches in flight.
  *
- *     stk__jpeg_lanes_fit(lanes, bytes_of_a_batch, bytes_of_its_largest_file, err);  // once warm: nothing to do
- *     lane = stk__jpeg_lanes_take(lanes, err);                                       // for one part, of up to stk__jpeg_lanes_part bytes
+ *     stk__jpeg_lanes_fit(lanes, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // once warm: nothing to do
+ *     lane = stk__jpeg_lanes_take(lanes, err);                                       // for one part, of up to `part` bytes
  *     ... submit to lane->stream, over lane->memory ...
  *     stk__jpeg_lanes_give(lanes, lane, stream, err);                                // `stream` waits for it
  *
@@ -34,14 +34,14 @@ STK_MUST_USE enum stk_status stk__jpeg_lanes_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_lanes **out, struct stk_error *err);
 void stk__jpeg_lanes_destroy(struct stk_jpeg_lanes *lanes); /* waits for what is in flight; NULL is fine */
 
-/* Bytes that all lanes may take, that they hold, and that a part may take at present. */
+/* Bytes that all lanes may take, and that they hold. */
 size_t stk__jpeg_lanes_most(const struct stk_jpeg_lanes *lanes);
 size_t stk__jpeg_lanes_held(struct stk_jpeg_lanes *lanes);
-size_t stk__jpeg_lanes_part(struct stk_jpeg_lanes *lanes);
 
-/* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`. Parts never become smaller. Waits
+/* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`; *part: the bytes that one may take. Parts never become smaller. Waits
  * for the device where lanes have to be made anew. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *lanes, size_t batch, size_t largest, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(
+	struct stk_jpeg_lanes *lanes, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
 /* The lane that is free, or the one whose work ends first. Waits where others are submitting to all of them. NULL: no memory. */
 struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *lanes, struct stk_error *err);

@@ -398,11 +398,6 @@ static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
 	return a > c ? a : c;
 }
 
-static uint32_t add_up(uint32_t sum, uint64_t more)
-{
-	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;
-}
-
 static bool plan_scan(const struct stk_jpegpar_file *f, struct stk_jpeg_scan *scan)
 {
 	size_t end;
@@ -424,9 +419,9 @@ bool stk__jpegpar_need(const struct stk_jpegpar_file *f, struct stk_jpegpar_limi
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
 	uint64_t blocks = largest(
 		row * (im.mcu_y1 - im.mcu_y0), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
-	sum->images = add_up(sum->images, 1);
-	sum->bytes = add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
-	sum->blocks = add_up(sum->blocks, blocks);
+	sum->images = stk__jpegpar_add_up(sum->images, 1);
+	sum->bytes = stk__jpegpar_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
+	sum->blocks = stk__jpegpar_add_up(sum->blocks, blocks);
 	return true;
 }
 

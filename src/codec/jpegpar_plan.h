@@ -24,6 +24,12 @@ struct stk_jpegpar_limits {
 	uint32_t blocks; /* of 8x8 samples: as stk__jpegpar_need counts them */
 };
 
+/* Sums of limits end at UINT32_MAX, which no memory holds. */
+static inline uint32_t stk__jpegpar_add_up(uint32_t sum, uint64_t more)
+{
+	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;
+}
+
 struct stk_jpegpar_file {
 	const uint8_t *data;
 	size_t size;

@@ -140,8 +140,6 @@ static struct stk_tensor_list fixed_list(const struct stk_pipeline *p, struct st
 
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
-	if (p->resident)
-		return STK_OK;
 	for (int32_t o = 0; o < p->program->n_outputs; o++) {
 		const struct stk_value *v = &p->program->values[p->program->outputs[o]];
 		const struct stk_desc *first = NULL;

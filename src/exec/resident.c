@@ -23,16 +23,6 @@ struct plan {
 	int64_t samples;
 };
 
-static int32_t sources(const struct stk_program_node *n)
-{
-	return n->node->n_inputs + n->node->n_varying;
-}
-
-static int32_t source(const struct stk_program_node *n, int32_t k)
-{
-	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
-}
-
 /* ---- what follows from the sample's id ---- */
 
 static void find_known(struct plan *plan)
@@ -42,8 +32,8 @@ static void find_known(struct plan *plan)
 		const struct stk_program_node *n = &g->nodes[i];
 		plan->known[i] =
 			!(n->def->flags & (STK_OP_RANDOM | STK_OP_CALLBACK)) && n->gathers < 0 && n->def->run_cpu && !n->def->fetch;
-		for (int32_t k = 0; k < sources(n); k++)
-			plan->known[i] &= plan->known[g->values[source(n, k)].node];
+		for (int32_t k = 0; k < stk__program_sources(n); k++)
+			plan->known[i] &= plan->known[g->values[stk__program_source(n, k)].node];
 	}
 }
 
@@ -52,8 +42,8 @@ static void need(struct plan *plan, int32_t node)
 	const struct stk_program *g = plan->p->program;
 	plan->needed[node] = true;
 	for (int32_t i = node; i >= 0; i--) /* in the graph's order, sources stand before what reads them */
-		for (int32_t k = 0; plan->needed[i] && k < sources(&g->nodes[i]); k++)
-			plan->needed[g->values[source(&g->nodes[i], k)].node] = true;
+		for (int32_t k = 0; plan->needed[i] && k < stk__program_sources(&g->nodes[i]); k++)
+			plan->needed[g->values[stk__program_source(&g->nodes[i], k)].node] = true;
 }
 
 static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
@@ -129,7 +119,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	for (int32_t k = 0; k < coins->n; k++)
 		if (coins->node[k] == index)
 			return true;
-	if (coins->n == STK_RECIPE_COINS || !n->def->coin || sources(n))
+	if (coins->n == STK_RECIPE_COINS || !n->def->coin || stk__program_sources(n))
 		return false;
 	struct stk_recipe_coin *coin = &coins->coin[coins->n];
 	if (stk__call_prepare(&plan->run, index, &call, NULL) || call.def->infer(&call, NULL) || !call.def->coin(&call, &coin->chance))

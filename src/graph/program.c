@@ -120,16 +120,6 @@ static bool is_chain_node(const struct stk_program_node *n)
 	return !n->cloned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
-static int32_t inputs_of(const struct stk_program_node *n)
-{
-	return n->node->n_inputs + n->node->n_varying;
-}
-
-static int32_t input_value(const struct stk_program_node *n, int32_t k)
-{
-	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
-}
-
 /* A node's level: one more than what it must wait for, and two where it gathers in between. */
 static void find_levels(struct stk_program *p)
 {
@@ -143,8 +133,8 @@ static void find_levels(struct stk_program *p)
 			continue;
 		/* where a user's source drives the epochs, positions are known only once it has been asked */
 		n->level = source_driven ? 1 : 0;
-		for (int32_t k = 0; k < inputs_of(n); k++) {
-			const struct stk_program_node *from = &p->nodes[p->values[input_value(n, k)].node];
+		for (int32_t k = 0; k < stk__program_sources(n); k++) {
+			const struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
 			if (from->cloned && n->gathers < 0)
 				continue;
 			int32_t made = from->cloned ? (source_driven ? 1 : 0) : from->level;
@@ -175,8 +165,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 		parent[i] = i;
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct stk_program_node *n = &p->nodes[i];
-		for (int32_t k = 0; is_chain_node(n) && k < inputs_of(n); k++) {
-			int32_t j = p->values[input_value(n, k)].node;
+		for (int32_t k = 0; is_chain_node(n) && k < stk__program_sources(n); k++) {
+			int32_t j = p->values[stk__program_source(n, k)].node;
 			if (is_chain_node(&p->nodes[j]) && p->nodes[j].level == n->level)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
@@ -208,8 +198,8 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 		const struct stk_program_node *n = &p->nodes[j];
 		if (!is_chain_node(n) || n->gathers >= 0 || n->level != level || n->chain != chain)
 			continue;
-		for (int32_t k = 0; k < inputs_of(n); k++)
-			if (p->values[input_value(n, k)].node == i)
+		for (int32_t k = 0; k < stk__program_sources(n); k++)
+			if (p->values[stk__program_source(n, k)].node == i)
 				return true;
 	}
 	return false;
@@ -221,8 +211,8 @@ static void home_of_clone(struct stk_program *p, int32_t i)
 	struct stk_program_node *n = &p->nodes[i];
 	int32_t first = p->levels[0].n_callbacks && p->reader < 0 ? 1 : 0, last = p->n_levels - 1;
 	for (int32_t j = 0; j < p->n_nodes; j++)
-		for (int32_t k = 0; p->nodes[j].gathers >= 0 && k < inputs_of(&p->nodes[j]); k++)
-			if (p->values[input_value(&p->nodes[j], k)].node == i && p->nodes[j].level - 2 < last)
+		for (int32_t k = 0; p->nodes[j].gathers >= 0 && k < stk__program_sources(&p->nodes[j]); k++)
+			if (p->values[stk__program_source(&p->nodes[j], k)].node == i && p->nodes[j].level - 2 < last)
 				last = p->nodes[j].level - 2;
 	for (int32_t l = first; l <= last; l++)
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
@@ -244,9 +234,10 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 		return true;
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		for (int32_t k = 0; k < inputs_of(n); k++)
-			if (input_value(n, k) == v && !(is_chain_node(n) && n->gathers < 0 &&
-							      (from->cloned || (n->level == from->level && n->chain == from->chain))))
+		for (int32_t k = 0; k < stk__program_sources(n); k++)
+			if (stk__program_source(n, k) == v &&
+				!(is_chain_node(n) && n->gathers < 0 &&
+					(from->cloned || (n->level == from->level && n->chain == from->chain))))
 				return true;
 	}
 	return false;

@@ -111,4 +111,15 @@ void stk__program_explain(const struct stk_program *p, bool json, bool resident,
 /* Memory that lives as long as the program. */
 void *stk__program_alloc(struct stk_program *p, size_t count, size_t size);
 
+/* All values that a node reads, arguments' too: how many, and each. */
+static inline int32_t stk__program_sources(const struct stk_program_node *n)
+{
+	return n->node->n_inputs + n->node->n_varying;
+}
+
+static inline int32_t stk__program_source(const struct stk_program_node *n, int32_t k)
+{
+	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+}
+
 #endif

@@ -138,6 +138,14 @@ bool have_device(void)
 	return p != NULL;
 }
 
+void need_device(void)
+{
+	static int have = -1;
+	have = have < 0 ? have_device() : have;
+	if (!have)
+		skip();
+}
+
 /* ---- runs ---- */
 
 struct stk_context *make_context(int32_t threads)
@@ -227,6 +235,17 @@ bool take_batch(struct stk_pipeline *p, struct device_run *r)
 	}
 	stk_batch_unref(&b);
 	return s != STK_END;
+}
+
+void leave_epochs(struct stk_pipeline *p, struct device_run *r)
+{
+	for (int epoch = 0; epoch < 6; epoch++) {
+		struct stk_error err = {0};
+		for (int k = 0; k < epoch % 4; k++)
+			take_batch(p, r);
+		if (stk_pipeline_skip_epoch(p, &err))
+			fail_msg("%s", err.message);
+	}
 }
 
 double counter_of(struct stk_pipeline *p, const char *name)

@@ -37,6 +37,8 @@ bool is_emulated(void);
 long emulated_calls_seen(void);
 /* The GPU can be used. */
 bool have_device(void);
+/* Skips the test where it cannot. */
+void need_device(void);
 
 struct stk_context *make_context(int32_t threads);
 struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, const char *folder, const char *json, const struct device_settings *s);
@@ -45,6 +47,8 @@ struct stk_pipeline *try_device_pipeline(
 	struct stk_context *ctx, const char *folder, const char *json, const struct device_settings *s, struct stk_error *err);
 /* Adds what comes next; false at an epoch's end. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
+/* Six epochs, each left after 0 to 3 batches. */
+void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);
 

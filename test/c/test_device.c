@@ -73,14 +73,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void need_device(void)
-{
-	static int have = -1;
-	have = have < 0 ? have_device() : have;
-	if (!have)
-		skip();
-}
-
 /* ---- the same bytes ---- */
 
 /* Runs both and compares; the GPU's run is handed over where it is wanted. */
