@@ -35,8 +35,6 @@ struct setup {
 	stk_gpu_ptr out; /* flights * batch crops */
 	struct flight {
 		struct stk_cuda_jpeg_batch *batch;
-		stk_gpu_stream stream;
-		stk_gpu_event done;
 	} * flight;
 	struct stk_cuda_jpeg_item *items;
 	struct stk_pass *passes;
@@ -218,13 +216,12 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 static void submit(struct setup *s, int flight)
 {
 	struct flight *f = &s->flight[flight];
-	ok(stk__cuda_jpeg_submit(f->batch, f->stream, s->items + flight * s->batch, s->batch, &err));
-	ok(stk__gpu_event_record(s->dev, f->done, f->stream, &err));
+	ok(stk__cuda_jpeg_submit(f->batch, s->items + flight * s->batch, s->batch, &err));
 }
 
 static void finish(struct setup *s, int flight)
 {
-	ok(stk__gpu_event_sync(s->dev, s->flight[flight].done, &err));
+	ok(stk__cuda_jpeg_wait(s->flight[flight].batch, &err));
 }
 
 static void verify(struct setup *s)
@@ -306,8 +303,6 @@ static void make_flights(struct setup *s)
 	s->flight = calloc((size_t)s->flights, sizeof *s->flight);
 	for (int i = 0; i < s->flights; i++) {
 		ok(stk__cuda_jpeg_batch_create(s->decoder, &s->flight[i].batch, &err));
-		ok(stk__gpu_stream_create(s->dev, STK_GPU_LOW, &s->flight[i].stream, &err));
-		ok(stk__gpu_event_create(s->dev, false, &s->flight[i].done, &err));
 	}
 	ok(stk__gpu_alloc(s->dev, count * OUT * OUT * 6, &s->out, &err));
 	s->items = calloc(count, sizeof *s->items);
@@ -320,8 +315,6 @@ static void free_flights(struct setup *s)
 {
 	for (int i = 0; i < s->flights; i++) {
 		stk__cuda_jpeg_batch_destroy(s->flight[i].batch);
-		stk__gpu_stream_destroy(s->dev, s->flight[i].stream);
-		stk__gpu_event_destroy(s->dev, s->flight[i].done);
 	}
 	stk__cuda_jpeg_destroy(s->decoder);
 	stk__gpu_free(s->dev, s->out);

@@ -24,7 +24,7 @@ struct part {
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
 	size_t pass_tables; /* where those begin */
 	uint32_t *flags;    /* pinned; what it left in view.flags */
-	stk_gpu_event marks[MARKS];
+	stk_gpu_event done, marks[MARKS];
 	/* of the last submission */
 	int first, count, lane;
 	struct stk_cuda_jpeg_limits need;
@@ -44,7 +44,8 @@ struct stk_cuda_jpeg {
 
 struct stk_cuda_jpeg_batch {
 	struct stk_cuda_jpeg *decoder;
-	stk_gpu_event begin; /* on the caller's stream */
+	stk_gpu_event begin; /* on the stream that the next submission follows */
+	bool follows;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
 	const uint32_t **flag; /* of each item; NULL: refused */
@@ -206,6 +207,7 @@ void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
 		return;
 	for (int i = 0; i < b->room_parts; i++) {
 		part_empty(b->decoder, &b->parts[i]);
+		stk__gpu_event_destroy(b->decoder->dev, b->parts[i].done);
 		for (int k = 0; k < MARKS; k++)
 			stk__gpu_event_destroy(b->decoder->dev, b->parts[i].marks[k]);
 	}
@@ -425,7 +427,7 @@ static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, c
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
 	p->raw_at = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
-	enum stk_status s = stk__gpu_stream_wait(dev, lane->stream, b->begin, err);
+	enum stk_status s = b->follows ? stk__gpu_stream_wait(dev, lane->stream, b->begin, err) : STK_OK;
 	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
 		return s;
 	plan_items(b, p, lane, items);
@@ -434,13 +436,15 @@ static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, c
 	if (p->view.n_images)
 		s = stk__gpu_download(
 			dev, lane->stream, p->flags, (stk_gpu_ptr)(uintptr_t)p->view.flags, sizeof *p->flags * p->view.n_images, err);
-	return s ? s : mark(b, p, lane, MARKS - 1, err);
+	if (s || (s = mark(b, p, lane, MARKS - 1, err)) || (!p->done && (s = stk__gpu_event_create(dev, false, &p->done, err))))
+		return s;
+	return stk__gpu_event_record(dev, p->done, lane->stream, err);
 }
 
 /* ---- a batch ---- */
 
 static enum stk_status submit_part(
-	struct stk_cuda_jpeg_batch *b, struct part *p, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_cuda_jpeg_item *items, struct stk_error *err)
 {
 	struct stk_cuda_jpeg *d = b->decoder;
 	p->sizes = sizes_of(&p->need);
@@ -452,7 +456,7 @@ static enum stk_status submit_part(
 		return STK_NO_MEMORY;
 	p->lane = lane->number;
 	s = run_part(b, p, lane, items, err);
-	enum stk_status given = stk__jpeg_lanes_give(d->lanes, lane, stream, s ? NULL : err);
+	enum stk_status given = stk__jpeg_lanes_give(d->lanes, lane, s ? NULL : err);
 	return s ? s : given;
 }
 
@@ -470,14 +474,37 @@ static enum stk_status make_room(struct stk_cuda_jpeg_batch *b, int n, struct st
 	return STK_OK;
 }
 
-enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
+enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err)
+{
+	enum stk_status s = stk__gpu_event_record(b->decoder->dev, b->begin, stream, err);
+	b->follows = !s;
+	return s;
+}
+
+enum stk_status stk__cuda_jpeg_submit(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
 	enum stk_status s = make_room(b, n, err);
-	if (s || (s = cut(b, items, n, err)) || (s = stk__gpu_event_record(b->decoder->dev, b->begin, stream, err)))
-		return s;
+	if (!s)
+		s = cut(b, items, n, err);
 	for (int i = 0; i < b->n_parts && !s; i++)
-		s = submit_part(b, &b->parts[i], stream, items, err);
+		s = submit_part(b, &b->parts[i], items, err);
+	b->follows = false;
+	return s;
+}
+
+enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int i = 0; i < b->n_parts && !s; i++)
+		s = stk__gpu_stream_wait(b->decoder->dev, stream, b->parts[i].done, err);
+	return s;
+}
+
+enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int i = 0; i < b->n_parts && !s; i++)
+		s = stk__gpu_event_sync(b->decoder->dev, b->parts[i].done, err);
 	return s;
 }
 

@@ -9,8 +9,9 @@
  *     for each file
  *         items[i] = (struct stk_cuda_jpeg_item){data, size, &header, window, STK_RGB, orientation, &pass, dst};
  *         if (!stk__cuda_jpeg_need(&items[i], &items[i].need)) leave it to the cores;
- *     stk__cuda_jpeg_submit(batch, stream, items, n, err);               // returns at once
- *     ...                                                                // once what is behind it on the stream is done:
+ *     stk__cuda_jpeg_submit(batch, items, n, err);                       // returns at once
+ *     ...
+ *     stk__cuda_jpeg_wait(batch, err);                                   // or _join(batch, stream, err), for what comes next on a stream
  *     for each i
  *         if (stk__cuda_jpeg_verdict(batch, i)) decode it on the cores;
  *
@@ -72,11 +73,16 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* Begins behind what is on `stream`; what comes there later waits for it. The batch is not in flight. Files that lie behind each other in memory, with
- * little between them, travel in one copy. STK_NO_MEMORY where the device has none. After a failure parts may be under way that nothing on `stream` waits
- * for: stk__cuda_jpeg_sync does. */
+/* The next submission begins behind what is on `stream` now. Only where it must: a stream that waits for another may hold up a third, since streams share
+ * the few queues of the hardware (eight, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise). */
+STK_MUST_USE enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
+/* The batch is not in flight. Files that lie behind each other in memory, with little between them, travel in one copy. STK_NO_MEMORY where the device
+ * has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
-	struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
+	struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
+/* What comes on `stream` later waits for the last submission; waits for it on the host. */
+STK_MUST_USE enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct stk_error *err);
 /* Waits on the host until none of any batch is under way. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err);
 

@@ -30,8 +30,17 @@ enum stk_status stk__jpeg_lanes_create(struct stk_gpu_device *dev, size_t most, 
 		l->lane[i].number = i;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->given, NULL);
-	*out = l;
-	return STK_OK;
+	enum stk_status s = STK_OK;
+	/* One after the other, so that each has a queue of the hardware for itself. */
+	for (int i = 0; i < MOST && !s; i++)
+		s = stk__gpu_stream_create(dev, STK_GPU_LOW, &l->lane[i].stream, err);
+	for (int i = 0; i < MOST && !s; i++)
+		s = stk__gpu_event_create(dev, false, &l->lane[i].done, err);
+	if (s)
+		stk__jpeg_lanes_destroy(l);
+	else
+		*out = l;
+	return s;
 }
 
 /* Nothing is under way on the lane when this returns. */
@@ -132,15 +141,9 @@ enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size
 /* With memory for a part. Decoders read a little beyond what they were given, in whole words, and mask it: once and for all there is something. */
 static enum stk_status make(struct stk_jpeg_lanes *l, struct stk_jpeg_lane *lane, size_t size, struct stk_error *err)
 {
-	enum stk_status s = lane->stream ? STK_OK : stk__gpu_stream_create(l->dev, STK_GPU_LOW, &lane->stream, err);
-	if (!s && !lane->done)
-		s = stk__gpu_event_create(l->dev, false, &lane->done, err);
-	if (!s && lane->size < size) {
-		s = stk__gpu_alloc(l->dev, size, &lane->memory, err);
-		lane->size = s ? 0 : size;
-		s = s ? s : stk__gpu_fill(l->dev, lane->stream, lane->memory, 0, size, err);
-	}
-	return s;
+	enum stk_status s = stk__gpu_alloc(l->dev, size, &lane->memory, err);
+	lane->size = s ? 0 : size;
+	return s ? s : stk__gpu_fill(l->dev, lane->stream, lane->memory, 0, size, err);
 }
 
 static bool idle(struct stk_jpeg_lanes *l, const struct stk_jpeg_lane *lane)
@@ -186,11 +189,9 @@ struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *l, struct stk_
 	return lane;
 }
 
-enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *l, struct stk_jpeg_lane *lane, stk_gpu_stream stream, struct stk_error *err)
+enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *l, struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_event_record(l->dev, lane->done, lane->stream, err);
-	if (!s)
-		s = stk__gpu_stream_wait(l->dev, stream, lane->done, err);
 	pthread_mutex_lock(&l->lock);
 	lane->taken = false;
 	lane->turn = ++l->turns;
@@ -202,11 +203,7 @@ enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *l, struct stk_jpeg_l
 enum stk_status stk__jpeg_lanes_sync(struct stk_jpeg_lanes *l, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
-	for (int i = 0; i < MOST && !s; i++) {
-		pthread_mutex_lock(&l->lock);
-		stk_gpu_stream stream = l->lane[i].stream;
-		pthread_mutex_unlock(&l->lock);
-		s = stream ? stk__gpu_stream_sync(l->dev, stream, err) : STK_OK;
-	}
+	for (int i = 0; i < MOST && !s; i++)
+		s = stk__gpu_stream_sync(l->dev, l->lane[i].stream, err);
 	return s;
 }

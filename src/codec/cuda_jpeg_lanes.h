@@ -7,7 +7,7 @@
  *     stk__jpeg_lanes_fit(lanes, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // once warm: nothing to do
  *     lane = stk__jpeg_lanes_take(lanes, err);                                       // for one part, of up to `part` bytes
  *     ... submit to lane->stream, over lane->memory ...
- *     stk__jpeg_lanes_give(lanes, lane, stream, err);                                // `stream` waits for it
+ *     stk__jpeg_lanes_give(lanes, lane, err);
  *
  * Threads: any, inside stk__gpu_enter. */
 #ifndef STK_CODEC_CUDA_JPEG_LANES_H
@@ -45,9 +45,8 @@ STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(
 
 /* The lane that is free, or the one whose work ends first. Waits where others are submitting to all of them. NULL: no memory. */
 struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *lanes, struct stk_error *err);
-/* What comes on `stream` later waits for what the lane was given. Whatever this returns, the lane is given back. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_give(
-	struct stk_jpeg_lanes *lanes, struct stk_jpeg_lane *lane, stk_gpu_stream stream, struct stk_error *err);
+/* Whatever this returns, the lane is given back. */
+STK_MUST_USE enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *lanes, struct stk_jpeg_lane *lane, struct stk_error *err);
 /* Waits on the host until nothing is under way on any lane. */
 STK_MUST_USE enum stk_status stk__jpeg_lanes_sync(struct stk_jpeg_lanes *lanes, struct stk_error *err);
 

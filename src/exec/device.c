@@ -243,7 +243,9 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	if (s)
 		return s;
 	s = stk__gpu_event_sync(p->device->dev, b->done, err);
-	if (s && stk__gpu_stream_sync(p->device->dev, b->stream, NULL)) {
+	if (!s && b->n_decodes)
+		s = stk__cuda_jpeg_wait(b->jpeg, err);
+	if (s && (stk__gpu_stream_sync(p->device->dev, b->stream, NULL) || (b->jpeg && stk__cuda_jpeg_sync(p->device->jpeg, NULL)))) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
 	if (!s)

@@ -90,7 +90,7 @@ struct stk_device_batch {
 	struct stk_device_batch *next; /* free, or behind it in the order of submission */
 	struct stk_record *record;
 	stk_gpu_stream stream;
-	stk_gpu_event done;
+	stk_gpu_event done;                               /* behind the last submission, its files apart */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
 	struct stk_arena jobs;
@@ -103,6 +103,7 @@ struct stk_device_batch {
 	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
 	struct stk_cuda_jpeg_item *items;
 	int32_t n_decodes;
+	bool steps; /* there are jobs behind the files */
 	struct stk_device_job **uploads;
 	int32_t n_uploads, room_uploads;
 	struct stk_pass_gpu_limits pass_need; /* of the step in hand */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The jobs of a record's level go to the GPU, all on the batch's stream: what is staged, the files of all steps at once, then step by step. */
+ * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step; files on lanes that batches share, the
+ * rest on the batch's own stream. Lanes and stream wait for each other only where there is something to wait for. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -79,6 +80,8 @@ static enum stk_status collect_decode(
 	(void)p, (void)step, (void)err;
 	if (j->kind == STK_JOB_DECODE)
 		b->decodes[b->n_decodes++] = j;
+	else
+		b->steps |= j->kind != STK_JOB_UPLOAD;
 	return STK_OK;
 }
 
@@ -88,8 +91,11 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
+/* behind: what is on the batch's stream has to come first. */
+static enum stk_status decode(struct stk_device_batch *b, bool behind, struct stk_error *err)
 {
+	if (!b->n_decodes)
+		return STK_OK;
 	for (int32_t i = 0; i < b->n_decodes; i++) {
 		const struct stk_device_job *j = b->decodes[i];
 		b->items[i] = (struct stk_cuda_jpeg_item){.data = j->decode.file,
@@ -102,7 +108,8 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.dst = j->dst,
 			.need = j->decode.need};
 	}
-	return b->n_decodes ? stk__cuda_jpeg_submit(b->jpeg, b->stream, b->items, b->n_decodes, err) : STK_OK;
+	enum stk_status s = behind ? stk__cuda_jpeg_follow(b->jpeg, b->stream, err) : STK_OK;
+	return s ? s : stk__cuda_jpeg_submit(b->jpeg, b->items, b->n_decodes, err);
 }
 
 /* ---- steps ---- */
@@ -254,6 +261,7 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	const struct stk_level *level = &p->program->levels[r->level];
 	enum stk_status s = STK_OK;
 	b->n_uploads = b->n_decodes = 0;
+	b->steps = false;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++) {
 		s = for_jobs(p, r, level->first_step + k, collect_upload, err);
 		if (s == STK_OK)
@@ -267,6 +275,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
+	bool waits = stk__slot_waits(r->slot);
 	enum stk_status s = stk__slot_wait(r->slot, b->stream, err);
 	b->marks.count = 0;
 	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
@@ -274,7 +283,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 		return s;
 	if (b->n_uploads)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
-	if ((s = decode(b, err)))
+	if ((s = decode(b, waits, err)) || (b->n_decodes && b->steps && (s = stk__cuda_jpeg_join(b->jpeg, b->stream, err))))
 		return s;
 	if (b->n_decodes) /* which lanes' rows tell of */
 		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL);

@@ -291,6 +291,11 @@ static bool note_uses(struct stk_slot *s)
 	return free;
 }
 
+bool stk__slot_waits(const struct stk_slot *s)
+{
+	return s->n_waits || s->writing;
+}
+
 enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;

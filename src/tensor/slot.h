@@ -94,6 +94,8 @@ struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
 bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 /* The consumer reads the slot on this stream. */
 STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* Whether stk__slot_wait has anything to order. */
+bool stk__slot_waits(const struct stk_slot *slot);
 /* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Notes what `stream` has been given to do as the slot's writing. Inside stk__gpu_enter. */

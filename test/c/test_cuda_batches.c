@@ -62,7 +62,7 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 /* Batches that take turns at lanes with memory for a part of them each. */
 static void batches_in_flight_equal_libjpeg_turbo(void **state)
 {
-	enum { BATCHES = 3, MEMORY = 24 << 20 };
+	enum { BATCHES = 3, MEMORY = 12 << 20 };
 	struct stk_gpu_device *dev = need_gpu(state);
 	static struct flight flights[BATCHES];
 	struct stk_cuda_jpeg *d;
@@ -79,13 +79,14 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
 			draw_flight(f, b == 2);
-			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			ok(stk__cuda_jpeg_follow(f->batch, f->stream, &err));
+			ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
 			parts += stk__cuda_jpeg_parts(f->batch);
 			assert_true(stk__cuda_jpeg_memory(d) <= MEMORY);
 		}
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
-			ok(stk__gpu_stream_sync(dev, f->stream, &err));
+			ok(stk__cuda_jpeg_wait(f->batch, &err));
 			for (int i = 0; i < FILES; i++) {
 				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(f->batch, i);
 				count[verdict]++;
@@ -94,7 +95,9 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 			}
 			/* the same once more: everything is there */
 			uint64_t allocations = stk__alloc_count();
-			ok(stk__cuda_jpeg_submit(f->batch, f->stream, f->items, FILES, &err));
+			ok(stk__cuda_jpeg_follow(f->batch, f->stream, &err));
+			ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
+			ok(stk__cuda_jpeg_join(f->batch, f->stream, &err));
 			ok(stk__gpu_stream_sync(dev, f->stream, &err));
 			assert_int_equal(allocations, stk__alloc_count());
 			free_files(f->files, FILES);
@@ -130,8 +133,8 @@ static void files_over_the_memory_are_refused(void **state)
 	size_t limit = (most + least) / 2;
 	ok(stk__cuda_jpeg_create(dev, limit, &d, &err));
 	ok(stk__cuda_jpeg_batch_create(d, &f.batch, &err));
-	ok(stk__cuda_jpeg_submit(f.batch, NULL, f.items, FILES, &err));
-	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	ok(stk__cuda_jpeg_submit(f.batch, f.items, FILES, &err));
+	ok(stk__cuda_jpeg_wait(f.batch, &err));
 	int right = 0;
 	for (int i = 0; i < FILES; i++) {
 		if (stk__cuda_jpeg_bytes(&f.items[i].need) > limit)
@@ -221,8 +224,8 @@ static int run_turned(
 		assert_int_equal(items[i].need.files.images, 1);
 		at += files[i].size;
 	}
-	ok(stk__cuda_jpeg_submit(batch, NULL, items, TURNED, &err));
-	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	ok(stk__cuda_jpeg_submit(batch, items, TURNED, &err));
+	ok(stk__cuda_jpeg_wait(batch, &err));
 	for (int i = 0; i < TURNED; i++) {
 		if (stk__cuda_jpeg_verdict(batch, i))
 			continue;
