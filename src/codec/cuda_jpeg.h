@@ -34,6 +34,10 @@ struct stk_cuda_jpeg_limits {
 	uint32_t taps; /* as stk__pass_gpu_need counts them */
 };
 
+/* Files that follow each other in memory with at most so many bytes between them travel in one copy. A copy must not leave an allocation, so files in two
+ * of them lie further apart than that: the caller sees to it, for neither of us can ask where one ends, and the next often begins there. */
+enum { STK_CUDA_JPEG_GAP = 4096 };
+
 struct stk_cuda_jpeg_item {
 	const uint8_t *data; /* pinned */
 	size_t size;
@@ -72,8 +76,7 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* Begins behind what is on `stream`; what comes there later waits for it. The batch is not in flight. Files that lie behind each other in memory, with
- * little between them, travel in one copy. STK_NO_MEMORY where the device has none. After a failure parts may be under way that nothing on `stream` waits
+/* Begins behind what is on `stream`; what comes there later waits for it. The batch is not in flight. STK_NO_MEMORY where the device has none. After a failure parts may be under way that nothing on `stream` waits
  * for: stk__cuda_jpeg_sync does. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
 	struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);

@@ -5,6 +5,7 @@
 #include "codec/codec.h"
 #include "codec/orient.h"
 #include "cuda_files.h"
+#include "exec/device_memory.h"
 
 /* ---- the batch interface ---- */
 
@@ -290,6 +291,37 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	free_files(&f, 1);
 }
 
+/* Memory that files are read into: pieces that are close enough to travel in one copy are of one allocation. */
+static void what_lies_close_together_may_be_copied_at_once(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	enum { PIECES = 40, BLOCK = 1 << 20, SLACK = 64, ROOM = 8 << 20 };
+	struct stk_device_memory m;
+	uintptr_t at[PIECES];
+	size_t size[PIECES];
+	stk_gpu_ptr to;
+	int joined = 0;
+	ok(stk__gpu_alloc(dev, ROOM, &to, &err));
+	stk__device_memory_init(&m, dev, true);
+	stk__gpu_leave(dev); /* taking enters by itself */
+	for (int i = 0; i < PIECES; i++) {
+		size[i] = i < 2 || draw(2) ? BLOCK - SLACK : 1 + draw(BLOCK / 2);
+		at[i] = stk__device_memory_take(&m, size[i], &err);
+		assert_true(at[i]);
+	}
+	ok(stk__gpu_enter(dev, &err));
+	for (int i = 0; i < PIECES; i++)
+		for (int k = 0; k < PIECES; k++)
+			if (k != i && at[k] >= at[i] + size[i] && at[k] - (at[i] + size[i]) <= STK_CUDA_JPEG_GAP) {
+				ok(stk__gpu_upload(dev, NULL, to, (void *)at[i], at[k] + size[k] - at[i], &err));
+				joined++;
+			}
+	ok(stk__gpu_stream_sync(dev, NULL, &err));
+	assert_true(joined > 0);
+	stk__device_memory_destroy(&m);
+	stk__gpu_free(dev, to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +329,7 @@ int main(void)
 		cmocka_unit_test(files_over_the_memory_are_refused),
 		cmocka_unit_test(types_and_orientations_equal_the_cores),
 		cmocka_unit_test(what_the_gpu_has_not_is_refused),
+		cmocka_unit_test(what_lies_close_together_may_be_copied_at_once),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
