@@ -159,7 +159,7 @@ static int place(size_t size, int device, uint64_t *address)
 	uint8_t *end = pages_of(&b) + pages_size(&b);
 	protect(&b, PROT_READ | PROT_WRITE);
 	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
-	if (!adjacent) /* else a neighbour's bytes are in front */
+	if (!adjacent)                                        /* else a neighbour's bytes are in front */
 		ASAN_POISON_MEMORY_REGION(pages_of(&b), (size_t)(b.at - pages_of(&b)));
 	ASAN_POISON_MEMORY_REGION(b.at, (size_t)(end - b.at));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);
