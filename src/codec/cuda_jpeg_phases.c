@@ -4,7 +4,7 @@
 /* Shared memory beside the tables: a ring a lane (32 words and 4; 16 and 4), and for the write phase a block a lane (33 words). */
 enum { SYNC_SHARED = STK_JPEGPAR_SYNC_LANES * 36 * 4, WRITE_SHARED = STK_JPEGPAR_WRITE_LANES * (20 + 33) * 4, ENTRY = 2 };
 
-const char *const stk__cuda_jpeg_phase_names[] = {"count", "unstuff", "own", "over", "chain", "write", "dc", "idct", "color"};
+const char *const stk__cuda_jpeg_phase_names[] = {"count", "unstuff", "own", "near", "far", "chain", "write", "dc", "idct", "color"};
 
 enum stk_status stk__cuda_jpeg_kernels_load(struct stk_gpu_device *dev, struct stk_cuda_jpeg_kernels *kernels, struct stk_error *err)
 {
@@ -15,7 +15,8 @@ enum stk_status stk__cuda_jpeg_kernels_load(struct stk_gpu_device *dev, struct s
 		{"jpeg_unstuff", "jpeg_count", 0},
 		{"jpeg_unstuff", "jpeg_unstuff", 0},
 		{"jpeg_sync", "jpeg_own", SYNC_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
-		{"jpeg_sync", "jpeg_over", SYNC_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
+		{"jpeg_sync", "jpeg_near", SYNC_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
+		{"jpeg_sync", "jpeg_far", 0},
 		{"jpeg_sync", "jpeg_chain", 0},
 		{"jpeg_write", "jpeg_write", WRITE_SHARED + STK_JPEGPAR_MAX_SET * ENTRY},
 		{"jpeg_write", "jpeg_dc", 0},
@@ -41,6 +42,7 @@ enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct s
 		{view->n_chunks, 256, 0},
 		{view->n_sync_work, STK_JPEGPAR_SYNC_LANES, SYNC_SHARED + tables},
 		{view->n_sync_work, STK_JPEGPAR_SYNC_LANES, SYNC_SHARED + tables},
+		{(view->n_segments + STK_JPEGPAR_FAR_LANES - 1) / STK_JPEGPAR_FAR_LANES, STK_JPEGPAR_FAR_LANES, 0},
 		{view->n_streams, 256, 0},
 		{view->n_write_work, STK_JPEGPAR_WRITE_LANES, WRITE_SHARED + tables},
 		{view->n_streams, 256, 0},

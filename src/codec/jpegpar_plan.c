@@ -100,6 +100,7 @@ static uint64_t place_tables(struct stk_jpegpar_view *v, uint64_t base, uint64_t
 {
 	struct layout l = {base, 0};
 	v->flags = place(&l, sizeof *v->flags * v->n_images);
+	v->n_far = place(&l, sizeof *v->n_far);
 	v->marker = place(&l, sizeof *v->marker * v->n_streams);
 	v->images = place(&l, sizeof *v->images * v->n_images);
 	v->streams = place(&l, sizeof *v->streams * v->n_streams);
@@ -120,6 +121,7 @@ static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const stru
 	v->bit_length = place(&l, sizeof *v->bit_length * c->streams);
 	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEGPAR_ROWS * STK_JPEGPAR_PER_SEGMENT * c->segments);
 	v->match = place(&l, sizeof *v->match * c->segments);
+	v->far = place(&l, sizeof *v->far * c->segments);
 	v->cover = place(&l, sizeof *v->cover * c->segments);
 	v->starts = place(&l, sizeof *v->starts * STK_JPEGPAR_PIECES * c->segments);
 	v->planes = place(&planes, c->planes);
@@ -379,6 +381,11 @@ static struct stk_jpegpar_image describe(
 	return im;
 }
 
+static uint64_t window_blocks(const struct stk_jpegpar_image *im)
+{
+	return (uint64_t)(im->mcu_x1 - im->mcu_x0) * (im->mcu_y1 - im->mcu_y0) * im->blocks_mcu;
+}
+
 static bool has_room(const struct stk_jpegpar_plan *p, const struct stk_jpegpar_image *im, uint64_t blocks, uint64_t dc)
 {
 	return p->n_images < p->cap.images && p->n_blocks + blocks <= p->cap.blocks && p->n_dc + dc <= p->cap.dc &&
@@ -417,8 +424,8 @@ bool stk__jpegpar_need(const struct stk_jpegpar_file *f, struct stk_jpegpar_limi
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
 	struct stk_jpegpar_image im = describe(f, &scan, &window, no_pairs);
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
-	uint64_t blocks = largest(
-		row * (im.mcu_y1 - im.mcu_y0), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
+	uint64_t blocks =
+		largest(window_blocks(&im), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
 	sum->images = stk__jpegpar_add_up(sum->images, 1);
 	sum->bytes = stk__jpegpar_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
 	sum->blocks = stk__jpegpar_add_up(sum->blocks, blocks);
@@ -435,7 +442,7 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
 	make_key(f->header, &key, pair_of);
 	struct stk_jpegpar_image im = describe(f, &scan, &window, pair_of);
-	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, blocks = row * (im.mcu_y1 - im.mcu_y0), dc = row * im.mcu_y1;
+	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, blocks = window_blocks(&im), dc = row * im.mcu_y1;
 	if (!has_room(p, &im, blocks, dc))
 		return false;
 	im.set = add_set(p, &key);
@@ -450,7 +457,7 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	im.dc0 = (uint32_t)p->n_dc;
 	im.coef0 = (uint32_t)p->n_blocks;
 	im.idct0 = (uint32_t)p->n_idct;
-	im.idct = (im.mcu_x1 - im.mcu_x0) * (im.mcu_y1 - im.mcu_y0) * im.blocks_mcu;
+	im.idct = (uint32_t)blocks;
 	im.row0 = (uint32_t)p->n_rows;
 	im.rgb = p->n_rgb;
 	add_planes(p, &im, f->header, &scan);
@@ -523,6 +530,7 @@ size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *p)
 	uint64_t used = place_tables(v, (uintptr_t)p->tables, p->n_lut);
 	order_streams(p, v, true);
 	memset(v->flags, 0, sizeof *v->flags * p->n_images);
+	*v->n_far = 0;
 	memset(v->marker, 0xff, sizeof *v->marker * p->n_streams);
 	memcpy((void *)(uintptr_t)v->images, p->images, sizeof *p->images * p->n_images);
 	memcpy((void *)(uintptr_t)v->sets, p->sets, sizeof *p->sets * p->n_sets);

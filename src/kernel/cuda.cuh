@@ -43,6 +43,13 @@ static __device__ __forceinline__ void stk__copy_commit(void)
 #define stk__copy_wait(n) ((void)0)
 #endif
 
+/* The same value, through an exchange that the compiler does not see through: it keeps the value in a register instead of working it out anew at each
+ * use. For all threads of a warp. */
+static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
+{
+	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
+}
+
 /* float16, rounded to nearest even; a NaN's payload is lost. */
 static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases 2 to 4 of kernel/jpegpar.h: a thread a lane. */
-#include "kernel/jpegpar_lane.h"
-#include "kernel/jpegpar_ring.cuh"
+ * Phases 2 to 4 of kernel/jpegpar.h: a thread a lane. Most lanes meet another within the next segment; the few that do not would hold up their warps, so
+ * phase 3 is two kernels: jpeg_near ends there and notes those lanes, jpeg_far gathers them. */
+#include "kernel/jpegpar_cursor.cuh"
 
 #define WORDS 32
 #define SYMBOLS 8 /* between refills */
+#define RING (WORDS + STK_CURSOR_PAD)
+#define NEVER 0xffffffffu /* the stop of a lane that runs no more: it goes along with its warp */
+
+typedef stk_cursor<WORDS> cursor;
 
 struct lane_setup {
 	const stk_jpegpar_stream *stream;
@@ -12,119 +16,165 @@ struct lane_setup {
 	uint32_t length, local; /* bits of the stream; segment in it */
 };
 
-/* Finds what the lane works on and loads the block's tables. False: the lane has nothing to do. */
-static __device__ __forceinline__ bool set_up(const stk_jpegpar_view &v, lane_setup &l, uint16_t *lut)
+/* Of a lane that has nothing to do, but goes along with its warp: any table's first 1024 entries serve it. */
+static __device__ __forceinline__ lane_setup idle()
 {
-	const stk_jpegpar_work &work = v.sync_work[blockIdx.x];
-	const stk_jpegpar_set &set = v.sets[work.set];
-	stk__ring_load_tables(lut, v.lut + set.at, set.size * set.tables);
-	__syncthreads();
-	if (threadIdx.x >= work.count)
-		return false;
-	uint32_t segment = work.first + threadIdx.x, stream = stk__jpegpar_stream_of_segment(&v, segment);
+	lane_setup l = {NULL, {0, 1, 0, 65536}, 0, 0};
+	return l;
+}
+
+static __device__ __forceinline__ lane_setup set_up(const stk_jpegpar_view &v, uint32_t segment)
+{
+	lane_setup l;
+	uint32_t stream = stk__jpegpar_stream_of_segment(&v, segment);
 	l.stream = &v.streams[stream];
-	l.code = stk__jpegpar_code(&v.images[l.stream->image], &set);
+	const stk_jpegpar_image &image = v.images[l.stream->image];
+	l.code = stk__jpegpar_code(&image, &v.sets[image.set]);
 	l.length = v.bit_length[stream];
 	l.local = segment - l.stream->segment0;
-	return true;
+	return l;
 }
 
-static __device__ __forceinline__ uint16_t *tables()
+/* Loads the block's tables behind its rings. */
+static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpegpar_view &v, const stk_jpegpar_work &work, uint32_t *shared)
 {
-	STK_SHARED_ARRAY(uint32_t, shared);
-	return (uint16_t *)(shared + STK_JPEGPAR_SYNC_LANES * (WORDS + STK_RING_PAD));
-}
-
-static __device__ __forceinline__ uint32_t *my_ring()
-{
-	STK_SHARED_ARRAY(uint32_t, shared);
-	return shared + threadIdx.x * (WORDS + STK_RING_PAD);
+	const stk_jpegpar_set &set = v.sets[work.set];
+	uint16_t *lut = (uint16_t *)(shared + STK_JPEGPAR_SYNC_LANES * RING);
+	stk__cursor_load_tables(lut, v.lut + set.at, set.size * set.tables);
+	__syncthreads();
+	return lut;
 }
 
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(const __grid_constant__ stk_jpegpar_view v)
 {
-	uint16_t *lut = tables();
-	lane_setup l = {};
-	bool run = set_up(v, l, lut) && l.local * STK_JPEGPAR_SEGMENT < l.length;
+	STK_SHARED_ARRAY(uint32_t, shared);
+	const stk_jpegpar_work &work = v.sync_work[blockIdx.x];
+	const uint16_t *lut = load_tables(v, work, shared);
+	lane_setup l = idle();
+	bool run = threadIdx.x < work.count;
+	if (run)
+		l = set_up(v, work.first + threadIdx.x);
+	run = run && l.local * STK_JPEGPAR_SEGMENT < l.length;
 	if (!__any_sync(~0u, run))
 		return;
-	stk_jpegpar_lane lane = {l.local * STK_JPEGPAR_SEGMENT, 0, 0};
-	stk_ring<WORDS> ring;
-	ring.start(my_ring(), run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lane.p);
-	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 0) + l.local * STK_JPEGPAR_PER_SEGMENT : NULL;
-	uint32_t end = lane.p + STK_JPEGPAR_INTERVAL, last = lane.p + STK_JPEGPAR_SEGMENT, stop = min(end, l.length), blocks = 0;
-	while (__any_sync(~0u, run)) {
+	stk_jpegpar_lane lane = {run ? l.local * STK_JPEGPAR_SEGMENT : 0, 0, 0};
+	cursor at;
+	at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
+	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 0) + l.local * STK_JPEGPAR_PER_SEGMENT : v.checkpoints;
+	uint32_t end = lane.p + STK_JPEGPAR_INTERVAL, last = min(lane.p + STK_JPEGPAR_SEGMENT, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
+	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++)
-			if (run) {
-				uint32_t before = lane.p, entry = stk__jpegpar_entry(lut, &l.code, &lane, ring.ahead(lane.p));
-				bool finished = stk__jpegpar_step(&lane, &l.code, entry);
-				ring.move(before, lane.p);
-				blocks += finished && lane.p <= l.length;
-				if (lane.p >= stop) {
-					*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
-					run = end < last && end < l.length;
+		for (int i = 0; i < SYMBOLS; i++) {
+			bool finished = at.pass(at.look());
+			blocks += finished && at.p <= l.length;
+			if (at.p >= stop) {
+				*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
+				stop = end < last ? min(end + STK_JPEGPAR_INTERVAL, l.length) : NEVER;
+				end += STK_JPEGPAR_INTERVAL;
+				blocks = 0;
+			}
+		}
+		at.refill<2>(stop != NEVER);
+	}
+}
+
+/* Decodes on from the checkpoint before interval k of the stream, which is in row `number` - 1 or where row `number` begins, over `most` intervals at
+ * most. Gives the interval where the lane met another, STREAM_END, or NONE where it went on to the last. All threads of the warp call it. */
+static __device__ __forceinline__ uint32_t follow(
+	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t number, uint32_t k, uint32_t most)
+{
+	const uint32_t *own = run ? stk__jpegpar_row(&v, l.stream, 0) : v.checkpoints;
+	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, number) : v.checkpoints;
+	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER, theirs = run ? own[k] : 0;
+	uint32_t blocks = 0, met = STK_JPEGPAR_NONE;
+	while (__any_sync(~0u, stop != NEVER)) {
+#pragma unroll
+		for (int i = 0; i < SYMBOLS; i++) {
+			bool finished = at.pass(at.look());
+			blocks += finished && at.p <= l.length;
+			if (at.p >= stop) {
+				bool over = end >= l.length;
+				uint32_t mine = over ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
+				row[k] = mine;
+				stop = NEVER;
+				if (over)
+					met = STK_JPEGPAR_STREAM_END;
+				else if (((mine ^ theirs) & STK_JPEGPAR_STATE) == 0)
+					met = k;
+				else if (--most) {
+					if (++k % STK_JPEGPAR_PER_SEGMENT == 0)
+						row += (size_t)v.n_segments * STK_JPEGPAR_PER_SEGMENT;
+					theirs = own[k];
 					end += STK_JPEGPAR_INTERVAL;
 					stop = min(end, l.length);
 					blocks = 0;
 				}
 			}
-		ring.refill<2>(lane.p);
+		}
+		at.refill<2>(stop != NEVER);
 	}
+	return met;
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_over(const __grid_constant__ stk_jpegpar_view v)
+/* Where a lane is when interval k begins, as row `number` has it. */
+static __device__ __forceinline__ stk_jpegpar_lane lane_at(const stk_jpegpar_view &v, const lane_setup &l, uint32_t number, uint32_t k)
 {
-	uint16_t *lut = tables();
-	lane_setup l = {};
-	bool run = set_up(v, l, lut);
-	uint32_t *match = &v.match[v.sync_work[blockIdx.x].first + threadIdx.x];
-	uint32_t k = (l.local + 1) * STK_JPEGPAR_PER_SEGMENT, end = k * STK_JPEGPAR_INTERVAL;
-	if (run)
-		*match = STK_JPEGPAR_STREAM_END;
-	run = run && end < l.length;
+	return stk__jpegpar_unpack(stk__jpegpar_row(&v, l.stream, number)[k - 1], k * STK_JPEGPAR_INTERVAL);
+}
+
+extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_near(const __grid_constant__ stk_jpegpar_view v)
+{
+	STK_SHARED_ARRAY(uint32_t, shared);
+	const stk_jpegpar_work &work = v.sync_work[blockIdx.x];
+	const uint16_t *lut = load_tables(v, work, shared);
+	uint32_t segment = work.first + threadIdx.x;
+	lane_setup l = idle();
+	bool mine = threadIdx.x < work.count;
+	if (mine)
+		l = set_up(v, segment);
+	uint32_t k = (l.local + 1) * STK_JPEGPAR_PER_SEGMENT, met = STK_JPEGPAR_STREAM_END;
+	bool run = mine && k * STK_JPEGPAR_INTERVAL < l.length;
+	if (__any_sync(~0u, run)) {
+		stk_jpegpar_lane lane = {};
+		if (run)
+			lane = lane_at(v, l, 0, k);
+		cursor at;
+		at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
+		uint32_t found = follow(v, l, run, at, 1, k, STK_JPEGPAR_PER_SEGMENT);
+		met = run ? found : met;
+	}
+	if (!mine)
+		return;
+	v.match[segment] = met;
+	if (met == STK_JPEGPAR_NONE)
+		v.far[atomicAdd(v.n_far, 1)] = segment;
+}
+
+extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_FAR_LANES) jpeg_far(const __grid_constant__ stk_jpegpar_view v)
+{
+	__shared__ __align__(16) uint32_t shared[STK_JPEGPAR_FAR_LANES * RING];
+	uint32_t index = blockIdx.x * STK_JPEGPAR_FAR_LANES + threadIdx.x;
+	bool run = index < *v.n_far;
 	if (!__any_sync(~0u, run))
 		return;
-	const uint32_t *own = run ? stk__jpegpar_row(&v, l.stream, 0) : v.checkpoints;
-	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 1) : NULL;
-	stk_jpegpar_lane lane = stk__jpegpar_unpack(run ? own[k - 1] : 0, run ? end : 0);
-	stk_ring<WORDS> ring;
-	ring.start(my_ring(), run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lane.p);
-	uint32_t blocks = 0, passed = 0;
-	end += STK_JPEGPAR_INTERVAL;
-	uint32_t stop = min(end, l.length), theirs = run ? own[k] : 0;
-	/* Unpacking leaves p at or behind the last checkpoint; an interval always has at least one symbol to decode. */
-	while (__any_sync(~0u, run)) {
-#pragma unroll
-		for (int i = 0; i < SYMBOLS; i++)
-			if (run) {
-				if (lane.p < stop) {
-					uint32_t before = lane.p, entry = stk__jpegpar_entry(lut, &l.code, &lane, ring.ahead(lane.p));
-					bool finished = stk__jpegpar_step(&lane, &l.code, entry);
-					ring.move(before, lane.p);
-					blocks += finished && lane.p <= l.length;
-				}
-				if (lane.p >= stop) {
-					uint32_t mine = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : stk__jpegpar_pack(&lane, end, blocks);
-					row[k] = mine;
-					bool met = ((mine ^ theirs) & STK_JPEGPAR_STATE) == 0, out = ++passed == (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT;
-					if (end >= l.length) {
-						run = false;
-					} else if (met || out) {
-						*match = met ? k : STK_JPEGPAR_NONE;
-						run = false;
-					} else {
-						if (passed % STK_JPEGPAR_PER_SEGMENT == 0)
-							row += (size_t)v.n_segments * STK_JPEGPAR_PER_SEGMENT;
-						theirs = own[++k];
-						end += STK_JPEGPAR_INTERVAL;
-						stop = min(end, l.length);
-						blocks = 0;
-					}
-				}
-			}
-		ring.refill<2>(lane.p);
+	lane_setup l = idle();
+	stk_jpegpar_lane lane = {};
+	uint32_t segment = 0, k = 0;
+	const uint32_t *words = (const uint32_t *)v.bits;
+	const uint16_t *lut = v.lut;
+	if (run) {
+		segment = v.far[index];
+		l = set_up(v, segment);
+		k = (l.local + 2) * STK_JPEGPAR_PER_SEGMENT;
+		lane = lane_at(v, l, 1, k);
+		words = stk__jpegpar_words(&v, l.stream);
+		lut += v.sets[v.images[l.stream->image].set].at;
 	}
+	cursor at;
+	at.begin(shared, threadIdx.x * RING, words, lut, l.code, lane); /* lanes may have tables of their own: those stay in global memory */
+	uint32_t met = follow(v, l, run, at, 2, k, (STK_JPEGPAR_ROWS - 2) * STK_JPEGPAR_PER_SEGMENT);
+	if (run)
+		v.match[segment] = met;
 }
 
 /* ---- which lane is right where ---- */

@@ -1,63 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Phases 5 and 6 of kernel/jpegpar.h. A lane builds its block in shared memory; its warp stores each finished block as one line of 128 bytes. */
-#include "kernel/jpegpar_lane.h"
-#include "kernel/jpegpar_ring.cuh"
+#include "kernel/jpegpar_cursor.cuh"
 
 #define WORDS 16
 #define SYMBOLS 4     /* between refills */
+#define RING (WORDS + STK_CURSOR_PAD)
+#define NEVER 0xffffffffu
 #define BLOCK_PITCH 33 /* words of a lane's block and one, so that lanes' blocks begin in different banks */
 
-/* Where a lane stands in its stream, and what of it goes where. */
+/* Where a lane's blocks go. */
 struct writer {
-	stk_jpegpar_code code;
-	uint32_t length, end;	   /* bits of the stream; bit at which no further block begins */
-	uint32_t block, blocks;	   /* current, and how many the window needs */
-	uint32_t dc, coef, skip;   /* dc: the stream's first block in v.dc; coef: the same in v.coef, less `skip` blocks that have no place there */
-	bool last;
+	uint32_t dc, dc_end;	/* places of the current block in v.dc, and of the first that is not needed */
+	uint32_t coef;		/* its place in v.coef if it is inside the window, else that of the next that is */
+	uint32_t until, in, out; /* blocks until the window's edge; those of one of its rows, and from there to the next; in: NEVER where there is nothing between */
+	uint32_t inside;	 /* 0 or 1 */
+
+	__device__ __forceinline__ void next()
+	{
+		dc++;
+		coef += inside;
+		if (--until == 0) {
+			inside ^= 1;
+			until = inside ? in : out;
+		}
+	}
 };
 
-static __device__ __forceinline__ bool set_up(const stk_jpegpar_view &v, const stk_jpegpar_set &set, uint32_t piece, writer &w, stk_jpegpar_lane &lane,
-	const uint32_t *&words, uint32_t &image_index)
+/* Block b of the image, which needs `left` blocks from it on. */
+static __device__ __forceinline__ writer writer_at(const stk_jpegpar_image &image, uint32_t b, uint32_t left)
 {
-	stk_jpegpar_start start = v.starts[piece];
-	if (start.block == STK_JPEGPAR_NONE)
-		return false;
-	uint32_t stream = stk__jpegpar_stream_of_segment(&v, piece / STK_JPEGPAR_PIECES);
-	const stk_jpegpar_stream &s = v.streams[stream];
-	const stk_jpegpar_image &image = v.images[s.image];
-	uint32_t begin = (piece - s.segment0 * STK_JPEGPAR_PIECES) * STK_JPEGPAR_PIECE;
-	uint32_t first = s.mcu0 * image.blocks_mcu, window = image.mcu_y0 * image.mcus_x * image.blocks_mcu;
-	w.code = stk__jpegpar_code(&image, &set);
-	w.length = v.bit_length[stream];
-	w.end = min(begin + STK_JPEGPAR_PIECE, w.length);
-	w.block = start.block;
-	w.blocks = s.blocks;
-	w.dc = image.dc0 + first;
-	w.coef = image.coef0 + first - window; /* may wrap; with the block added it does not */
-	w.skip = window > first ? window - first : 0;
-	w.last = s.last;
-	lane = stk__jpegpar_unpack(start.state, begin);
-	words = stk__jpegpar_words(&v, &s);
-	image_index = s.image;
-	return true;
+	uint32_t row = image.mcus_x * image.blocks_mcu, low = image.mcu_x0 * image.blocks_mcu, high = image.mcu_x1 * image.blocks_mcu;
+	uint32_t y = b / row, x = b - y * row, above = y < image.mcu_y0 ? (image.mcu_y0 - y) * row : 0;
+	writer w;
+	w.dc = image.dc0 + b;
+	w.dc_end = w.dc + left;
+	w.coef = stk__jpegpar_coef_of(&image, b);
+	w.out = row - (high - low);
+	w.in = w.out ? high - low : NEVER;
+	w.inside = !above && x >= low && x < high;
+	w.until = w.inside ? (w.out ? high - x : NEVER) : above || x < low ? above + low - x : row - x + low;
+	return w;
 }
 
-/* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next. */
-static __device__ __forceinline__ void flush(const stk_jpegpar_view &v, uint32_t finished, uint32_t *warp_blocks, uint32_t block, const writer &w)
+/* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next. from: this lane's word of the warp's first
+ * block; at: bytes from a block's begin to this lane's word. */
+static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
-	uint32_t lane = threadIdx.x % 32;
 	__syncwarp();
 	while (finished) {
-		int from = __ffs(finished) - 1;
-		uint32_t dc = __shfl_sync(~0u, w.dc + block, from), coef = __shfl_sync(~0u, w.coef + block, from);
-		bool inside = __shfl_sync(~0u, block >= w.skip, from);
-		uint32_t *line = warp_blocks + from * BLOCK_PITCH + lane;
-		uint32_t value = *line;
-		*line = 0;
-		if (inside)
-			((uint32_t *)v.coef)[(size_t)coef * 32 + lane] = value;
-		if (lane == 0)
-			v.dc[dc] = (int16_t)value;
+		int lane = __ffs(finished) - 1;
+		uint32_t *word = from + lane * BLOCK_PITCH;
+		*(uint32_t *)((char *)coefficients + ((size_t)__shfl_sync(~0u, coef, lane) * 128 + at)) = *word;
+		*word = 0;
 		finished &= finished - 1;
 	}
 	__syncwarp();
@@ -66,70 +60,75 @@ static __device__ __forceinline__ void flush(const stk_jpegpar_view &v, uint32_t
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write(const __grid_constant__ stk_jpegpar_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
-	uint32_t *rings = shared, *blocks = shared + STK_JPEGPAR_WRITE_LANES * (WORDS + STK_RING_PAD);
+	uint32_t *blocks = shared + STK_JPEGPAR_WRITE_LANES * RING;
 	uint16_t *lut = (uint16_t *)(blocks + STK_JPEGPAR_WRITE_LANES * BLOCK_PITCH);
 	const stk_jpegpar_work &work = v.write_work[blockIdx.x];
 	const stk_jpegpar_set &set = v.sets[work.set];
-	stk__ring_load_tables(lut, v.lut + set.at, set.size * set.tables);
+	stk__cursor_load_tables(lut, v.lut + set.at, set.size * set.tables);
 	for (uint32_t i = threadIdx.x; i < STK_JPEGPAR_WRITE_LANES * BLOCK_PITCH; i += STK_JPEGPAR_WRITE_LANES)
 		blocks[i] = 0;
 	__syncthreads();
 
-	writer w = {};
 	stk_jpegpar_lane lane = {};
+	stk_jpegpar_code code = {0, 1, 0, 65536}; /* of lanes that have nothing to do, but go along with their warp: the tables' first 1024 entries */
 	const uint32_t *words = (const uint32_t *)v.bits;
-	uint32_t image = 0, flags = 0;
-	bool run = threadIdx.x < work.count && set_up(v, set, work.first + threadIdx.x, w, lane, words, image);
-	run = run && lane.p < w.end && w.block < w.blocks;
+	uint32_t piece = work.first + threadIdx.x, image = 0, flags = 0, end = 0;
+	uint32_t whole = 0; /* bits of a stream that has to end with its last block */
+	stk_jpegpar_start start = {STK_JPEGPAR_NONE, 0};
+	writer w = {};
+	if (threadIdx.x < work.count)
+		start = v.starts[piece];
+	if (start.block != STK_JPEGPAR_NONE) {
+		uint32_t stream = stk__jpegpar_stream_of_segment(&v, piece / STK_JPEGPAR_PIECES);
+		const stk_jpegpar_stream &s = v.streams[stream];
+		image = s.image;
+		const stk_jpegpar_image &im = v.images[image];
+		uint32_t begin = (piece - s.segment0 * STK_JPEGPAR_PIECES) * STK_JPEGPAR_PIECE;
+		code = stk__jpegpar_code(&im, &set);
+		lane = stk__jpegpar_unpack(start.state, begin);
+		words = stk__jpegpar_words(&v, &s);
+		uint32_t length = v.bit_length[stream];
+		end = min(begin + STK_JPEGPAR_PIECE, length);
+		whole = s.last ? 0 : length;
+		w = writer_at(im, s.mcu0 * im.blocks_mcu + start.block, s.blocks - start.block);
+	}
+	bool run = lane.p < end && w.dc < w.dc_end;
 	if (!__any_sync(~0u, run))
 		return;
-	stk_ring<WORDS> ring;
-	ring.start(rings + threadIdx.x * (WORDS + STK_RING_PAD), words, lane.p);
-	uint32_t *warp_blocks = blocks + threadIdx.x / 32 * 32 * BLOCK_PITCH;
-	int16_t *mine = (int16_t *)(blocks + threadIdx.x * BLOCK_PITCH);
-
-	bool skipping = run && lane.z != 0; /* a block that began in an earlier piece */
-	while (__any_sync(~0u, skipping)) {
-#pragma unroll
-		for (int i = 0; i < SYMBOLS; i++)
-			if (skipping) {
-				uint32_t before = lane.p, entry = stk__jpegpar_entry(lut, &w.code, &lane, ring.ahead(lane.p));
-				bool finished = stk__jpegpar_step(&lane, &w.code, entry);
-				ring.move(before, lane.p);
-				w.block += finished;
-				run = lane.p < w.end && w.block < w.blocks;
-				if (finished && w.block == w.blocks && !w.last && w.length >= lane.p + 8)
-					flags |= STK_JPEGPAR_LEFTOVER;
-				skipping = !finished && run;
-			}
-		ring.refill<1>(lane.p);
-	}
+	stk_cursor<WORDS> at;
+	at.begin(shared, threadIdx.x * RING, words, lut, code, lane);
+	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32), in_block = stk__keep(threadIdx.x % 32 * 4);
+	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
+	bool begun = lane.z != 0;	     /* in an earlier piece, whose lane stores this block */
+	bool keep = run && !begun && w.inside; /* the block's coefficients */
+	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
 #pragma unroll
 		for (int i = 0; i < SYMBOLS; i++) {
-			bool finished = false;
-			uint32_t block = w.block;
-			if (run) {
-				uint32_t before = lane.p, ahead = ring.ahead(lane.p), entry = stk__jpegpar_entry(lut, &w.code, &lane, ahead);
-				uint32_t z = lane.z + stk__jpegpar_entry_moves(entry);
-				if (entry >> 5 & 15)
-					mine[(z - 1) & 63] = (int16_t)stk__jpegpar_value(entry, ahead);
+			uint32_t coef = w.coef, entry = at.look(), z = at.z + stk__jpegpar_entry_moves(entry);
+			int32_t value = stk__jpegpar_value(entry, at.ahead);
+			dc = at.z ? dc : value;
+			if (keep && entry >> 5 & 15)
+				mine[(z - 1) & 63] = (int16_t)value;
+			bool finished = at.pass(entry), stored = finished && keep;
+			if (finished && run) {
 				flags |= entry >> 13 & STK_JPEGPAR_BAD_CODE; /* bit 14 */
-				finished = stk__jpegpar_step(&lane, &w.code, entry);
-				ring.move(before, lane.p);
-				if (finished) {
-					if (z > 64 && stk__jpegpar_entry_moves(entry) < 64)
-						flags |= STK_JPEGPAR_OVERRUN;
-					if (++w.block == w.blocks && !w.last && w.length >= lane.p + 8)
-						flags |= STK_JPEGPAR_LEFTOVER;
-					run = lane.p < w.end && w.block < w.blocks;
-				}
+				if (z > 64 && stk__jpegpar_entry_moves(entry) < 64)
+					flags |= STK_JPEGPAR_OVERRUN;
+				if (!begun)
+					v.dc[w.dc] = (int16_t)dc;
+				begun = false;
+				w.next();
+				if (w.dc == w.dc_end && whole >= at.p + 8)
+					flags |= STK_JPEGPAR_LEFTOVER;
+				run = at.p < end && w.dc < w.dc_end;
+				keep = run && w.inside;
 			}
-			uint32_t done = __ballot_sync(~0u, finished);
+			uint32_t done = __ballot_sync(~0u, stored);
 			if (done)
-				flush(v, done, warp_blocks, block, w);
+				flush(done, word, v.coef, in_block, coef);
 		}
-		ring.refill<1>(lane.p);
+		at.refill<1>(run);
 	}
 	if (flags)
 		atomicOr(&v.flags[image], flags);

@@ -6,9 +6,9 @@
  * Weissenberger and Schmidt 2018]. So each entropy-coded stream (a whole scan, or one restart interval) is cut into segments, and:
  *   1. unstuff: 4 KiB chunks drop the 00 after FF; the first marker ends the stream.
  *   2. own:   a lane per segment decodes it from an arbitrary state (block 0, coefficient 0), and notes its state every 512 bits: row 0 of checkpoints.
- *   3. over:  each lane goes on into the segments behind its own until its state equals what row 0 has there, and notes its states in row 1 for
- *             the first segment behind, row 2 for the second, ... It gives up after STK_JPEGPAR_ROWS - 1 segments. Every lane's path depends on the
- *             data alone, never on who ran first.
+ *   3. near:  each lane goes on into the segment behind its own until its state equals what row 0 has there, and notes its states in row 1.
+ *      far:   the few lanes that met no other there go on, with row 2 for the second segment behind, row 3 for the third, ... They give up after
+ *             STK_JPEGPAR_ROWS - 1 segments. Every lane's path depends on the data alone, never on who ran first.
  *   4. chain: lane 0 is right; where it met another lane's path, that one is right from there on, and so forth. A prefix sum of finished blocks along
  *             the right rows gives each 1024-bit piece its true start: state and block.
  *   5. write: a lane per piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, the DC ones as differences.
@@ -36,6 +36,7 @@
 #define STK_JPEGPAR_PER_PIECE (STK_JPEGPAR_PIECE / STK_JPEGPAR_INTERVAL)
 
 #define STK_JPEGPAR_SYNC_LANES 256 /* of a thread block: one set of tables each */
+#define STK_JPEGPAR_FAR_LANES 64
 #define STK_JPEGPAR_WRITE_LANES 128
 #define STK_JPEGPAR_IDCT_BLOCKS 32
 #define STK_JPEGPAR_COLOR_ROWS 8
@@ -88,10 +89,9 @@ struct stk_jpegpar_image {
 	uint32_t places;     /* 2 bits a block: component */
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
-	/* the window, in MCUs; its coefficients are those of whole rows y0 .. y1-1 */
-	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1;
-	uint32_t dc0;         /* in dc: MCU 0's first block */
-	uint32_t coef0;       /* in coef, in blocks: MCU (0, mcu_y0)'s first block */
+	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
+	uint32_t dc0;                            /* in dc: MCU 0's first block */
+	uint32_t coef0;       /* in coef, in blocks: MCU (mcu_x0, mcu_y0)'s first block; the window's follow in the order of the scan */
 	uint32_t idct0, idct; /* first block and blocks of the window, counted over the batch; idct0 a multiple of 32 */
 	struct stk_jpegpar_plane plane[3];
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
@@ -123,15 +123,17 @@ struct stk_jpegpar_view {
 	const struct stk_jpegpar_work *sync_work, *write_work;
 	uint32_t n_images, n_streams, n_sync_work, n_write_work, n_chunks, n_segments, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* results; flags and marker are set to 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
+	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
 	 * rgb where coef did. */
 	uint32_t *flags;                  /* per image */
+	uint32_t *n_far;                  /* segments in far; set to 0 beforehand */
 	uint32_t *marker;                 /* per stream: offset of the first marker, or more than src_size */
 	uint32_t *kept;                   /* per chunk: bytes that remain */
 	uint8_t *bits;                    /* unstuffed, as big-endian 32-bit words; readable 256 bytes past the end */
 	uint32_t *bit_length;             /* per stream */
 	uint32_t *checkpoints;            /* ROWS rows of n_segments * PER_SEGMENT */
 	uint32_t *match;                  /* per segment: the interval of the stream where its lane met another, NONE, or STREAM_END */
+	uint32_t *far;                    /* the segments of phase far, in any order; of the kernels */
 	uint32_t *cover;                  /* per segment: row << 16 | intervals that this row serves from the segment's start */
 	struct stk_jpegpar_start *starts; /* per piece; block NONE: nothing to do */
 	int16_t *coef;
@@ -145,14 +147,15 @@ struct stk_jpegpar_view {
 void stk__jpegpar_count_chunk(const struct stk_jpegpar_view *v, uint32_t chunk);
 void stk__jpegpar_unstuff_chunk(const struct stk_jpegpar_view *v, uint32_t chunk);
 void stk__jpegpar_own(const struct stk_jpegpar_view *v, uint32_t segment);
-void stk__jpegpar_over(const struct stk_jpegpar_view *v, uint32_t segment);
+void stk__jpegpar_near(const struct stk_jpegpar_view *v, uint32_t segment);
+void stk__jpegpar_far(const struct stk_jpegpar_view *v, uint32_t segment);
 void stk__jpegpar_chain(const struct stk_jpegpar_view *v, uint32_t stream);
 void stk__jpegpar_write(const struct stk_jpegpar_view *v, uint32_t piece);
 void stk__jpegpar_dc(const struct stk_jpegpar_view *v, uint32_t stream);
 void stk__jpegpar_idct(const struct stk_jpegpar_view *v, uint32_t block);
 void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row);
-/* Those of the above, in order: phases first .. end - 1, of STK_JPEGPAR_PHASES (count and unstuff are two). */
-#define STK_JPEGPAR_PHASES 9
+/* Those of the above, in order: phases first .. end - 1, of STK_JPEGPAR_PHASES (count and unstuff are two, near and far too). */
+#define STK_JPEGPAR_PHASES 10
 void stk__jpegpar_run(const struct stk_jpegpar_view *v, int first, int end);
 
 #endif

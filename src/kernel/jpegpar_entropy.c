@@ -107,30 +107,40 @@ void stk__jpegpar_own(const struct stk_jpegpar_view *v, uint32_t segment)
 	}
 }
 
-void stk__jpegpar_over(const struct stk_jpegpar_view *v, uint32_t segment)
+/* A segment's lane goes on from where row `row` begins, through the rows before `end`. Gives the interval where it met another lane, STREAM_END where the
+ * stream ends before, or NONE. */
+static uint32_t follow(const struct stk_jpegpar_view *v, uint32_t segment, uint32_t row, uint32_t end)
 {
 	uint32_t stream = stk__jpegpar_stream_of_segment(v, segment);
 	const struct stk_jpegpar_stream *s = &v->streams[stream];
 	struct reader r = reader_of(v, stream);
 	const uint32_t *own = stk__jpegpar_row(v, s, 0);
-	uint32_t k = (segment - s->segment0 + 1) * STK_JPEGPAR_PER_SEGMENT, end = k * STK_JPEGPAR_INTERVAL;
-	v->match[segment] = STK_JPEGPAR_STREAM_END;
-	if (end >= r.length)
-		return;
-	struct stk_jpegpar_lane lane = stk__jpegpar_unpack(own[k - 1], end);
-	for (uint32_t row = 1; row < STK_JPEGPAR_ROWS; row++)
+	uint32_t k = (segment - s->segment0 + row) * STK_JPEGPAR_PER_SEGMENT, bit = k * STK_JPEGPAR_INTERVAL;
+	if (bit >= r.length)
+		return STK_JPEGPAR_STREAM_END;
+	struct stk_jpegpar_lane lane = stk__jpegpar_unpack(stk__jpegpar_row(v, s, row - 1)[k - 1], bit);
+	for (; row < end; row++)
 		for (int i = 0; i < STK_JPEGPAR_PER_SEGMENT; i++, k++) {
-			end += STK_JPEGPAR_INTERVAL;
-			uint32_t checkpoint = run_interval(&r, &lane, end);
+			bit += STK_JPEGPAR_INTERVAL;
+			uint32_t checkpoint = run_interval(&r, &lane, bit);
 			stk__jpegpar_row(v, s, row)[k] = checkpoint;
-			if (end >= r.length)
-				return;
-			if ((checkpoint & STK_JPEGPAR_STATE) == (own[k] & STK_JPEGPAR_STATE)) {
-				v->match[segment] = k;
-				return;
-			}
+			if (bit >= r.length)
+				return STK_JPEGPAR_STREAM_END;
+			if ((checkpoint & STK_JPEGPAR_STATE) == (own[k] & STK_JPEGPAR_STATE))
+				return k;
 		}
-	v->match[segment] = STK_JPEGPAR_NONE;
+	return STK_JPEGPAR_NONE;
+}
+
+void stk__jpegpar_near(const struct stk_jpegpar_view *v, uint32_t segment)
+{
+	v->match[segment] = follow(v, segment, 1, 2);
+}
+
+void stk__jpegpar_far(const struct stk_jpegpar_view *v, uint32_t segment)
+{
+	if (v->match[segment] == STK_JPEGPAR_NONE)
+		v->match[segment] = follow(v, segment, 2, STK_JPEGPAR_ROWS);
 }
 
 /* ---- which lane is right where ---- */
@@ -189,10 +199,10 @@ void stk__jpegpar_chain(const struct stk_jpegpar_view *v, uint32_t stream)
 static void store_block(const struct stk_jpegpar_view *v, const struct stk_jpegpar_stream *s, uint32_t block, const int16_t *coef)
 {
 	const struct stk_jpegpar_image *image = &v->images[s->image];
-	uint32_t b = s->mcu0 * image->blocks_mcu + block, first = image->mcu_y0 * image->mcus_x * image->blocks_mcu;
+	uint32_t b = s->mcu0 * image->blocks_mcu + block, mcu = b / image->blocks_mcu;
 	v->dc[image->dc0 + b] = coef[0];
-	if (b >= first)
-		memcpy(v->coef + 64 * (size_t)(image->coef0 + b - first), coef, 128);
+	if (stk__jpegpar_inside(image, mcu % image->mcus_x, mcu / image->mcus_x))
+		memcpy(v->coef + 64 * (size_t)stk__jpegpar_coef_of(image, b), coef, 128);
 }
 
 void stk__jpegpar_write(const struct stk_jpegpar_view *v, uint32_t piece)

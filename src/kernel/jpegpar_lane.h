@@ -45,10 +45,9 @@ STK_HD uint32_t stk__jpegpar_entry_moves(uint32_t entry)
 /* The coefficient that an entry and the bits ahead stand for [T.81 F.2.2.1, EXTEND]. 0 where it has no extra bits. */
 STK_HD int32_t stk__jpegpar_value(uint32_t entry, uint32_t ahead)
 {
-	uint32_t extra = entry >> 5 & 15, code_bits = (entry & 31) - extra;
-	uint32_t bits = ahead << code_bits;
-	int32_t value = (int32_t)(bits >> 1 >> (31 - extra));
-	return bits >> 31 ? value : value - (int32_t)((1u << extra) - 1);
+	uint32_t extra = entry >> 5 & 15, code_bits = (entry & 31) - extra, bits = ahead << code_bits;
+	uint32_t below = bits >> 31 ? 0 : ~0u; /* an extra bit of 0 first: less than 0 */
+	return (int32_t)((uint32_t)((uint64_t)bits << extra >> 32) + (below << extra) - below);
 }
 
 /* Moves behind the symbol; true when it finished a block. */
@@ -61,6 +60,25 @@ STK_HD bool stk__jpegpar_step(struct stk_jpegpar_lane *lane, const struct stk_jp
 	lane->c += finished;
 	lane->c = lane->c == code->blocks ? 0 : lane->c;
 	return finished;
+}
+
+/* Of an MCU's place in the image. */
+STK_HD bool stk__jpegpar_inside(const struct stk_jpegpar_image *image, uint32_t x, uint32_t y)
+{
+	return x - image->mcu_x0 < image->mcu_x1 - image->mcu_x0 && y >= image->mcu_y0;
+}
+
+/* Where coefficients of the image's block b lie, or would if the window had it: those of the first one behind b that it has. b is not behind them all. */
+STK_HD uint32_t stk__jpegpar_coef_of(const struct stk_jpegpar_image *image, uint32_t b)
+{
+	uint32_t mcu = b / image->blocks_mcu, y = mcu / image->mcus_x, x = mcu - y * image->mcus_x, wide = image->mcu_x1 - image->mcu_x0;
+	if (y < image->mcu_y0)
+		return image->coef0;
+	uint32_t row = image->coef0 + (y - image->mcu_y0) * wide * image->blocks_mcu;
+	if (x < image->mcu_x0)
+		return row;
+	return x < image->mcu_x1 ? row + (x - image->mcu_x0) * image->blocks_mcu + b - mcu * image->blocks_mcu
+				 : row + wide * image->blocks_mcu;
 }
 
 /* A checkpoint: bits past the interval's end 0..4, c 5..8, z 9..14, blocks finished in the interval 16..31. Where the stream ends inside the

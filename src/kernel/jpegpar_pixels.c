@@ -57,10 +57,10 @@ void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row)
 void stk__jpegpar_run(const struct stk_jpegpar_view *v, int first, int end)
 {
 	static void (*const phases[STK_JPEGPAR_PHASES])(const struct stk_jpegpar_view *, uint32_t) = {stk__jpegpar_count_chunk,
-		stk__jpegpar_unstuff_chunk, stk__jpegpar_own, stk__jpegpar_over, stk__jpegpar_chain, stk__jpegpar_write, stk__jpegpar_dc,
-		stk__jpegpar_idct, stk__jpegpar_color};
-	const uint32_t counts[] = {v->n_chunks, v->n_chunks, v->n_segments, v->n_segments, v->n_streams, v->n_segments * STK_JPEGPAR_PIECES,
-		v->n_streams, v->n_idct, v->n_rows};
+		stk__jpegpar_unstuff_chunk, stk__jpegpar_own, stk__jpegpar_near, stk__jpegpar_far, stk__jpegpar_chain, stk__jpegpar_write,
+		stk__jpegpar_dc, stk__jpegpar_idct, stk__jpegpar_color};
+	const uint32_t counts[] = {v->n_chunks, v->n_chunks, v->n_segments, v->n_segments, v->n_segments, v->n_streams,
+		v->n_segments * STK_JPEGPAR_PIECES, v->n_streams, v->n_idct, v->n_rows};
 	for (int phase = first; phase < end; phase++)
 		for (uint32_t i = 0; i < counts[phase]; i++)
 			phases[phase](v, i);

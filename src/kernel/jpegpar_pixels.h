@@ -89,11 +89,10 @@ STK_HD struct stk_jpegpar_block stk__jpegpar_block(const struct stk_jpegpar_imag
 	inner -= component > 1 ? im->plane[1].h * im->plane[1].v : 0;
 	const struct stk_jpegpar_plane *plane = &im->plane[component];
 	uint32_t h = plane->h, down = (inner >= h) + (inner >= 2 * h) + (inner >= 3 * h), right = inner - down * h;
-	uint32_t at = (row * im->mcus_x + im->mcu_x0 + column) * blocks + part;
 	struct stk_jpegpar_block block;
 	block.component = component;
-	block.coef = im->coef0 + at;
-	block.dc = im->dc0 + im->mcu_y0 * im->mcus_x * blocks + at;
+	block.coef = im->coef0 + b;
+	block.dc = im->dc0 + ((im->mcu_y0 + row) * im->mcus_x + im->mcu_x0 + column) * blocks + part;
 	block.sample = plane->at + 8 * ((row * plane->v + down) * plane->pitch + column * h + right);
 	return block;
 }

@@ -249,6 +249,11 @@ static inline void stk__copy_commit()
 }
 #define stk__copy_wait(n) emulated_copy_wait(n)
 
+static inline uint32_t stk__keep(uint32_t x)
+{
+	return x;
+}
+
 /* ---- threads ---- */
 
 static inline void __syncthreads()
