@@ -302,9 +302,6 @@ static enum stk_status cut(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_
 
 /* ---- what a part does ---- */
 
-/* Files that follow each other in memory with at most this between them travel together. */
-enum { GAP = 4096 };
-
 /* Copies the files' bytes and gives each its place; files that are for the cores are left out. */
 static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const struct part *p, const struct stk_jpeg_lane *lane,
 	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
@@ -318,7 +315,7 @@ static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const str
 			j = i + 1;
 			continue;
 		}
-		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= GAP &&
+		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= STK_CUDA_JPEG_GAP &&
 				(size_t)(items[j].data - from) + items[j].size <= room && b->place[j] != STK_JPEGPAR_NONE;
 			j++)
 			to = items[j].data + items[j].size;

@@ -35,6 +35,10 @@ struct stk_cuda_jpeg_limits {
 	uint32_t taps; /* as stk__pass_gpu_need counts them */
 };
 
+/* Files that follow each other in memory with at most so many bytes between them travel in one copy. A copy must not leave an allocation, so files in two
+ * of them lie further apart than that: the caller sees to it, for neither of us can ask where one ends, and the next often begins there. */
+enum { STK_CUDA_JPEG_GAP = 4096 };
+
 struct stk_cuda_jpeg_item {
 	const uint8_t *data; /* pinned */
 	size_t size;
@@ -76,8 +80,7 @@ void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flig
 /* The next submission begins behind what is on `stream` now. Only where it must: a stream that waits for another may hold up a third, since streams share
  * the few queues of the hardware (eight, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise). */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
-/* The batch is not in flight. Files that lie behind each other in memory, with little between them, travel in one copy. STK_NO_MEMORY where the device
- * has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
+/* The batch is not in flight. STK_NO_MEMORY where the device has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
 	struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
 /* What comes on `stream` later waits for the last submission; waits for it on the host. */

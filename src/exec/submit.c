@@ -54,7 +54,8 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Pieces that lie behind each other on both sides travel together. */
+/* Pieces that lie behind each other on both sides travel together. They are one allocation's on both: no two pieces of staging touch, so these are samples
+ * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot (or scratch, whose pieces do not touch either). */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->n_uploads)

@@ -7,6 +7,7 @@
 struct stk_slot_chunk {
 	struct stk_slot_chunk *next;
 	uint8_t *data;
+	size_t size;
 };
 
 static size_t round_up(size_t n)
@@ -449,7 +450,7 @@ static uint8_t *take_room(struct stk_slot *s, enum stk_space space, size_t size)
 		return NULL;
 	}
 	pthread_mutex_lock(&s->lock);
-	*c = (struct stk_slot_chunk){m->chunks, data};
+	*c = (struct stk_slot_chunk){m->chunks, data, size};
 	m->chunks = c;
 	pthread_mutex_unlock(&s->lock);
 	return c->data;
@@ -494,12 +495,26 @@ static bool move_samples(struct stk_slot *s, enum stk_space space, struct stk_sl
 	return ok;
 }
 
+static bool lies_within(const uint8_t *at, size_t size, const uint8_t *begin, size_t room)
+{
+	return begin && at >= begin && at < begin + room && size <= (size_t)(begin + room - at);
+}
+
+/* Not so of neighbours: what is one piece for a copy is one allocation. */
+static bool is_one_piece(const struct stk_slot_memory *m, const uint8_t *at, size_t size)
+{
+	bool one = lies_within(at, size, m->block, m->capacity);
+	for (const struct stk_slot_chunk *c = m->chunks; c && !one; c = c->next)
+		one = lies_within(at, size, c->data, c->size);
+	return one;
+}
+
 static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 {
 	struct stk_slot_value *val = &s->values[v];
 	enum stk_space space = space_of(s->ring, v);
 	size_t bytes = (size_t)stk_desc_bytes(&val->samples[0].desc);
-	bool lies = true;
+	bool lies = n == 1 || is_one_piece(&s->memory[space], val->samples[0].data, (size_t)n * bytes);
 	for (int32_t i = 1; i < n && lies; i++)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {

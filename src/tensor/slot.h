@@ -110,8 +110,8 @@ void stk__slot_return(struct stk_slot *slot);
 /* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
 
-/* After a batch of n samples: true when all samples of v have one shape; then they lie dense (moved there if they must be, false in *moved_all
- * when memory was short). Remembers what to expect. */
+/* After a batch of n samples: true when all samples of v have one shape; then they lie dense, in one allocation (moved
+ * there if they must be; false where memory was short). Remembers what to expect. */
 bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
 
 #endif

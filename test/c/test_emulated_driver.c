@@ -232,6 +232,41 @@ static void addresses_and_handles_of_nobody_are_errors(void **state)
 	close_gpu(&g);
 }
 
+/* Neighbours without a gap, of which each is an allocation of its own: for copies, and when it is freed. */
+static void neighbours_are_two_allocations(void **state)
+{
+	(void)state;
+	enum { SIZE = 1536, PINNED = 8192 }; /* no whole pages: two share one */
+	struct gpu g = open_gpu("strict adjacent", 0);
+	stk_gpu_ptr p[3], odd;
+	uint8_t *pinned[2], host[2 * SIZE];
+	for (int i = 0; i < 3; i++)
+		ok(stk__gpu_alloc(g.dev, SIZE, &p[i], &err));
+	ok(stk__gpu_alloc(g.dev, SIZE - 1, &odd, &err));
+	for (int i = 0; i < 2; i++)
+		ok(stk__gpu_host_alloc(g.dev, PINNED, (void **)&pinned[i], &err));
+	assert_true(p[1] == p[0] + SIZE && p[2] == p[1] + SIZE && odd >= p[2] + SIZE + 4096 && pinned[1] == pinned[0] + PINNED);
+	for (int i = 0; i < 3; i++)
+		ok(stk__gpu_fill(g.dev, NULL, p[i], i + 1, SIZE, &err));
+	assert_int_equal(stk__gpu_download(g.dev, NULL, host, p[0], SIZE + 1, &err), STK_CUDA);
+	assert_non_null(strstr(err.message, "CUDA_ERROR_INVALID_VALUE"));
+	assert_int_equal(stk__gpu_copy(g.dev, NULL, p[2], p[0] + 1, SIZE, &err), STK_CUDA);
+	assert_int_equal(stk__gpu_download(g.dev, NULL, pinned[0] + PINNED - 1, p[0], 2, &err), STK_CUDA);
+	assert_int_equal(stk__gpu_upload(g.dev, NULL, p[0], pinned[0] + PINNED - 1, 2, &err), STK_CUDA);
+	stk__gpu_free(g.dev, p[1]);
+	stk__gpu_host_free(g.dev, pinned[0]);
+	assert_int_equal(stk__gpu_fill(g.dev, NULL, p[1], 0, 1, &err), STK_CUDA);
+	ok(stk__gpu_download(g.dev, NULL, pinned[1], p[0], SIZE, &err));
+	ok(stk__gpu_download(g.dev, NULL, host, p[2], SIZE, &err));
+	for (int i = 0; i < SIZE; i++)
+		assert_true(pinned[1][i] == 1 && host[i] == 3);
+	stk__gpu_free(g.dev, p[0]);
+	stk__gpu_free(g.dev, p[2]);
+	stk__gpu_free(g.dev, odd);
+	stk__gpu_host_free(g.dev, pinned[1]);
+	close_gpu(&g);
+}
+
 /* ---- failures ---- */
 
 static void the_nth_call_fails(void **state)
@@ -418,6 +453,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_is_left_behind_is_told),
 		cmocka_unit_test(memory_has_an_end),
 		cmocka_unit_test(addresses_and_handles_of_nobody_are_errors),
+		cmocka_unit_test(neighbours_are_two_allocations),
 		cmocka_unit_test(the_nth_call_fails),
 		cmocka_unit_test(a_lost_device_stays_lost),
 		cmocka_unit_test(lanes_exchange),

@@ -18,12 +18,15 @@
  *     open                device memory and the host's are one: each may touch the other's at any time
  *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measuring the host's part
  *     strict              what is left on a device when its context goes away is an abort, not only a message
+ *     adjacent            allocations of whole 512 bytes lie behind each other without a gap, and pinned ones of whole pages, as they often do on a GPU:
+ *                         what takes neighbours for one allocation shows, and what runs over an allocation's end does not
  *
  * Like a GPU's:
  *   - device memory is out of the host's reach: touching it outside of kernels and copies is a segmentation fault. So is running over an
  *     allocation's end by more than a few bytes, and by one byte under AddressSanitizer. Addresses are never used twice. It begins as junk.
  *   - what is copied from pageable host memory is read at once, and copying into it waits; pinned memory is read and written when the stream
  *     comes to it.
+ *   - a copy that begins in an allocation, of the device or pinned, and leaves it fails, whatever lies behind.
  *   - cuMemFree and cuMemFreeHost wait for the device.
  *   - while a thread captures a graph, other threads' allocations, frees and waits fail and spoil it, by its mode and theirs.
  *   - a thread without a context, memory and handles of nobody's, and a second thing of a process that was forked are errors.
@@ -65,7 +68,7 @@ enum {
 };
 
 struct options {
-	bool async, idle, open, strict;
+	bool async, idle, open, strict, adjacent;
 	uint64_t seed;
 	unsigned delay; /* microseconds */
 	size_t memory;
@@ -118,7 +121,7 @@ void emulated_lose(int error, const char *why);
 
 /* Whether [at, at + size) lies in one allocation of a device. */
 bool emulated_on_device(uint64_t at, size_t size);
-/* Whether it is host memory that was allocated as pinned. */
+/* Whether it lies in one allocation of pinned host memory. */
 bool emulated_is_pinned(const void *at, size_t size);
 /* Says what is left on a device. */
 size_t emulated_memory_left(int device);

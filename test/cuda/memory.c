@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Device memory, in a range of addresses of its own, of which each allocation takes new pages; and a list of pinned host memory. */
+ * Device memory, in a range of addresses of its own, of which each allocation takes new pages, or with `adjacent` the next bytes; and pinned host memory,
+ * which has a range too then. */
 #include "emulated.h"
 
 #include <stdio.h>
@@ -21,18 +22,23 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-enum { PAGE = 4096, ALIGN = 256, JUNK = 0xcd, JUNK_MOST = 16 << 20 };
+enum { PAGE = 4096, ALIGN = 256, ADJACENT = 512, JUNK = 0xcd, JUNK_MOST = 16 << 20 };
 #define RANGE ((size_t)1 << 38)
 
 struct block {
 	uint8_t *at;
 	size_t size;
-	int device; /* -1: pinned memory of the host */
+	int device;    /* -1: pinned memory of the host */
+	bool adjacent; /* its first and last page may be others' too */
+};
+
+struct range {
+	uint8_t *base;
+	size_t taken;
 };
 
 static struct {
-	uint8_t *base;
-	size_t taken; /* of the range */
+	struct range device, pinned;
 	struct block *blocks;
 	size_t count, room;
 	int users; /* that have opened device memory */
@@ -76,7 +82,7 @@ static struct block *find_block(uint64_t at, size_t size, bool pinned)
 	for (size_t i = 0; i < memory.count; i++) {
 		struct block *b = &memory.blocks[i];
 		uint64_t begin = (uintptr_t)b->at;
-		if ((b->device < 0) == pinned && at >= begin && at - begin <= b->size && size <= b->size - (at - begin))
+		if ((b->device < 0) == pinned && at >= begin && at - begin < b->size && size <= b->size - (at - begin))
 			return b;
 	}
 	return NULL;
@@ -120,30 +126,44 @@ void emulated_close_memory(void)
 	emulated_unlock();
 }
 
-static int take_range(void)
+static int take_range(struct range *r, int access)
 {
-	if (memory.base)
+	if (r->base)
 		return CUDA_OK;
-	void *base = mmap(NULL, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	memory.base = base == MAP_FAILED ? NULL : base;
-	return memory.base ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+	void *base = mmap(NULL, RANGE, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r->base = base == MAP_FAILED ? NULL : base;
+	return r->base ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
-/* As close to its last page's end as alignment lets it. */
+/* Behind the last one; else between pages that nobody may touch, as close to its last page's end as alignment lets it. */
+static uint8_t *next_place(size_t size, bool adjacent)
+{
+	struct range *r = &memory.device;
+	if (!adjacent)
+		r->taken = round_up(r->taken, PAGE) + PAGE + round_up(size, PAGE) - round_up(size, ALIGN);
+	uint8_t *at = r->base + r->taken;
+	r->taken += size;
+	if (!adjacent)
+		r->taken = round_up(r->taken, PAGE) + PAGE;
+	return at;
+}
+
 static int place(size_t size, int device, uint64_t *address)
 {
 	struct driver *d = &driver;
-	size_t pages = round_up(size, PAGE);
-	if (size > d->options.memory || d->devices[device].used > d->options.memory - size || pages + 2 * PAGE > RANGE - memory.taken)
+	if (size > d->options.memory || d->devices[device].used > d->options.memory - size ||
+		round_up(size, PAGE) + 3 * PAGE > RANGE - memory.device.taken)
 		return CUDA_OUT_OF_MEMORY;
-	memory.taken += PAGE;
-	struct block b = {memory.base + memory.taken + pages - round_up(size, ALIGN), size, device};
-	memory.taken += pages + PAGE;
+	bool adjacent = d->options.adjacent && size % ADJACENT == 0;
+	struct block b = {next_place(size, adjacent), size, device, adjacent};
+	uint8_t *end = pages_of(&b) + pages_size(&b);
 	protect(&b, PROT_READ | PROT_WRITE);
 	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
-	memset(b.at, JUNK, size < JUNK_MOST ? size : JUNK_MOST);
-	ASAN_POISON_MEMORY_REGION(pages_of(&b), pages_size(&b));
+	if (!adjacent)                                        /* else a neighbour's bytes are in front */
+		ASAN_POISON_MEMORY_REGION(pages_of(&b), (size_t)(b.at - pages_of(&b)));
+	ASAN_POISON_MEMORY_REGION(b.at, (size_t)(end - b.at));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);
+	memset(b.at, JUNK, size < JUNK_MOST ? size : JUNK_MOST);
 	protect(&b, access_now());
 	d->devices[device].used += size;
 	add_block(b);
@@ -151,12 +171,30 @@ static int place(size_t size, int device, uint64_t *address)
 	return CUDA_OK;
 }
 
+/* Gives its pages back, but for those that may be others' too. */
+static void vacate(const struct block *b)
+{
+	uintptr_t from = (uintptr_t)b->at / PAGE * PAGE, to = from + pages_size(b);
+	ASAN_POISON_MEMORY_REGION(b->at, b->size);
+	if (b->adjacent) {
+		from = ((uintptr_t)b->at + PAGE - 1) / PAGE * PAGE;
+		to = ((uintptr_t)b->at + b->size) / PAGE * PAGE;
+	}
+	if (from >= to)
+		return;
+	if (b->device >= 0 && mprotect((void *)from, to - from, PROT_NONE)) {
+		perror("emulated CUDA: mprotect");
+		abort();
+	}
+	madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);
 	if (result)
 		return result;
-	result = !size ? CUDA_INVALID_VALUE : take_range();
+	result = !size ? CUDA_INVALID_VALUE : take_range(&memory.device, PROT_NONE);
 	if (!result)
 		result = place(size, device, address);
 	emulated_unlock();
@@ -173,9 +211,7 @@ int cuMemFree_v2(uint64_t address)
 		emulated_wait_for_device(b->device);
 		b = find_block(address, 0, false);
 		driver.devices[b->device].used -= b->size;
-		protect(b, PROT_NONE);
-		madvise(pages_of(b), pages_size(b), MADV_DONTNEED);
-		ASAN_POISON_MEMORY_REGION(pages_of(b), pages_size(b));
+		vacate(b);
 		*b = memory.blocks[--memory.count];
 	} else {
 		result = CUDA_INVALID_VALUE;
@@ -195,6 +231,24 @@ int cuMemGetInfo_v2(size_t *available, size_t *total)
 	return CUDA_OK;
 }
 
+static int place_pinned(size_t size, void **address)
+{
+	struct block b = {.size = size, .device = -1, .adjacent = driver.options.adjacent};
+	if (!b.adjacent && posix_memalign((void **)&b.at, PAGE, size))
+		return CUDA_OUT_OF_MEMORY;
+	if (b.adjacent) {
+		size_t pages = round_up(size, PAGE);
+		if (take_range(&memory.pinned, PROT_READ | PROT_WRITE) || pages > RANGE - memory.pinned.taken)
+			return CUDA_OUT_OF_MEMORY;
+		b.at = memory.pinned.base + memory.pinned.taken;
+		memory.pinned.taken += pages;
+		ASAN_POISON_MEMORY_REGION(b.at + size, pages - size);
+	}
+	add_block(b);
+	*address = b.at;
+	return CUDA_OK;
+}
+
 int cuMemHostAlloc(void **address, size_t size, unsigned flags)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);
@@ -202,10 +256,8 @@ int cuMemHostAlloc(void **address, size_t size, unsigned flags)
 		return result;
 	if (!size || flags & ~(unsigned)CUDA_HOST_PORTABLE)
 		result = CUDA_INVALID_VALUE;
-	else if (posix_memalign(address, PAGE, size))
-		result = CUDA_OUT_OF_MEMORY;
 	else
-		add_block((struct block){*address, size, -1});
+		result = place_pinned(size, address);
 	emulated_unlock();
 	return result;
 }
@@ -219,8 +271,11 @@ int cuMemFreeHost(void *address)
 		emulated_wait_for_device(i);
 	struct block *b = find_block((uintptr_t)address, 0, true);
 	if (b && b->at == address) {
+		if (b->adjacent)
+			vacate(b);
+		else
+			free(address);
 		*b = memory.blocks[--memory.count];
-		free(address);
 	} else {
 		result = CUDA_INVALID_VALUE;
 	}
@@ -229,6 +284,12 @@ int cuMemFreeHost(void *address)
 }
 
 /* ---- copies ---- */
+
+/* It begins in pinned memory, and ends elsewhere. */
+static bool leaves_pinned(const void *at, size_t size)
+{
+	return emulated_is_pinned(at, 1) && !emulated_is_pinned(at, size);
+}
 
 static int copy(const char *function, uint64_t to, uint64_t from, size_t size, void *stream, bool to_device, bool from_device)
 {
@@ -243,7 +304,8 @@ static int copy(const char *function, uint64_t to, uint64_t from, size_t size, v
 	void *target = (void *)(uintptr_t)to;
 	bool staged = !from_device && !emulated_is_pinned(source, size), waits = !to_device && !emulated_is_pinned(target, size);
 	struct operation *op = NULL;
-	if (to_device != emulated_on_device(to, size) || from_device != emulated_on_device(from, size))
+	if (to_device != emulated_on_device(to, size) || from_device != emulated_on_device(from, size) || leaves_pinned(source, size) ||
+		leaves_pinned(target, size))
 		result = CUDA_INVALID_VALUE;
 	else if (!(op = emulated_operation(OPERATION_COPY, staged ? size : 0)))
 		result = CUDA_OUT_OF_MEMORY;

@@ -34,6 +34,8 @@ static void read_word(struct options *o, char *word)
 		o->open = true;
 	else if (strcmp(word, "strict") == 0 && !value)
 		o->strict = true;
+	else if (strcmp(word, "adjacent") == 0 && !value)
+		o->adjacent = true;
 	else if (strcmp(word, "seed") == 0 && value)
 		o->seed = strtoull(value, NULL, 10);
 	else if (strcmp(word, "delay") == 0 && value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stoker import Pipeline, fn
+from stoker import Pipeline, _command, fn
 from stoker.errors import StokerError
 from support import run_script
 from twins import Output, batches, difference, emulated, make, training
@@ -198,29 +199,52 @@ def gpu_free() -> int:
 
 
 def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
+    """More batches get under way where the consumer waits, each with memory of its own, and rings of pinned memory settle as the largest files happen to
+    meet in one batch: that comes to an end, be it late where others use the GPU too. A leak does not: of some stretches one is without growth."""
+
     def define(root: Any) -> Any:
         data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
         image = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.02, 0.05])
         return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
 
     gpu_free()  # imports torch, where there is one
-    warm, count = (300, 700) if emulated() else (2000, 8000)  # the emulated driver is slow
+    alone = "PYTEST_XDIST_WORKER" not in os.environ  # else others take memory of the GPU meanwhile
+    warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)  # the emulated driver is slow
+    most = {"allocations": count // 20, "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
+
+    def figures() -> dict[str, int]:
+        return {
+            "allocations": int(pipe.counters()["allocations"]),
+            "resident": resident(),
+            "on the GPU": -gpu_free() if alone else 0,
+        }
+
     for _ in range(warm):
         pipe.run()
-    before, free, allocations = resident(), gpu_free(), pipe.counters()["allocations"]
-    for _ in range(count):
-        pipe.run()
-    # Rings of pinned memory settle as the largest files happen to meet in one batch.
-    assert pipe.counters()["allocations"] - allocations < (count if emulated() else count // 20), "memory is allocated in steady state"
-    assert resident() - before < 2 << 20
-    assert free - gpu_free() < 4 << 20
+    grown = []
+    for _ in range(stretches):
+        before = figures()
+        for _ in range(count):
+            pipe.run()
+        grown.append({what: now - before[what] for what, now in figures().items()})
+        if all(grown[-1][what] < most[what] for what in most):
+            return
+    pytest.fail(f"each {count} batches take more memory: {grown}")
+
+
+def command() -> list[str]:
+    """The command of the build, or that of an installed package, whose script need not be on PATH."""
+    if build := os.environ.get("STOKER_BUILD"):
+        return [str(Path(build) / "cli" / "stoker")]
+    if not (program := Path(_command.__file__).with_name("_bin") / "stoker").exists():
+        pytest.skip(f"the command is not part of this installation: there is no {program}")
+    return [sys.executable, "-m", "stoker._command"]
 
 
 def test_the_command(tree: Path, tmp_path: Path) -> None:
     """The same checksum on the cores and on the GPU; view and explain run."""
-    build = os.environ.get("STOKER_BUILD")
-    stoker = [str(Path(build) / "cli" / "stoker") if build else "stoker"]
+    stoker = command()
     sums = []
     for device in ("cpu", "0", "cuda:0"):
         done = subprocess.run([*stoker, "run", str(tree), "-b", "5", "--device", device, "--checksum"], capture_output=True, text=True)

@@ -107,9 +107,12 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
 
 
 def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -> None:
-    """While the consumer's stream is busy, batches come: the host waits for nothing."""
+    """While the consumer's stream is busy, batches come: the host waits for nothing, once there is nothing to allocate any more. To give memory back for
+    more waits for the whole GPU, so all batches that will be under way have had their largest files before."""
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
+    for _ in range(100):
+        list(loader)  # holds more batches at once than are held below
     batches = iter(loader)
     next(batches)
     torch.cuda.synchronize()

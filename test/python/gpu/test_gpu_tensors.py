@@ -10,7 +10,7 @@ import pytest
 from stoker import Pipeline, backend, fn, types
 from stoker.errors import ShapeError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
-from twins import Output, batches, difference, make, raw
+from twins import Output, assert_twins, batches, difference, make, raw
 
 
 def test_kinds(tree: Path) -> None:
@@ -180,3 +180,15 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
         for a, b in zip(reference, batches(lambda: _training(tree), 0, 8, batch_size=4, **settings), strict=True):
             for x, y in zip(a, b, strict=True):
                 assert not difference(x, y), (settings, difference(x, y))
+
+
+@pytest.mark.parametrize("size", [(83, 96), (83, 95)])
+def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) -> None:
+    """Each sample is an allocation of its own then: those of whole 512 bytes often lie side by side, and are no dense batch for that."""
+    images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
+
+    def define():
+        return fn.resize(fn.external_source(source=lambda: images, batch=True, layout="HWC").gpu(), size=list(size))
+
+    for (got,) in assert_twins(define):
+        assert got.shapes == [(*size, 4)] * 3
