@@ -35,6 +35,7 @@ enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct s
 	const struct stk_jpegpar_view *view, enum stk_cuda_jpeg_phase phase, stk_gpu_stream stream, struct stk_error *err)
 {
 	unsigned tables = view->max_set * ENTRY;
+	enum { IDCT_BLOCKS = STK_JPEGPAR_IDCT_BLOCKS * STK_JPEGPAR_IDCT_WARPS };
 	const struct {
 		uint32_t blocks, threads, shared;
 	} grids[STK_CUDA_JPEG_PHASES] = {
@@ -46,7 +47,7 @@ enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct s
 		{view->n_streams, 256, 0},
 		{view->n_write_work, STK_JPEGPAR_WRITE_LANES, WRITE_SHARED + tables},
 		{view->n_streams, 256, 0},
-		{view->n_idct / STK_JPEGPAR_IDCT_BLOCKS, 8 * STK_JPEGPAR_IDCT_BLOCKS, 0},
+		{(view->n_idct + IDCT_BLOCKS - 1) / IDCT_BLOCKS, 32 * STK_JPEGPAR_IDCT_WARPS, 0},
 		{view->n_rows / STK_JPEGPAR_COLOR_ROWS, 32 * STK_JPEGPAR_COLOR_ROWS, 0},
 	};
 	if (!grids[phase].blocks)

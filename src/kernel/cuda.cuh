@@ -50,6 +50,29 @@ static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
 }
 
+/* The same value, of which the compiler knows nothing any more: that it was loaded as 16 bits, say, which makes it extend the sign at each use. */
+static __device__ __forceinline__ int32_t stk__forget(int32_t x)
+{
+	asm("" : "+r"(x));
+	return x;
+}
+
+/* Two values saturated to int16_t, and four to uint8_t, in one word; the first is the lowest. */
+static __device__ __forceinline__ uint32_t stk__saturate_shorts(int32_t a, int32_t b)
+{
+	uint32_t word;
+	asm("cvt.pack.sat.s16.s32 %0, %1, %2;" : "=r"(word) : "r"(b), "r"(a));
+	return word;
+}
+
+static __device__ __forceinline__ uint32_t stk__saturate_bytes(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+	uint32_t upper, word;
+	asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(upper) : "r"(d), "r"(c));
+	asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(upper));
+	return word;
+}
+
 /* float16, rounded to nearest even; a NaN's payload is lost. */
 static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 {

@@ -1,84 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Phases 7 and 8 of kernel/jpegpar.h. */
-#include "kernel/jpegpar_lane.h"
+#include "kernel/jpegpar_find.cuh"
 #include "kernel/jpegpar_pixels.h"
 
-#define IDCT_THREADS (STK_JPEGPAR_IDCT_BLOCKS * 8)
-#define PITCH 9 /* words of a row of 8 in shared memory, against bank conflicts */
+/* Values of a block in shared memory: 64 of 16 bits, and as much between blocks as spreads the columns of four over the banks in zigzag order. */
+#define PITCH 80
 
-/* Place of the k-th zigzag coefficient in an 8 x 8 block whose rows are PITCH apart. */
-#define Z(n) (uint8_t)((n) / 8 * PITCH + (n) % 8)
-static __constant__ uint8_t place[64] = {Z(0), Z(1), Z(8), Z(16), Z(9), Z(2), Z(3), Z(10), Z(17), Z(24), Z(32), Z(25), Z(18), Z(11), Z(4), Z(5), Z(12),
-	Z(19), Z(26), Z(33), Z(40), Z(48), Z(41), Z(34), Z(27), Z(20), Z(13), Z(6), Z(7), Z(14), Z(21), Z(28), Z(35), Z(42), Z(49), Z(56), Z(57),
-	Z(50), Z(43), Z(36), Z(29), Z(22), Z(15), Z(23), Z(30), Z(37), Z(44), Z(51), Z(58), Z(59), Z(52), Z(45), Z(38), Z(31), Z(39), Z(46), Z(53),
-	Z(60), Z(61), Z(54), Z(47), Z(55), Z(62), Z(63)};
+/* By column, where its coefficients are in zigzag order. */
+static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 35, 1, 4, 8, 11, 19, 22, 34, 36, 5, 7, 12, 18, 23, 33, 37,
+	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
+	28, 42, 43, 53, 54, 60, 61, 63};
+
+/* What a block needs beside its coefficients: its DC coefficient, where its samples go, and its table in v.quant, in groups of 8. */
+struct __align__(16) idct_block
+{
+	int32_t dc;
+	uint32_t sample, pitch, quant;
+};
+
+/* What a warp has in shared memory: its blocks, and values of the four that it is at, by zigzag order and by column. */
+struct __align__(16) idct_warp
+{
+	idct_block block[STK_JPEGPAR_IDCT_BLOCKS];
+	int16_t zigzag[4][PITCH], column[4][PITCH];
+};
 
 /* No coefficient of the block is set below its first row. The threads of a warp call it together, each with its 8 coefficients, two a word. */
-static __device__ __noinline__ bool is_flat(const uint32_t c[4], uint32_t part)
+static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 {
 	/* Of zigzag 0..7, 8..15 and 24..31, those in the first row are 0 1 5 6, 14 15 and 27 28. */
-	uint32_t below[4] = {c[0], c[1], c[2], c[3]};
 	if (part == 0)
-		below[0] = 0, below[2] &= 0xffff, below[3] &= 0xffff0000u;
+		c.x = 0, c.z &= 0xffff, c.w &= 0xffff0000u;
 	else if (part == 1)
-		below[3] = 0;
+		c.w = 0;
 	else if (part == 3)
-		below[1] &= 0xffff, below[2] &= 0xffff0000u;
-	uint32_t set = __ballot_sync(~0u, (below[0] | below[1] | below[2] | below[3]) != 0);
+		c.y &= 0xffff, c.z &= 0xffff0000u;
+	uint32_t set = __ballot_sync(~0u, (c.x | c.y | c.z | c.w) != 0);
 	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
 }
 
-/* Eight threads a block: each dequantises 8 coefficients, then transforms a column, then a row. */
-extern "C" __global__ void __launch_bounds__(IDCT_THREADS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
+/* Two products, of the halves of both words, as far as they fit 16 bits. */
+static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
 {
-	__shared__ int32_t shared[STK_JPEGPAR_IDCT_BLOCKS][8 * PITCH];
-	__shared__ uint8_t places[64];
-	__shared__ uint32_t image;
-	uint32_t first = blockIdx.x * STK_JPEGPAR_IDCT_BLOCKS;
-	if (threadIdx.x == 0)
-		image = stk__jpegpar_find(&v.images->idct0, sizeof *v.images, v.n_images, first);
-	else if (threadIdx.x >= IDCT_THREADS - 64)
-		places[threadIdx.x - (IDCT_THREADS - 64)] = place[threadIdx.x - (IDCT_THREADS - 64)];
-	__syncthreads();
-	const stk_jpegpar_image &im = v.images[image];
-	uint32_t part = threadIdx.x % 8, b = first + threadIdx.x / 8 - im.idct0;
-	bool inside = b < im.idct;
-	stk_jpegpar_block block = stk__jpegpar_block(&im, inside ? b : 0);
-	const stk_jpegpar_plane &plane = im.plane[block.component];
-	int32_t *x = shared[threadIdx.x / 8], line[8];
+	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);
+}
 
-	uint4 coef = __ldg((const uint4 *)(v.coef + 64 * (size_t)block.coef) + part), quant = __ldg((const uint4 *)(v.quant + 64 * plane.quant) + part);
-	if (part == 0)
-		coef.x = (coef.x & 0xffff0000u) | (uint16_t)v.dc[block.dc];
-	const uint32_t c[4] = {coef.x, coef.y, coef.z, coef.w}, q[4] = {quant.x, quant.y, quant.z, quant.w};
+static __device__ __forceinline__ uint4 multiply(uint4 c, uint4 q)
+{
+	return make_uint4(multiply(c.x, q.x), multiply(c.y, q.y), multiply(c.z, q.z), multiply(c.w, q.w));
+}
+
+static __device__ __forceinline__ idct_block find_block(const stk_jpegpar_view &v, const stk_jpegpar_image &im, uint32_t b)
+{
+	stk_jpegpar_block block = stk__jpegpar_block(&im, b);
+	const stk_jpegpar_plane &plane = im.plane[block.component];
+	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
+}
+
+/* A column, from values in zigzag order: x[0] .. x[7] lie at `at` in shared memory. */
+static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared, const uint32_t at[8], uint4 coef, uint32_t part)
+{
+	int32_t x[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
-		x[places[8 * part + i]] = stk__jpegpar_wrap16((int16_t)(c[i / 2] >> 16 * (i % 2)) * (int32_t)(q[i / 2] >> 16 * (i % 2) & 0xffff));
-	__syncwarp();
-#pragma unroll
-	for (int i = 0; i < 8; i++)
-		line[i] = x[i * PITCH + part];
-	int32_t first_value = line[0];
-	stk__jpegpar_idct8(line, 11);
-	if (__any_sync(~0u, stk__jpegpar_wraps(first_value)) && is_flat(c, part) && stk__jpegpar_wraps(first_value))
+		x[i] = stk__forget(*(const int16_t *)((const char *)shared + at[i]));
+	int32_t first = x[0];
+	stk__jpegpar_idct8(x, 11);
+	if (__any_sync(~0u, stk__jpegpar_wraps(first)) && is_flat(coef, part) && stk__jpegpar_wraps(first))
 #pragma unroll
 		for (int i = 0; i < 8; i++)
-			line[i] = stk__jpegpar_wrap16(4 * first_value);
+			x[i] = stk__jpegpar_wrap16(4 * first);
+	return make_uint4(stk__saturate_shorts(x[0], x[1]), stk__saturate_shorts(x[2], x[3]), stk__saturate_shorts(x[4], x[5]),
+		stk__saturate_shorts(x[6], x[7]));
+}
+
+/* A row of samples, from values that lie a column of 8 apart. */
+static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
+{
+	int32_t x[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
-		x[i * PITCH + part] = line[i];
-	__syncwarp();
+		x[i] = stk__forget(from[8 * i]);
+	stk__jpegpar_idct8(x, 18);
 #pragma unroll
 	for (int i = 0; i < 8; i++)
-		line[i] = x[part * PITCH + i];
-	stk__jpegpar_idct8(line, 18);
-	if (!inside)
+		x[i] += 128;
+	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
+}
+
+/* A warp takes IDCT_BLOCKS blocks, four at a time, with eight threads each: a thread dequantises 8 coefficients, then transforms a column, then a row. */
+extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_IDCT_WARPS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
+{
+	__shared__ idct_warp shared[STK_JPEGPAR_IDCT_WARPS];
+	uint32_t lane = threadIdx.x % 32, part = lane % 8;
+	uint32_t first = (blockIdx.x * STK_JPEGPAR_IDCT_WARPS + threadIdx.x / 32) * STK_JPEGPAR_IDCT_BLOCKS;
+	if (first >= v.n_idct)
 		return;
-	uint32_t out[2] = {0, 0};
+	idct_warp &warp = shared[threadIdx.x / 32];
+	const stk_jpegpar_image &im = v.images[stk__jpegpar_find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
+	first -= im.idct0;
+	uint32_t count = min(im.idct - first, STK_JPEGPAR_IDCT_BLOCKS);
+	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
+	__syncwarp();
+
+	/* Offsets in shared memory, kept in registers: of the thread's values as they are dequantised, as it takes them by column, and by row. */
+	uint32_t values = (uint32_t)((char *)warp.zigzag[lane / 8] - (char *)shared), at[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
-		out[i / 4] |= stk__jpegpar_clamp8(line[i] + 128) << 8 * (i % 4);
-	*(uint2 *)(v.planes + block.sample + (size_t)part * plane.pitch) = make_uint2(out[0], out[1]);
+		at[i] = stk__keep(values + 2 * zigzag[8 * part + i]);
+	uint4 *group = (uint4 *)((char *)shared + stk__keep(values + 16 * part));
+	const int16_t *row = (const int16_t *)((char *)shared + stk__keep(values + (uint32_t)sizeof warp.zigzag + 2 * part));
+	const uint4 *coef = (const uint4 *)(v.coef + 64 * ((size_t)im.coef0 + first)) + lane, *quant = (const uint4 *)v.quant;
+	for (uint32_t b = lane / 8; b - lane / 8 < count; b += 4, coef += 32) {
+		idct_block block = warp.block[b];
+		uint4 c = make_uint4(0, 0, 0, 0);
+		if (b < count)
+			c = __ldg(coef);
+		if (part == 0)
+			c.x = __byte_perm(c.x, block.dc, 0x3254);
+		group[0] = multiply(c, __ldg(quant + (block.quant + part)));
+		__syncwarp();
+		group[sizeof warp.zigzag / sizeof *group] = transform_column(shared, at, c, part);
+		__syncwarp();
+		uint2 samples = transform_row(row);
+		if (b < count)
+			*(uint2 *)(v.planes + block.sample + part * block.pitch) = samples;
+	}
 }
 
 static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
@@ -99,7 +146,8 @@ static __device__ __forceinline__ source rows_of(const uint8_t *planes, const st
 {
 	bool tall = p.upsample == STK_JPEG_UP_H2V2 || p.upsample == STK_JPEG_UP_H1V2;
 	int32_t near = tall ? y >> 1 : y, far = min(max(y & 1 ? near + 1 : near - 1, 0), (int32_t)p.height - 1);
-	source s = {planes + p.at + (size_t)near * p.pitch, planes + p.at + (size_t)far * p.pitch, (int32_t)p.width - 1, (uint8_t)p.upsample, (uint8_t)(y & 1)};
+	source s = {planes + p.at + (size_t)near * p.pitch, planes + p.at + (size_t)far * p.pitch, (int32_t)p.width - 1,
+		(uint8_t)p.upsample, (uint8_t)(y & 1)};
 	return s;
 }
 
@@ -145,7 +193,8 @@ static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *t
 }
 
 /* RGB or BGR pixels first .. end - 1 of a row, by a warp, four a thread; where every component has one of the common ways. */
-static __device__ __forceinline__ void color_row(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+static __device__ __forceinline__ void color_row(
+	const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
 {
 	const uint32_t color = im.color;
 	const bool bgr = im.type == STK_BGR;
@@ -170,7 +219,8 @@ static __device__ __forceinline__ void color_row(const uint8_t *planes, const st
 }
 
 /* The same, pixel by pixel, for other types, factors of 3 and 4 and other rarities. */
-static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+static __device__ __noinline__ void color_row_slowly(
+	const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
 {
 	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
 		uint32_t pixel[4];

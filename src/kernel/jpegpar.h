@@ -38,7 +38,8 @@
 #define STK_JPEGPAR_SYNC_LANES 256 /* of a thread block: one set of tables each */
 #define STK_JPEGPAR_FAR_LANES 64
 #define STK_JPEGPAR_WRITE_LANES 128
-#define STK_JPEGPAR_IDCT_BLOCKS 32
+#define STK_JPEGPAR_IDCT_BLOCKS 32 /* of a warp */
+#define STK_JPEGPAR_IDCT_WARPS 4
 #define STK_JPEGPAR_COLOR_ROWS 8
 
 #define STK_JPEGPAR_NONE 0xffffffffu
@@ -92,7 +93,7 @@ struct stk_jpegpar_image {
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
 	uint32_t dc0;                            /* in dc: MCU 0's first block */
 	uint32_t coef0;       /* in coef, in blocks: MCU (mcu_x0, mcu_y0)'s first block; the window's follow in the order of the scan */
-	uint32_t idct0, idct; /* first block and blocks of the window, counted over the batch; idct0 a multiple of 32 */
+	uint32_t idct0, idct; /* first block and blocks of the window, counted over the batch; idct0 a multiple of IDCT_BLOCKS */
 	struct stk_jpegpar_plane plane[3];
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
 	uint32_t x, y, w, h;

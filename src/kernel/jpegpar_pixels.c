@@ -30,7 +30,8 @@ void stk__jpegpar_idct(const struct stk_jpegpar_view *v, uint32_t b)
 		int32_t first = line[0];
 		stk__jpegpar_idct8(line, 11);
 		for (int i = 0; i < 8; i++)
-			x[8 * i + column] = flat && stk__jpegpar_wraps(first) ? stk__jpegpar_wrap16(4 * first) : line[i];
+			x[8 * i + column] =
+				flat && stk__jpegpar_wraps(first) ? stk__jpegpar_wrap16(4 * first) : stk__jpegpar_saturate16(line[i]);
 	}
 	for (int row = 0; row < 8; row++) {
 		stk__jpegpar_idct8(x + 8 * row, 18);

@@ -19,21 +19,16 @@ STK_HD int32_t stk__jpegpar_saturate16(int32_t x)
 
 /* libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
  * Constants have 13 bits of fraction; shift is 11 after columns (which keep 2 bits) and 18 after rows. Inputs are 16 bits wide and sums of two of
- * them wrap, and results of columns saturate to 16 bits, as in libjpeg-turbo's vector code (those of rows to 8 afterwards, which makes 16 needless);
- * only damaged files can tell. */
-STK_HD int32_t stk__jpegpar_settle(uint32_t x, int shift)
-{
-	int32_t y = (int32_t)x >> shift;
-	return shift == 18 ? y : stk__jpegpar_saturate16(y);
-}
-
+ * them wrap, as in libjpeg-turbo's vector code, which also saturates the results of columns to 16 bits (those of rows to 8 afterwards, which makes 16
+ * needless): that is left to the caller. Only damaged files can tell. */
 STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
 	uint32_t even2 = z1 - (uint32_t)x[6] * 15137u, even3 = z1 + (uint32_t)x[2] * 6270u;
-	uint32_t even0 = (uint32_t)stk__jpegpar_wrap16(x[0] + x[4]) << 13, even1 = (uint32_t)stk__jpegpar_wrap16(x[0] - x[4]) << 13;
 	uint32_t round = 1u << (shift - 1);
-	uint32_t a0 = even0 + even3 + round, a3 = even0 - even3 + round, a1 = even1 + even2 + round, a2 = even1 - even2 + round;
+	uint32_t even0 = ((uint32_t)stk__jpegpar_wrap16(x[0] + x[4]) << 13) + round,
+		 even1 = ((uint32_t)stk__jpegpar_wrap16(x[0] - x[4]) << 13) + round;
+	uint32_t a0 = even0 + even3, a3 = even0 - even3, a1 = even1 + even2, a2 = even1 - even2;
 
 	int32_t z3 = stk__jpegpar_wrap16(x[7] + x[3]), z4 = stk__jpegpar_wrap16(x[5] + x[1]);
 	uint32_t z5 = ((uint32_t)z3 + (uint32_t)z4) * 9633u;
@@ -42,21 +37,21 @@ STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 	uint32_t b0 = (uint32_t)x[7] * 2446u - p1 + p3, b1 = (uint32_t)x[5] * 16819u - p2 + p4;
 	uint32_t b2 = (uint32_t)x[3] * 25172u - p2 + p3, b3 = (uint32_t)x[1] * 12299u - p1 + p4;
 
-	x[0] = stk__jpegpar_settle(a0 + b3, shift);
-	x[7] = stk__jpegpar_settle(a0 - b3, shift);
-	x[1] = stk__jpegpar_settle(a1 + b2, shift);
-	x[6] = stk__jpegpar_settle(a1 - b2, shift);
-	x[2] = stk__jpegpar_settle(a2 + b1, shift);
-	x[5] = stk__jpegpar_settle(a2 - b1, shift);
-	x[3] = stk__jpegpar_settle(a3 + b0, shift);
-	x[4] = stk__jpegpar_settle(a3 - b0, shift);
+	x[0] = (int32_t)(a0 + b3) >> shift;
+	x[7] = (int32_t)(a0 - b3) >> shift;
+	x[1] = (int32_t)(a1 + b2) >> shift;
+	x[6] = (int32_t)(a1 - b2) >> shift;
+	x[2] = (int32_t)(a2 + b1) >> shift;
+	x[5] = (int32_t)(a2 - b1) >> shift;
+	x[3] = (int32_t)(a3 + b0) >> shift;
+	x[4] = (int32_t)(a3 - b0) >> shift;
 }
 
 /* Where no coefficient below the first row of the block is set, libjpeg-turbo's columns are their first value times 4, wrapped instead of saturated.
  * True where that makes a difference: only damaged files have such values. */
 STK_HD bool stk__jpegpar_wraps(int32_t first)
 {
-	return stk__jpegpar_wrap16(4 * first) != 4 * first;
+	return first < -8192 || first > 8191;
 }
 
 STK_HD uint32_t stk__jpegpar_clamp8(int32_t x)

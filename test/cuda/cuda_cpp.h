@@ -169,6 +169,23 @@ static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 	return result;
 }
 
+static inline int32_t stk__forget(int32_t x)
+{
+	return x;
+}
+static inline uint32_t stk__saturate_shorts(int32_t a, int32_t b)
+{
+	return (uint16_t)max(min(a, 32767), -32768) | (uint32_t)(uint16_t)max(min(b, 32767), -32768) << 16;
+}
+static inline uint32_t stk__saturate_bytes(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+	const int32_t all[4] = {a, b, c, d};
+	uint32_t word = 0;
+	for (int i = 0; i < 4; i++)
+		word |= (uint32_t)max(min(all[i], 255), 0) << 8 * i;
+	return word;
+}
+
 /* float16, rounded to nearest even, with a double that holds every step exactly. */
 static inline uint16_t stk__half_bits(float x)
 {

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stk__jpegpar_find (jpegpar_lane.h) by the threads of a warp together, which all get its result: 32 elements a step instead of one, since each step
+ * waits for memory. */
+#ifndef STK_KERNEL_JPEGPAR_FIND_CUH
+#define STK_KERNEL_JPEGPAR_FIND_CUH
+
+#include "kernel/cuda.cuh"
+#include "kernel/jpegpar_lane.h"
+
+static __device__ __forceinline__ uint32_t stk__jpegpar_find_warp(const void *first, size_t stride, uint32_t n, uint32_t x)
+{
+	uint32_t low = 0; /* it is one of the n from here on */
+	while (n > 1) {
+		uint32_t step = (n + 31) / 32, mine = step * (threadIdx.x % 32);
+		bool reached = mine < n && *(const uint32_t *)((const char *)first + (low + mine) * stride) <= x;
+		uint32_t before = step * (__popc(__ballot_sync(~0u, reached)) - 1);
+		low += before;
+		n = min(step, n - before);
+	}
+	return low;
+}
+
+#endif
