@@ -48,7 +48,7 @@ enum stk_status stk__cuda_jpeg_launch(struct stk_gpu_device *dev, const struct s
 		{view->n_write_work, STK_JPEGPAR_WRITE_LANES, WRITE_SHARED + tables},
 		{view->n_streams, 256, 0},
 		{(view->n_idct + IDCT_BLOCKS - 1) / IDCT_BLOCKS, 32 * STK_JPEGPAR_IDCT_WARPS, 0},
-		{view->n_rows / STK_JPEGPAR_COLOR_ROWS, 32 * STK_JPEGPAR_COLOR_ROWS, 0},
+		{view->n_rows / STK_JPEGPAR_COLOR_ROWS, 4 * STK_JPEGPAR_COLOR_ROWS, 0},
 	};
 	if (!grids[phase].blocks)
 		return STK_OK;

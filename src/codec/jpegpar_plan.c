@@ -373,7 +373,7 @@ static struct stk_jpegpar_image describe(
 		.h = (uint32_t)w->pixels.h,
 		.type = f->type,
 		.channels = f->type == STK_GRAY ? 1 : 3};
-	im.rgb_pitch = (((im.x & 3) + im.w + 3) / 4 * 4 * im.channels + 15) & ~15u;
+	im.rgb_pitch = (((im.x & 7) + im.w + 7) / 8 * 8 * im.channels + 15) & ~15u;
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
 		im.places |= (uint32_t)scan->block_component[b] << 2 * b;
@@ -464,7 +464,7 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	p->n_dc += dc;
 	p->n_blocks += blocks;
 	p->n_idct += (im.idct + STK_JPEGPAR_IDCT_BLOCKS - 1) / STK_JPEGPAR_IDCT_BLOCKS * STK_JPEGPAR_IDCT_BLOCKS;
-	p->n_rows += (im.h + STK_JPEGPAR_COLOR_ROWS - 1) / STK_JPEGPAR_COLOR_ROWS * STK_JPEGPAR_COLOR_ROWS;
+	p->n_rows += (im.h + STK_JPEGPAR_COLOR_ROWS) / STK_JPEGPAR_COLOR_ROWS * STK_JPEGPAR_COLOR_ROWS;
 	p->n_rgb += (uint64_t)im.rgb_pitch * im.h;
 	p->image_streams[p->n_images] = (struct range){stream0, p->n_streams - stream0};
 	p->images[p->n_images] = im;
@@ -553,6 +553,6 @@ void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, u
 
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
 {
-	*at = p->images[index].rgb + p->images[index].channels * (p->images[index].x & 3);
+	*at = p->images[index].rgb + p->images[index].channels * (p->images[index].x & 7);
 	*pitch = p->images[index].rgb_pitch;
 }

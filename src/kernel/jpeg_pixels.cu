@@ -128,131 +128,270 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_IDCT_WARPS) jpeg_i
 	}
 }
 
-static __device__ __forceinline__ void unpack(uint32_t word, int32_t out[4])
-{
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		out[i] = word >> 8 * i & 255;
-}
+/* How the two colour components come by their samples: there are none; or each column of pixels has its own, or each two (wide), whose neighbours are
+ * mixed in; and so for rows (tall). */
+enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
 
-/* The rows of a component that a row of pixels is made from, and how. */
-struct source {
-	const uint8_t *near, *far;
-	int32_t last; /* column */
-	uint8_t upsample, odd;
+/* The rows of samples that two rows of pixels are made from, 2k - 1 and 2k, which have the same two where a row of samples serves two: each its nearer one
+ * and the other's. [0]: of the upper row of pixels. */
+struct row_sources {
+	const uint8_t *luma[2], *cb[2];
+	uint32_t cr;  /* bytes from Cb's samples to Cr's */
+	int32_t last; /* column of Cb and Cr */
+	chroma_kind kind;
+	/* What rounds samples of even and odd columns, of odd and even rows where columns do not matter: 256ths, in both halves. */
+	uint32_t round[2];
 };
 
-static __device__ __forceinline__ source rows_of(const uint8_t *planes, const stk_jpegpar_plane &p, uint32_t y)
+/* True where color_rows can make the image's pixels. */
+static __device__ __forceinline__ bool is_common(const stk_jpegpar_image &im)
 {
-	bool tall = p.upsample == STK_JPEG_UP_H2V2 || p.upsample == STK_JPEG_UP_H1V2;
-	int32_t near = tall ? y >> 1 : y, far = min(max(y & 1 ? near + 1 : near - 1, 0), (int32_t)p.height - 1);
-	source s = {planes + p.at + (size_t)near * p.pitch, planes + p.at + (size_t)far * p.pitch, (int32_t)p.width - 1,
-		(uint8_t)p.upsample, (uint8_t)(y & 1)};
+	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
+		return false;
+	uint32_t how = im.plane[1].upsample;
+	return im.color == STK_JPEG_GRAY || (im.color == STK_JPEG_YCBCR && how == im.plane[2].upsample && how != STK_JPEG_UP_REPLICATE);
+}
+
+static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, const stk_jpegpar_plane &p, int32_t y)
+{
+	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
+}
+
+/* Of rows 2k - 1 and 2k. */
+static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpegpar_image &im, int32_t k)
+{
+	const stk_jpegpar_plane &p = im.plane[1];
+	const uint32_t how = p.upsample, both = 0x00010001;
+	row_sources s = {{row_of(planes, im.plane[0], 2 * k - 1), row_of(planes, im.plane[0], 2 * k)}};
+	if (im.color == STK_JPEG_GRAY)
+		return s;
+	bool tall = how == STK_JPEG_UP_H2V2 || how == STK_JPEG_UP_H1V2, wide = how == STK_JPEG_UP_H2V2 || how == STK_JPEG_UP_H2V1;
+	s.cb[0] = row_of(planes, p, tall ? k - 1 : 2 * k - 1);
+	s.cb[1] = row_of(planes, p, tall ? k : 2 * k);
+	s.cr = im.plane[2].at - p.at;
+	s.last = (int32_t)p.width - 1;
+	s.kind = wide ? tall ? CHROMA_WIDE_TALL : CHROMA_WIDE : tall ? CHROMA_TALL : CHROMA_FULL;
+	/* Sums are of 1, 4 or 16 samples. */
+	s.round[0] = both * (tall ? 128 : wide ? 64 : 0);
+	s.round[1] = both * (tall && wide ? 112 : tall ? 64 : wide ? 128 : 0);
 	return s;
 }
 
-/* stk__jpegpar_sample for the pixels x .. x + 3 of the row, but for REPLICATE; x is a multiple of 4. */
-static __device__ __forceinline__ void sample4(const source &s, uint32_t x, int32_t out[4])
+/* Samples of the colour components for 8 pixels of a row: of pixels i and i + 4, in the upper bytes of the halves of [i]. */
+struct chroma8 {
+	uint32_t cb[4], cr[4];
+};
+
+/* Four samples of a row from column c on, and one on each side, which lie under 8 pixels: two in a word where two are named. */
+struct wide_samples {
+	uint32_t before, at02, at13, behind;
+};
+
+static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
 {
-	if (s.upsample == STK_JPEG_UP_NONE) {
-		unpack(*(const uint32_t *)(s.near + x), out);
-		return;
-	}
-	if (s.upsample == STK_JPEG_UP_H1V2) {
-		int32_t other[4];
-		unpack(*(const uint32_t *)(s.near + x), out);
-		unpack(*(const uint32_t *)(s.far + x), other);
+	return (uint32_t)stk__forget(__ldg(at));
+}
+
+/* Those of columns c to c + 3 lie at `at`. Where the row ends with one of them, it repeats. */
+static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int32_t c, int32_t last)
+{
+	uint32_t four = __ldg((const uint32_t *)at);
+	if (last - c < 4)
+		four = __byte_perm(four, 0, (uint32_t)(0x3210221011100000u >> 16 * (last - c)));
+	wide_samples s = {four & 255, four & 0x00ff00ff, __byte_perm(four, 0, 0x4341), four >> 24};
+	if (c > 0)
+		s.before = load1(at - 1);
+	if (last - c >= 4)
+		s.behind = load1(at + 4);
+	return s;
+}
+
+/* Rows are mixed first, then columns [stk__jpegpar_sample], two at a time; that the sums are in 256ths puts samples in the upper bytes. */
+static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
+{
+	uint32_t before = 3 * near.before + far.before, behind = 3 * near.behind + far.behind;
+	uint32_t at02 = 3 * near.at02 + far.at02, at13 = 3 * near.at13 + far.at13;
+	out[0] = 48 * at02 + 16 * __byte_perm(before, at13, 0x5410) + round[0];
+	out[1] = 48 * at02 + 16 * at13 + round[1];
+	out[2] = 48 * at13 + 16 * at02 + round[0];
+	out[3] = 48 * at13 + 16 * __byte_perm(at02, behind, 0x5432) + round[1];
+}
+
+/* Bytes i and i + 4 of 8, in both halves. */
+static __device__ __forceinline__ uint32_t two_of(uint2 bytes, int i)
+{
+	return __byte_perm(bytes.x, bytes.y, i | (i + 4) << 8) & 0x00ff00ff;
+}
+
+static __device__ __forceinline__ void mix_narrow(uint2 near, uint2 far, uint32_t round, uint32_t out[4])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		out[i] = 192 * two_of(near, i) + 64 * two_of(far, i) + round;
+}
+
+/* A component's samples, `component` bytes behind those of Cb, for the pixels x .. x + 7 of both rows; x is a multiple of 8. */
+static __device__ __forceinline__ void make_wide(
+	const row_sources &s, uint32_t component, uint32_t x, bool tall, uint32_t upper[4], uint32_t lower[4])
+{
+	const uint32_t at = component + x / 2;
+	const wide_samples a = load_wide(s.cb[0] + at, (int32_t)(x / 2), s.last), b = load_wide(s.cb[1] + at, (int32_t)(x / 2), s.last);
+	mix_wide(a, tall ? b : a, s.round, upper);
+	mix_wide(b, tall ? a : b, s.round, lower);
+}
+
+static __device__ __forceinline__ void make_narrow(
+	const row_sources &s, uint32_t component, uint32_t x, uint32_t upper[4], uint32_t lower[4])
+{
+	const uint2 a = __ldg((const uint2 *)(s.cb[0] + component + x)), b = __ldg((const uint2 *)(s.cb[1] + component + x));
+	mix_narrow(a, s.kind == CHROMA_TALL ? b : a, s.round[0], upper);
+	mix_narrow(b, s.kind == CHROMA_TALL ? a : b, s.round[1], lower);
+}
+
+static __device__ __forceinline__ void make_chroma(const row_sources &s, uint32_t x, chroma8 *upper, chroma8 *lower)
+{
+	if (s.kind == CHROMA_WIDE_TALL) {
+		make_wide(s, 0, x, true, upper->cb, lower->cb);
+		make_wide(s, s.cr, x, true, upper->cr, lower->cr);
+	} else if (s.kind == CHROMA_WIDE) {
+		make_wide(s, 0, x, false, upper->cb, lower->cb);
+		make_wide(s, s.cr, x, false, upper->cr, lower->cr);
+	} else if (s.kind != CHROMA_GRAY) {
+		make_narrow(s, 0, x, upper->cb, lower->cb);
+		make_narrow(s, s.cr, x, upper->cr, lower->cr);
+	} else {
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			out[i] = (3 * out[i] + other[i] + (s.odd ? 2 : 1)) >> 2;
-		return;
+			upper->cb[i] = upper->cr[i] = lower->cb[i] = lower->cr[i] = 0x80008000;
 	}
-	/* Two columns of samples lie under the pixels; one more on each side is mixed in. */
-	int32_t c = x >> 1, left = max(c - 1, 0), right = min(c + 1, s.last), beyond = min(c + 2, s.last), t[4];
-	t[0] = s.near[left], t[1] = s.near[c], t[2] = s.near[right], t[3] = s.near[beyond];
-	if (s.upsample == STK_JPEG_UP_H2V1) {
-		out[0] = (3 * t[1] + t[0] + 1) >> 2;
-		out[1] = (3 * t[1] + t[2] + 2) >> 2;
-		out[2] = (3 * t[2] + t[1] + 1) >> 2;
-		out[3] = (3 * t[2] + t[3] + 2) >> 2;
-		return;
-	}
-	t[0] = 3 * t[0] + s.far[left], t[1] = 3 * t[1] + s.far[c], t[2] = 3 * t[2] + s.far[right], t[3] = 3 * t[3] + s.far[beyond];
-	out[0] = (3 * t[1] + t[0] + 8) >> 4;
-	out[1] = (3 * t[1] + t[2] + 7) >> 4;
-	out[2] = (3 * t[2] + t[1] + 8) >> 4;
-	out[3] = (3 * t[2] + t[3] + 7) >> 4;
 }
 
-/* Four pixels as they lie in memory, twelve bytes. */
-static __device__ __forceinline__ void pack(const uint32_t pixel[4], uint32_t *to)
+/* Pixels first .. first + 3 of 8, as they lie in memory. */
+static __device__ __forceinline__ void convert4(uint32_t luma, const chroma8 &chroma, int first, bool bgr, uint32_t out[3])
 {
-	to[0] = pixel[0] | pixel[1] << 24;
-	to[1] = pixel[1] >> 8 | pixel[2] << 16;
-	to[2] = pixel[2] >> 16 | pixel[3] << 8;
+	const uint32_t upper = first ? 0x4443 : 0x4441;
+	int32_t value[12];
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int32_t rgb[3];
+		stk__jpegpar_ycbcr((int32_t)__byte_perm(luma, 0, 0x4440 + i), (int32_t)__byte_perm(chroma.cb[i], 0, upper),
+			(int32_t)__byte_perm(chroma.cr[i], 0, upper), rgb);
+		value[3 * i] = rgb[bgr ? 2 : 0];
+		value[3 * i + 1] = rgb[1];
+		value[3 * i + 2] = rgb[bgr ? 0 : 2];
+	}
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		out[i] = stk__saturate_bytes(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
 }
 
-/* RGB or BGR pixels first .. end - 1 of a row, by a warp, four a thread; where every component has one of the common ways. */
-static __device__ __forceinline__ void color_row(
-	const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chroma, bool bgr, uint2 *out)
 {
-	const uint32_t color = im.color;
-	const bool bgr = im.type == STK_BGR;
-	source s[3];
+	uint32_t left[3], right[3];
+	convert4(luma.x, chroma, 0, bgr, left);
+	convert4(luma.y, chroma, 4, bgr, right);
+	out[0] = make_uint2(left[0], left[1]);
+	out[1] = make_uint2(left[2], right[0]);
+	out[2] = make_uint2(right[1], right[2]);
+}
+
+#define STEP 64               /* pixels of a row that a warp makes at a time */
+#define UNITS (STEP * 3 / 16) /* of 16 bytes: what they take */
+#define WARP_ROWS 8
+#define HALF (WARP_ROWS / 2 * UNITS) /* units of all upper rows */
+#define WARP_BYTES (16 * WARP_ROWS * UNITS)
+
+/* Stores what a warp made of its rows: units of the upper rows, then of the lower ones, in shared memory. The first 24 threads store 192 bytes of two rows
+ * at a time: of the pair of rows that begins at `to`, and of the one behind the next. */
+struct row_store {
+	uint8_t *to;
+	const uint4 *from;
+	uint32_t pitch, at, end[4]; /* end: the bytes that a row has, 0 where the window has it not */
+};
+
+/* `line`: the upper row of the warp's first pair, in the window. */
+static __device__ __forceinline__ row_store row_store_of(
+	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t line, const uint4 *from)
+{
+	const int32_t lane = threadIdx.x % 32, first = line + 2 * (lane / UNITS);
+	const uint32_t pitch = im.rgb_pitch;
+	row_store s = {v.rgb + im.rgb + (int64_t)first * pitch, from, pitch, 16u * (lane % UNITS)};
 #pragma unroll
-	for (int c = 0; c < 3; c++)
-		s[c] = rows_of(planes, im.plane[color == STK_JPEG_GRAY ? 0 : c], y);
-	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
-		int32_t a[4], b[4], c[4];
-		uint32_t pixel[4];
-		sample4(s[0], x, a);
-		sample4(s[1], x, b);
-		sample4(s[2], x, c);
+	for (int i = 0; i < 4; i++) {
+		int32_t row = first + i / 2 * 4 + i % 2;
+		s.end[i] = lane < 2 * UNITS && row >= 0 && row < (int32_t)im.h ? pitch : 0;
+	}
+	return s;
+}
+
+static __device__ __forceinline__ void store_rows(const row_store &s)
+{
 #pragma unroll
-		for (int i = 0; i < 4; i++) {
-			uint32_t rgb[3];
-			stk__jpegpar_convert(color, a[i], b[i], c[i], rgb);
-			pixel[i] = bgr ? rgb[2] | rgb[1] << 8 | rgb[0] << 16 : rgb[0] | rgb[1] << 8 | rgb[2] << 16;
+	for (int i = 0; i < 4; i++)
+		if (s.at < s.end[i])
+			*(uint4 *)(s.to + ((uint32_t)(i / 2 * 4 + i % 2) * s.pitch + s.at)) = s.from[i / 2 * 2 * UNITS + i % 2 * HALF];
+}
+
+/* A warp makes 8 rows of pixels, as far as the window has them, 8 threads a pair of rows and 8 pixels of both rows a thread. They pass through shared memory,
+ * so that what is stored at a time lies together. `pair`: the first, 2k - 1 and 2k in the window's MCUs. */
+static __device__ __forceinline__ void color_rows(
+	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t pair, bool bgr, char *shared)
+{
+	const uint32_t lane = threadIdx.x % 32, begin = im.x & ~7u, end = im.x + im.w, warp = threadIdx.x / 32 * WARP_BYTES;
+	const row_sources s = sources_of(v.planes, im, pair + (int32_t)lane / 8);
+	uint2 *made = (uint2 *)(shared + stk__keep(warp + 24 * lane));
+	row_store store = row_store_of(v, im, 2 * pair - 1 - (int32_t)im.y, (const uint4 *)(shared + stk__keep(warp + 16 * lane)));
+	uint32_t x = begin + 8 * (lane % 8);
+	for (uint32_t turns = (end - begin + STEP - 1) / STEP; turns > 0; turns--, x += STEP, store.at += 16 * UNITS) {
+		if (x < end) {
+			chroma8 upper, lower;
+			uint2 luma_upper = __ldg((const uint2 *)(s.luma[0] + x)), luma_lower = __ldg((const uint2 *)(s.luma[1] + x));
+			make_chroma(s, x, &upper, &lower);
+			convert8(luma_upper, upper, bgr, made);
+			convert8(luma_lower, lower, bgr, made + 2 * HALF);
 		}
-		pack(pixel, out + (x - first) / 4 * 3);
+		__syncwarp();
+		store_rows(store);
+		__syncwarp();
 	}
 }
 
-/* The same, pixel by pixel, for other types, factors of 3 and 4 and other rarities. */
-static __device__ __noinline__ void color_row_slowly(
-	const uint8_t *planes, const stk_jpegpar_image &im, uint32_t y, uint32_t first, uint32_t end, uint32_t *out)
+/* A row, pixel by pixel, for other types, factors of 3 and 4 and other rarities: by a warp, four pixels a thread. */
+static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t line, uint8_t *row)
 {
+	const uint32_t first = im.x & ~7u, end = im.x + im.w;
 	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
-		uint32_t pixel[4];
+		uint32_t pixel[4], *out = (uint32_t *)row + (x - first) / 4 * im.channels;
 		for (int i = 0; i < 4; i++) {
 			uint32_t rgb[3];
-			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), y, rgb);
+			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), im.y + line, rgb);
 			pixel[i] = stk__jpegpar_pixel(im.type, rgb);
 		}
-		if (im.channels == 1)
-			out[(x - first) / 4] = pixel[0] & 255 | (pixel[1] & 255) << 8 | (pixel[2] & 255) << 16 | pixel[3] << 24;
-		else
-			pack(pixel, out + (x - first) / 4 * 3);
+		if (im.channels == 1) {
+			*out = pixel[0] & 255 | (pixel[1] & 255) << 8 | (pixel[2] & 255) << 16 | pixel[3] << 24;
+			continue;
+		}
+		out[0] = pixel[0] | pixel[1] << 24;
+		out[1] = pixel[1] >> 8 | pixel[2] << 16;
+		out[2] = pixel[2] >> 16 | pixel[3] << 8;
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_COLOR_ROWS) jpeg_color(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEGPAR_COLOR_ROWS, 8)
+	jpeg_color(const __grid_constant__ stk_jpegpar_view v)
 {
-	__shared__ uint32_t image;
-	uint32_t first_row = blockIdx.x * STK_JPEGPAR_COLOR_ROWS;
-	if (threadIdx.x == 0)
-		image = stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, first_row);
-	__syncthreads();
-	const stk_jpegpar_image &im = v.images[image];
-	uint32_t line = first_row + threadIdx.x / 32 - im.row0;
-	if (line >= im.h)
+	__shared__ __align__(16) char shared[STK_JPEGPAR_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
+	uint32_t line = blockIdx.x * STK_JPEGPAR_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
+	const stk_jpegpar_image &im = v.images[stk__jpegpar_find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
+	line -= im.row0;
+	int32_t pair = (int32_t)((im.y + line + 1) / 2);
+	if (line > im.h)
 		return;
-	uint32_t *out = (uint32_t *)(v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
-	bool rare = im.type != STK_RGB && im.type != STK_BGR;
-	for (uint32_t c = 0; c < im.components; c++)
-		rare |= im.plane[c].upsample == STK_JPEG_UP_REPLICATE;
-	if (rare)
-		color_row_slowly(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
+	if (!is_common(im))
+		for (uint32_t end = min(line + WARP_ROWS, im.h); line < end; line++)
+			color_row_slowly(v.planes, im, line, v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
+	else if (im.type == STK_BGR)
+		color_rows(v, im, pair, true, shared);
 	else
-		color_row(v.planes, im, im.y + line, im.x & ~3u, im.x + im.w, out);
+		color_rows(v, im, pair, false, shared);
 }

@@ -40,7 +40,7 @@
 #define STK_JPEGPAR_WRITE_LANES 128
 #define STK_JPEGPAR_IDCT_BLOCKS 32 /* of a warp */
 #define STK_JPEGPAR_IDCT_WARPS 4
-#define STK_JPEGPAR_COLOR_ROWS 8
+#define STK_JPEGPAR_COLOR_ROWS 32 /* of a thread block, 8 a warp */
 
 #define STK_JPEGPAR_NONE 0xffffffffu
 
@@ -97,9 +97,10 @@ struct stk_jpegpar_image {
 	struct stk_jpegpar_plane plane[3];
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
 	uint32_t x, y, w, h;
-	uint32_t row0;      /* first row, counted over the windows of the batch; a multiple of COLOR_ROWS */
-	uint64_t rgb;       /* offset of the window's rows in rgb (whatever their type), multiple of 16; they begin with pixel x & ~3 */
-	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 4 pixels fit */
+	uint32_t
+		row0; /* first row, counted over the windows of the batch; a multiple of COLOR_ROWS; there is one more than h, as they are taken in pairs */
+	uint64_t rgb;       /* offset of the window's rows in rgb (whatever their type), multiple of 16; they begin with pixel x & ~7 */
+	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 8 pixels fit */
 	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR), 3 or 1 */
 };
 

@@ -46,7 +46,7 @@ void stk__jpegpar_color(const struct stk_jpegpar_view *v, uint32_t row)
 	uint32_t y = row - im->row0, rgb[3];
 	if (y >= im->h)
 		return;
-	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + im->channels * (im->x & 3);
+	uint8_t *out = v->rgb + im->rgb + (size_t)y * im->rgb_pitch + im->channels * (im->x & 7);
 	for (uint32_t x = 0; x < im->w; x++, out += im->channels) {
 		stk__jpegpar_rgb(v->planes, im, im->x + x, im->y + y, rgb);
 		uint32_t pixel = stk__jpegpar_pixel(im->type, rgb);

@@ -121,19 +121,22 @@ STK_HD int32_t stk__jpegpar_sample(
 	return (3 * (3 * near[cx] + far[cx]) + 3 * near[fx] + far[fx] + (x & 1 ? 7 : 8)) >> 4;
 }
 
-/* Red, green and blue from a pixel's samples; those of gray are the first [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
+/* Red, green and blue, before they are clamped to 8 bits [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
+STK_HD void stk__jpegpar_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3])
+{
+	rgb[0] = y + ((91881 * cr + (32768 - 91881 * 128)) >> 16);
+	rgb[1] = y + ((-22554 * cb - 46802 * cr + (32768 + (22554 + 46802) * 128)) >> 16);
+	rgb[2] = y + ((116130 * cb + (32768 - 116130 * 128)) >> 16);
+}
+
+/* The colour of a pixel from its samples; those of gray are the first. */
 STK_HD void stk__jpegpar_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
-	if (color != STK_JPEG_YCBCR) {
-		rgb[0] = (uint32_t)first;
-		rgb[1] = (uint32_t)(color == STK_JPEG_GRAY ? first : second);
-		rgb[2] = (uint32_t)(color == STK_JPEG_GRAY ? first : third);
-		return;
-	}
-	int32_t cb = second - 128, cr = third - 128;
-	rgb[0] = stk__jpegpar_clamp8(first + ((91881 * cr + 32768) >> 16));
-	rgb[1] = stk__jpegpar_clamp8(first + ((-22554 * cb - 46802 * cr + 32768) >> 16));
-	rgb[2] = stk__jpegpar_clamp8(first + ((116130 * cb + 32768) >> 16));
+	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};
+	if (color == STK_JPEG_YCBCR)
+		stk__jpegpar_ycbcr(first, second, third, value);
+	for (int i = 0; i < 3; i++)
+		rgb[i] = stk__jpegpar_clamp8(value[i]);
 }
 
 STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])

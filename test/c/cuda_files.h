@@ -20,7 +20,7 @@ struct file {
 	struct stk_rect window;
 };
 
-static uint64_t rng = 5;
+static uint64_t rng = 5; /* STOKER_TEST_SEED sets it */
 
 static inline uint32_t draw(uint32_t n)
 {
@@ -36,9 +36,25 @@ static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2
 static inline struct stk_rect draw_window(int w, int h)
 {
 	int ww = 1 + (int)draw((uint32_t)w), hh = 1 + (int)draw((uint32_t)h);
-	if (draw(4) == 0)
+	switch (draw(8)) {
+	case 0:
+	case 1:
 		return (struct stk_rect){0, 0, w, h};
+	case 2: /* the last rows and columns */
+		return (struct stk_rect){w - ww, h - hh, ww, hh};
+	case 3: /* few columns */
+		ww = 1 + (ww - 1) % 20;
+		break;
+	case 4: /* few rows */
+		hh = 1 + (hh - 1) % 10;
+	}
 	return (struct stk_rect){(int)draw((uint32_t)(w - ww + 1)), (int)draw((uint32_t)(h - hh + 1)), ww, hh};
+}
+
+static inline void take_seed(void)
+{
+	const char *text = getenv("STOKER_TEST_SEED");
+	rng = text ? strtoull(text, NULL, 10) : rng;
 }
 
 static inline void make_file(struct file *f, bool damage)

@@ -330,6 +330,7 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 
 int main(void)
 {
+	take_seed();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(batches_in_flight_equal_libjpeg_turbo),
 		cmocka_unit_test(files_over_the_memory_are_refused),
