@@ -94,6 +94,18 @@ static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 	return v;
 #endif
 }
+
+/* Sum of all lanes, in all lanes. */
+static __device__ __forceinline__ unsigned stk__warp_sum(unsigned v)
+{
+#if __CUDA_ARCH__ >= 800
+	return __reduce_add_sync(0xffffffffu, v);
+#else
+	for (int d = 16; d; d >>= 1)
+		v += __shfl_xor_sync(0xffffffffu, v, d);
+	return v;
+#endif
+}
 #endif
 
 #endif

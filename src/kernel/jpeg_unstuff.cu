@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Phase 1 of kernel/jpegpar.h: 256 threads a chunk, 16 stuffed bytes a thread. */
-#include "kernel/jpegpar_lane.h"
+#include "kernel/jpegpar_find.cuh"
 
 #define THREADS 256
 static_assert(THREADS * 16 == STK_JPEGPAR_CHUNK, "a thread takes 16 bytes");
@@ -12,6 +12,27 @@ struct piece {
 	uint32_t at;			  /* offset in raw */
 };
 
+#define TOPS 0x80808080u
+
+/* The top bits of bytes that are FF, and 00. */
+static __device__ __forceinline__ uint32_t bytes_ff(uint32_t word)
+{
+	return ((word & ~TOPS) + 0x01010101) & word & TOPS;
+}
+
+static __device__ __forceinline__ uint32_t bytes_00(uint32_t word)
+{
+	return ~((word & ~TOPS) + ~TOPS | word) & TOPS;
+}
+
+/* The top bits of 16 bytes: a byte's 128 counts as often as its place among 8 weighs. */
+static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
+{
+	uint32_t low = __dp4a(tops[1], 0x80402010u, __dp4a(tops[0], 0x08040201u, 0u));
+	uint32_t high = __dp4a(tops[3], 0x80402010u, __dp4a(tops[2], 0x08040201u, 0u));
+	return low >> 7 | high << 1;
+}
+
 static __device__ __forceinline__ piece load_piece(const stk_jpegpar_view &v, const stk_jpegpar_stream &s, uint32_t chunk)
 {
 	piece p = {};
@@ -19,47 +40,45 @@ static __device__ __forceinline__ piece load_piece(const stk_jpegpar_view &v, co
 	p.at = (s.src & ~15u) + (chunk - s.chunk0) * STK_JPEGPAR_CHUNK + threadIdx.x * 16;
 	if (p.at >= end)
 		return p;
-	uint4 q = *(const uint4 *)(v.raw + p.at);
+	const uint8_t *from = v.raw + p.at;
+	uint4 q = *(const uint4 *)from;
 	p.word[0] = q.x, p.word[1] = q.y, p.word[2] = q.z, p.word[3] = q.w;
-	uint32_t before = p.at > begin ? v.raw[p.at - 1] : 0, zero = 0, after_ff = 0;
+	uint32_t before = bytes_ff((uint32_t)from[-1] << 24), behind_ff[4], stuffing[4];
 #pragma unroll
 	for (int k = 0; k < 4; k++) {
-		uint32_t previous = __funnelshift_l(before << 24, p.word[k], 8); /* each byte's predecessor */
-		uint32_t ff = __vcmpeq4(previous, 0xffffffffu) & 0x08040201u, nil = __vcmpeq4(p.word[k], 0) & 0x08040201u;
-		after_ff |= ((ff | ff >> 8 | ff >> 16 | ff >> 24) & 15) << 4 * k;
-		zero |= ((nil | nil >> 8 | nil >> 16 | nil >> 24) & 15) << 4 * k;
-		before = p.word[k] >> 24;
+		uint32_t ff = bytes_ff(p.word[k]);
+		behind_ff[k] = __funnelshift_l(before, ff, 8);
+		stuffing[k] = behind_ff[k] & bytes_00(p.word[k]);
+		before = ff;
 	}
 	p.valid = 0xffff;
-	if (p.at < begin) {
-		p.valid &= 0xffffu << (begin - p.at);
-		after_ff &= ~(1u << (begin - p.at)); /* what lies before the stream is none of it */
-	}
 	if (p.at + 16 > end)
-		p.valid &= (1u << (end - p.at)) - 1;
-	p.stuffing = p.valid & after_ff & zero;
-	p.marker = p.valid & after_ff & ~zero;
+		p.valid = (1u << (end - p.at)) - 1;
+	uint32_t can_follow = p.valid;
+	if (p.at <= begin) {
+		p.valid &= 0xffffu << (begin - p.at);
+		can_follow = p.valid & p.valid - 1; /* what lies before the stream is none of it */
+	}
+	p.stuffing = can_follow & gather(stuffing);
+	p.marker = can_follow & gather(behind_ff) & ~p.stuffing;
 	return p;
 }
 
-static __device__ __forceinline__ uint32_t warp_sum(uint32_t x)
+static __device__ __forceinline__ uint32_t find_stream(const stk_jpegpar_view &v, uint32_t chunk)
 {
-#pragma unroll
-	for (int step = 16; step; step >>= 1)
-		x += __shfl_xor_sync(~0u, x, step);
-	return x;
+	return stk__jpegpar_find_warp(&v.streams->chunk0, sizeof *v.streams, v.n_streams, chunk);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) jpeg_count(const __grid_constant__ stk_jpegpar_view v)
 {
 	__shared__ uint32_t sums[THREADS / 32];
-	uint32_t at = stk__jpegpar_stream_of_chunk(&v, blockIdx.x);
+	uint32_t at = find_stream(v, blockIdx.x);
 	const stk_jpegpar_stream &s = v.streams[at];
 	piece p = load_piece(v, s, blockIdx.x);
 	if (p.marker)
 		atomicMin(&v.marker[at], p.at + __ffs(p.marker) - 2 - s.src);
 	uint32_t kept = __popc(p.valid & ~p.stuffing);
-	kept = warp_sum(kept);
+	kept = stk__warp_sum(kept);
 	if (threadIdx.x % 32 == 0)
 		sums[threadIdx.x / 32] = kept;
 	__syncthreads();
@@ -77,26 +96,34 @@ static __device__ __forceinline__ uint32_t bytes_before(const stk_jpegpar_view &
 	uint32_t sum = 0;
 	for (uint32_t i = s.chunk0 + threadIdx.x; i < chunk; i += 32)
 		sum += v.kept[i];
-	return warp_sum(sum);
+	return stk__warp_sum(sum);
 }
 
-/* Copies `count` bytes that lie at `skip` in `from` to `to + skip`, both laid out as big-endian words; 16 bytes at a time but at the ends. */
+static __device__ __forceinline__ uint32_t swapped(uint32_t word)
+{
+	return __byte_perm(word, 0, 0x0123);
+}
+
+/* Copies `count` bytes that lie at `skip` in `from` to `to + skip`, there as big-endian words; 16 bytes at a time but at the ends. */
 static __device__ __forceinline__ void flush(uint8_t *to, const uint8_t *from, uint32_t skip, uint32_t count)
 {
 	uint32_t end = skip + count;
 	for (uint32_t i = 16 * threadIdx.x; i < end; i += 16 * THREADS)
-		if (i >= skip && i + 16 <= end)
-			*(uint4 *)(to + i) = *(const uint4 *)(from + i);
-		else
+		if (i >= skip && i + 16 <= end) {
+			uint4 q = *(const uint4 *)(from + i);
+			*(uint4 *)(to + i) = make_uint4(swapped(q.x), swapped(q.y), swapped(q.z), swapped(q.w));
+		} else {
+#pragma unroll 1
 			for (uint32_t k = max(i, skip); k < min(i + 16, end); k++)
-				to[k ^ 3] = from[k ^ 3];
+				to[k ^ 3] = from[k];
+		}
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) jpeg_unstuff(const __grid_constant__ stk_jpegpar_view v)
 {
 	__shared__ __align__(16) uint8_t bytes[STK_JPEGPAR_CHUNK + 32];
 	__shared__ uint32_t sums[THREADS / 32], shared_base;
-	uint32_t at = stk__jpegpar_stream_of_chunk(&v, blockIdx.x), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	uint32_t at = find_stream(v, blockIdx.x), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	const stk_jpegpar_stream &s = v.streams[at];
 	piece p = load_piece(v, s, blockIdx.x);
 	uint32_t stop = s.src + min(v.marker[at], s.src_size);
@@ -121,10 +148,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_unstuff(const __grid_
 		to += i < warp ? sums[i] : 0;
 		total += sums[i];
 	}
+	uint8_t *kept = bytes + to;
 #pragma unroll
 	for (int i = 0; i < 16; i++)
 		if (keep >> i & 1)
-			bytes[to++ ^ 3] = (uint8_t)(p.word[i / 4] >> 8 * (i % 4));
+			kept[i] = (uint8_t)(p.word[i / 4] >> 8 * (i % 4));
+		else
+			kept--; /* those behind move up */
 	__syncthreads();
 	flush(v.bits + (size_t)s.segment0 * (STK_JPEGPAR_SEGMENT / 8) + (base - skip), bytes, skip, total);
 

@@ -12,7 +12,8 @@ static __device__ __forceinline__ uint32_t stk__jpegpar_find_warp(const void *fi
 	uint32_t low = 0; /* it is one of the n from here on */
 	while (n > 1) {
 		uint32_t step = (n + 31) / 32, mine = step * (threadIdx.x % 32);
-		bool reached = mine < n && *(const uint32_t *)((const char *)first + (low + mine) * stride) <= x;
+		uint32_t number = *(const uint32_t *)((const char *)first + (low + min(mine, n - 1)) * stride);
+		bool reached = mine < n && number <= x;
 		uint32_t before = step * (__popc(__ballot_sync(~0u, reached)) - 1);
 		low += before;
 		n = min(step, n - before);

@@ -160,6 +160,14 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 	return result;
 }
 
+/* The sum of the bytes' products, and z. */
+static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
+{
+	for (int i = 0; i < 32; i += 8)
+		z += (x >> i & 255) * (y >> i & 255);
+	return z;
+}
+
 /* ff where bytes are equal, else 00. */
 static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 {
@@ -341,6 +349,13 @@ static inline unsigned stk__warp_min(unsigned v)
 	const uint64_t *all = emulated_exchange("__reduce_min_sync", (uint64_t)v + 1); /* + 1: 0 stands for a lane that has returned */
 	for (int i = 0; i < 32; i++)
 		v = all[i] && all[i] - 1 < v ? (unsigned)(all[i] - 1) : v;
+	return v;
+}
+
+static inline unsigned stk__warp_sum(unsigned v)
+{
+	for (int by = 16; by; by >>= 1)
+		v += __shfl_xor_sync(~0u, v, by);
 	return v;
 }
 
