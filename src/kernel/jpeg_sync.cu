@@ -5,7 +5,7 @@
 
 #define WORDS 32
 #define SYMBOLS 8 /* between refills */
-#define RING (WORDS + STK_CURSOR_PAD)
+#define RING (WORDS + STK_CURSOR_PAD) /* words of a lane: the cursor's, and some of its own */
 #define NEVER 0xffffffffu /* the stop of a lane that runs no more: it goes along with its warp */
 
 typedef stk_cursor<WORDS> cursor;
@@ -79,14 +79,19 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 }
 
 /* Decodes on from interval `first` behind the segment, which is interval k of the stream, to before `end`. Gives the interval where the lane met another,
- * STREAM_END, or NONE. All threads of the warp call it. */
+ * STREAM_END, or NONE. All threads of the warp call it. theirs: two words of the lane's in shared memory, for what row 0 has at this and the next
+ * checkpoint: a load at each would stall all lanes of the warp for the sake of one. */
 static __device__ __forceinline__ uint32_t follow(
-	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval)
+	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
 	const uint32_t *own = run ? stk__jpegpar_row(&v, l.stream, 0) : v.checkpoints;
 	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 1 + first / STK_JPEGPAR_PER_SEGMENT) : v.checkpoints;
-	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER, theirs = run ? own[k] : 0;
+	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER;
 	uint32_t blocks = 0, met = STK_JPEGPAR_NONE, left = end_interval - first;
+	stk__copy_ahead4(theirs + k % 2, own + k);
+	stk__copy_ahead4(theirs + (k + 1) % 2, own + k + 1); /* behind row 0 there are others */
+	stk__copy_commit();
+	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
 		for (int i = 0; i < SYMBOLS; i++) {
@@ -99,12 +104,12 @@ static __device__ __forceinline__ uint32_t follow(
 				stop = NEVER;
 				if (over)
 					met = STK_JPEGPAR_STREAM_END;
-				else if (((mine ^ theirs) & STK_JPEGPAR_STATE) == 0)
+				else if (((mine ^ theirs[k % 2]) & STK_JPEGPAR_STATE) == 0)
 					met = k;
 				else if (--left) {
+					stk__copy_ahead4(theirs + k % 2, own + k + 2); /* committed with the next refill, and there some refills later */
 					if (++k % STK_JPEGPAR_PER_SEGMENT == 0)
 						row += (size_t)v.n_segments * STK_JPEGPAR_PER_SEGMENT;
-					theirs = own[k];
 					end += STK_JPEGPAR_INTERVAL;
 					stop = min(end, l.length);
 					blocks = 0;
@@ -141,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_near(c
 			lane = lane_at(v, l, k, 0);
 		cursor at;
 		at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
-		uint32_t found = follow(v, l, run, at, k, 0, STK_JPEGPAR_NEAR);
+		uint32_t found = follow(v, l, run, at, k, 0, STK_JPEGPAR_NEAR, shared + threadIdx.x * RING + WORDS);
 		met = run ? found : met;
 	}
 	if (!mine)
@@ -173,7 +178,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_FAR_LANES) jpeg_far(con
 	}
 	cursor at;
 	at.begin(shared, threadIdx.x * RING, words, lut, l.code, lane); /* lanes may have tables of their own: those stay in global memory */
-	uint32_t met = follow(v, l, run, at, k, STK_JPEGPAR_NEAR, (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT);
+	uint32_t met = follow(
+		v, l, run, at, k, STK_JPEGPAR_NEAR, (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT, shared + threadIdx.x * RING + WORDS);
 	if (run)
 		v.match[segment] = met;
 }
