@@ -23,7 +23,7 @@ struct part {
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
 	size_t pass_tables; /* where those begin */
-	uint32_t *flags;    /* pinned; what it left in view.flags */
+	uint32_t *flags;    /* pinned; view.told */
 	stk_gpu_event done, marks[MARKS];
 	/* of the last submission */
 	int first, count, lane;
@@ -393,14 +393,25 @@ static enum stk_status mark(
 	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], lane->stream, err);
 }
 
+/* All copies of a part come before its kernels, and nothing is copied back: in the few queues of the copy engines a copy that waits for kernels would hold
+ * up those of other lanes. */
+static enum stk_status copy_tables(
+	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = b->decoder->dev;
+	size_t bytes = stk__jpegpar_plan_end(p->plan), passes = stk__pass_gpu_end(p->passes);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->raw_at + p->sizes.raw, p->raw_at, &p->view);
+	p->view.told = p->flags;
+	enum stk_status s = stk__gpu_upload(dev, lane->stream, lane->memory, p->tables, bytes, err);
+	return s ? s
+		 : stk__gpu_upload(
+			   dev, lane->stream, lane->memory + aligned(p->sizes.decode.tables), p->tables + p->pass_tables, passes, err);
+}
+
 static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg *d = b->decoder;
-	size_t bytes = stk__jpegpar_plan_end(p->plan);
-	stk__jpegpar_plan_view(p->plan, lane->memory, p->raw_at + p->sizes.raw, p->raw_at, &p->view);
-	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, lane->memory, p->tables, bytes, err);
-	if (!s)
-		s = mark(b, p, lane, 1, err);
+	enum stk_status s = mark(b, p, lane, 1, err);
 	for (int phase = 0; !s && phase < STK_CUDA_JPEG_PHASES; phase++) {
 		s = stk__cuda_jpeg_launch(d->dev, &d->kernels, &p->view, (enum stk_cuda_jpeg_phase)phase, lane->stream, err);
 		if (!s)
@@ -409,14 +420,15 @@ static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *
 	return s;
 }
 
+/* They alone write to what the batch follows others on. */
 static enum stk_status run_passes(
 	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg *d = b->decoder;
-	size_t bytes = stk__pass_gpu_end(p->passes);
-	stk_gpu_ptr at = lane->memory + aligned(p->sizes.decode.tables);
-	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, at, p->tables + p->pass_tables, bytes, err);
-	return s ? s : stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+	enum stk_status s = b->follows ? stk__gpu_stream_wait(d->dev, lane->stream, b->begin, err) : STK_OK;
+	if (!s)
+		s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+	return s ? s : mark(b, p, lane, MARKS - 1, err);
 }
 
 static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane,
@@ -424,16 +436,11 @@ static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, c
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
 	p->raw_at = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
-	enum stk_status s = b->follows ? stk__gpu_stream_wait(dev, lane->stream, b->begin, err) : STK_OK;
+	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
 		return s;
 	plan_items(b, p, lane, items);
-	if ((s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
-		return s;
-	if (p->view.n_images)
-		s = stk__gpu_download(
-			dev, lane->stream, p->flags, (stk_gpu_ptr)(uintptr_t)p->view.flags, sizeof *p->flags * p->view.n_images, err);
-	if (s || (s = mark(b, p, lane, MARKS - 1, err)) || (!p->done && (s = stk__gpu_event_create(dev, false, &p->done, err))))
+	if ((s = copy_tables(b, p, lane, err)) || (s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
 		return s;
 	return stk__gpu_event_record(dev, p->done, lane->stream, err);
 }

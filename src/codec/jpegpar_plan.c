@@ -549,6 +549,7 @@ void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, u
 	place_tables(view, tables, p->n_lut);
 	place_work(view, work, &p->cap);
 	view->raw = (const uint8_t *)(uintptr_t)raw;
+	view->told = view->flags;
 }
 
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)

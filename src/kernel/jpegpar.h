@@ -128,6 +128,7 @@ struct stk_jpegpar_view {
 	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
 	 * rgb where coef did. */
 	uint32_t *flags;                  /* per image */
+	uint32_t *told;                   /* where jpeg_color leaves them for the host, in its memory; of the kernels */
 	uint32_t *n_far;                  /* segments in far; set to 0 beforehand */
 	uint32_t *marker;                 /* per stream: offset of the first marker, or more than src_size */
 	uint32_t *kept;                   /* per chunk: bytes that remain */
