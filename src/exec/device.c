@@ -106,9 +106,9 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 bool stk__device_has_room(const struct stk_pipeline *p)
 {
 	const struct stk_device_stage *d = p->device;
-	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0;
-	/* One more under way, and the one that the consumer has. */
-	return decoding + atomic_load(&d->largest) * (size_t)(p->depth + 2) <= d->memory_limit;
+	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
+	/* One more under way, and the one that the consumer has. Before the first was submitted nobody knows what they take. */
+	return batch && decoding + batch * (size_t)(p->depth + 2) <= d->memory_limit;
 }
 
 /* ---- waiting for the GPU ---- */
