@@ -4,7 +4,7 @@
 #include "kernel/jpegpar_cursor.cuh"
 
 #define WORDS 32
-#define SYMBOLS 8 /* between refills */
+#define GROUPS 2 /* between refills */
 #define RING (WORDS + STK_CURSOR_PAD) /* words of a lane: the cursor's, and some of its own */
 #define NEVER 0xffffffffu /* the stop of a lane that runs no more: it goes along with its warp */
 
@@ -45,6 +45,18 @@ static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpegpar_
 	return lut;
 }
 
+/* Some symbols, but none from bit `stop` on or behind a block's last. Blocks that were finished before the stream's end, 0 or 1. */
+static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
+{
+#pragma unroll
+	for (int i = 0; i < STK_CURSOR_GROUP; i++)
+		at.advance(at.look(at.over() || at.p >= stop));
+	if (!at.over())
+		return 0;
+	at.next_block();
+	return at.p <= length;
+}
+
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(const __grid_constant__ stk_jpegpar_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
@@ -64,9 +76,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 	uint32_t end = lane.p + STK_JPEGPAR_INTERVAL, last = min(lane.p + STK_JPEGPAR_SEGMENT, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++) {
-			bool finished = at.pass(at.look());
-			blocks += finished && at.p <= l.length;
+		for (int i = 0; i < GROUPS; i++) {
+			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
 				*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
 				stop = end < last ? min(end + STK_JPEGPAR_INTERVAL, l.length) : NEVER;
@@ -94,9 +105,8 @@ static __device__ __forceinline__ uint32_t follow(
 	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++) {
-			bool finished = at.pass(at.look());
-			blocks += finished && at.p <= l.length;
+		for (int i = 0; i < GROUPS; i++) {
+			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
 				bool over = end >= l.length;
 				uint32_t mine = over ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
