@@ -9,7 +9,7 @@
 
 enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
 
-/* How a part lies in its lane's memory: tables of decoder and passes, raw bytes, results of both. */
+/* How a part lies in its lane's memory: tables of decoder and passes, results of both, with the files among them. */
 struct sizes {
 	struct stk_jpegpar_sizes decode;
 	struct stk_pass_gpu_sizes passes;
@@ -29,7 +29,7 @@ struct part {
 	int first, count, lane;
 	struct stk_cuda_jpeg_limits need;
 	struct sizes sizes;
-	stk_gpu_ptr raw_at;
+	stk_gpu_ptr work; /* results of the decoder, then of the passes */
 	struct stk_jpegpar_view view;
 };
 
@@ -65,13 +65,20 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_cuda_jpeg_limits 
 	return (struct stk_pass_gpu_limits){l->files.images, l->taps};
 }
 
+static struct stk_jpegpar_limits file_limits(const struct stk_cuda_jpeg_limits *l)
+{
+	struct stk_jpegpar_limits files = l->files;
+	/* Alignment and what lies between files travel too. */
+	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
+	return files;
+}
+
 static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
 {
 	struct stk_pass_gpu_limits passes = pass_limits(l);
-	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&l->files), .passes = stk__pass_gpu_sizes(&passes)};
-	/* Alignment and what lies between files travel too. */
-	z.raw = aligned((size_t)l->files.bytes + l->files.bytes / 8 + (size_t)l->files.images * 1024 + 2 * RAW_SLACK);
-	z.all = aligned(z.decode.tables) + z.passes.tables + z.raw + aligned(z.decode.work) + z.passes.work;
+	struct stk_jpegpar_limits files = file_limits(l);
+	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .raw = files.raw};
+	z.all = aligned(z.decode.tables) + z.passes.tables + aligned(z.decode.work) + z.passes.work;
 	return z;
 }
 
@@ -321,7 +328,8 @@ static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const str
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
 			b->place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
-		enum stk_status s = stk__gpu_upload(b->decoder->dev, lane->stream, p->raw_at + used, from, (size_t)(to - from), err);
+		enum stk_status s = stk__gpu_upload(
+			b->decoder->dev, lane->stream, (stk_gpu_ptr)(uintptr_t)p->view.raw + used, from, (size_t)(to - from), err);
 		if (s)
 			return s;
 		used += ((size_t)(to - from) + 15) & ~(size_t)15;
@@ -370,11 +378,8 @@ static bool plan_pass(const struct part *p, const struct stk_cuda_jpeg_item *it,
 static void plan_items(
 	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, const struct stk_cuda_jpeg_item *items)
 {
-	stk_gpu_ptr work = p->raw_at + p->sizes.raw;
 	struct stk_pass_gpu_limits passes = pass_limits(&p->need);
-	stk__jpegpar_plan_begin(p->plan, &p->need.files);
-	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), work + aligned(p->sizes.decode.work));
-	stk__jpegpar_plan_view(p->plan, lane->memory, work, p->raw_at, &p->view); /* results lie where they always do */
+	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), p->work + aligned(p->sizes.decode.work));
 	for (int i = p->first; i < p->first + p->count; i++) {
 		uint32_t index, at = b->place[i];
 		struct stk_jpegpar_file file = file_of(&items[i], at);
@@ -400,7 +405,7 @@ static enum stk_status copy_tables(
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
 	size_t bytes = stk__jpegpar_plan_end(p->plan), passes = stk__pass_gpu_end(p->passes);
-	stk__jpegpar_plan_view(p->plan, lane->memory, p->raw_at + p->sizes.raw, p->raw_at, &p->view);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view);
 	p->view.told = p->flags;
 	enum stk_status s = stk__gpu_upload(dev, lane->stream, lane->memory, p->tables, bytes, err);
 	return s ? s
@@ -435,7 +440,10 @@ static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, c
 	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
-	p->raw_at = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
+	struct stk_jpegpar_limits files = file_limits(&p->need);
+	p->work = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
+	stk__jpegpar_plan_begin(p->plan, &files);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view); /* files and results lie where they always do */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
 		return s;

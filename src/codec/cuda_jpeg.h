@@ -65,7 +65,7 @@ struct stk_cuda_jpeg_batch;
  * and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
 bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *item, struct stk_cuda_jpeg_limits *sum);
 
-/* Bytes of device memory that such files take: about 200 a block, 1 a byte of the files and 8 a tap. */
+/* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */
 size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits);
 
 /* most: bytes of device memory for all that is in flight. Takes none before files come. */

@@ -125,7 +125,7 @@ struct stk_jpegpar_view {
 	const struct stk_jpegpar_work *sync_work, *write_work;
 	uint32_t n_images, n_streams, n_sync_work, n_write_work, n_chunks, n_segments, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
+	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: coef may lie where raw did, planes where kept .. starts did,
 	 * rgb where coef did. */
 	uint32_t *flags;                  /* per image */
 	uint32_t *told;                   /* where jpeg_color leaves them for the host, in its memory; of the kernels */
