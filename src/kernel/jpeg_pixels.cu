@@ -382,6 +382,8 @@ extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEGPAR_COLOR_
 {
 	__shared__ __align__(16) char shared[STK_JPEGPAR_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
 	uint32_t line = blockIdx.x * STK_JPEGPAR_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
+	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
+		v.told[i] = v.flags[i]; /* which are final since phase dc */
 	const stk_jpegpar_image &im = v.images[stk__jpegpar_find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);
