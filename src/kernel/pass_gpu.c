@@ -14,6 +14,9 @@ static const struct {
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
+/* Weights behind the last one that may be read: rows are made four at a time, also where the output has fewer. */
+#define WEIGHTS_SLACK 3
+
 struct stk_pass_gpu {
 	struct stk_pass_gpu_limits limits; /* of the batch */
 	uint8_t *tables;
@@ -34,7 +37,8 @@ struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *
 {
 	size_t items = aligned(sizeof(struct stk_pass_gpu_item) * l->images),
 	       steps = aligned(sizeof(struct stk_step) * STK_PASS_MAX_STEPS * l->images);
-	return (struct stk_pass_gpu_sizes){CURVE_BYTES + items + steps, 2 * aligned(sizeof(float) * l->taps)};
+	size_t first = aligned(sizeof(int32_t) * l->taps), weights = aligned(sizeof(float) * ((size_t)l->taps + WEIGHTS_SLACK));
+	return (struct stk_pass_gpu_sizes){CURVE_BYTES + items + steps, first + weights};
 }
 
 enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *k, struct stk_error *err)
@@ -226,9 +230,10 @@ static bool fill_item(
 	it->mode = mode;
 	it->sampled = mode == STK_PASS_GPU_WARP ? p->warp.dtype : mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : p->in_dtype;
 	it->columns = block_columns(p, plan, mode, bytes);
+	it->across = (uint32_t)((p->w + it->columns - 1) / it->columns);
 	it->finish = choose_finish(p, it->sampled);
 	if (mode == STK_PASS_GPU_RESIZE && bytes) {
-		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 16;
+		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 48;
 		b->shared = b->shared > shared ? b->shared : shared;
 	}
 	if (mode == STK_PASS_GPU_WARP)
@@ -239,7 +244,7 @@ static bool fill_item(
 	it->n_steps = (uint32_t)p->n_steps;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
-		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * (uint32_t)((p->w + it->columns - 1) / it->columns);
+		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * it->across;
 	return true;
 }
 

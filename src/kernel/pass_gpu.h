@@ -62,6 +62,7 @@ struct stk_pass_gpu_item {
 	int32_t sampled;                        /* type that a sampler's result rounds to */
 	int32_t dtype;                          /* of the output */
 	int32_t columns;                        /* outputs of a thread block */
+	uint32_t across;                        /* thread blocks side by side */
 	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* thread blocks of the items before it */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
@@ -72,7 +73,7 @@ struct stk_pass_gpu_view {
 	const struct stk_pass_gpu_item *items;
 	const struct stk_step *steps;
 	int32_t *first;
-	float *weights; /* floats, or after quantisation int32 in the same places */
+	float *weights; /* floats; of NARROW whole ones, of WIDE int32 in the same places */
 	uint32_t n_items;
 	int32_t launch;
 };

@@ -140,6 +140,18 @@ static inline float __frcp_rn(float v)
 	return 1 / v;
 }
 
+static inline float __fmaf_rn(float x, float y, float z)
+{
+	return fmaf(x, y, z);
+}
+/* Rounded down. The product is exact in a double; so must be the sum. */
+static inline float __fmaf_rd(float x, float y, float z)
+{
+	double exact = (double)x * (double)y + (double)z;
+	float near = (float)exact;
+	return (double)near > exact ? nextafterf(near, -INFINITY) : near;
+}
+
 /* The upper half of high:low << shift, and the lower of high:low >> shift. */
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
 {
