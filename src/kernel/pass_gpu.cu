@@ -248,26 +248,21 @@ static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, con
 	return s;
 }
 
-/* Four bytes of each row, those there are. */
-static __device__ __forceinline__ void load_words(const uint8_t *const from[TOGETHER], bool words, int32_t bytes, uint32_t to[TOGETHER])
+/* Four bytes of a row, those there are. WORDS: it is aligned, and there is all of it. */
+template <bool WORDS> static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, int32_t bytes)
 {
-	if (words)
+	if constexpr (WORDS)
+		return __ldg((const uint32_t *)from);
+	uint32_t word = 0;
 #pragma unroll
-		for (int i = 0; i < TOGETHER; i++)
-			to[i] = __ldg((const uint32_t *)from[i]);
-	else
-#pragma unroll
-		for (int i = 0; i < TOGETHER; i++) {
-			to[i] = 0;
-#pragma unroll
-			for (int k = 0; k < 4; k++)
-				to[i] |= k < bytes ? (uint32_t)__ldg(from[i] + k) << 8 * k : 0;
-		}
+	for (int i = 0; i < 4; i++)
+		word |= i < bytes ? (uint32_t)__ldg(from + i) << 8 * i : 0;
+	return word;
 }
 
 /* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
  * beside each other. Rows outside [top, bottom) read what the nearest one inside does: nobody looks at what becomes of them. */
-template <typename K>
+template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top, int32_t bottom, const reach &r,
 	const strip &s, quad<K> *to)
 {
@@ -283,27 +278,28 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 	for (; b < r.end; b += 4 * BESIDE) {
 		const float *weights = v.weights + a.weights + y;
 		typename K::total sum[TOGETHER][4];
+		int64_t at = 0;
 #pragma unroll
 		for (int i = 0; i < 4 * TOGETHER; i++)
 			sum[i / 4][i % 4] = K::start_byte(i % 4, bias);
 		int32_t t = 0;
+#pragma unroll 1
 		do {
-			uint32_t word[TOGETHER];
-			load_words(from, s.words, r.end - b, word);
 #pragma unroll
 			for (int i = 0; i < TOGETHER; i++) {
+				uint32_t word = load_word<WORDS>(from[i] + at, r.end - b);
 				float weight = __ldg(weights + i);
-				from[i] += tap;
 #pragma unroll
 				for (int k = 0; k < 4; k++)
-					K::add_byte(sum[i][k], word[i], k, weight);
+					K::add_byte(sum[i][k], word, k, weight);
 			}
 			weights += size;
+			at += tap;
 		} while (++t < n);
 		columns<K> made;
 #pragma unroll
 		for (int i = 0; i < TOGETHER; i++) {
-			from[i] += back;
+			from[i] += 4 * BESIDE;
 #pragma unroll
 			for (int k = 0; k < 4; k++)
 				made.byte[k].row[i] = K::keep(sum[i][k]);
@@ -325,9 +321,8 @@ static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, co
 #pragma unroll
 	for (int i = 0; i < TOGETHER * C; i++)
 		sum[i / C][i % C] = K::start(a.bias);
-	int32_t t = 0;
-#pragma unroll 1 /* taps are few: what would be left over is most of them */
-	do {
+#pragma unroll 1 /* taps are few: what unrolling leaves over would be most of them */
+	for (int32_t t = 0; t < n; t++) {
 		float weight = __ldg(weights);
 #pragma unroll
 		for (int c = 0; c < C; c++) {
@@ -338,7 +333,7 @@ static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, co
 		}
 		from += step;
 		weights += size;
-	} while (++t < n);
+	}
 #pragma unroll
 	for (int i = 0; i < TOGETHER; i++)
 #pragma unroll
@@ -358,8 +353,12 @@ template <typename K, int C> static __device__ void resize(const stk_pass_gpu_vi
 		r = find_reach(v, it, from, to);
 	strip s = lay_out(it, r);
 	int32_t group = threadIdx.x / BESIDE, y = y0 + TOGETHER * group;
-	if (any && y < bottom && y + TOGETHER > top)
-		vertical<K>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+	if (any && y < bottom && y + TOGETHER > top) {
+		if (s.words)
+			vertical<K, true>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+		else
+			vertical<K, false>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+	}
 	__syncthreads();
 	ending e = make_ending(v, it);
 	/* Threads side by side make columns side by side; where all the block's columns fit beside each other, both halves of the rows at once. */
