@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "kernel/pass_plan.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The curves' samples, one after the other, as they lie at the tables' start. */
@@ -128,7 +129,7 @@ bool stk__pass_gpu_supports(const struct stk_pass *p)
 static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
 {
 	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
-	       (!resizes(p, plan) || choose_columns(plan, p) > 0);
+	       src->row == (int32_t)src->row && (!resizes(p, plan) || choose_columns(plan, p) > 0);
 }
 
 /* Entries of the tables that an axis takes: of first, and of weights. */
@@ -191,13 +192,22 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+/* Of a lone affine step: nothing that goes into it is infinite or NaN itself. The GPU's own conversions lose the bits of a NaN. */
+static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
+	bool all = p->sampler != STK_SAMPLE_WARP || isfinite(p->warp.fill);
+	for (int32_t c = 0; c < step->channels; c++)
+		all = all && isfinite(step->scale[c]) && isfinite(step->bias[c]);
+	return all;
+}
+
+static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+{
 	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
 	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
 		return STK_PASS_GPU_BYTES;
-	return p->n_steps == 1 && step->kind == STK_STEP_AFFINE && floats ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
+	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
 }
 
 static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)

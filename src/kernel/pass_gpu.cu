@@ -109,7 +109,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 	else if (e.dtype == STK_FLOAT16)
 		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__half_bits(x * e.scale[c] + e.bias[c]); });
 	else if (e.dtype == STK_BFLOAT16)
-		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__float_to_bfloat(x * e.scale[c] + e.bias[c]); });
+		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__bfloat_bits(x * e.scale[c] + e.bias[c]); });
 	else
 		store_each<float, C>(e, to, p, rows, [&](float x, int c) { return x * e.scale[c] + e.bias[c]; });
 	return true;
@@ -268,15 +268,15 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
 	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
-	int64_t tap = a.pre.step * it.src_row, back = 4 * BESIDE - n * tap; /* from the last tap to the first one of the next word */
+	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * src_row;
 	const uint8_t *from[TOGETHER];
 #pragma unroll
 	for (int i = 0; i < TOGETHER; i++) {
-		int32_t row = __ldg(v.first + a.first + stk__taps_clamp(y + i, top, bottom - 1)) - it.y0;
-		from[i] = (const uint8_t *)it.src + row * it.src_row + b;
+		int32_t row = __ldg(&v.first[a.first + stk__taps_clamp(y + i, top, bottom - 1)]) - it.y0;
+		from[i] = (const uint8_t *)it.src + (int64_t)row * src_row + b;
 	}
 	for (; b < r.end; b += 4 * BESIDE) {
-		const float *weights = v.weights + a.weights + y;
+		const float *weights = &v.weights[a.weights + y];
 		typename K::total sum[TOGETHER][4];
 		int64_t at = 0;
 #pragma unroll
@@ -308,21 +308,32 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 	}
 }
 
-/* The horizontal half: an output column x out of TOGETHER rows of intermediate values. */
-template <typename K, int C>
-static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s,
-	const quad<K> *from, float p[TOGETHER][CHANNELS])
+/* The taps of an output column, and where in a strip the first one's quads lie. */
+struct column {
+	const float *weights;
+	int32_t at, n, size, step, bias;
+};
+
+static __device__ __forceinline__ column find_column(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s)
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
-	const float *weights = v.weights + a.weights + x;
-	int32_t n = a.filter.n, size = a.size, step = a.pre.step * it.in_c;
+	int32_t at = (__ldg(&v.first[a.first + x]) - r.column) * it.in_c + r.begin - s.origin;
+	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
+}
+
+/* The horizontal half: an output column out of TOGETHER rows of intermediate values. */
+template <typename K, int C>
+static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
+{
+	const float *weights = a.weights;
 	typename K::total sum[TOGETHER][C];
-	from += (__ldg(v.first + a.first + x) - r.column) * it.in_c + r.begin - s.origin;
+	from += a.at;
 #pragma unroll
 	for (int i = 0; i < TOGETHER * C; i++)
 		sum[i / C][i % C] = K::start(a.bias);
+	int32_t t = 0;
 #pragma unroll 1 /* taps are few: what unrolling leaves over would be most of them */
-	for (int32_t t = 0; t < n; t++) {
+	do {
 		float weight = __ldg(weights);
 #pragma unroll
 		for (int c = 0; c < C; c++) {
@@ -331,14 +342,14 @@ static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, co
 			for (int i = 0; i < TOGETHER; i++)
 				K::add(sum[i][c], value.row[i], weight);
 		}
-		from += step;
-		weights += size;
-	}
+		from += a.step;
+		weights += a.size;
+	} while (++t < a.n);
 #pragma unroll
 	for (int i = 0; i < TOGETHER; i++)
 #pragma unroll
 		for (int c = 0; c < C; c++)
-			p[i][c] = K::result(sum[i][c], it.sampled);
+			p[i][c] = K::result(sum[i][c], sampled);
 }
 
 /* K: struct narrow and its like; C: channels of the source at most, so that three cost no more than three. */
@@ -365,11 +376,15 @@ template <typename K, int C> static __device__ void resize(const stk_pass_gpu_vi
 	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide, x = x0 + threadIdx.x - second * wide;
 	if (x >= x1)
 		return;
+	bool across = x >= from && x < to && any;
+	column taps = {};
+	if (across)
+		taps = find_column(v, it, x, r, s);
 	for (group = second, y = y0 + TOGETHER * group; y < y1; group += 1 + both, y = y0 + TOGETHER * group) {
 		float p[TOGETHER][CHANNELS] = {};
-		bool inside = x >= from && x < to && y < bottom && y + TOGETHER > top;
+		bool inside = across && y < bottom && y + TOGETHER > top;
 		if (inside)
-			horizontal<K, C>(v, it, x, r, s, shared + group * s.pitch, p);
+			horizontal<K, C>(taps, shared + group * s.pitch, it.sampled, p);
 		if (finish_soon<C>(e, p, x, y, y1 - y))
 			continue;
 #pragma unroll

@@ -20,7 +20,7 @@
 
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
-/* Most passes are from interleaved uint8, have no more than so many channels at any step, and filters that are not too wide for a block's shared
+/* Most passes are from interleaved uint8 whose rows lie less than 2 GiB apart, have no more than so many channels at any step, and filters that are not too wide for a block's shared
  * memory: for these there is a launch of their own, faster than the one for all others. */
 enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
 #define STK_PASS_GPU_CHANNELS 4
@@ -32,7 +32,7 @@ enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, S
 enum stk_pass_gpu_finish {
 	STK_PASS_GPU_STEPS,
 	STK_PASS_GPU_BYTES,  /* uint8, no steps */
-	STK_PASS_GPU_AFFINE, /* one affine step, to a float type */
+	STK_PASS_GPU_AFFINE, /* one affine step, to a float type, that makes no NaN */
 };
 
 enum stk_pass_gpu_mode {

@@ -193,6 +193,14 @@ static inline uint16_t stk__half_bits(float x)
 	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
 }
 
+/* bfloat16, likewise. */
+static inline uint16_t stk__bfloat_bits(float x)
+{
+	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000, size = __float_as_uint(x) & 0x7fffffff;
+	uint32_t whole = size >> 16, rest = size & 0xffff;
+	return x == x ? (uint16_t)(sign | (whole + (rest > 0x8000 || (rest == 0x8000 && (whole & 1))))) : 0x7fff;
+}
+
 /* ---- memory ---- */
 
 template <typename T> static inline T __ldg(const T *p)
