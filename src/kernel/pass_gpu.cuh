@@ -23,7 +23,8 @@ static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_p
 		bool begins = at < v.n_items && v.items[at].block0[v.launch] <= blockIdx.x;
 		low += step * (__popc(__ballot_sync(0xffffffffu, begins)) - 1);
 	}
-	return v.items[low];
+	/* Were it seen to be the whole warp's, it would lie in uniform registers, and each load would first move its address out of them. */
+	return v.items[stk__keep(low + lane) - lane];
 }
 
 static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
