@@ -179,40 +179,66 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = c < it.in_c ? (float)from[c] : 0;
 }
 
-/* As warp.c's pixel_at. (x, y) counts in the sampler's source, behind windows and mirrors. */
-static __device__ __forceinline__ void warp_pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
-{
-	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
-	bool outside = !it.warp.clamp && (ix != x || iy != y);
-	const uint8_t *from = outside ? NULL : pixel(it, map(it.axis[0].pre, ix), map(it.axis[1].pre, iy));
-#pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		p[c] = outside ? it.warp.fill : c < it.in_c ? (float)from[c] : 0;
-}
+/* What a warp needs of its item, in registers as an ending is. */
+struct warper {
+	stk_warp_row row; /* of the output's column: y is yet to be set */
+	const uint8_t *pixel; /* (0, 0) of the sampler's source, behind windows and mirrors */
+	int32_t step_x, step_y, w, h, channels, sampled;
+	bool clamp;
+	float fill;
+};
 
-static __device__ __forceinline__ void sample_warp(const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
+static __device__ __forceinline__ warper make_warper(const stk_pass_gpu_item &it, int32_t x)
 {
-	stk_warp_row row = {};
-	row.linear = it.warp.interp != STK_INTERP_NN;
-	row.first = map(it.axis[0].post, x);
-	row.y = map(it.axis[1].post, y);
+	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
+	warper s = {};
+	s.row.linear = it.warp.interp != STK_INTERP_NN;
+	s.row.first = map(it.axis[0].post, x);
 #pragma unroll
 	for (int i = 0; i < 6; i++)
-		row.m[i] = it.warp.m[i];
+		s.row.m[i] = it.warp.m[i];
+	s.pixel = pixel(it, column.first, row.first);
+	s.step_x = column.step * it.in_c;
+	s.step_y = row.step * (int32_t)it.src_row;
+	s.w = it.mid_w;
+	s.h = it.mid_h;
+	s.channels = it.in_c;
+	s.sampled = it.sampled;
+	s.clamp = it.warp.clamp;
+	s.fill = it.warp.fill;
+	return s;
+}
+
+/* As warp.c's pixel_at. */
+template <int C> static __device__ __forceinline__ void warp_pixel(const warper &s, int32_t x, int32_t y, float p[CHANNELS])
+{
+	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
+	bool outside = !s.clamp && (ix != x || iy != y);
+	const uint8_t *from = s.pixel + (int64_t)iy * s.step_y + ix * s.step_x;
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
+}
+
+template <int C> static __device__ __forceinline__ void sample_warp(const warper &s, int32_t y, float p[CHANNELS])
+{
+	stk_warp_row row = s.row;
+	row.y = y;
 	stk_warp_position at = stk__warp_position(&row, 0);
-	warp_pixel(it, at.x, at.y, p);
+	warp_pixel<C>(s, at.x, at.y, p);
 	if (row.linear) {
 		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
-		warp_pixel(it, at.x + 1, at.y, right);
-		warp_pixel(it, at.x, at.y + 1, below);
-		warp_pixel(it, at.x + 1, at.y + 1, diagonal);
+		warp_pixel<C>(s, at.x + 1, at.y, right);
+		warp_pixel<C>(s, at.x, at.y + 1, below);
+		warp_pixel<C>(s, at.x + 1, at.y + 1, diagonal);
 #pragma unroll
-		for (int c = 0; c < CHANNELS; c++)
+		for (int c = 0; c < C; c++)
 			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
 	}
+	if (s.sampled != STK_FLOAT)
 #pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		p[c] = round_to(p[c], it.sampled);
+		for (int c = 0; c < C; c++)
+			p[c] = s.sampled == STK_UINT8 ? round_integer(p[c], 0, 255) : round_to(p[c], s.sampled);
 }
 
 /* What the outputs [x0, x1) of a row read of the source: bytes [begin, end) of a row of the source view. */
@@ -402,6 +428,28 @@ template <typename K> static __device__ __forceinline__ void resize_any(const st
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
+/* Of a column, the outputs that rows [y0, y1) have in it, each from a pixel or few. */
+template <int C> static __device__ void sample(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y0, int32_t y1)
+{
+	bool warps = it.mode == STK_PASS_GPU_WARP, across = x >= it.axis[0].begin && x < it.axis[0].end;
+	int32_t top = it.axis[1].begin, bottom = it.axis[1].end;
+	stk_axis_map down = it.axis[1].post;
+	ending e = make_ending(v, it);
+	warper s = {};
+	if (warps)
+		s = make_warper(it, x);
+	for (int32_t y = y0; y < y1; y++) {
+		bool valid = across && y >= top && y < bottom;
+		float p[1][CHANNELS] = {};
+		if (valid && warps)
+			sample_warp<C>(s, map(down, y), p[0]);
+		else if (valid)
+			sample_plain(v, it, x, y, p[0]);
+		if (!finish_soon<C>(e, p, x, y, 1))
+			finish(v, it, hold(p[0]), valid, x, y);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint8_t, shared);
@@ -417,18 +465,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_c
 			resize_any<real>(v, it, x0, y0, shared);
 		return;
 	}
-	int32_t x = x0 + threadIdx.x;
+	int32_t x = x0 + threadIdx.x, y1 = min(y0 + ROWS, it.axis[1].size);
 	if (x >= it.axis[0].size)
 		return;
-	ending e = make_ending(v, it);
-	for (int32_t y = y0; y < min(y0 + ROWS, it.axis[1].size); y++) {
-		bool valid = x >= it.axis[0].begin && x < it.axis[0].end && y >= it.axis[1].begin && y < it.axis[1].end;
-		float p[1][CHANNELS] = {};
-		if (valid && it.mode == STK_PASS_GPU_WARP)
-			sample_warp(it, x, y, p[0]);
-		else if (valid)
-			sample_plain(v, it, x, y, p[0]);
-		if (!finish_soon<CHANNELS>(e, p, x, y, 1))
-			finish(v, it, hold(p[0]), valid, x, y);
-	}
+	if (it.in_c <= 3)
+		sample<3>(v, it, x, y0, y1);
+	else
+		sample<4>(v, it, x, y0, y1);
 }
