@@ -207,7 +207,8 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
 	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
 		return STK_PASS_GPU_BYTES;
-	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
+	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE
+												   : STK_PASS_GPU_STEPS;
 }
 
 static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)
