@@ -111,13 +111,18 @@ def take_from(side: str, pipeline: Any, images_a_batch: int) -> Take:
     return take
 
 
-def take_from_loader(files: list[str], batch: int, threads: int) -> Take:
-    """What users write: stoker.Loader on the GPU."""
+SMALL = {"prefetch": 1, "gpu_memory_limit": 320 << 20}
+
+
+def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> Take:
+    """What users write: stoker.Loader on the GPU; form "small": with two batches' outputs, as many as DALI has, and less memory for decoding."""
     from stoker import Loader
     from stoker import transforms as T
 
     steps = [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize(list(MEAN), list(STD))]
-    loader = Loader([(f, i % 1000) for i, f in enumerate(files)], batch, shuffle=True, transforms=steps, num_threads=threads, device="cuda")
+    samples = [(f, i % 1000) for i, f in enumerate(files)]
+    memory: dict[str, Any] = SMALL if form == "small" else {}
+    loader = Loader(samples, batch, shuffle=True, transforms=steps, num_threads=threads, device="cuda", **memory)
     batches = iter(loader)
 
     def take() -> int:
@@ -139,5 +144,5 @@ def make(side: str, row: str, folder: Path, batch: int, threads: int, load: floa
         return take_from(side, pipeline, CAMERAS * batch)
     files = listed(folder, "imagenet")
     if side == "stoker" and row != "plain":
-        return take_from_loader(files, batch, threads)
+        return take_from_loader(files, batch, threads, form)
     return take_from(side, crops(side, files, batch, threads, load, form), batch)

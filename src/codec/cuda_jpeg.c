@@ -9,7 +9,7 @@
 
 enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
 
-/* How a part lies in its lane's memory: tables of decoder and passes, raw bytes, results of both. */
+/* How a part lies in its lane's memory: tables of decoder and passes, results of both, with the files among them. */
 struct sizes {
 	struct stk_jpegpar_sizes decode;
 	struct stk_pass_gpu_sizes passes;
@@ -23,13 +23,13 @@ struct part {
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
 	size_t pass_tables; /* where those begin */
-	uint32_t *flags;    /* pinned; what it left in view.flags */
+	uint32_t *flags;    /* pinned; view.told */
 	stk_gpu_event done, marks[MARKS];
 	/* of the last submission */
 	int first, count, lane;
 	struct stk_cuda_jpeg_limits need;
 	struct sizes sizes;
-	stk_gpu_ptr raw_at;
+	stk_gpu_ptr work; /* results of the decoder, then of the passes */
 	struct stk_jpegpar_view view;
 };
 
@@ -65,13 +65,20 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_cuda_jpeg_limits 
 	return (struct stk_pass_gpu_limits){l->files.images, l->taps};
 }
 
+static struct stk_jpegpar_limits file_limits(const struct stk_cuda_jpeg_limits *l)
+{
+	struct stk_jpegpar_limits files = l->files;
+	/* Alignment and what lies between files travel too. */
+	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
+	return files;
+}
+
 static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
 {
 	struct stk_pass_gpu_limits passes = pass_limits(l);
-	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&l->files), .passes = stk__pass_gpu_sizes(&passes)};
-	/* Alignment and what lies between files travel too. */
-	z.raw = aligned((size_t)l->files.bytes + l->files.bytes / 8 + (size_t)l->files.images * 1024 + 2 * RAW_SLACK);
-	z.all = aligned(z.decode.tables) + z.passes.tables + z.raw + aligned(z.decode.work) + z.passes.work;
+	struct stk_jpegpar_limits files = file_limits(l);
+	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .raw = files.raw};
+	z.all = aligned(z.decode.tables) + z.passes.tables + aligned(z.decode.work) + z.passes.work;
 	return z;
 }
 
@@ -321,7 +328,8 @@ static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const str
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
 			b->place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
-		enum stk_status s = stk__gpu_upload(b->decoder->dev, lane->stream, p->raw_at + used, from, (size_t)(to - from), err);
+		enum stk_status s = stk__gpu_upload(
+			b->decoder->dev, lane->stream, (stk_gpu_ptr)(uintptr_t)p->view.raw + used, from, (size_t)(to - from), err);
 		if (s)
 			return s;
 		used += ((size_t)(to - from) + 15) & ~(size_t)15;
@@ -370,11 +378,8 @@ static bool plan_pass(const struct part *p, const struct stk_cuda_jpeg_item *it,
 static void plan_items(
 	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, const struct stk_cuda_jpeg_item *items)
 {
-	stk_gpu_ptr work = p->raw_at + p->sizes.raw;
 	struct stk_pass_gpu_limits passes = pass_limits(&p->need);
-	stk__jpegpar_plan_begin(p->plan, &p->need.files);
-	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), work + aligned(p->sizes.decode.work));
-	stk__jpegpar_plan_view(p->plan, lane->memory, work, p->raw_at, &p->view); /* results lie where they always do */
+	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), p->work + aligned(p->sizes.decode.work));
 	for (int i = p->first; i < p->first + p->count; i++) {
 		uint32_t index, at = b->place[i];
 		struct stk_jpegpar_file file = file_of(&items[i], at);
@@ -393,14 +398,25 @@ static enum stk_status mark(
 	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], lane->stream, err);
 }
 
+/* All copies of a part come before its kernels, and nothing is copied back: in the few queues of the copy engines a copy that waits for kernels would hold
+ * up those of other lanes. */
+static enum stk_status copy_tables(
+	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = b->decoder->dev;
+	size_t bytes = stk__jpegpar_plan_end(p->plan), passes = stk__pass_gpu_end(p->passes);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view);
+	p->view.told = p->flags;
+	enum stk_status s = stk__gpu_upload(dev, lane->stream, lane->memory, p->tables, bytes, err);
+	return s ? s
+		 : stk__gpu_upload(
+			   dev, lane->stream, lane->memory + aligned(p->sizes.decode.tables), p->tables + p->pass_tables, passes, err);
+}
+
 static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg *d = b->decoder;
-	size_t bytes = stk__jpegpar_plan_end(p->plan);
-	stk__jpegpar_plan_view(p->plan, lane->memory, p->raw_at + p->sizes.raw, p->raw_at, &p->view);
-	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, lane->memory, p->tables, bytes, err);
-	if (!s)
-		s = mark(b, p, lane, 1, err);
+	enum stk_status s = mark(b, p, lane, 1, err);
 	for (int phase = 0; !s && phase < STK_CUDA_JPEG_PHASES; phase++) {
 		s = stk__cuda_jpeg_launch(d->dev, &d->kernels, &p->view, (enum stk_cuda_jpeg_phase)phase, lane->stream, err);
 		if (!s)
@@ -409,31 +425,30 @@ static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *
 	return s;
 }
 
+/* They alone write to what the batch follows others on. */
 static enum stk_status run_passes(
 	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg *d = b->decoder;
-	size_t bytes = stk__pass_gpu_end(p->passes);
-	stk_gpu_ptr at = lane->memory + aligned(p->sizes.decode.tables);
-	enum stk_status s = stk__gpu_upload(d->dev, lane->stream, at, p->tables + p->pass_tables, bytes, err);
-	return s ? s : stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+	enum stk_status s = b->follows ? stk__gpu_stream_wait(d->dev, lane->stream, b->begin, err) : STK_OK;
+	if (!s)
+		s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+	return s ? s : mark(b, p, lane, MARKS - 1, err);
 }
 
 static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane,
 	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
-	p->raw_at = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
-	enum stk_status s = b->follows ? stk__gpu_stream_wait(dev, lane->stream, b->begin, err) : STK_OK;
+	struct stk_jpegpar_limits files = file_limits(&p->need);
+	p->work = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
+	stk__jpegpar_plan_begin(p->plan, &files);
+	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view); /* files and results lie where they always do */
+	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
 		return s;
 	plan_items(b, p, lane, items);
-	if ((s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
-		return s;
-	if (p->view.n_images)
-		s = stk__gpu_download(
-			dev, lane->stream, p->flags, (stk_gpu_ptr)(uintptr_t)p->view.flags, sizeof *p->flags * p->view.n_images, err);
-	if (s || (s = mark(b, p, lane, MARKS - 1, err)) || (!p->done && (s = stk__gpu_event_create(dev, false, &p->done, err))))
+	if ((s = copy_tables(b, p, lane, err)) || (s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
 		return s;
 	return stk__gpu_event_record(dev, p->done, lane->stream, err);
 }

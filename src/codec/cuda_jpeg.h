@@ -65,7 +65,7 @@ struct stk_cuda_jpeg_batch;
  * and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
 bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *item, struct stk_cuda_jpeg_limits *sum);
 
-/* Bytes of device memory that such files take: about 200 a block, 1 a byte of the files and 8 a tap. */
+/* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */
 size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits);
 
 /* most: bytes of device memory for all that is in flight. Takes none before files come. */
@@ -77,8 +77,8 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* The next submission begins behind what is on `stream` now. Only where it must: a stream that waits for another may hold up a third, since streams share
- * the few queues of the hardware (eight, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise). */
+/* The next submission writes its outputs behind what is on `stream` now. Only where it must: a stream that waits for another may hold up a third, since
+ * streams share the few queues of the hardware (eight, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise). */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
 /* The batch is not in flight. STK_NO_MEMORY where the device has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(

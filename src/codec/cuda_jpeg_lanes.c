@@ -5,8 +5,7 @@
 
 #include <pthread.h>
 
-/* Fewer lanes leave the GPU idle in the serial tail of the synchronisation. */
-enum { FEW = 3, MOST = STK_CUDA_JPEG_LANES };
+enum { MOST = STK_CUDA_JPEG_LANES };
 
 struct stk_jpeg_lanes {
 	struct stk_gpu_device *dev;
@@ -95,13 +94,14 @@ static size_t largest_of(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Bytes of a part for such a batch: an even share of it and a little more, as far as a few of them fit the memory, or one file needs more. Small ones are
- * made larger at once: to make lanes anew waits for whatever the GPU does. */
+/* Bytes of a part for such a batch: an even share of it and a little more, as far as all lanes fit the memory, or one file needs more: many small parts
+ * under way hide the serial tail of each one's synchronisation better than few large ones. Small ones are made larger at once: to make lanes anew waits
+ * for whatever the GPU does. */
 static size_t wanted(const struct stk_jpeg_lanes *l, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };
-	size_t few = l->most / FEW, parts = batch / (few + 1) + 1, share = batch / parts;
-	size_t part = least(largest_of(share + share / 16, FLOOR), few);
+	size_t even = l->most / MOST, parts = batch / (even + 1) + 1, share = batch / parts;
+	size_t part = least(largest_of(share + share / 16, FLOOR), even);
 	return least(largest_of(part, largest), l->most);
 }
 
@@ -120,7 +120,7 @@ enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size
 			err, STK_LIMIT, "a file takes %zu bytes of the GPU, over the %zu that decoding may take", largest, l->most);
 	pthread_mutex_lock(&l->lock);
 	/* A batch that is little larger goes in a part more. */
-	while (l->part < largest || l->part < least(batch, l->most / FEW) / 2) {
+	while (l->part < largest || l->part < least(batch, l->most / MOST) / 2) {
 		if (any_taken(l)) {
 			pthread_cond_wait(&l->given, &l->lock);
 			continue;

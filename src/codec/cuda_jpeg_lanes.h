@@ -15,7 +15,7 @@
 
 #include "gpu/gpu.h"
 
-enum { STK_CUDA_JPEG_LANES = 8 }; /* more of them gain nothing */
+enum { STK_CUDA_JPEG_LANES = 8 }; /* as many as the hardware has queues, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise */
 
 struct stk_jpeg_lane {
 	int number;

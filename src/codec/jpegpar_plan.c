@@ -44,7 +44,7 @@ struct range {
 /* Most that the arrays hold. */
 struct capacity {
 	uint32_t images, streams, segments, chunks, sync_work, write_work, lut;
-	uint64_t blocks, dc, idct, planes, rgb;
+	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, or what else lies there */
 };
 
 struct stk_jpegpar_plan {
@@ -81,6 +81,7 @@ static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
 	c.idct = l->blocks + (uint64_t)STK_JPEGPAR_IDCT_BLOCKS * l->images;
 	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
 	c.rgb = BLOCK_BYTES * (uint64_t)l->blocks;
+	c.coef = (c.rgb > l->raw ? c.rgb : l->raw) + TAIL;
 	return c;
 }
 
@@ -114,7 +115,7 @@ static uint64_t place_tables(struct stk_jpegpar_view *v, uint64_t base, uint64_t
 
 static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const struct capacity *c)
 {
-	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients. */
+	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients, and these that of the files. */
 	struct layout l = {base, 0}, planes = l;
 	v->kept = place(&l, sizeof *v->kept * c->chunks);
 	v->bits = place(&l, (uint64_t)c->segments * (STK_JPEGPAR_SEGMENT / 8) + TAIL);
@@ -126,7 +127,7 @@ static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const stru
 	v->starts = place(&l, sizeof *v->starts * STK_JPEGPAR_PIECES * c->segments);
 	v->planes = place(&planes, c->planes);
 	l.used = l.used > planes.used ? l.used : planes.used;
-	v->coef = place(&l, BLOCK_BYTES * c->blocks + TAIL);
+	v->coef = place(&l, c->coef);
 	v->rgb = (uint8_t *)v->coef;
 	v->dc = place(&l, sizeof *v->dc * c->dc);
 	return l.used;
@@ -548,7 +549,8 @@ void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, u
 	*view = p->view;
 	place_tables(view, tables, p->n_lut);
 	place_work(view, work, &p->cap);
-	view->raw = (const uint8_t *)(uintptr_t)raw;
+	view->raw = raw ? (const uint8_t *)(uintptr_t)raw : (const uint8_t *)view->coef;
+	view->told = view->flags;
 }
 
 void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)

@@ -22,6 +22,7 @@ struct stk_jpegpar_limits {
 	uint32_t images;
 	uint32_t bytes;  /* of entropy-coded data */
 	uint32_t blocks; /* of 8x8 samples: as stk__jpegpar_need counts them */
+	size_t raw;      /* bytes of view.raw that are to lie among the results, in whose place coefficients come; 0: they lie elsewhere */
 };
 
 /* Sums of limits end at UINT32_MAX, which no memory holds. */
@@ -69,8 +70,8 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *plan, const struct stk_jpegp
 /* Finishes the tables: no more files. Bytes of tables in use. */
 size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *plan);
 
-/* The view of the finished plan with its tables at `tables` and results at `work` (addresses of whichever memory decodes). Only the
- * tables need to be written beforehand. The first bytes of the tables are view.flags, one uint32_t an image, 0 if it came out right. */
+/* The view of the finished plan with its tables at `tables`, results at `work` (addresses of whichever memory decodes) and the files' bytes at `raw`, or,
+ * where that is 0, among the results (limits.raw). Only the tables and the files need to be written beforehand. The first bytes of the tables are view.flags, one uint32_t an image, 0 if it came out right. */
 void stk__jpegpar_plan_view(
 	const struct stk_jpegpar_plan *plan, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view);
 

@@ -106,9 +106,9 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 bool stk__device_has_room(const struct stk_pipeline *p)
 {
 	const struct stk_device_stage *d = p->device;
-	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0;
-	/* One more under way, and the one that the consumer has. */
-	return decoding + atomic_load(&d->largest) * (size_t)(p->depth + 2) <= d->memory_limit;
+	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
+	/* One more under way, and the one that the consumer has. Before the first was submitted nobody knows what they take. */
+	return batch && decoding + batch * (size_t)(p->depth + 2) <= d->memory_limit;
 }
 
 /* ---- waiting for the GPU ---- */
@@ -311,8 +311,11 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
-	if (p->program->n_decodes) /* the rest is for batches */
+	p->ring->enough = d->memory_limit;
+	if (p->program->n_decodes) { /* the rest is for batches */
 		s = stk__cuda_jpeg_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
+		p->ring->enough -= d->memory_limit / 2;
+	}
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
 		s = make_batch(p, &d->batches[i], err);
 		stk__device_batch_give(p, &d->batches[i]);

@@ -74,7 +74,7 @@ void stk__gpu_leave(struct stk_gpu_device *dev);
 
 STK_MUST_USE enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err);
 void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the device; 0 is fine */
-/* Pinned host memory, for every device; takes milliseconds. */
+/* Pinned host memory, for every device, whose kernels reach it at the same address; takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);

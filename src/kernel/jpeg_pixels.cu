@@ -190,6 +190,8 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_COLOR_ROWS) jpeg_c
 {
 	__shared__ uint32_t image;
 	uint32_t first_row = blockIdx.x * STK_JPEGPAR_COLOR_ROWS;
+	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
+		v.told[i] = v.flags[i]; /* which are final since phase dc */
 	if (threadIdx.x == 0)
 		image = stk__jpegpar_find(&v.images->row0, sizeof *v.images, v.n_images, first_row);
 	__syncthreads();

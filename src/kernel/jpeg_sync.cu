@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases 2 to 4 of kernel/jpegpar.h: a thread a lane. Most lanes meet another within the next segment; the few that do not would hold up their warps, so
- * phase 3 is two kernels: jpeg_near ends there and notes those lanes, jpeg_far gathers them. */
+ * Phases 2 to 4 of kernel/jpegpar.h: a thread a lane. Lanes that meet no other soon would hold up their warps: jpeg_near notes them, jpeg_far gathers
+ * them. */
 #include "kernel/jpegpar_cursor.cuh"
 
 #define WORDS 32
-#define SYMBOLS 8 /* between refills */
-#define RING (WORDS + STK_CURSOR_PAD)
+#define GROUPS 2 /* between refills */
+#define RING (WORDS + STK_CURSOR_PAD) /* words of a lane: the cursor's, and some of its own */
 #define NEVER 0xffffffffu /* the stop of a lane that runs no more: it goes along with its warp */
 
 typedef stk_cursor<WORDS> cursor;
@@ -45,6 +45,18 @@ static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpegpar_
 	return lut;
 }
 
+/* Some symbols, but none from bit `stop` on or behind a block's last. Blocks that were finished before the stream's end, 0 or 1. */
+static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
+{
+#pragma unroll
+	for (int i = 0; i < STK_CURSOR_GROUP; i++)
+		at.advance(at.look(at.over() || at.p >= stop));
+	if (!at.over())
+		return 0;
+	at.next_block();
+	return at.p <= length;
+}
+
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(const __grid_constant__ stk_jpegpar_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
@@ -64,9 +76,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 	uint32_t end = lane.p + STK_JPEGPAR_INTERVAL, last = min(lane.p + STK_JPEGPAR_SEGMENT, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++) {
-			bool finished = at.pass(at.look());
-			blocks += finished && at.p <= l.length;
+		for (int i = 0; i < GROUPS; i++) {
+			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
 				*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
 				stop = end < last ? min(end + STK_JPEGPAR_INTERVAL, l.length) : NEVER;
@@ -78,20 +89,24 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 	}
 }
 
-/* Decodes on from the checkpoint before interval k of the stream, which is in row `number` - 1 or where row `number` begins, over `most` intervals at
- * most. Gives the interval where the lane met another, STREAM_END, or NONE where it went on to the last. All threads of the warp call it. */
+/* Decodes on from interval `first` behind the segment, which is interval k of the stream, to before `end`. Gives the interval where the lane met another,
+ * STREAM_END, or NONE. All threads of the warp call it. theirs: two words of the lane's in shared memory, for what row 0 has at this and the next
+ * checkpoint: a load at each would stall all lanes of the warp for the sake of one. */
 static __device__ __forceinline__ uint32_t follow(
-	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t number, uint32_t k, uint32_t most)
+	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
 	const uint32_t *own = run ? stk__jpegpar_row(&v, l.stream, 0) : v.checkpoints;
-	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, number) : v.checkpoints;
-	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER, theirs = run ? own[k] : 0;
-	uint32_t blocks = 0, met = STK_JPEGPAR_NONE;
+	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 1 + first / STK_JPEGPAR_PER_SEGMENT) : v.checkpoints;
+	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER;
+	uint32_t blocks = 0, met = STK_JPEGPAR_NONE, left = end_interval - first;
+	stk__copy_ahead4(theirs + k % 2, own + k);
+	stk__copy_ahead4(theirs + (k + 1) % 2, own + k + 1); /* behind row 0 there are others */
+	stk__copy_commit();
+	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++) {
-			bool finished = at.pass(at.look());
-			blocks += finished && at.p <= l.length;
+		for (int i = 0; i < GROUPS; i++) {
+			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
 				bool over = end >= l.length;
 				uint32_t mine = over ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
@@ -99,12 +114,12 @@ static __device__ __forceinline__ uint32_t follow(
 				stop = NEVER;
 				if (over)
 					met = STK_JPEGPAR_STREAM_END;
-				else if (((mine ^ theirs) & STK_JPEGPAR_STATE) == 0)
+				else if (((mine ^ theirs[k % 2]) & STK_JPEGPAR_STATE) == 0)
 					met = k;
-				else if (--most) {
+				else if (--left) {
+					stk__copy_ahead4(theirs + k % 2, own + k + 2); /* committed with the next refill, and there some refills later */
 					if (++k % STK_JPEGPAR_PER_SEGMENT == 0)
 						row += (size_t)v.n_segments * STK_JPEGPAR_PER_SEGMENT;
-					theirs = own[k];
 					end += STK_JPEGPAR_INTERVAL;
 					stop = min(end, l.length);
 					blocks = 0;
@@ -116,10 +131,11 @@ static __device__ __forceinline__ uint32_t follow(
 	return met;
 }
 
-/* Where a lane is when interval k begins, as row `number` has it. */
-static __device__ __forceinline__ stk_jpegpar_lane lane_at(const stk_jpegpar_view &v, const lane_setup &l, uint32_t number, uint32_t k)
+/* Where the lane is when interval `first` behind its segment begins, which is interval k of the stream. */
+static __device__ __forceinline__ stk_jpegpar_lane lane_at(const stk_jpegpar_view &v, const lane_setup &l, uint32_t k, uint32_t first)
 {
-	return stk__jpegpar_unpack(stk__jpegpar_row(&v, l.stream, number)[k - 1], k * STK_JPEGPAR_INTERVAL);
+	const uint32_t *row = stk__jpegpar_row(&v, l.stream, (first + STK_JPEGPAR_PER_SEGMENT - 1) / STK_JPEGPAR_PER_SEGMENT);
+	return stk__jpegpar_unpack(row[k - 1], k * STK_JPEGPAR_INTERVAL);
 }
 
 extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_near(const __grid_constant__ stk_jpegpar_view v)
@@ -137,10 +153,10 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_near(c
 	if (__any_sync(~0u, run)) {
 		stk_jpegpar_lane lane = {};
 		if (run)
-			lane = lane_at(v, l, 0, k);
+			lane = lane_at(v, l, k, 0);
 		cursor at;
 		at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
-		uint32_t found = follow(v, l, run, at, 1, k, STK_JPEGPAR_PER_SEGMENT);
+		uint32_t found = follow(v, l, run, at, k, 0, STK_JPEGPAR_NEAR, shared + threadIdx.x * RING + WORDS);
 		met = run ? found : met;
 	}
 	if (!mine)
@@ -165,14 +181,15 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_FAR_LANES) jpeg_far(con
 	if (run) {
 		segment = v.far[index];
 		l = set_up(v, segment);
-		k = (l.local + 2) * STK_JPEGPAR_PER_SEGMENT;
-		lane = lane_at(v, l, 1, k);
+		k = (l.local + 1) * STK_JPEGPAR_PER_SEGMENT + STK_JPEGPAR_NEAR;
+		lane = lane_at(v, l, k, STK_JPEGPAR_NEAR);
 		words = stk__jpegpar_words(&v, l.stream);
 		lut += v.sets[v.images[l.stream->image].set].at;
 	}
 	cursor at;
 	at.begin(shared, threadIdx.x * RING, words, lut, l.code, lane); /* lanes may have tables of their own: those stay in global memory */
-	uint32_t met = follow(v, l, run, at, 2, k, (STK_JPEGPAR_ROWS - 2) * STK_JPEGPAR_PER_SEGMENT);
+	uint32_t met = follow(
+		v, l, run, at, k, STK_JPEGPAR_NEAR, (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT, shared + threadIdx.x * RING + WORDS);
 	if (run)
 		v.match[segment] = met;
 }

@@ -3,7 +3,6 @@
 #include "kernel/jpegpar_cursor.cuh"
 
 #define WORDS 16
-#define SYMBOLS 4     /* between refills */
 #define RING (WORDS + STK_CURSOR_PAD)
 #define NEVER 0xffffffffu
 #define BLOCK_PITCH 33 /* words of a lane's block and one, so that lanes' blocks begin in different banks */
@@ -103,17 +102,22 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 	bool keep = run && !begun && w.inside; /* the block's coefficients */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
+		uint32_t last = 0; /* entry */
 #pragma unroll
-		for (int i = 0; i < SYMBOLS; i++) {
-			uint32_t coef = w.coef, entry = at.look(), z = at.z + stk__jpegpar_entry_moves(entry);
+		for (int i = 0; i < STK_CURSOR_GROUP; i++) {
+			uint32_t entry = at.look(at.over());
 			int32_t value = stk__jpegpar_value(entry, at.ahead);
 			dc = at.z ? dc : value;
+			last = entry ? entry : last;
+			at.advance(entry);
 			if (keep && entry >> 5 & 15)
-				mine[(z - 1) & 63] = (int16_t)value;
-			bool finished = at.pass(entry), stored = finished && keep;
-			if (finished && run) {
-				flags |= entry >> 13 & STK_JPEGPAR_BAD_CODE; /* bit 14 */
-				if (z > 64 && stk__jpegpar_entry_moves(entry) < 64)
+				mine[(at.z - 1) & 63] = (int16_t)value;
+		}
+		uint32_t coef = w.coef, done = __ballot_sync(~0u, at.over() && keep);
+		if (at.over()) {
+			if (run) {
+				flags |= last >> 13 & STK_JPEGPAR_BAD_CODE; /* bit 14 */
+				if (at.z > 64 && stk__jpegpar_entry_moves(last) < 64)
 					flags |= STK_JPEGPAR_OVERRUN;
 				if (!begun)
 					v.dc[w.dc] = (int16_t)dc;
@@ -124,10 +128,10 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 				run = at.p < end && w.dc < w.dc_end;
 				keep = run && w.inside;
 			}
-			uint32_t done = __ballot_sync(~0u, stored);
-			if (done)
-				flush(done, word, v.coef, in_block, coef);
+			at.next_block();
 		}
+		if (done)
+			flush(done, word, v.coef, in_block, coef);
 		at.refill<1>(run);
 	}
 	if (flags)

@@ -6,9 +6,10 @@
  * Weissenberger and Schmidt 2018]. So each entropy-coded stream (a whole scan, or one restart interval) is cut into segments, and:
  *   1. unstuff: 4 KiB chunks drop the 00 after FF; the first marker ends the stream.
  *   2. own:   a lane per segment decodes it from an arbitrary state (block 0, coefficient 0), and notes its state every 512 bits: row 0 of checkpoints.
- *   3. near:  each lane goes on into the segment behind its own until its state equals what row 0 has there, and notes its states in row 1.
- *      far:   the few lanes that met no other there go on, with row 2 for the second segment behind, row 3 for the third, ... They give up after
- *             STK_JPEGPAR_ROWS - 1 segments. Every lane's path depends on the data alone, never on who ran first.
+ *   3. near:  each lane goes on behind its own segment until its state equals what row 0 has there, for some intervals at most. It notes its states
+ *             in row 1 for the first segment behind, row 2 for the second, ...
+ *      far:   the few lanes that met no other go on. They give up after STK_JPEGPAR_ROWS - 1 segments. Every lane's path depends on the data alone,
+ *             never on who ran first.
  *   4. chain: lane 0 is right; where it met another lane's path, that one is right from there on, and so forth. A prefix sum of finished blocks along
  *             the right rows gives each 1024-bit piece its true start: state and block.
  *   5. write: a lane per piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, the DC ones as differences.
@@ -31,6 +32,7 @@
 #endif
 #define STK_JPEGPAR_PIECE 1024 /* bits of a piece of the write phase */
 #define STK_JPEGPAR_ROWS 13    /* rows of checkpoints: a lane looks for agreement in this many segments less one */
+#define STK_JPEGPAR_NEAR 4     /* intervals of the near phase: most lanes meet another in fewer */
 #define STK_JPEGPAR_PER_SEGMENT (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_INTERVAL)
 #define STK_JPEGPAR_PIECES (STK_JPEGPAR_SEGMENT / STK_JPEGPAR_PIECE)
 #define STK_JPEGPAR_PER_PIECE (STK_JPEGPAR_PIECE / STK_JPEGPAR_INTERVAL)
@@ -123,9 +125,10 @@ struct stk_jpegpar_view {
 	const struct stk_jpegpar_work *sync_work, *write_work;
 	uint32_t n_images, n_streams, n_sync_work, n_write_work, n_chunks, n_segments, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: planes lie where kept .. starts did,
+	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: coef may lie where raw did, planes where kept .. starts did,
 	 * rgb where coef did. */
 	uint32_t *flags;                  /* per image */
+	uint32_t *told;                   /* where jpeg_color leaves them for the host, in its memory; of the kernels */
 	uint32_t *n_far;                  /* segments in far; set to 0 beforehand */
 	uint32_t *marker;                 /* per stream: offset of the first marker, or more than src_size */
 	uint32_t *kept;                   /* per chunk: bytes that remain */

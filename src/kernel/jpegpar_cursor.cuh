@@ -6,8 +6,9 @@
  *
  *     begin(...);
  *     while (any of the warp runs) {
- *         some symbols: entry = look(); ... finished = pass(entry);     // a lane that runs no more may go on: it harms nothing
- *         refill<QUADS>(run);                                           // every QUADS * 128 / 31 symbols at the latest
+ *         GROUP times: entry = look(over() || ...); ... advance(entry);  // a lane that waits, or runs no more, goes along and stays where it is
+ *         if (over()) { ... next_block(); }                              // for several lanes at once, instead of at each one's symbol
+ *         refill<QUADS>(run);                                            // every QUADS * 128 / 31 symbols at the latest
  *     } */
 #ifndef STK_KERNEL_JPEGPAR_CURSOR_CUH
 #define STK_KERNEL_JPEGPAR_CURSOR_CUH
@@ -15,6 +16,7 @@
 #include "kernel/cuda.cuh"
 #include "kernel/jpegpar_lane.h"
 
+#define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few lanes wait */
 #define STK_CURSOR_PAD 4 /* words between rings: spreads lanes over the banks, keeps 16-byte alignment */
 
 template <int WORDS> struct stk_cursor {
@@ -78,16 +80,16 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* The entry of the symbol ahead. */
-	__device__ __forceinline__ uint32_t look()
+	/* The entry of the symbol ahead; of a lane that waits 0, which stands for nothing. */
+	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);
-		uint32_t v = ahead >> 16;
-		return *(const uint16_t *)(tables + table + 2 * (v < split ? v >> 6 : v - skip));
+		uint32_t v = ahead >> 16, entry = *(const uint16_t *)(tables + table + 2 * (v < split ? v >> 6 : v - skip));
+		return waits ? 0 : entry;
 	}
 
-	/* Moves behind the symbol; true when it finished a block. */
-	__device__ __forceinline__ bool pass(uint32_t entry)
+	/* Moves behind the symbol. */
+	__device__ __forceinline__ void advance(uint32_t entry)
 	{
 		uint32_t to = p + stk__jpegpar_entry_bits(entry);
 		if ((p ^ to) & 32) {
@@ -98,12 +100,19 @@ template <int WORDS> struct stk_cursor {
 		p = to;
 		z += stk__jpegpar_entry_moves(entry);
 		table = ac;
-		if (z < 64)
-			return false;
+	}
+
+	/* The block is. */
+	__device__ __forceinline__ bool over() const
+	{
+		return z >= 64;
+	}
+
+	__device__ __forceinline__ void next_block()
+	{
 		z = 0;
 		c = c + 1 == blocks ? 0 : c + 1;
 		choose_table();
-		return true;
 	}
 
 	template <int QUADS> __device__ __forceinline__ void refill(bool run)

@@ -107,40 +107,40 @@ void stk__jpegpar_own(const struct stk_jpegpar_view *v, uint32_t segment)
 	}
 }
 
-/* A segment's lane goes on from where row `row` begins, through the rows before `end`. Gives the interval where it met another lane, STREAM_END where the
- * stream ends before, or NONE. */
-static uint32_t follow(const struct stk_jpegpar_view *v, uint32_t segment, uint32_t row, uint32_t end)
+/* A segment's lane goes on from interval `first` behind the segment, to before `end`. Gives the interval of the stream where it met another lane,
+ * STREAM_END where the stream ends before, or NONE. */
+static uint32_t follow(const struct stk_jpegpar_view *v, uint32_t segment, uint32_t first, uint32_t end)
 {
 	uint32_t stream = stk__jpegpar_stream_of_segment(v, segment);
 	const struct stk_jpegpar_stream *s = &v->streams[stream];
 	struct reader r = reader_of(v, stream);
 	const uint32_t *own = stk__jpegpar_row(v, s, 0);
-	uint32_t k = (segment - s->segment0 + row) * STK_JPEGPAR_PER_SEGMENT, bit = k * STK_JPEGPAR_INTERVAL;
+	uint32_t k = (segment - s->segment0 + 1) * STK_JPEGPAR_PER_SEGMENT + first, bit = k * STK_JPEGPAR_INTERVAL;
 	if (bit >= r.length)
 		return STK_JPEGPAR_STREAM_END;
-	struct stk_jpegpar_lane lane = stk__jpegpar_unpack(stk__jpegpar_row(v, s, row - 1)[k - 1], bit);
-	for (; row < end; row++)
-		for (int i = 0; i < STK_JPEGPAR_PER_SEGMENT; i++, k++) {
-			bit += STK_JPEGPAR_INTERVAL;
-			uint32_t checkpoint = run_interval(&r, &lane, bit);
-			stk__jpegpar_row(v, s, row)[k] = checkpoint;
-			if (bit >= r.length)
-				return STK_JPEGPAR_STREAM_END;
-			if ((checkpoint & STK_JPEGPAR_STATE) == (own[k] & STK_JPEGPAR_STATE))
-				return k;
-		}
+	struct stk_jpegpar_lane lane =
+		stk__jpegpar_unpack(stk__jpegpar_row(v, s, (first + STK_JPEGPAR_PER_SEGMENT - 1) / STK_JPEGPAR_PER_SEGMENT)[k - 1], bit);
+	for (uint32_t i = first; i < end; i++, k++) {
+		bit += STK_JPEGPAR_INTERVAL;
+		uint32_t checkpoint = run_interval(&r, &lane, bit);
+		stk__jpegpar_row(v, s, 1 + i / STK_JPEGPAR_PER_SEGMENT)[k] = checkpoint;
+		if (bit >= r.length)
+			return STK_JPEGPAR_STREAM_END;
+		if ((checkpoint & STK_JPEGPAR_STATE) == (own[k] & STK_JPEGPAR_STATE))
+			return k;
+	}
 	return STK_JPEGPAR_NONE;
 }
 
 void stk__jpegpar_near(const struct stk_jpegpar_view *v, uint32_t segment)
 {
-	v->match[segment] = follow(v, segment, 1, 2);
+	v->match[segment] = follow(v, segment, 0, STK_JPEGPAR_NEAR);
 }
 
 void stk__jpegpar_far(const struct stk_jpegpar_view *v, uint32_t segment)
 {
 	if (v->match[segment] == STK_JPEGPAR_NONE)
-		v->match[segment] = follow(v, segment, 2, STK_JPEGPAR_ROWS);
+		v->match[segment] = follow(v, segment, STK_JPEGPAR_NEAR, (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT);
 }
 
 /* ---- which lane is right where ---- */

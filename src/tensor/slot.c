@@ -376,8 +376,8 @@ static struct stk_slot *take_free(struct stk_ring *r)
 		if (at_rest(*at))
 			break;
 	}
-	bool reads = found && !*at;
-	if (!found || (reads && r->made < r->limit && r->made < r->peak_out + SPARE))
+	bool reads = found && !*at, spare = !r->enough || r->bytes + r->bytes / (size_t)r->made <= r->enough;
+	if (!found || (reads && spare && r->made < r->limit && r->made < r->peak_out + SPARE))
 		return NULL;
 	struct stk_slot *s = *found;
 	*found = s->next_free;

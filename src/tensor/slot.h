@@ -67,6 +67,7 @@ struct stk_ring {
 	struct stk_desc *own;
 	size_t room[STK_SPACES];    /* for samples of unexpected shape: what the last batches needed */
 	size_t bytes;               /* of all slots */
+	size_t enough;              /* no spare slot is made beyond so many bytes; 0: no bound */
 	struct stk_gpu_device *dev; /* NULL: no value lies on a GPU */
 	bool *on_gpu;               /* per value */
 	bool fixed;                 /* stk__ring_fix */
