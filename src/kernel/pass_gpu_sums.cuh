@@ -57,7 +57,7 @@ struct narrow {
 };
 
 struct wide {
-	using total = int32_t;
+	using total = uint32_t; /* an int32, as bits: rows that nobody looks at may overflow */
 	using kept = int16_t;
 	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
 
@@ -68,12 +68,12 @@ struct wide {
 
 	static __device__ __forceinline__ void add_byte(total &sum, uint32_t word, int k, float weight)
 	{
-		sum += (int32_t)(word >> 8 * k & 255) * __float_as_int(weight);
+		sum += (word >> 8 * k & 255) * __float_as_uint(weight);
 	}
 
 	static __device__ __forceinline__ kept keep(total sum)
 	{
-		return (kept)stk__taps_clamp(sum >> shift, -32768, 32767);
+		return (kept)stk__taps_clamp((int32_t)sum >> shift, -32768, 32767);
 	}
 
 	static __device__ __forceinline__ total start(int32_t)
@@ -83,12 +83,12 @@ struct wide {
 
 	static __device__ __forceinline__ void add(total &sum, kept value, float weight)
 	{
-		sum += value * __float_as_int(weight);
+		sum += (uint32_t)value * __float_as_uint(weight);
 	}
 
 	static __device__ __forceinline__ float result(total sum, int32_t)
 	{
-		return (float)stk__taps_clamp(sum >> last_shift, 0, 255);
+		return (float)stk__taps_clamp((int32_t)sum >> last_shift, 0, 255);
 	}
 };
 
