@@ -81,6 +81,19 @@ static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 	return half;
 }
 
+/* bfloat16, likewise. */
+static __device__ __forceinline__ uint16_t stk__bfloat_bits(float x)
+{
+#if __CUDA_ARCH__ >= 800
+	uint16_t bits;
+	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+	return bits;
+#else
+	uint32_t u = __float_as_uint(x);
+	return x == x ? (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16) : 0x7fff;
+#endif
+}
+
 /* Least of all lanes, in all lanes. */
 static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 {

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "kernel/pass_plan.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The curves' samples, one after the other, as they lie at the tables' start. */
@@ -13,6 +14,9 @@ static const struct {
 	size_t count;
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
+
+/* Weights behind the last one that may be read: rows are made four at a time, also where the output has fewer. */
+#define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
 	struct stk_pass_gpu_limits limits; /* of the batch */
@@ -34,7 +38,8 @@ struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *
 {
 	size_t items = aligned(sizeof(struct stk_pass_gpu_item) * l->images),
 	       steps = aligned(sizeof(struct stk_step) * STK_PASS_MAX_STEPS * l->images);
-	return (struct stk_pass_gpu_sizes){CURVE_BYTES + items + steps, 2 * aligned(sizeof(float) * l->taps)};
+	size_t first = aligned(sizeof(int32_t) * l->taps), weights = aligned(sizeof(float) * ((size_t)l->taps + WEIGHTS_SLACK));
+	return (struct stk_pass_gpu_sizes){CURVE_BYTES + items + steps, first + weights};
 }
 
 enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *k, struct stk_error *err)
@@ -124,7 +129,7 @@ bool stk__pass_gpu_supports(const struct stk_pass *p)
 static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
 {
 	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
-	       (!resizes(p, plan) || choose_columns(plan, p) > 0);
+	       src->row == (int32_t)src->row && (!resizes(p, plan) || choose_columns(plan, p) > 0);
 }
 
 /* Entries of the tables that an axis takes: of first, and of weights. */
@@ -187,13 +192,23 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+/* Of a lone affine step: nothing that goes into it is infinite or NaN itself. The GPU's own conversions lose the bits of a NaN. */
+static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
+	bool all = p->sampler != STK_SAMPLE_WARP || isfinite(p->warp.fill);
+	for (int32_t c = 0; c < step->channels; c++)
+		all = all && isfinite(step->scale[c]) && isfinite(step->bias[c]);
+	return all;
+}
+
+static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+{
 	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
 	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
 		return STK_PASS_GPU_BYTES;
-	return p->n_steps == 1 && step->kind == STK_STEP_AFFINE && floats ? STK_PASS_GPU_AFFINE : STK_PASS_GPU_STEPS;
+	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE
+												   : STK_PASS_GPU_STEPS;
 }
 
 static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)
@@ -226,9 +241,10 @@ static bool fill_item(
 	it->mode = mode;
 	it->sampled = mode == STK_PASS_GPU_WARP ? p->warp.dtype : mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : p->in_dtype;
 	it->columns = block_columns(p, plan, mode, bytes);
+	it->across = (uint32_t)((p->w + it->columns - 1) / it->columns);
 	it->finish = choose_finish(p, it->sampled);
 	if (mode == STK_PASS_GPU_RESIZE && bytes) {
-		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 16;
+		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 48;
 		b->shared = b->shared > shared ? b->shared : shared;
 	}
 	if (mode == STK_PASS_GPU_WARP)
@@ -239,7 +255,7 @@ static bool fill_item(
 	it->n_steps = (uint32_t)p->n_steps;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
-		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * (uint32_t)((p->w + it->columns - 1) / it->columns);
+		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * it->across;
 	return true;
 }
 

@@ -2,16 +2,18 @@
  * Passes on the GPU (pass_gpu.h): the taps of all, and those from interleaved uint8 of few channels, which are most. The arithmetic of filter.c,
  * resample.c, warp.c and rows.c, pixel by pixel. */
 #include "kernel/pass_gpu.cuh"
+#include "kernel/pass_gpu_sums.cuh"
 
 #define ROWS STK_PASS_GPU_ROWS
 #define CHANNELS STK_PASS_GPU_CHANNELS
+#define BESIDE (THREADS / (ROWS / TOGETHER)) /* threads that make the same rows of intermediate values */
 
 /* ---- taps ---- */
 
-/* As stk__filter_quantize_narrow and _wide, in place: floats become int32. */
+/* As stk__filter_quantize_narrow and _wide, in place: of NARROW whole floats (struct narrow), of WIDE int32. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
-	int32_t *fixed = (int32_t *)weights, largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
+	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
 	for (int32_t k = 0; k < n; k++) {
 		float weight = weights[k * stride];
 		int32_t w = narrow ? (int32_t)(weight * 65536.0f + 0.5f) : (int16_t)stk__taps_floor(weight * (float)(1 << STK_FILTER_WIDE_SHIFT) + 0.5f);
@@ -19,9 +21,9 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 		rest -= w;
 		largest = larger ? k : largest;
 		most = larger ? w : most;
-		fixed[k * stride] = narrow && w > 65535 ? 65535 : w;
+		weights[k * stride] = narrow ? (float)min(w, 65535) : __int_as_float(w);
 	}
-	fixed[largest * stride] = narrow ? stk__taps_clamp(most + rest, 0, 65535) : (int16_t)(most + rest);
+	weights[largest * stride] = narrow ? (float)stk__taps_clamp(most + rest, 0, 65535) : __int_as_float((int16_t)(most + rest));
 }
 
 /* As stk__filter_nearest: rows add positions up. */
@@ -79,26 +81,37 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* True: the pixel is done. C: channels at most. */
-template <int C> static __device__ __forceinline__ bool finish_soon(const ending &e, const float p[CHANNELS], int32_t x, int32_t y)
+/* Stores the first `rows` of N pixels, one below the other, value by value. `to`: the first one's place. */
+template <typename T, int C, int N, typename F>
+static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, const float (&p)[N][CHANNELS], int32_t rows, F value)
 {
-	if (e.finish == STK_PASS_GPU_STEPS)
-		return false;
-	uint8_t *to = e.dst + y * e.row + x * e.pixel;
 #pragma unroll
 	for (int c = 0; c < C; c++, to += e.channel) {
 		if (c >= e.channels)
 			break;
-		float value = p[c] * e.scale[c] + e.bias[c];
-		if (e.finish == STK_PASS_GPU_BYTES)
-			*to = (uint8_t)(int32_t)p[c];
-		else if (e.dtype == STK_FLOAT16)
-			*(uint16_t *)to = to_half(value);
-		else if (e.dtype == STK_BFLOAT16)
-			*(uint16_t *)to = stk__float_to_bfloat(value);
-		else
-			*(float *)to = value;
+		uint8_t *at = to;
+#pragma unroll
+		for (int i = 0; i < N; i++, at += e.row)
+			if (i < rows)
+				*(T *)at = value(p[i][c], c);
 	}
+}
+
+/* True: the pixels are done. C: channels at most. */
+template <int C, int N>
+static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
+{
+	if (e.finish == STK_PASS_GPU_STEPS)
+		return false;
+	uint8_t *to = e.dst + y * e.row + x * e.pixel;
+	if (e.finish == STK_PASS_GPU_BYTES)
+		store_each<uint8_t, C>(e, to, p, rows, [](float x, int) { return (uint8_t)(int32_t)x; });
+	else if (e.dtype == STK_FLOAT16)
+		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__half_bits(x * e.scale[c] + e.bias[c]); });
+	else if (e.dtype == STK_BFLOAT16)
+		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__bfloat_bits(x * e.scale[c] + e.bias[c]); });
+	else
+		store_each<float, C>(e, to, p, rows, [&](float x, int c) { return x * e.scale[c] + e.bias[c]; });
 	return true;
 }
 
@@ -166,40 +179,66 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = c < it.in_c ? (float)from[c] : 0;
 }
 
-/* As warp.c's pixel_at. (x, y) counts in the sampler's source, behind windows and mirrors. */
-static __device__ __forceinline__ void warp_pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
-{
-	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
-	bool outside = !it.warp.clamp && (ix != x || iy != y);
-	const uint8_t *from = outside ? NULL : pixel(it, map(it.axis[0].pre, ix), map(it.axis[1].pre, iy));
-#pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		p[c] = outside ? it.warp.fill : c < it.in_c ? (float)from[c] : 0;
-}
+/* What a warp needs of its item, in registers as an ending is. */
+struct warper {
+	stk_warp_row row; /* of the output's column: y is yet to be set */
+	const uint8_t *pixel; /* (0, 0) of the sampler's source, behind windows and mirrors */
+	int32_t step_x, step_y, w, h, channels, sampled;
+	bool clamp;
+	float fill;
+};
 
-static __device__ __forceinline__ void sample_warp(const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
+static __device__ __forceinline__ warper make_warper(const stk_pass_gpu_item &it, int32_t x)
 {
-	stk_warp_row row = {};
-	row.linear = it.warp.interp != STK_INTERP_NN;
-	row.first = map(it.axis[0].post, x);
-	row.y = map(it.axis[1].post, y);
+	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
+	warper s = {};
+	s.row.linear = it.warp.interp != STK_INTERP_NN;
+	s.row.first = map(it.axis[0].post, x);
 #pragma unroll
 	for (int i = 0; i < 6; i++)
-		row.m[i] = it.warp.m[i];
+		s.row.m[i] = it.warp.m[i];
+	s.pixel = pixel(it, column.first, row.first);
+	s.step_x = column.step * it.in_c;
+	s.step_y = row.step * (int32_t)it.src_row;
+	s.w = it.mid_w;
+	s.h = it.mid_h;
+	s.channels = it.in_c;
+	s.sampled = it.sampled;
+	s.clamp = it.warp.clamp;
+	s.fill = it.warp.fill;
+	return s;
+}
+
+/* As warp.c's pixel_at. */
+template <int C> static __device__ __forceinline__ void warp_pixel(const warper &s, int32_t x, int32_t y, float p[CHANNELS])
+{
+	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
+	bool outside = !s.clamp && (ix != x || iy != y);
+	const uint8_t *from = s.pixel + (int64_t)iy * s.step_y + ix * s.step_x;
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
+}
+
+template <int C> static __device__ __forceinline__ void sample_warp(const warper &s, int32_t y, float p[CHANNELS])
+{
+	stk_warp_row row = s.row;
+	row.y = y;
 	stk_warp_position at = stk__warp_position(&row, 0);
-	warp_pixel(it, at.x, at.y, p);
+	warp_pixel<C>(s, at.x, at.y, p);
 	if (row.linear) {
 		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
-		warp_pixel(it, at.x + 1, at.y, right);
-		warp_pixel(it, at.x, at.y + 1, below);
-		warp_pixel(it, at.x + 1, at.y + 1, diagonal);
+		warp_pixel<C>(s, at.x + 1, at.y, right);
+		warp_pixel<C>(s, at.x, at.y + 1, below);
+		warp_pixel<C>(s, at.x + 1, at.y + 1, diagonal);
 #pragma unroll
-		for (int c = 0; c < CHANNELS; c++)
+		for (int c = 0; c < C; c++)
 			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
 	}
+	if (s.sampled != STK_FLOAT)
 #pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		p[c] = round_to(p[c], it.sampled);
+		for (int c = 0; c < C; c++)
+			p[c] = s.sampled == STK_UINT8 ? round_integer(p[c], 0, 255) : round_to(p[c], s.sampled);
 }
 
 /* What the outputs [x0, x1) of a row read of the source: bytes [begin, end) of a row of the source view. */
@@ -219,7 +258,8 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* Where a thread block's rows of intermediate values lie: value of byte b of the source rows at [row * pitch + b - origin]. */
+/* Where a thread block's intermediate values lie: those that byte b of the source's rows gives TOGETHER rows are neighbours, and come
+ * pitch * (rows / TOGETHER) + b - origin such quads from the start. */
 struct strip {
 	int32_t origin, pitch;
 	bool words; /* the source's rows are read in aligned words */
@@ -234,142 +274,112 @@ static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, con
 	return s;
 }
 
-static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, bool words, int32_t bytes)
+/* Four bytes of a row, those there are. WORDS: it is aligned, and there is all of it. */
+template <bool WORDS> static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, int32_t bytes)
 {
-	if (words)
-		return *(const uint32_t *)from;
+	if constexpr (WORDS)
+		return __ldg((const uint32_t *)from);
 	uint32_t word = 0;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		word |= i < bytes ? (uint32_t)from[i] << 8 * i : 0;
+		word |= i < bytes ? (uint32_t)__ldg(from + i) << 8 * i : 0;
 	return word;
 }
 
-/* Four sums of products, of a kind's own: for NARROW two a register, since each stays below 2^16. */
-template <int KIND> struct sums {
-	uint32_t narrow[2];
-	int32_t wide[4];
-	float real[4];
-
-	__device__ __forceinline__ void start(int32_t bias)
-	{
-		narrow[0] = narrow[1] = (uint32_t)bias * 0x10001u;
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			wide[i] = 1 << (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS - 1);
-			real[i] = 0;
-		}
-	}
-
-	__device__ __forceinline__ void add(uint32_t word, int32_t weight)
-	{
-		const uint32_t mask = 0x00ff00ffu;
-		if constexpr (KIND == STK_NARROW) {
-			/* x * w >> 8 = x * high + (x * low >> 8), exactly, for the two bytes of a pair at once. */
-			uint32_t even = word & mask, odd = word >> 8 & mask, high = (uint32_t)weight >> 8, low = (uint32_t)weight & 255;
-			narrow[0] += even * high + (even * low >> 8 & mask);
-			narrow[1] += odd * high + (odd * low >> 8 & mask);
-		} else {
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				uint32_t byte = word >> 8 * i & 255;
-				if (KIND == STK_WIDE)
-					wide[i] += (int32_t)byte * weight;
-				else
-					real[i] += __int_as_float(weight) * (float)byte;
-			}
-		}
-	}
-
-	__device__ __forceinline__ void store(void *to) const
-	{
-		if (KIND == STK_NARROW)
-			*(uint2 *)to = make_uint2(__byte_perm(narrow[0], narrow[1], 0x5410), __byte_perm(narrow[0], narrow[1], 0x7632));
-		else if (KIND == STK_WIDE)
-			*(short4 *)to = make_short4(cut(0), cut(1), cut(2), cut(3));
-		else
-			*(float4 *)to = make_float4(real[0], real[1], real[2], real[3]);
-	}
-
-	__device__ __forceinline__ short cut(int i) const
-	{
-		return (short)stk__taps_clamp(wide[i] >> (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS), -32768, 32767);
-	}
-};
-
-/* The vertical half: a warp makes one output row of intermediate values, two words of the source's bytes a lane at a time. */
-template <int KIND, typename T>
-static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, const reach &r, const strip &s, T *to)
+/* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
+ * beside each other. Rows outside [top, bottom) read what the nearest one inside does: nobody looks at what becomes of them. */
+template <typename K, bool WORDS>
+static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top, int32_t bottom, const reach &r,
+	const strip &s, quad<K> *to)
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
-	const int32_t *weights = (const int32_t *)v.weights + a.weights + y;
-	int32_t n = a.filter.n, size = a.size;
-	int64_t tap = a.pre.step * it.src_row;
-	const uint8_t *row = (const uint8_t *)it.src + (int64_t)(v.first[a.first + y] - it.y0) * it.src_row;
-	for (int32_t b = s.origin + 4 * (threadIdx.x % 32); b < r.end; b += 256) {
-		bool two = b + 128 < r.end;
-		const uint8_t *from = row + b;
-		sums<KIND> one, other;
-		one.start(a.bias);
-		other.start(a.bias);
-		for (int32_t t = 0; t < n; t++, from += tap) {
-			int32_t weight = weights[(int64_t)t * size];
-			one.add(load_word(from, s.words, r.end - b), weight);
-			if (two)
-				other.add(load_word(from + 128, s.words, r.end - b - 128), weight);
+	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
+	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * src_row;
+	const uint8_t *from[TOGETHER];
+#pragma unroll
+	for (int i = 0; i < TOGETHER; i++) {
+		int32_t row = __ldg(&v.first[a.first + stk__taps_clamp(y + i, top, bottom - 1)]) - it.y0;
+		from[i] = (const uint8_t *)it.src + (int64_t)row * src_row + b;
+	}
+	for (; b < r.end; b += 4 * BESIDE) {
+		const float *weights = &v.weights[a.weights + y];
+		typename K::total sum[TOGETHER][4];
+		int64_t at = 0;
+#pragma unroll
+		for (int i = 0; i < 4 * TOGETHER; i++)
+			sum[i / 4][i % 4] = K::start_byte(i % 4, bias);
+		int32_t t = 0;
+#pragma unroll 1
+		do {
+#pragma unroll
+			for (int i = 0; i < TOGETHER; i++) {
+				uint32_t word = load_word<WORDS>(from[i] + at, r.end - b);
+				float weight = __ldg(weights + i);
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+					K::add_byte(sum[i][k], word, k, weight);
+			}
+			weights += size;
+			at += tap;
+		} while (++t < n);
+		columns<K> made;
+#pragma unroll
+		for (int i = 0; i < TOGETHER; i++) {
+			from[i] += 4 * BESIDE;
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				made.byte[k].row[i] = K::keep(sum[i][k]);
 		}
-		one.store(to + b - s.origin);
-		if (two)
-			other.store(to + b + 128 - s.origin);
+		*(columns<K> *)(to + b - s.origin) = made;
 	}
 }
 
-#define TOGETHER 4 /* rows that a thread makes at a time */
+/* The taps of an output column, and where in a strip the first one's quads lie. */
+struct column {
+	const float *weights;
+	int32_t at, n, size, step, bias;
+};
 
-/* The horizontal half: an output column x out of rows of intermediate values that are `pitch` apart, TOGETHER of them. */
-template <int KIND, typename T, int C>
-static __device__ __forceinline__ void horizontal(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s,
-	const T *from, float p[TOGETHER][CHANNELS])
+static __device__ __forceinline__ column find_column(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s)
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
-	const int32_t *weights = (const int32_t *)v.weights + a.weights + x;
-	const int shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
-	int32_t n = a.filter.n, size = a.size, step = a.pre.step * it.in_c, sum[TOGETHER][C];
-	float total[TOGETHER][C];
-	from += (v.first[a.first + x] - r.column) * it.in_c + r.begin - s.origin;
+	int32_t at = (__ldg(&v.first[a.first + x]) - r.column) * it.in_c + r.begin - s.origin;
+	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
+}
+
+/* The horizontal half: an output column out of TOGETHER rows of intermediate values. */
+template <typename K, int C>
+static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
+{
+	const float *weights = a.weights;
+	typename K::total sum[TOGETHER][C];
+	from += a.at;
 #pragma unroll
-	for (int i = 0; i < TOGETHER * C; i++) {
-		sum[i / C][i % C] = KIND == STK_NARROW ? a.bias : 1 << (shift - 1);
-		total[i / C][i % C] = 0;
-	}
-	for (int32_t t = 0; t < n; t++, from += step) {
-		int32_t weight = weights[(int64_t)t * size];
+	for (int i = 0; i < TOGETHER * C; i++)
+		sum[i / C][i % C] = K::start(a.bias);
+	int32_t t = 0;
+#pragma unroll 1 /* taps are few: what unrolling leaves over would be most of them */
+	do {
+		float weight = __ldg(weights);
 #pragma unroll
-		for (int i = 0; i < TOGETHER; i++)
+		for (int c = 0; c < C; c++) {
+			quad<K> value = from[c];
 #pragma unroll
-			for (int c = 0; c < C; c++) {
-				T value = from[i * s.pitch + c];
-				if (KIND == STK_NARROW)
-					sum[i][c] += (int32_t)((uint32_t)value * (uint32_t)weight >> 16);
-				else if (KIND == STK_WIDE)
-					sum[i][c] += (int32_t)value * weight;
-				else
-					total[i][c] += __int_as_float(weight) * (float)value;
-			}
-	}
+			for (int i = 0; i < TOGETHER; i++)
+				K::add(sum[i][c], value.row[i], weight);
+		}
+		from += a.step;
+		weights += a.size;
+	} while (++t < a.n);
 #pragma unroll
 	for (int i = 0; i < TOGETHER; i++)
 #pragma unroll
-		for (int c = 0; c < C; c++) {
-			uint32_t u = (uint32_t)sum[i][c];
-			p[i][c] = KIND == STK_NARROW ? (float)(uint8_t)((u + 127 + (u >> 8 & 1)) >> 8)
-				: KIND == STK_WIDE ? (float)stk__taps_clamp(sum[i][c] >> shift, 0, 255)
-						   : round_to(total[i][c], it.sampled);
-		}
+		for (int c = 0; c < C; c++)
+			p[i][c] = K::result(sum[i][c], sampled);
 }
 
-/* C: channels of the source at most, so that three cost no more than three. */
-template <int KIND, typename T, int C> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, T *shared)
+/* K: struct narrow and its like; C: channels of the source at most, so that three cost no more than three. */
+template <typename K, int C> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
 	int32_t x1 = min(x0 + it.columns, ax.size), y1 = min(y0 + ROWS, ay.size);
@@ -379,62 +389,87 @@ template <int KIND, typename T, int C> static __device__ void resize(const stk_p
 	if (any)
 		r = find_reach(v, it, from, to);
 	strip s = lay_out(it, r);
-	int32_t warp = threadIdx.x / 32;
-	if (any && y0 + warp >= top && y0 + warp < bottom)
-		vertical<KIND, T>(v, it, y0 + warp, r, s, shared + warp * s.pitch);
+	int32_t group = threadIdx.x / BESIDE, y = y0 + TOGETHER * group;
+	if (any && y < bottom && y + TOGETHER > top) {
+		if (s.words)
+			vertical<K, true>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+		else
+			vertical<K, false>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+	}
 	__syncthreads();
 	ending e = make_ending(v, it);
-	/* Threads side by side make columns side by side; where the block is narrow, groups of them take rows in turns. */
-	int32_t wide = (x1 - x0 + 31) & ~31, group = threadIdx.x / wide, groups = THREADS / wide, x = x0 + threadIdx.x % wide;
-	if (x >= x1 || group >= groups)
+	/* Threads side by side make columns side by side; where all the block's columns fit beside each other, both halves of the rows at once. */
+	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide, x = x0 + threadIdx.x - second * wide;
+	if (x >= x1)
 		return;
-	for (int32_t y = y0 + TOGETHER * group; y < y1; y += TOGETHER * groups) {
+	bool across = x >= from && x < to && any;
+	column taps = {};
+	if (across)
+		taps = find_column(v, it, x, r, s);
+	for (group = second, y = y0 + TOGETHER * group; y < y1; group += 1 + both, y = y0 + TOGETHER * group) {
 		float p[TOGETHER][CHANNELS] = {};
-		bool inside = x >= from && x < to && y < bottom && y + TOGETHER > top;
+		bool inside = across && y < bottom && y + TOGETHER > top;
 		if (inside)
-			horizontal<KIND, T, C>(v, it, x, r, s, shared + (y - y0) * s.pitch, p);
+			horizontal<K, C>(taps, shared + group * s.pitch, it.sampled, p);
+		if (finish_soon<C>(e, p, x, y, y1 - y))
+			continue;
 #pragma unroll
 		for (int i = 0; i < TOGETHER; i++)
-			if (y + i < y1 && !finish_soon<C>(e, p[i], x, y + i))
+			if (y + i < y1)
 				finish(v, it, hold(p[i]), inside && y + i >= top && y + i < bottom, x, y + i);
 	}
 }
 
-template <int KIND, typename T> static __device__ __forceinline__ void resize_any(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, T *shared)
+template <typename K> static __device__ __forceinline__ void resize_any(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, uint8_t *shared)
 {
 	if (it.in_c <= 3)
-		resize<KIND, T, 3>(v, it, x0, y0, shared);
+		resize<K, 3>(v, it, x0, y0, (quad<K> *)shared);
 	else
-		resize<KIND, T, 4>(v, it, x0, y0, shared);
+		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
+}
+
+/* Of a column, the outputs that rows [y0, y1) have in it, each from a pixel or few. */
+template <int C> static __device__ void sample(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y0, int32_t y1)
+{
+	bool warps = it.mode == STK_PASS_GPU_WARP, across = x >= it.axis[0].begin && x < it.axis[0].end;
+	int32_t top = it.axis[1].begin, bottom = it.axis[1].end;
+	stk_axis_map down = it.axis[1].post;
+	ending e = make_ending(v, it);
+	warper s = {};
+	if (warps)
+		s = make_warper(it, x);
+	for (int32_t y = y0; y < y1; y++) {
+		bool valid = across && y >= top && y < bottom;
+		float p[1][CHANNELS] = {};
+		if (valid && warps)
+			sample_warp<C>(s, map(down, y), p[0]);
+		else if (valid)
+			sample_plain(v, it, x, y, p[0]);
+		if (!finish_soon<C>(e, p, x, y, 1))
+			finish(v, it, hold(p[0]), valid, x, y);
+	}
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint8_t, shared);
 	const stk_pass_gpu_item &it = find_item(v);
-	uint32_t block = blockIdx.x - it.block0[v.launch], across = (uint32_t)(it.axis[0].size + it.columns - 1) / it.columns;
-	int32_t x0 = block % across * it.columns, y0 = block / across * ROWS;
+	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
+	int32_t x0 = (block - down * it.across) * it.columns, y0 = down * ROWS;
 	if (it.mode == STK_PASS_GPU_RESIZE) {
 		if (it.kind == STK_NARROW)
-			resize_any<STK_NARROW, uint16_t>(v, it, x0, y0, (uint16_t *)shared);
+			resize_any<narrow>(v, it, x0, y0, shared);
 		else if (it.kind == STK_WIDE)
-			resize_any<STK_WIDE, int16_t>(v, it, x0, y0, (int16_t *)shared);
+			resize_any<wide>(v, it, x0, y0, shared);
 		else
-			resize_any<STK_RESAMPLE_FLOAT, float>(v, it, x0, y0, (float *)shared);
+			resize_any<real>(v, it, x0, y0, shared);
 		return;
 	}
-	int32_t x = x0 + threadIdx.x;
+	int32_t x = x0 + threadIdx.x, y1 = min(y0 + ROWS, it.axis[1].size);
 	if (x >= it.axis[0].size)
 		return;
-	ending e = make_ending(v, it);
-	for (int32_t y = y0; y < min(y0 + ROWS, it.axis[1].size); y++) {
-		bool valid = x >= it.axis[0].begin && x < it.axis[0].end && y >= it.axis[1].begin && y < it.axis[1].end;
-		float p[CHANNELS] = {};
-		if (valid && it.mode == STK_PASS_GPU_WARP)
-			sample_warp(it, x, y, p);
-		else if (valid)
-			sample_plain(v, it, x, y, p);
-		if (!finish_soon<CHANNELS>(e, p, x, y))
-			finish(v, it, hold(p), valid, x, y);
-	}
+	if (it.in_c <= 3)
+		sample<3>(v, it, x, y0, y1);
+	else
+		sample<4>(v, it, x, y0, y1);
 }

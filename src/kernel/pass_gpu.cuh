@@ -12,18 +12,19 @@
 
 #define THREADS STK_PASS_GPU_THREADS
 
-/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. */
+/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. A warp narrows the
+ * search to a 32nd at a time. For all threads of a warp. */
 static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
 {
-	uint32_t low = 0, high = v.n_items - 1;
-	while (low < high) {
-		uint32_t middle = (low + high + 1) / 2;
-		if (v.items[middle].block0[v.launch] <= blockIdx.x)
-			low = middle;
-		else
-			high = middle - 1;
+	uint32_t low = 0, lane = threadIdx.x % 32;
+	for (uint32_t n = v.n_items, step; n > 1; n = step) {
+		step = (n + 31) / 32;
+		uint32_t at = low + step * lane;
+		bool begins = at < v.n_items && v.items[at].block0[v.launch] <= blockIdx.x;
+		low += step * (__popc(__ballot_sync(0xffffffffu, begins)) - 1);
 	}
-	return v.items[low];
+	/* Were it seen to be the whole warp's, it would lie in uniform registers, and each load would first move its address out of them. */
+	return v.items[stk__keep(low + lane) - lane];
 }
 
 static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)

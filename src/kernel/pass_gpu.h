@@ -20,7 +20,7 @@
 
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
-/* Most passes are from interleaved uint8, have no more than so many channels at any step, and filters that are not too wide for a block's shared
+/* Most passes are from interleaved uint8 whose rows lie less than 2 GiB apart, have no more than so many channels at any step, and filters that are not too wide for a block's shared
  * memory: for these there is a launch of their own, faster than the one for all others. */
 enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
 #define STK_PASS_GPU_CHANNELS 4
@@ -32,7 +32,7 @@ enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, S
 enum stk_pass_gpu_finish {
 	STK_PASS_GPU_STEPS,
 	STK_PASS_GPU_BYTES,  /* uint8, no steps */
-	STK_PASS_GPU_AFFINE, /* one affine step, to a float type */
+	STK_PASS_GPU_AFFINE, /* one affine step, to a float type, that makes no NaN */
 };
 
 enum stk_pass_gpu_mode {
@@ -62,6 +62,7 @@ struct stk_pass_gpu_item {
 	int32_t sampled;                        /* type that a sampler's result rounds to */
 	int32_t dtype;                          /* of the output */
 	int32_t columns;                        /* outputs of a thread block */
+	uint32_t across;                        /* thread blocks side by side */
 	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* thread blocks of the items before it */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
@@ -72,7 +73,7 @@ struct stk_pass_gpu_view {
 	const struct stk_pass_gpu_item *items;
 	const struct stk_step *steps;
 	int32_t *first;
-	float *weights; /* floats, or after quantisation int32 in the same places */
+	float *weights; /* floats; of NARROW whole ones, of WIDE int32 in the same places */
 	uint32_t n_items;
 	int32_t launch;
 };

@@ -195,7 +195,7 @@ static __device__ __forceinline__ intermediate sum_column(const stk_pass_gpu_axi
 		sum.i = KIND == STK_NARROW ? a.bias : 1 << (STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS - 1);
 	for (int32_t t = 0; t < a.filter.n; t++, from += tap) {
 		if (KIND == STK_NARROW)
-			sum.i += (int32_t)((uint32_t)*from * (uint32_t)fixed[(int64_t)t * a.size] >> 8);
+			sum.i += (int32_t)((uint32_t)*from * (uint32_t)weights[(int64_t)t * a.size] >> 8);
 		else if (KIND == STK_WIDE)
 			sum.i += (int32_t)*from * fixed[(int64_t)t * a.size];
 		else
@@ -238,7 +238,7 @@ static __device__ __forceinline__ void add_chunk(const stk_pass_gpu_view &v, con
 			return;
 		intermediate value = from[(column - k.begin) * it.in_c + c];
 		if (KIND == STK_NARROW)
-			h.sum += (int32_t)((uint32_t)value.i * (uint32_t)fixed[(int64_t)h.t * a.size] >> 16);
+			h.sum += (int32_t)((uint32_t)value.i * (uint32_t)weights[(int64_t)h.t * a.size] >> 16);
 		else if (KIND == STK_WIDE)
 			h.sum += value.i * fixed[(int64_t)h.t * a.size];
 		else

@@ -8,6 +8,7 @@
 #include "kernel/convert.h"
 #include "kernel/pass_gpu.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,8 @@ static void add_step(struct stk_pass *p, int32_t most)
 		}
 		break;
 	default:
+		if (!draw(8)) /* makes NaNs of zeros and of itself */
+			a[draw(3)] = INFINITY;
 		stk__pass_affine(p, a, b, dtype);
 	}
 }

@@ -140,6 +140,18 @@ static inline float __frcp_rn(float v)
 	return 1 / v;
 }
 
+static inline float __fmaf_rn(float x, float y, float z)
+{
+	return fmaf(x, y, z);
+}
+/* Rounded down. The product is exact in a double; so must be the sum. */
+static inline float __fmaf_rd(float x, float y, float z)
+{
+	double exact = (double)x * (double)y + (double)z;
+	float near = (float)exact;
+	return (double)near > exact ? nextafterf(near, -INFINITY) : near;
+}
+
 /* The upper half of high:low << shift, and the lower of high:low >> shift. */
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
 {
@@ -204,6 +216,14 @@ static inline uint16_t stk__half_bits(float x)
 	int exponent = size < 0x1p-14 ? -14 : ilogb(size);
 	uint32_t steps = (uint32_t)nearbyint(ldexp(size, 10 - exponent)); /* 1024 to 2048 of them, fewer where subnormal */
 	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
+}
+
+/* bfloat16, likewise. */
+static inline uint16_t stk__bfloat_bits(float x)
+{
+	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000, size = __float_as_uint(x) & 0x7fffffff;
+	uint32_t whole = size >> 16, rest = size & 0xffff;
+	return x == x ? (uint16_t)(sign | (whole + (rest > 0x8000 || (rest == 0x8000 && (whole & 1))))) : 0x7fff;
 }
 
 /* ---- memory ---- */
