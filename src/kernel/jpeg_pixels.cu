@@ -12,15 +12,13 @@ static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 3
 	28, 42, 43, 53, 54, 60, 61, 63};
 
 /* What a block needs beside its coefficients: its DC coefficient, where its samples go, and its table in v.quant, in groups of 8. */
-struct __align__(16) idct_block
-{
+struct alignas(16) idct_block {
 	int32_t dc;
 	uint32_t sample, pitch, quant;
 };
 
 /* What a warp has in shared memory: its blocks, and values of the four that it is at, by zigzag order and by column. */
-struct __align__(16) idct_warp
-{
+struct alignas(16) idct_warp {
 	idct_block block[STK_JPEGPAR_IDCT_BLOCKS];
 	int16_t zigzag[4][PITCH], column[4][PITCH];
 };
