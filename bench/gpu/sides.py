@@ -111,7 +111,7 @@ def take_from(side: str, pipeline: Any, images_a_batch: int) -> Take:
     return take
 
 
-SMALL = {"prefetch": 1, "gpu_memory_limit": 320 << 20}
+SMALL = {"prefetch": 1, "gpu_memory_limit": 256 << 20}
 
 
 def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> Take:

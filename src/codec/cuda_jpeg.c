@@ -147,11 +147,13 @@ static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, str
 		s = stk__jpegpar_plan_create(&room.files, p->tables, &p->plan, err);
 	if (!s)
 		s = stk__pass_gpu_create(&passes, p->tables + p->pass_tables, &p->passes, err);
-	if (s)
+	if (s) {
 		part_empty(d, p);
-	else
-		p->room = room;
-	return s;
+		return s;
+	}
+	memset(p->flags, 0, sizeof *p->flags * room.files.images); /* the pages are there, and kernels that only pretend tell of nothing */
+	p->room = room;
+	return STK_OK;
 }
 
 /* ---- create and destroy ---- */
@@ -186,7 +188,7 @@ void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
 
 size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d)
 {
-	return stk__jpeg_lanes_held(d->lanes);
+	return stk__jpeg_lanes_memory(d->lanes);
 }
 
 enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err)

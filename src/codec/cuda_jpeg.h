@@ -72,7 +72,7 @@ size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits);
 STK_MUST_USE enum stk_status stk__cuda_jpeg_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_cuda_jpeg **out, struct stk_error *err);
 void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d);  /* after its batches; waits for what is in flight; NULL is fine */
-size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory held */
+size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory that it takes, once all lanes were needed */
 
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */

@@ -50,7 +50,6 @@ static void empty(struct stk_jpeg_lanes *l, struct stk_jpeg_lane *lane)
 	}
 	stk__gpu_free(l->dev, lane->memory);
 	lane->memory = 0;
-	lane->size = 0;
 }
 
 void stk__jpeg_lanes_destroy(struct stk_jpeg_lanes *l)
@@ -72,14 +71,12 @@ size_t stk__jpeg_lanes_most(const struct stk_jpeg_lanes *l)
 	return l->most;
 }
 
-size_t stk__jpeg_lanes_held(struct stk_jpeg_lanes *l)
+size_t stk__jpeg_lanes_memory(struct stk_jpeg_lanes *l)
 {
-	size_t held = 0;
 	pthread_mutex_lock(&l->lock);
-	for (int i = 0; i < MOST; i++)
-		held += l->lane[i].size;
+	size_t bytes = l->part * (size_t)l->n_allowed;
 	pthread_mutex_unlock(&l->lock);
-	return held;
+	return bytes;
 }
 
 /* ---- how large parts are ---- */
@@ -142,8 +139,9 @@ enum stk_status stk__jpeg_lanes_fit(struct stk_jpeg_lanes *l, size_t batch, size
 static enum stk_status make(struct stk_jpeg_lanes *l, struct stk_jpeg_lane *lane, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(l->dev, size, &lane->memory, err);
-	lane->size = s ? 0 : size;
-	return s ? s : stk__gpu_fill(l->dev, lane->stream, lane->memory, 0, size, err);
+	if (!s && (s = stk__gpu_fill(l->dev, lane->stream, lane->memory, 0, size, err)))
+		empty(l, lane);
+	return s;
 }
 
 static bool idle(struct stk_jpeg_lanes *l, const struct stk_jpeg_lane *lane)

@@ -22,7 +22,6 @@ struct stk_jpeg_lane {
 	stk_gpu_stream stream;
 	stk_gpu_ptr memory;
 	stk_gpu_event done; /* behind the last part's last kernel */
-	size_t size;        /* bytes of memory */
 	bool taken;         /* somebody submits to it */
 	int64_t turn;       /* when it was given back last */
 };
@@ -34,9 +33,9 @@ STK_MUST_USE enum stk_status stk__jpeg_lanes_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_lanes **out, struct stk_error *err);
 void stk__jpeg_lanes_destroy(struct stk_jpeg_lanes *lanes); /* waits for what is in flight; NULL is fine */
 
-/* Bytes that all lanes may take, and that they hold. */
+/* Bytes that all lanes may take, and those that they do, or will once all of them were needed. */
 size_t stk__jpeg_lanes_most(const struct stk_jpeg_lanes *lanes);
-size_t stk__jpeg_lanes_held(struct stk_jpeg_lanes *lanes);
+size_t stk__jpeg_lanes_memory(struct stk_jpeg_lanes *lanes);
 
 /* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`; *part: the bytes that one may take. Parts never become smaller. Waits
  * for the device where lanes have to be made anew. */
