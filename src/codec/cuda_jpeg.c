@@ -191,6 +191,11 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d)
 	return stk__jpeg_lanes_memory(d->lanes);
 }
 
+void stk__cuda_jpeg_ask(struct stk_cuda_jpeg *d, bool waited)
+{
+	stk__jpeg_lanes_ask(d->lanes, waited);
+}
+
 enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err)
 {
 	return stk__jpeg_lanes_sync(d->lanes, err);

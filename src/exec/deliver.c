@@ -83,11 +83,13 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
 }
 
-/* The consumer waits for a batch that the GPU has: more of them at once keep it busier, as far as its memory goes. With the lock. */
+/* Where the consumer has to wait for a batch that the GPU has, more of them at once keep it busier, as far as its memory goes. With the lock. */
 static void deepen(struct stk_pipeline *p)
 {
 	const struct stk_record *r = stk__record(p, p->next_deliver);
 	bool submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
+	if (p->device && p->device->jpeg)
+		stk__cuda_jpeg_ask(p->device->jpeg, submitted);
 	if (submitted && p->depth < p->most_depth && stk__device_has_room(p))
 		p->depth++;
 }
