@@ -86,7 +86,7 @@ STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
 /* What comes on `stream` later waits for the last submission; waits for it on the host. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct stk_error *err);
-/* For each batch that the consumer asks for: whether it had to wait for the GPU (stk__jpeg_lanes_ask). */
+/* For each batch that the consumer asks for: whether it has to wait (stk__jpeg_lanes_ask). */
 void stk__cuda_jpeg_ask(struct stk_cuda_jpeg *d, bool waited);
 /* Waits on the host until none of any batch is under way. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err);

@@ -87,9 +87,9 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 static void deepen(struct stk_pipeline *p)
 {
 	const struct stk_record *r = stk__record(p, p->next_deliver);
-	bool submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
+	bool ready = r->active && r->done, submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
 	if (p->device && p->device->jpeg)
-		stk__cuda_jpeg_ask(p->device->jpeg, submitted);
+		stk__cuda_jpeg_ask(p->device->jpeg, !ready);
 	if (submitted && p->depth < p->most_depth && stk__device_has_room(p))
 		p->depth++;
 }
