@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { LEAST = 2, MOST = STK_CUDA_JPEG_LANES, CALM = 32 /* batches without waiting, after which a lane less takes part */ };
+enum { LEAST = 1, MOST = STK_CUDA_JPEG_LANES, CALM = 64 /* batches without waiting, after which a lane less takes part */ };
 
 struct stk_jpeg_lanes {
 	struct stk_gpu_device *dev;
