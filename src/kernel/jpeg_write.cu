@@ -41,6 +41,41 @@ static __device__ __forceinline__ writer writer_at(const stk_jpegpar_image &imag
 	return w;
 }
 
+/* What a lane works on. */
+struct piece {
+	stk_jpegpar_lane lane;
+	stk_jpegpar_code code;
+	const uint32_t *words;
+	uint32_t image, end; /* bit at which no further block begins */
+	uint32_t whole;	     /* bits of a stream that has to end with its last block; else 0 */
+	struct writer writer;
+};
+
+/* Of a lane that has nothing to do, but goes along with its warp: any table's first 1024 entries serve it. */
+static __device__ __forceinline__ piece no_piece(const stk_jpegpar_view &v)
+{
+	piece own = {{}, {0, 1, 0, 65536}, (const uint32_t *)v.bits, 0, 0, 0, {}};
+	return own;
+}
+
+static __device__ __forceinline__ piece find_piece(const stk_jpegpar_view &v, const stk_jpegpar_set &set, uint32_t number)
+{
+	stk_jpegpar_start start = v.starts[number];
+	uint32_t stream = stk__jpegpar_stream_of_segment(&v, number / STK_JPEGPAR_PIECES), length = v.bit_length[stream];
+	const stk_jpegpar_stream &s = v.streams[stream];
+	const stk_jpegpar_image &image = v.images[s.image];
+	uint32_t begin = (number - s.segment0 * STK_JPEGPAR_PIECES) * STK_JPEGPAR_PIECE;
+	piece own;
+	own.lane = stk__jpegpar_unpack(start.state, begin);
+	own.code = stk__jpegpar_code(&image, &set);
+	own.words = stk__jpegpar_words(&v, &s);
+	own.image = s.image;
+	own.end = min(begin + STK_JPEGPAR_PIECE, length);
+	own.whole = s.last ? 0 : length;
+	own.writer = writer_at(image, s.mcu0 * image.blocks_mcu + start.block, s.blocks - start.block);
+	return own;
+}
+
 /* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next. from: this lane's word of the warp's first
  * block; at: bytes from a block's begin to this lane's word. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
@@ -68,37 +103,18 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 		blocks[i] = 0;
 	__syncthreads();
 
-	stk_jpegpar_lane lane = {};
-	stk_jpegpar_code code = {0, 1, 0, 65536}; /* of lanes that have nothing to do, but go along with their warp: the tables' first 1024 entries */
-	const uint32_t *words = (const uint32_t *)v.bits;
-	uint32_t piece = work.first + threadIdx.x, image = 0, flags = 0, end = 0;
-	uint32_t whole = 0; /* bits of a stream that has to end with its last block */
-	stk_jpegpar_start start = {STK_JPEGPAR_NONE, 0};
-	writer w = {};
-	if (threadIdx.x < work.count)
-		start = v.starts[piece];
-	if (start.block != STK_JPEGPAR_NONE) {
-		uint32_t stream = stk__jpegpar_stream_of_segment(&v, piece / STK_JPEGPAR_PIECES);
-		const stk_jpegpar_stream &s = v.streams[stream];
-		image = s.image;
-		const stk_jpegpar_image &im = v.images[image];
-		uint32_t begin = (piece - s.segment0 * STK_JPEGPAR_PIECES) * STK_JPEGPAR_PIECE;
-		code = stk__jpegpar_code(&im, &set);
-		lane = stk__jpegpar_unpack(start.state, begin);
-		words = stk__jpegpar_words(&v, &s);
-		uint32_t length = v.bit_length[stream];
-		end = min(begin + STK_JPEGPAR_PIECE, length);
-		whole = s.last ? 0 : length;
-		w = writer_at(im, s.mcu0 * im.blocks_mcu + start.block, s.blocks - start.block);
-	}
-	bool run = lane.p < end && w.dc < w.dc_end;
+	bool given = threadIdx.x < work.count && v.starts[work.first + threadIdx.x].block != STK_JPEGPAR_NONE;
+	piece own = given ? find_piece(v, set, work.first + threadIdx.x) : no_piece(v);
+	writer w = own.writer;
+	uint32_t flags = 0;
+	bool run = own.lane.p < own.end && w.dc < w.dc_end;
 	if (!__any_sync(~0u, run))
 		return;
 	stk_cursor<WORDS> at;
-	at.begin(shared, threadIdx.x * RING, words, lut, code, lane);
+	at.begin(shared, threadIdx.x * RING, own.words, lut, own.code, own.lane);
 	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32), in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
-	bool begun = lane.z != 0;	     /* in an earlier piece, whose lane stores this block */
+	bool begun = own.lane.z != 0; /* in an earlier piece, whose lane stores this block */
 	bool keep = run && !begun && w.inside; /* the block's coefficients */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
@@ -123,9 +139,9 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 					v.dc[w.dc] = (int16_t)dc;
 				begun = false;
 				w.next();
-				if (w.dc == w.dc_end && whole >= at.p + 8)
+				if (w.dc == w.dc_end && own.whole >= at.p + 8)
 					flags |= STK_JPEGPAR_LEFTOVER;
-				run = at.p < end && w.dc < w.dc_end;
+				run = at.p < own.end && w.dc < w.dc_end;
 				keep = run && w.inside;
 			}
 			at.next_block();
@@ -135,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 		at.refill<1>(run);
 	}
 	if (flags)
-		atomicOr(&v.flags[image], flags);
+		atomicOr(&v.flags[own.image], flags);
 }
 
 #define DC_THREADS 256
