@@ -363,11 +363,19 @@ static bool at_rest(struct stk_slot *s)
 	return done;
 }
 
-/* With the lock. A free slot that nobody reads any more; else another is made, up to a few beyond what was ever out at once, so that a consumer whose
- * kernels lag behind holds up nobody; else the one that was given back first. NULL: make one. */
-static struct stk_slot *take_free(struct stk_ring *r)
+/* With the lock. Whether one more may be made for a consumer that still reads those that came back: a few beyond what was ever out at once. */
+static bool may_spare(const struct stk_ring *r)
 {
 	enum { SPARE = 2 };
+	if (r->made >= r->limit || r->made >= r->peak_out + SPARE)
+		return false;
+	return !r->enough || !r->made || r->bytes + r->bytes / (size_t)r->made <= r->enough;
+}
+
+/* With the lock. A free slot that nobody reads any more; else another is made, so that a consumer whose kernels lag behind holds up nobody; else the one
+ * that was given back first. NULL: make one. */
+static struct stk_slot *take_free(struct stk_ring *r)
+{
 	struct stk_slot **at, **found = NULL;
 	for (at = &r->free; *at; at = &(*at)->next_free) {
 		if (!note_uses(*at))
@@ -376,8 +384,8 @@ static struct stk_slot *take_free(struct stk_ring *r)
 		if (at_rest(*at))
 			break;
 	}
-	bool reads = found && !*at, spare = !r->enough || r->bytes + r->bytes / (size_t)r->made <= r->enough;
-	if (!found || (reads && spare && r->made < r->limit && r->made < r->peak_out + SPARE))
+	bool reads = found && !*at;
+	if (!found || (reads && may_spare(r)))
 		return NULL;
 	struct stk_slot *s = *found;
 	*found = s->next_free;
