@@ -33,9 +33,7 @@ struct setup {
 	uint8_t *pinned;
 	size_t bytes;
 	stk_gpu_ptr out; /* flights * batch crops */
-	struct flight {
-		struct stk_cuda_jpeg_batch *batch;
-	} * flight;
+	struct stk_cuda_jpeg_batch **flight;
 	struct stk_cuda_jpeg_item *items;
 	struct stk_pass *passes;
 	uint64_t rng;
@@ -182,7 +180,7 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
 	for (int i = 0; i < s->batch; i++) {
 		const struct stk_cuda_jpeg_item *it = &s->items[flight * s->batch + i];
-		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->flight[flight].batch, i);
+		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->flight[flight], i);
 		counts[verdict]++;
 		if (verdict)
 			continue;
@@ -215,13 +213,12 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 
 static void submit(struct setup *s, int flight)
 {
-	struct flight *f = &s->flight[flight];
-	ok(stk__cuda_jpeg_submit(f->batch, s->items + flight * s->batch, s->batch, &err));
+	ok(stk__cuda_jpeg_submit(s->flight[flight], s->items + flight * s->batch, s->batch, &err));
 }
 
 static void finish(struct setup *s, int flight)
 {
-	ok(stk__cuda_jpeg_wait(s->flight[flight].batch, &err));
+	ok(stk__cuda_jpeg_wait(s->flight[flight], &err));
 }
 
 static void verify(struct setup *s)
@@ -260,7 +257,7 @@ static void throughput(struct setup *s)
 		finish(s, i);
 	double images = (double)s->rounds * s->flights * s->batch;
 	printf("batch %d in %d parts, %d in flight, %.0f MB of device memory: %.0f images/s, %.2f GB/s, host %.2f us an image\n", s->batch,
-		stk__cuda_jpeg_parts(s->flight[0].batch), s->flights, (double)stk__cuda_jpeg_memory(s->decoder) * 1e-6, images / seconds,
+		stk__cuda_jpeg_parts(s->flight[0]), s->flights, (double)stk__cuda_jpeg_memory(s->decoder) * 1e-6, images / seconds,
 		(double)bytes * s->rounds / seconds * 1e-9, host / images * 1e6);
 }
 
@@ -275,7 +272,7 @@ static void phases(struct setup *s)
 	enum { RUNS = 9 };
 	float times[STK_CUDA_JPEG_TIMES][RUNS] = {{0}}, sum = 0;
 	struct stk_cuda_jpeg_times one;
-	struct stk_cuda_jpeg_batch *batch = s->flight[0].batch;
+	struct stk_cuda_jpeg_batch *batch = s->flight[0];
 	stk__cuda_jpeg_measure(batch, true);
 	for (int run = -1; run < RUNS; run++) {
 		submit(s, 0);
@@ -301,9 +298,8 @@ static void make_flights(struct setup *s)
 	size_t count = (size_t)s->batch * (size_t)s->flights;
 	ok(stk__cuda_jpeg_create(s->dev, (size_t)s->memory << 20, &s->decoder, &err));
 	s->flight = calloc((size_t)s->flights, sizeof *s->flight);
-	for (int i = 0; i < s->flights; i++) {
-		ok(stk__cuda_jpeg_batch_create(s->decoder, &s->flight[i].batch, &err));
-	}
+	for (int i = 0; i < s->flights; i++)
+		ok(stk__cuda_jpeg_batch_create(s->decoder, &s->flight[i], &err));
 	ok(stk__gpu_alloc(s->dev, count * OUT * OUT * 6, &s->out, &err));
 	s->items = calloc(count, sizeof *s->items);
 	s->passes = stk__alloc(count * sizeof *s->passes);
@@ -313,9 +309,8 @@ static void make_flights(struct setup *s)
 
 static void free_flights(struct setup *s)
 {
-	for (int i = 0; i < s->flights; i++) {
-		stk__cuda_jpeg_batch_destroy(s->flight[i].batch);
-	}
+	for (int i = 0; i < s->flights; i++)
+		stk__cuda_jpeg_batch_destroy(s->flight[i]);
 	stk__cuda_jpeg_destroy(s->decoder);
 	stk__gpu_free(s->dev, s->out);
 	free(s->flight);

@@ -13,7 +13,8 @@ enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
 struct sizes {
 	struct stk_jpegpar_sizes decode;
 	struct stk_pass_gpu_sizes passes;
-	size_t raw, all;
+	struct stk_jpegpar_limits files; /* with room for their bytes */
+	size_t all;
 };
 
 /* What goes to one lane at once. Its tables stay the batch's until it is done; device memory is the lane's. */
@@ -77,7 +78,7 @@ static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
 {
 	struct stk_pass_gpu_limits passes = pass_limits(l);
 	struct stk_jpegpar_limits files = file_limits(l);
-	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .raw = files.raw};
+	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .files = files};
 	z.all = aligned(z.decode.tables) + z.passes.tables + aligned(z.decode.work) + z.passes.work;
 	return z;
 }
@@ -147,13 +148,11 @@ static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, str
 		s = stk__jpegpar_plan_create(&room.files, p->tables, &p->plan, err);
 	if (!s)
 		s = stk__pass_gpu_create(&passes, p->tables + p->pass_tables, &p->passes, err);
-	if (s) {
+	if (s)
 		part_empty(d, p);
-		return s;
-	}
-	memset(p->flags, 0, sizeof *p->flags * room.files.images); /* the pages are there, and kernels that only pretend tell of nothing */
-	p->room = room;
-	return STK_OK;
+	else
+		p->room = room;
+	return s;
 }
 
 /* ---- create and destroy ---- */
@@ -323,7 +322,7 @@ static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const str
 	size_t used = RAW_SLACK;
 	for (int i = p->first, j, end = p->first + p->count; i < end; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
-		size_t room = p->sizes.raw - RAW_SLACK - used;
+		size_t room = p->sizes.files.raw - RAW_SLACK - used;
 		if (b->place[i] == STK_JPEGPAR_NONE || items[i].size > room) {
 			b->place[i] = STK_JPEGPAR_NONE;
 			j = i + 1;
@@ -447,9 +446,8 @@ static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, c
 	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
-	struct stk_jpegpar_limits files = file_limits(&p->need);
 	p->work = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
-	stk__jpegpar_plan_begin(p->plan, &files);
+	stk__jpegpar_plan_begin(p->plan, &p->sizes.files);
 	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view); /* files and results lie where they always do */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))

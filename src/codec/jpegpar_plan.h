@@ -70,8 +70,9 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *plan, const struct stk_jpegp
 /* Finishes the tables: no more files. Bytes of tables in use. */
 size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *plan);
 
-/* The view of the finished plan with its tables at `tables`, results at `work` (addresses of whichever memory decodes) and the files' bytes at `raw`, or,
- * where that is 0, among the results (limits.raw). Only the tables and the files need to be written beforehand. The first bytes of the tables are view.flags, one uint32_t an image, 0 if it came out right. */
+/* The view of the finished plan with its tables at `tables`, results at `work` (addresses of whichever memory decodes) and the files' bytes at
+ * `raw`, or, where that is 0, among the results (limits.raw). Only the tables and the files need to be written beforehand. The first bytes of the
+ * tables are view.flags, one uint32_t an image, 0 if it came out right. */
 void stk__jpegpar_plan_view(
 	const struct stk_jpegpar_plan *plan, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Phases 7 and 8 of kernel/jpegpar.h. */
-#include "kernel/jpegpar_find.cuh"
+#include "kernel/find.cuh"
 #include "kernel/jpegpar_pixels.h"
 
 /* Values of a block in shared memory: 64 of 16 bits, and as much between blocks as spreads the columns of four over the banks in zigzag order. */
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_IDCT_WARPS) jpeg_i
 	if (first >= v.n_idct)
 		return;
 	idct_warp &warp = shared[threadIdx.x / 32];
-	const stk_jpegpar_image &im = v.images[stk__jpegpar_find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
+	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
 	first -= im.idct0;
 	uint32_t count = min(im.idct - first, STK_JPEGPAR_IDCT_BLOCKS);
 	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
@@ -382,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEGPAR_COLOR_
 	uint32_t line = blockIdx.x * STK_JPEGPAR_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
 	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
 		v.told[i] = v.flags[i]; /* which are final since phase dc */
-	const stk_jpegpar_image &im = v.images[stk__jpegpar_find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
+	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);
 	if (line > im.h)

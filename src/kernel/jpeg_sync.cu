@@ -16,10 +16,9 @@ struct lane_setup {
 	uint32_t length, local; /* bits of the stream; segment in it */
 };
 
-/* Of a lane that has nothing to do, but goes along with its warp: any table's first 1024 entries serve it. */
 static __device__ __forceinline__ lane_setup idle()
 {
-	lane_setup l = {NULL, {0, 1, 0, 65536}, 0, 0};
+	lane_setup l = {NULL, stk__jpegpar_no_code(), 0, 0};
 	return l;
 }
 

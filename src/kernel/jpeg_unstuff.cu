@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Phase 1 of kernel/jpegpar.h: 256 threads a chunk, 16 stuffed bytes a thread. */
-#include "kernel/jpegpar_find.cuh"
+#include "kernel/find.cuh"
+#include "kernel/jpegpar_lane.h"
 
 #define THREADS 256
 static_assert(THREADS * 16 == STK_JPEGPAR_CHUNK, "a thread takes 16 bytes");
@@ -66,7 +67,7 @@ static __device__ __forceinline__ piece load_piece(const stk_jpegpar_view &v, co
 
 static __device__ __forceinline__ uint32_t find_stream(const stk_jpegpar_view &v, uint32_t chunk)
 {
-	return stk__jpegpar_find_warp(&v.streams->chunk0, sizeof *v.streams, v.n_streams, chunk);
+	return stk__find_warp(&v.streams->chunk0, sizeof *v.streams, v.n_streams, chunk);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) jpeg_count(const __grid_constant__ stk_jpegpar_view v)

@@ -28,16 +28,16 @@ struct writer {
 /* Block b of the image, which needs `left` blocks from it on. */
 static __device__ __forceinline__ writer writer_at(const stk_jpegpar_image &image, uint32_t b, uint32_t left)
 {
-	uint32_t row = image.mcus_x * image.blocks_mcu, low = image.mcu_x0 * image.blocks_mcu, high = image.mcu_x1 * image.blocks_mcu;
-	uint32_t y = b / row, x = b - y * row, above = y < image.mcu_y0 ? (image.mcu_y0 - y) * row : 0;
+	const stk_jpegpar_place p = stk__jpegpar_place(&image, b);
+	uint32_t above = p.y < image.mcu_y0 ? (image.mcu_y0 - p.y) * p.row : 0;
 	writer w;
 	w.dc = image.dc0 + b;
 	w.dc_end = w.dc + left;
-	w.coef = stk__jpegpar_coef_of(&image, b);
-	w.out = row - (high - low);
-	w.in = w.out ? high - low : NEVER;
-	w.inside = !above && x >= low && x < high;
-	w.until = w.inside ? (w.out ? high - x : NEVER) : above || x < low ? above + low - x : row - x + low;
+	w.coef = stk__jpegpar_coef_of(&image, &p);
+	w.out = p.row - (p.high - p.low);
+	w.in = w.out ? p.high - p.low : NEVER;
+	w.inside = stk__jpegpar_inside(&image, &p);
+	w.until = w.inside ? (w.out ? p.high - p.x : NEVER) : above || p.x < p.low ? above + p.low - p.x : p.row - p.x + p.low;
 	return w;
 }
 
@@ -51,10 +51,9 @@ struct piece {
 	struct writer writer;
 };
 
-/* Of a lane that has nothing to do, but goes along with its warp: any table's first 1024 entries serve it. */
 static __device__ __forceinline__ piece no_piece(const stk_jpegpar_view &v)
 {
-	piece own = {{}, {0, 1, 0, 65536}, (const uint32_t *)v.bits, 0, 0, 0, {}};
+	piece own = {{}, stk__jpegpar_no_code(), (const uint32_t *)v.bits, 0, 0, 0, {}};
 	return own;
 }
 

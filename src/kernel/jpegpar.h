@@ -99,8 +99,8 @@ struct stk_jpegpar_image {
 	struct stk_jpegpar_plane plane[3];
 	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
 	uint32_t x, y, w, h;
-	uint32_t
-		row0; /* first row, counted over the windows of the batch; a multiple of COLOR_ROWS; there is one more than h, as they are taken in pairs */
+	/* first row, counted over the windows of the batch, a multiple of COLOR_ROWS; there is one more than h, as they are taken in pairs */
+	uint32_t row0;
 	uint64_t rgb;       /* offset of the window's rows in rgb (whatever their type), multiple of 16; they begin with pixel x & ~7 */
 	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 8 pixels fit */
 	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR), 3 or 1 */
@@ -127,8 +127,8 @@ struct stk_jpegpar_view {
 	const struct stk_jpegpar_work *sync_work, *write_work;
 	uint32_t n_images, n_streams, n_sync_work, n_write_work, n_chunks, n_segments, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: coef may lie where raw did, planes where kept .. starts did,
-	 * rgb where coef did. */
+	/* results; flags, n_far and marker are set to 0, 0 and ~0 beforehand. What a phase does not need any more makes room: coef may lie where raw
+	 * did, planes where kept .. starts did, rgb where coef did. */
 	uint32_t *flags;                  /* per image */
 	uint32_t *told;                   /* where jpeg_color leaves them for the host, in its memory; of the kernels */
 	uint32_t *n_far;                  /* segments in far; set to 0 beforehand */

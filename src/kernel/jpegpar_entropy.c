@@ -199,10 +199,11 @@ void stk__jpegpar_chain(const struct stk_jpegpar_view *v, uint32_t stream)
 static void store_block(const struct stk_jpegpar_view *v, const struct stk_jpegpar_stream *s, uint32_t block, const int16_t *coef)
 {
 	const struct stk_jpegpar_image *image = &v->images[s->image];
-	uint32_t b = s->mcu0 * image->blocks_mcu + block, mcu = b / image->blocks_mcu;
+	uint32_t b = s->mcu0 * image->blocks_mcu + block;
+	struct stk_jpegpar_place place = stk__jpegpar_place(image, b);
 	v->dc[image->dc0 + b] = coef[0];
-	if (stk__jpegpar_inside(image, mcu % image->mcus_x, mcu / image->mcus_x))
-		memcpy(v->coef + 64 * (size_t)stk__jpegpar_coef_of(image, b), coef, 128);
+	if (stk__jpegpar_inside(image, &place))
+		memcpy(v->coef + 64 * (size_t)stk__jpegpar_coef_of(image, &place), coef, 128);
 }
 
 void stk__jpegpar_write(const struct stk_jpegpar_view *v, uint32_t piece)

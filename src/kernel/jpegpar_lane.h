@@ -22,6 +22,13 @@ STK_HD struct stk_jpegpar_code stk__jpegpar_code(const struct stk_jpegpar_image 
 	return code;
 }
 
+/* Of a lane that has nothing to do, but goes along with its warp: any table's first 1024 entries serve it. */
+STK_HD struct stk_jpegpar_code stk__jpegpar_no_code(void)
+{
+	struct stk_jpegpar_code code = {0, 1, 0, 65536};
+	return code;
+}
+
 /* The entry for the 32 bits ahead. */
 STK_HD uint32_t stk__jpegpar_entry(
 	const uint16_t *lut, const struct stk_jpegpar_code *code, const struct stk_jpegpar_lane *lane, uint32_t ahead)
@@ -62,23 +69,28 @@ STK_HD bool stk__jpegpar_step(struct stk_jpegpar_lane *lane, const struct stk_jp
 	return finished;
 }
 
-/* Of an MCU's place in the image. */
-STK_HD bool stk__jpegpar_inside(const struct stk_jpegpar_image *image, uint32_t x, uint32_t y)
+/* Where one of the image's blocks is: in row y of MCUs, block x of the row, of which the window has low .. high - 1. */
+struct stk_jpegpar_place {
+	uint32_t x, y, row, low, high; /* row: blocks of a whole one */
+};
+
+STK_HD struct stk_jpegpar_place stk__jpegpar_place(const struct stk_jpegpar_image *image, uint32_t b)
 {
-	return x - image->mcu_x0 < image->mcu_x1 - image->mcu_x0 && y >= image->mcu_y0;
+	uint32_t blocks = image->blocks_mcu, row = image->mcus_x * blocks, y = b / row;
+	struct stk_jpegpar_place p = {b - y * row, y, row, image->mcu_x0 * blocks, image->mcu_x1 * blocks};
+	return p;
 }
 
-/* Where coefficients of the image's block b lie, or would if the window had it: those of the first one behind b that it has. b is not behind them all. */
-STK_HD uint32_t stk__jpegpar_coef_of(const struct stk_jpegpar_image *image, uint32_t b)
+STK_HD bool stk__jpegpar_inside(const struct stk_jpegpar_image *image, const struct stk_jpegpar_place *p)
 {
-	uint32_t mcu = b / image->blocks_mcu, y = mcu / image->mcus_x, x = mcu - y * image->mcus_x, wide = image->mcu_x1 - image->mcu_x0;
-	if (y < image->mcu_y0)
-		return image->coef0;
-	uint32_t row = image->coef0 + (y - image->mcu_y0) * wide * image->blocks_mcu;
-	if (x < image->mcu_x0)
-		return row;
-	return x < image->mcu_x1 ? row + (x - image->mcu_x0) * image->blocks_mcu + b - mcu * image->blocks_mcu
-				 : row + wide * image->blocks_mcu;
+	return p->y >= image->mcu_y0 && p->x >= p->low && p->x < p->high;
+}
+
+/* Where in coef the block is, or the next that is inside the window. */
+STK_HD uint32_t stk__jpegpar_coef_of(const struct stk_jpegpar_image *image, const struct stk_jpegpar_place *p)
+{
+	uint32_t x = p->x < p->low ? p->low : p->x < p->high ? p->x : p->high;
+	return image->coef0 + (p->y < image->mcu_y0 ? 0 : (p->y - image->mcu_y0) * (p->high - p->low) + x - p->low);
 }
 
 /* A checkpoint: bits past the interval's end 0..4, c 5..8, z 9..14, blocks finished in the interval 16..31. Where the stream ends inside the

@@ -5,6 +5,7 @@
 
 #include "kernel/cuda.cuh"
 #include "kernel/filter_taps.h"
+#include "kernel/find.cuh"
 #include "kernel/half.h"
 #include "kernel/pass_gpu.h"
 #include "kernel/resample.h"
@@ -12,19 +13,13 @@
 
 #define THREADS STK_PASS_GPU_THREADS
 
-/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. A warp narrows the
- * search to a 32nd at a time. For all threads of a warp. */
+/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. For all threads of a
+ * warp. */
 static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
 {
-	uint32_t low = 0, lane = threadIdx.x % 32;
-	for (uint32_t n = v.n_items, step; n > 1; n = step) {
-		step = (n + 31) / 32;
-		uint32_t at = low + step * lane;
-		bool begins = at < v.n_items && v.items[at].block0[v.launch] <= blockIdx.x;
-		low += step * (__popc(__ballot_sync(0xffffffffu, begins)) - 1);
-	}
+	uint32_t lane = threadIdx.x % 32, found = stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 	/* Were it seen to be the whole warp's, it would lie in uniform registers, and each load would first move its address out of them. */
-	return v.items[stk__keep(low + lane) - lane];
+	return v.items[stk__keep(found + lane) - lane];
 }
 
 static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)

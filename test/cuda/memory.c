@@ -258,6 +258,8 @@ int cuMemHostAlloc(void **address, size_t size, unsigned flags)
 		result = CUDA_INVALID_VALUE;
 	else
 		result = place_pinned(size, address);
+	if (!result && driver.options.idle) /* what kernels would have told the host there: nothing */
+		memset(*address, 0, size);
 	emulated_unlock();
 	return result;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stk__jpegpar_find (jpegpar_lane.h) by the threads of a warp together, which all get its result: 32 elements a step instead of one, since each step
- * waits for memory. */
-#ifndef STK_KERNEL_JPEGPAR_FIND_CUH
-#define STK_KERNEL_JPEGPAR_FIND_CUH
+ * The last of n elements whose first number, or the one at `first`, is not above x; the first element's is not. By the threads of a warp together, which
+ * all get its number: 32 elements a step instead of one (stk__jpegpar_find), since each step waits for memory. */
+#ifndef STK_KERNEL_FIND_CUH
+#define STK_KERNEL_FIND_CUH
 
 #include "kernel/cuda.cuh"
-#include "kernel/jpegpar_lane.h"
 
-static __device__ __forceinline__ uint32_t stk__jpegpar_find_warp(const void *first, size_t stride, uint32_t n, uint32_t x)
+#include <stddef.h>
+
+static __device__ __forceinline__ uint32_t stk__find_warp(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
 	uint32_t low = 0; /* it is one of the n from here on */
 	while (n > 1) {
