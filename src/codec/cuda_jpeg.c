@@ -45,8 +45,6 @@ struct stk_cuda_jpeg {
 
 struct stk_cuda_jpeg_batch {
 	struct stk_cuda_jpeg *decoder;
-	stk_gpu_event begin; /* on the stream that the next submission follows */
-	bool follows;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
 	const uint32_t **flag; /* of each item; NULL: refused */
@@ -190,11 +188,6 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d)
 	return stk__jpeg_lanes_memory(d->lanes);
 }
 
-void stk__cuda_jpeg_ask(struct stk_cuda_jpeg *d, bool waited)
-{
-	stk__jpeg_lanes_ask(d->lanes, waited);
-}
-
 enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err)
 {
 	return stk__jpeg_lanes_sync(d->lanes, err);
@@ -206,12 +199,8 @@ enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_
 	if (!b)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	b->decoder = d;
-	enum stk_status s = stk__gpu_event_create(d->dev, false, &b->begin, err);
-	if (s)
-		stk__cuda_jpeg_batch_destroy(b);
-	else
-		*out = b;
-	return s;
+	*out = b;
+	return STK_OK;
 }
 
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
@@ -224,7 +213,6 @@ void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
 		for (int k = 0; k < MARKS; k++)
 			stk__gpu_event_destroy(b->decoder->dev, b->parts[i].marks[k]);
 	}
-	stk__gpu_event_destroy(b->decoder->dev, b->begin);
 	stk__free(b->parts);
 	stk__free(b->flag);
 	stk__free(b->place);
@@ -431,14 +419,11 @@ static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *
 	return s;
 }
 
-/* They alone write to what the batch follows others on. */
 static enum stk_status run_passes(
 	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
 {
 	const struct stk_cuda_jpeg *d = b->decoder;
-	enum stk_status s = b->follows ? stk__gpu_stream_wait(d->dev, lane->stream, b->begin, err) : STK_OK;
-	if (!s)
-		s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
+	enum stk_status s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
 	return s ? s : mark(b, p, lane, MARKS - 1, err);
 }
 
@@ -491,13 +476,6 @@ static enum stk_status make_room(struct stk_cuda_jpeg_batch *b, int n, struct st
 	return STK_OK;
 }
 
-enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err)
-{
-	enum stk_status s = stk__gpu_event_record(b->decoder->dev, b->begin, stream, err);
-	b->follows = !s;
-	return s;
-}
-
 enum stk_status stk__cuda_jpeg_submit(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
 {
 	enum stk_status s = make_room(b, n, err);
@@ -505,7 +483,6 @@ enum stk_status stk__cuda_jpeg_submit(struct stk_cuda_jpeg_batch *b, const struc
 		s = cut(b, items, n, err);
 	for (int i = 0; i < b->n_parts && !s; i++)
 		s = submit_part(b, &b->parts[i], items, err);
-	b->follows = false;
 	return s;
 }
 

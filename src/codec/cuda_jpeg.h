@@ -77,17 +77,12 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* The next submission writes its outputs behind what is on `stream` now. Only where it must: a stream that waits for another may hold up a third, since
- * streams share the few queues of the hardware (eight, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise). */
-STK_MUST_USE enum stk_status stk__cuda_jpeg_follow(struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
-/* The batch is not in flight. STK_NO_MEMORY where the device has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
+/* The batch is not in flight, and nobody reads its outputs: parts wait for nothing but their lanes. STK_NO_MEMORY where the device has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
 	struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
 /* What comes on `stream` later waits for the last submission; waits for it on the host. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct stk_error *err);
-/* For each batch that the consumer asks for: whether it has to wait (stk__jpeg_lanes_ask). */
-void stk__cuda_jpeg_ask(struct stk_cuda_jpeg *d, bool waited);
 /* Waits on the host until none of any batch is under way. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err);
 

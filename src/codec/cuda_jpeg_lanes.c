@@ -4,18 +4,15 @@
 #include "base/memory.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
-enum { LEAST = 1, MOST = STK_CUDA_JPEG_LANES, CALM = 64 /* batches without waiting, after which a lane less takes part */ };
+enum { MOST = STK_CUDA_JPEG_LANES };
 
 struct stk_jpeg_lanes {
 	struct stk_gpu_device *dev;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	size_t most, part;
-	int n_made, n_allowed; /* lanes with memory, and what memory allows of them */
-	_Atomic int n_asked;   /* that take part, if there are so many */
-	int calm;              /* batches since the consumer waited */
+	int n_made, n_allowed; /* lanes in use, and what memory allows of them */
 	int64_t turns;
 	struct stk_jpeg_lane lane[MOST];
 };
@@ -27,7 +24,7 @@ enum stk_status stk__jpeg_lanes_create(struct stk_gpu_device *dev, size_t most, 
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	l->dev = dev;
 	l->most = most;
-	l->n_allowed = l->n_asked = MOST;
+	l->n_allowed = MOST;
 	for (int i = 0; i < MOST; i++)
 		l->lane[i].number = i;
 	pthread_mutex_init(&l->lock, NULL);
@@ -153,11 +150,11 @@ static bool idle(struct stk_jpeg_lanes *l, const struct stk_jpeg_lane *lane)
 	return !stk__gpu_event_query(l->dev, lane->done, &done, NULL) && done;
 }
 
-/* The one of the free lanes that was given back first; NULL: all that take part are taken. With the lock. */
-static struct stk_jpeg_lane *oldest(struct stk_jpeg_lanes *l, int n_asked)
+/* The one of the free lanes that was given back first; NULL: all are taken. With the lock. */
+static struct stk_jpeg_lane *oldest(struct stk_jpeg_lanes *l)
 {
 	struct stk_jpeg_lane *found = NULL;
-	for (int i = 0; i < l->n_made && i < n_asked; i++)
+	for (int i = 0; i < l->n_made; i++)
 		if (!l->lane[i].taken && (!found || l->lane[i].turn < found->turn))
 			found = &l->lane[i];
 	return found;
@@ -168,9 +165,8 @@ struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *l, struct stk_
 	struct stk_jpeg_lane *lane;
 	pthread_mutex_lock(&l->lock);
 	for (;;) {
-		int n_asked = atomic_load(&l->n_asked);
-		lane = oldest(l, n_asked);
-		if (l->n_made < l->n_allowed && l->n_made < n_asked && (!lane || !idle(l, lane))) {
+		lane = oldest(l);
+		if (l->n_made < l->n_allowed && (!lane || !idle(l, lane))) {
 			if (!make(l, &l->lane[l->n_made], l->part, err)) {
 				lane = &l->lane[l->n_made++];
 				break;
@@ -200,19 +196,6 @@ enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *l, struct stk_jpeg_l
 	pthread_cond_broadcast(&l->given);
 	pthread_mutex_unlock(&l->lock);
 	return s;
-}
-
-void stk__jpeg_lanes_ask(struct stk_jpeg_lanes *l, bool waited)
-{
-	int n = atomic_load(&l->n_asked);
-	l->calm = waited ? 0 : l->calm + 1;
-	if (waited && n < MOST)
-		atomic_store(&l->n_asked, n + 1);
-	if (l->calm < CALM)
-		return;
-	l->calm = 0;
-	if (n > LEAST)
-		atomic_store(&l->n_asked, n - 1);
 }
 
 enum stk_status stk__jpeg_lanes_sync(struct stk_jpeg_lanes *l, struct stk_error *err)

@@ -46,9 +46,6 @@ STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(
 struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *lanes, struct stk_error *err);
 /* Whatever this returns, the lane is given back. */
 STK_MUST_USE enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *lanes, struct stk_jpeg_lane *lane, struct stk_error *err);
-/* For each batch that a consumer asks for, by one thread at a time: whether it has to wait. As many lanes take part as waiting asks for, all at
- * first: work on a few goes on in the gaps that others leave of the GPU, work on all is sooner done and more in their way. */
-void stk__jpeg_lanes_ask(struct stk_jpeg_lanes *lanes, bool waited);
 /* Waits on the host until nothing is under way on any lane. */
 STK_MUST_USE enum stk_status stk__jpeg_lanes_sync(struct stk_jpeg_lanes *lanes, struct stk_error *err);
 

@@ -38,6 +38,12 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 
 /* ---- waiting ---- */
 
+/* The chains of its level are through. */
+static bool is_on_gpu(const struct stk_record *r)
+{
+	return r->active && r->opened && !r->done && r->todo == 0 && r->device;
+}
+
 static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, int32_t *sample)
 {
 	*sample = -1;
@@ -45,6 +51,8 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 		return "a free slot";
 	if (!r->fed)
 		return "its external source";
+	if (is_on_gpu(r))
+		return stk__device_rests(r) ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
 	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
 			*sample = i;
@@ -83,14 +91,11 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
 }
 
-/* Where the consumer has to wait for a batch that the GPU has, more of them at once keep it busier, as far as its memory goes. With the lock. */
+/* The consumer waits for a batch that the GPU has: more of them at once keep it busier, as far as its memory goes. With the lock. */
 static void deepen(struct stk_pipeline *p)
 {
 	const struct stk_record *r = stk__record(p, p->next_deliver);
-	bool ready = r->active && r->done, submitted = r->active && r->opened && !r->done && r->todo == 0 && r->device;
-	if (p->device && p->device->jpeg)
-		stk__cuda_jpeg_ask(p->device->jpeg, !ready);
-	if (submitted && p->depth < p->most_depth && stk__device_has_room(p))
+	if (is_on_gpu(r) && !stk__device_rests(r) && p->depth < p->most_depth && stk__device_has_room(p))
 		p->depth++;
 }
 

@@ -113,14 +113,45 @@ bool stk__device_has_room(const struct stk_pipeline *p)
 
 /* ---- waiting for the GPU ---- */
 
+static void append(struct stk_device_stage *d, struct stk_device_list *l, struct stk_device_batch *b)
+{
+	b->next = NULL;
+	*l->end = b;
+	l->end = &b->next;
+	pthread_cond_signal(&d->work);
+}
+
+static struct stk_device_batch *pop(struct stk_device_list *l)
+{
+	struct stk_device_batch *b = l->first;
+	if (b && !(l->first = b->next))
+		l->end = &l->first;
+	return b;
+}
+
+void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
+{
+	r->device->resting = !stk__slot_at_rest(r->slot);
+	if (r->device->resting)
+		append(p->device, &p->device->resting, r->device);
+	else
+		stk__ready_submit(r);
+}
+
+bool stk__device_rests(const struct stk_record *r)
+{
+	return r->device->resting;
+}
+
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_device_stage *d = p->device;
-	r->device->next = NULL;
 	r->device->begin_ns = stk__clock_ns();
-	*d->submitted_end = r->device;
-	d->submitted_end = &r->device->next;
-	pthread_cond_signal(&d->work);
+	append(p->device, &p->device->submitted, r->device);
+}
+
+bool stk__device_works(const struct stk_device_stage *d)
+{
+	return d->submitted.first || d->resting.first || d->busy;
 }
 
 static bool refused(const struct stk_device_batch *b, int32_t item)
@@ -254,36 +285,56 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
+/* The consumer's kernels before the loader's next: none of ours waits on the GPU. */
+static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	struct stk_error err = {0};
+	enum stk_status s = stk__slot_rest(b->record->slot, &err);
+	pthread_mutex_lock(&p->lock);
+	b->resting = false;
+	if (!s)
+		stk__ready_submit(b->record);
+	pthread_mutex_unlock(&p->lock);
+	if (s)
+		batch_done(p, b, s, &err);
+	else
+		stk__pool_wake(p->ctx->pool);
+}
+
+static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	struct stk_error err = {0};
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
+	enum stk_status s = wait_for(p, b, &err);
+	stk__range_end(p->ctx->ranges);
+	stk__trace_row(p, STK_ROW_GPU,
+		&(struct stk_trace_span){.kind = STK_SPAN_GPU,
+			.batch = b->record_k,
+			.count = b->record->count,
+			.level = (int16_t)b->record->level,
+			.stage = -1,
+			.begin_ns = b->begin_ns,
+			.end_ns = stk__clock_ns()});
+	batch_done(p, b, s, &err);
+}
+
 static void *wait_thread(void *arg)
 {
 	struct stk_pipeline *p = arg;
 	struct stk_device_stage *d = p->device;
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		while (!d->submitted && !d->ending)
+		while (!d->submitted.first && !d->resting.first && !d->ending)
 			pthread_cond_wait(&d->work, &p->lock);
-		if (!d->submitted)
+		struct stk_device_batch *submitted = pop(&d->submitted), *resting = submitted ? NULL : pop(&d->resting);
+		if (!submitted && !resting)
 			break;
-		struct stk_device_batch *b = d->submitted;
-		d->submitted = b->next;
-		if (!d->submitted)
-			d->submitted_end = &d->submitted;
 		d->busy = true;
 		pthread_mutex_unlock(&p->lock);
-		struct stk_error err = {0};
-		stk__range_begin(
-			p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
-		enum stk_status s = wait_for(p, b, &err);
-		stk__range_end(p->ctx->ranges);
-		stk__trace_row(p, STK_ROW_GPU,
-			&(struct stk_trace_span){.kind = STK_SPAN_GPU,
-				.batch = b->record_k,
-				.count = b->record->count,
-				.level = (int16_t)b->record->level,
-				.stage = -1,
-				.begin_ns = b->begin_ns,
-				.end_ns = stk__clock_ns()});
-		batch_done(p, b, s, &err);
+		if (submitted)
+			finish_submitted(p, submitted);
+		else
+			rest(p, resting);
 		pthread_mutex_lock(&p->lock);
 		d->busy = false;
 		if (p->stopping)
@@ -342,7 +393,8 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
 	p->device = d;
-	d->submitted_end = &d->submitted;
+	d->submitted.end = &d->submitted.first;
+	d->resting.end = &d->resting.first;
 	pthread_cond_init(&d->work, NULL);
 	d->n_batches = p->most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A pipeline's GPU. Workers describe what operators there do to each sample (describe.c), as jobs of the program's steps; when a level's chains are
- * through, one of them submits the batch's jobs, step by step, on the batch's own stream (submit.c); a thread waits for the GPU to end them, sends
- * images that it would not decode to the cores, and lets the batch go on (device.c).
+ * through and nobody reads the slot any more, one of them submits the batch's jobs, step by step, on the batch's own stream (submit.c); a thread waits for
+ * the consumer's streams and for the GPU to end the jobs, sends images that it would not decode to the cores, and lets the batch go on (device.c).
  *
  *   job     what one step does to one sample; plain data over addresses of the GPU
  *   batch   the jobs of a record, with the memory that they need; a few are made, and a record has one from when it is opened to the end of its last
@@ -87,7 +87,7 @@ struct stk_device_clock {
 };
 
 struct stk_device_batch {
-	struct stk_device_batch *next; /* free, or behind it in the order of submission */
+	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
 	stk_gpu_stream stream;
 	stk_gpu_event done;                               /* behind the last submission, its files apart */
@@ -110,10 +110,16 @@ struct stk_device_batch {
 	struct stk_array_gpu_limits array_need;
 	int32_t n_moves;
 	struct stk_device_marks marks;
-	bool used; /* since it was taken */
+	bool used;    /* since it was taken */
+	bool resting; /* its jobs wait until its slot is at rest */
 	int64_t begin_ns;
 	int64_t record_k;
 	int64_t use; /* counts the records that had it: batch numbers come again after an epoch is left */
+};
+
+/* The first in goes first. */
+struct stk_device_list {
+	struct stk_device_batch *first, **end;
 };
 
 struct stk_device_stage {
@@ -122,11 +128,11 @@ struct stk_device_stage {
 	struct stk_array_gpu_kernels array_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
-	struct stk_device_batch *submitted, **submitted_end; /* the oldest first */
-	pthread_cond_t work;                                 /* something was submitted, or the thread shall end */
+	struct stk_device_list submitted, resting; /* what the thread waits for, the former first */
+	pthread_cond_t work;                       /* there is something to wait for, or the thread shall end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;                  /* with a batch that it took from the submitted ones */
+	bool busy;                  /* with a batch that it took from a list */
 	struct stk_cuda_jpeg *jpeg; /* of all batches; NULL where the program decodes nothing */
 	size_t memory_limit;        /* of what is here for the sake of speed: decoding, and batches under way */
 	_Atomic size_t largest;     /* of a batch's slot and scratch */
@@ -144,8 +150,14 @@ STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, st
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
+/* With the lock: the waiting thread has something to do. */
+bool stk__device_works(const struct stk_device_stage *d);
 /* With the lock: one more batch at a time fits into the memory limit. */
 bool stk__device_has_room(const struct stk_pipeline *p);
+/* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
+void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
+/* With the lock: whether they wait for that. */
+bool stk__device_rests(const struct stk_record *r);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 

@@ -251,7 +251,7 @@ void stk__drain(struct stk_pipeline *p)
 	if (!p->resident)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
-	while (p->in_flight || p->in_callbacks || (p->device && (p->device->submitted || p->device->busy)))
+	while (p->in_flight || p->in_callbacks || (p->device && stk__device_works(p->device)))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);

@@ -106,6 +106,11 @@ void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample)
 	push(r, chain * r->pipeline->config.batch_size + sample);
 }
 
+void stk__ready_submit(struct stk_record *r)
+{
+	push(r, device_item(r->pipeline));
+}
+
 /* The chain's sample is ready, or will be when its bytes have come. */
 static void begin_chain(struct stk_record *r, const struct stk_chain *chain, int32_t index, int32_t sample)
 {
@@ -177,7 +182,7 @@ void stk__level_part_done(struct stk_record *r)
 	if (--r->todo > 0)
 		return;
 	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
-		push(r, device_item(p));
+		stk__device_ready(r->pipeline, r);
 	else
 		stk__level_over(r);
 }

@@ -92,11 +92,8 @@ static int by_file(const void *a, const void *b)
 	return x->decode.file < y->decode.file ? -1 : x->decode.file > y->decode.file;
 }
 
-/* behind: what is on the batch's stream has to come first. */
-static enum stk_status decode(struct stk_device_batch *b, bool behind, struct stk_error *err)
+static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 {
-	if (!b->n_decodes)
-		return STK_OK;
 	for (int32_t i = 0; i < b->n_decodes; i++) {
 		const struct stk_device_job *j = b->decodes[i];
 		b->items[i] = (struct stk_cuda_jpeg_item){.data = j->decode.file,
@@ -109,8 +106,7 @@ static enum stk_status decode(struct stk_device_batch *b, bool behind, struct st
 			.dst = j->dst,
 			.need = j->decode.need};
 	}
-	enum stk_status s = behind ? stk__cuda_jpeg_follow(b->jpeg, b->stream, err) : STK_OK;
-	return s ? s : stk__cuda_jpeg_submit(b->jpeg, b->items, b->n_decodes, err);
+	return stk__cuda_jpeg_submit(b->jpeg, b->items, b->n_decodes, err);
 }
 
 /* ---- steps ---- */
@@ -276,18 +272,18 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	bool waits = stk__slot_waits(r->slot);
-	enum stk_status s = stk__slot_wait(r->slot, b->stream, err);
 	b->marks.count = 0;
 	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
-	if (s || (s = upload(p, b, err)))
+	enum stk_status s = upload(p, b, err);
+	if (s)
 		return s;
 	if (b->n_uploads)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
-	if ((s = decode(b, waits, err)) || (b->n_decodes && b->steps && (s = stk__cuda_jpeg_join(b->jpeg, b->stream, err))))
-		return s;
-	if (b->n_decodes) /* which lanes' rows tell of */
-		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL);
+	if (b->n_decodes) {
+		if ((s = decode(b, err)) || (b->steps && (s = stk__cuda_jpeg_join(b->jpeg, b->stream, err))))
+			return s;
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* lanes' rows tell of the files */
+	}
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);

@@ -292,9 +292,32 @@ static bool note_uses(struct stk_slot *s)
 	return free;
 }
 
-bool stk__slot_waits(const struct stk_slot *s)
+bool stk__slot_at_rest(struct stk_slot *s)
 {
-	return s->n_waits || s->writing;
+	struct stk_gpu_device *dev = s->ring->dev;
+	bool done = true;
+	if (!s->n_waits || stk__gpu_enter(dev, NULL))
+		return true;
+	for (int32_t i = 0; i < s->n_waits && done; i++)
+		if (stk__gpu_event_query(dev, s->uses[i].event, &done, NULL))
+			done = false; /* whoever waits for it is told why */
+	stk__gpu_leave(dev);
+	if (done)
+		s->n_waits = 0;
+	return done;
+}
+
+enum stk_status stk__slot_rest(struct stk_slot *s, struct stk_error *err)
+{
+	enum stk_status status = stk__gpu_enter(s->ring->dev, err);
+	if (status)
+		return status;
+	for (int32_t i = 0; i < s->n_waits && !status; i++)
+		status = stk__gpu_event_sync(s->ring->dev, s->uses[i].event, err);
+	stk__gpu_leave(s->ring->dev);
+	if (!status)
+		s->n_waits = 0;
+	return status;
 }
 
 enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
@@ -347,22 +370,6 @@ enum stk_status stk__slot_download(struct stk_slot *s, void *to, stk_gpu_ptr fro
 
 /* ---- taking and returning ---- */
 
-/* The consumer's streams have come past their last use of the slot. */
-static bool at_rest(struct stk_slot *s)
-{
-	struct stk_gpu_device *dev = s->ring->dev;
-	bool done = true;
-	if (!s->n_waits || stk__gpu_enter(dev, NULL))
-		return true;
-	for (int32_t i = 0; i < s->n_waits && done; i++)
-		if (stk__gpu_event_query(dev, s->uses[i].event, &done, NULL))
-			done = false; /* whoever waits for it is told why */
-	stk__gpu_leave(dev);
-	if (done)
-		s->n_waits = 0;
-	return done;
-}
-
 /* With the lock. Whether one more may be made for a consumer that still reads those that came back: a few beyond what was ever out at once. */
 static bool may_spare(const struct stk_ring *r)
 {
@@ -381,7 +388,7 @@ static struct stk_slot *take_free(struct stk_ring *r)
 		if (!note_uses(*at))
 			continue;
 		found = at;
-		if (at_rest(*at))
+		if (stk__slot_at_rest(*at))
 			break;
 	}
 	bool reads = found && !*at;

@@ -5,7 +5,7 @@
  * slot is one allocation once warm; a slot is reused when its last reader lets go, which may be after the ring's owner has gone.
  *
  * A value lies in host memory or on a GPU: a slot has a block of each. Addresses of the GPU travel in the same pointers. What the consumer's streams
- * still do with a slot when it comes back is waited for by the stream that writes it next (stk__slot_wait), never by the host. */
+ * still do with a slot when it comes back has to be waited for before it is written again: see stk__slot_at_rest. */
 #ifndef STK_TENSOR_SLOT_H
 #define STK_TENSOR_SLOT_H
 
@@ -95,9 +95,12 @@ struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
 bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 /* The consumer reads the slot on this stream. */
 STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Whether stk__slot_wait has anything to order. */
-bool stk__slot_waits(const struct stk_slot *slot);
-/* Orders `stream` behind what consumers did with the slot before it came back. Inside stk__gpu_enter. */
+/* Whether the consumer's streams have come past their last use of the slot. */
+bool stk__slot_at_rest(struct stk_slot *slot);
+/* Waits on the host until they have. */
+STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_error *err);
+/* Orders `stream` behind them, for a writer with one stream of its own. (Each stream that waits for another keeps a channel of the GPU polling, and with
+ * several of those every kernel of the consumer begins a microsecond later.) Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Notes what `stream` has been given to do as the slot's writing. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);

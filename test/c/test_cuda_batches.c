@@ -80,7 +80,6 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
 			draw_flight(f, b == 2);
-			ok(stk__cuda_jpeg_follow(f->batch, f->stream, &err));
 			ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
 			parts += stk__cuda_jpeg_parts(f->batch);
 			assert_true(stk__cuda_jpeg_memory(d) <= MEMORY);
@@ -98,7 +97,6 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 			uint64_t allocations = 0;
 			for (int again = 0; again < 2; again++) {
 				allocations = stk__alloc_count();
-				ok(stk__cuda_jpeg_follow(f->batch, f->stream, &err));
 				ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
 				ok(stk__cuda_jpeg_join(f->batch, f->stream, &err));
 				ok(stk__gpu_stream_sync(dev, f->stream, &err));
@@ -297,47 +295,6 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	free_files(&f, 1);
 }
 
-/* Distinct lanes that some parts in a row get, nothing being under way. */
-static int lanes_in_turn(struct stk_jpeg_lanes *lanes)
-{
-	bool seen[STK_CUDA_JPEG_LANES] = {false};
-	int n = 0;
-	for (int i = 0; i < 3 * STK_CUDA_JPEG_LANES; i++) {
-		struct stk_jpeg_lane *lane = stk__jpeg_lanes_take(lanes, &err);
-		assert_non_null(lane);
-		n += !seen[lane->number];
-		seen[lane->number] = true;
-		ok(stk__jpeg_lanes_give(lanes, lane, &err));
-	}
-	return n;
-}
-
-/* A consumer that waits for nothing is served by a few lanes, one that waits by all. */
-static void lanes_are_as_many_as_waiting_asks_for(void **state)
-{
-	enum { MEMORY = 64 << 20, BATCHES = 1000 };
-	struct stk_gpu_device *dev = need_gpu(state);
-	struct stk_jpeg_lanes *lanes;
-	size_t part;
-	ok(stk__jpeg_lanes_create(dev, MEMORY, &lanes, &err));
-	ok(stk__jpeg_lanes_fit(lanes, MEMORY, 1 << 20, &part, &err));
-	for (int i = 0; i < BATCHES; i++)
-		stk__jpeg_lanes_ask(lanes, false);
-	int few = lanes_in_turn(lanes);
-	for (int i = 0; i < STK_CUDA_JPEG_LANES; i++)
-		stk__jpeg_lanes_ask(lanes, true);
-	/* All of them have memory once all were busy. */
-	struct stk_jpeg_lane *taken[STK_CUDA_JPEG_LANES];
-	for (int i = 0; i < STK_CUDA_JPEG_LANES; i++)
-		assert_non_null(taken[i] = stk__jpeg_lanes_take(lanes, &err));
-	for (int i = 0; i < STK_CUDA_JPEG_LANES; i++)
-		ok(stk__jpeg_lanes_give(lanes, taken[i], &err));
-	int many = lanes_in_turn(lanes);
-	print_message("%d lanes, then %d\n", few, many);
-	assert_true(few == 1 && many == STK_CUDA_JPEG_LANES);
-	stk__jpeg_lanes_destroy(lanes);
-}
-
 /* Memory that files are read into: pieces that are close enough to travel in one copy are of one allocation. */
 static void what_lies_close_together_may_be_copied_at_once(void **state)
 {
@@ -377,7 +334,6 @@ int main(void)
 		cmocka_unit_test(files_over_the_memory_are_refused),
 		cmocka_unit_test(types_and_orientations_equal_the_cores),
 		cmocka_unit_test(what_the_gpu_has_not_is_refused),
-		cmocka_unit_test(lanes_are_as_many_as_waiting_asks_for),
 		cmocka_unit_test(what_lies_close_together_may_be_copied_at_once),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -103,7 +103,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 /* ---- streams of the consumer ---- */
 
-enum { LATE = 24, PIXELS = 3 * 24 * 32 * 4 };
+enum { LATE = 24, MOST_BYTES = 3 * 24 * 32 * 4 /* of a sample */ };
 
 struct late {
 	struct stk_gpu *gpu;
@@ -129,7 +129,7 @@ static void open_late(struct late *l)
 		ok(stk__gpu_stream_create(l->dev, STK_GPU_LOW, &l->streams[i], &err), &err);
 	ok(stk__gpu_alloc(l->dev, 2 << 20, &l->dummy, &err), &err);
 	for (int k = 0; k < LATE; k++)
-		ok(stk__gpu_host_alloc(l->dev, BATCH * PIXELS, (void **)&l->copies[k], &err), &err);
+		ok(stk__gpu_host_alloc(l->dev, BATCH * MOST_BYTES, (void **)&l->copies[k], &err), &err);
 }
 
 static void close_late(struct late *l)
@@ -144,26 +144,31 @@ static void close_late(struct late *l)
 	stk__gpu_close(l->gpu);
 }
 
+static size_t dense_bytes(const struct stk_tensor_list *t)
+{
+	assert_true(t->dense && stk_desc_bytes(&t->desc) <= MOST_BYTES);
+	return (size_t)t->count * (size_t)stk_desc_bytes(&t->desc);
+}
+
 /* The stream reads the batch behind much other work; the batch is let go at once. */
 static void read_late(struct late *l, struct stk_batch *b, int k)
 {
 	struct stk_error err = {0};
 	stk_gpu_stream stream = l->streams[k % 2];
 	const struct stk_tensor_list *t = stk_batch_output(b, 0);
-	assert_true(t->dense && stk_desc_bytes(&t->desc) == PIXELS);
 	ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)stream, &err), &err);
 	for (int i = 0; i < 12; i++)
 		ok(stk__gpu_fill(l->dev, stream, l->dummy + ((uint64_t)(k % 2) << 20), i, 1 << 20, &err), &err);
-	ok(stk__gpu_download(l->dev, stream, l->copies[k], (stk_gpu_ptr)(uintptr_t)t->data, (size_t)t->count * PIXELS, &err), &err);
+	ok(stk__gpu_download(l->dev, stream, l->copies[k], (stk_gpu_ptr)(uintptr_t)t->data, dense_bytes(t), &err), &err);
 }
 
-static void run_late(struct late *l)
+static void run_late(struct late *l, const char *graph)
 {
 	struct stk_error err = {0};
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
 				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE};
 	struct stk_context *ctx = make_context(2);
-	const char *json = device_graph("the usual")->json;
+	const char *json = device_graph(graph)->json;
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
 	struct stk_batch *b = NULL, *want[LATE];
 	for (int k = 0; k < LATE; k++) {
@@ -181,7 +186,7 @@ static void run_late(struct late *l)
 		ok(stk__gpu_stream_sync(l->dev, l->streams[i], &err), &err);
 	for (int k = 0; k < LATE; k++) {
 		const struct stk_tensor_list *t = stk_batch_output(want[k], 0);
-		if (memcmp(l->copies[k], t->data, (size_t)t->count * PIXELS))
+		if (memcmp(l->copies[k], t->data, dense_bytes(t)))
 			fail_msg("batch %d changed under its reader, %s", k, getenv("STOKER_EMULATED_CUDA"));
 		stk_batch_unref(&want[k]);
 	}
@@ -197,9 +202,24 @@ static void test_a_late_reader_sees_its_batch(void **state)
 		struct late l = {0};
 		emulate("strict async seed=%llu delay=3000", (unsigned long long)test_seed() + (unsigned long long)seed);
 		open_late(&l);
-		run_late(&l);
+		run_late(&l, "the usual");
 		close_late(&l);
 	}
+}
+
+/* What waits on the GPU slows the consumer down: the loader's streams are given nothing that has to wait for the consumer's. */
+static void test_no_stream_waits_for_a_reader(void **state)
+{
+	(void)state;
+	need_device();
+	if (!emulated)
+		skip(); /* nobody counts */
+	struct late l = {0};
+	emulate("strict async seed=%llu delay=3000 fail=cuStreamWaitEvent:0", (unsigned long long)test_seed());
+	open_late(&l);
+	run_late(&l, "several decoders of a sample"); /* which has no steps behind the files */
+	assert_int_equal(emulated_calls_seen(), 0);
+	close_late(&l);
 }
 
 static void test_too_many_streams(void **state)
@@ -386,7 +406,7 @@ static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct
 {
 	struct stk_error err = {0};
 	struct stk_batch *b = NULL;
-	uint8_t byte[PIXELS];
+	uint8_t byte[MOST_BYTES];
 	const struct device_settings s = {.batch = 2};
 	if (stk_pipeline_next(p, &b, &err) != STK_STATE || b)
 		return 1;
@@ -480,6 +500,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_held_batches_stay_what_they_are),
 		cmocka_unit_test_teardown(test_a_late_reader_sees_its_batch, restore_options),
+		cmocka_unit_test_teardown(test_no_stream_waits_for_a_reader, restore_options),
 		cmocka_unit_test(test_too_many_streams),
 		cmocka_unit_test(test_pipelines_side_by_side),
 		cmocka_unit_test_teardown(test_leaving_with_work_in_flight, restore_options),
