@@ -18,4 +18,4 @@ unset STOKER_BUILD
 export PYTHONPATH="$site" PATH="$site/bin:$PATH" STOKER_TEST_GPU=1
 printf 'gpu: %s\n' "$(basename "$wheel")"
 stoker doctor || [ $? -eq 1 ]
-"$python" -m pytest -q test/python/gpu "$@"
+"$python" -m pytest -q test/python/gpu test/python/test_training.py "$@"
