@@ -14,6 +14,13 @@ def pytest_report_header() -> str:
     return f"stoker: seed {SEED} (STOKER_TEST_SEED)"
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Names a failure at once: a run that is cut off has told what it found."""
+    if report.failed:
+        why = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+        print(f"\nFAILED {report.nodeid} ({report.when})", *why[:3], sep="\n", flush=True)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
