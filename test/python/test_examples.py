@@ -12,7 +12,8 @@ import torch
 
 pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+PLACES = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]  # examples may run in other folders
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACES)}
 
 
 def run(name, *args, ranks=1, ok=True):
