@@ -146,6 +146,19 @@ def test_report_before_its_time(hand):
         watched.report()
 
 
+def test_a_loop_that_is_too_short_is_told(hand, capfd):
+    """When the wrapper goes, or at the end of the process; a loop that took no step, or wants no words, is told nothing."""
+    for quiet in (False, True):
+        watched = advise(Slow(hand, 0.01, 12), steps=8, rounds=2, warmup=2, quiet=quiet)
+        list(watched)
+        del watched
+        told = capfd.readouterr().err
+        assert quiet or told.startswith("advise: no report: the loop ended after 11 of the trial's 42 steps; let it run longer")
+        assert not quiet or not told
+    advise(Slow(hand, 0.01, 12))
+    assert not capfd.readouterr().err
+
+
 def test_wrong_numbers():
     for wrong in ({"steps": 1}, {"rounds": 0}, {"warmup": -1}, {"cached": -2}):
         with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):

@@ -34,6 +34,10 @@ class Plan:
                 made.append(Block("cached", self.steps, _CACHED_SETTLE))
         return made
 
+    def length(self) -> int:
+        """Steps of the whole trial."""
+        return sum(b.settle + b.wanted for b in self.blocks())
+
 
 @dataclass
 class Step:

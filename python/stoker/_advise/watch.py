@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,8 @@ class Watched:
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
         self._let_go = 0  # batches of this epoch that nobody got
+        self._seen = [0]  # steps of the trial
+        self._unfinished = weakref.finalize(self, _tell_unfinished, self._seen, plan.length()) if not quiet else None
 
     def __iter__(self) -> Iterator[Any]:
         return self._epoch(iter(self._loader))
@@ -113,6 +116,7 @@ class Watched:
     def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
         """Ends a step; True when work was done here that must not count."""
         step.end = end
+        self._seen[0] += 1
         block = self._blocks[self._at]
         if self._then is None and block.begun:
             self._then = self._look()
@@ -164,6 +168,8 @@ class Watched:
         return report.make(self._subject, self._clock.device, over, self._epoch_starts, usable_cores())
 
     def _tell(self) -> None:
+        if self._unfinished:
+            self._unfinished.detach()
         if _rank() != 0:
             return
         found = self.report()
@@ -176,6 +182,13 @@ class Watched:
 
     def __repr__(self) -> str:
         return f"advise({self._loader!r}, block {min(self._at + 1, len(self._blocks))} of {len(self._blocks)})"
+
+
+def _tell_unfinished(seen: list[int], needed: int) -> None:
+    """The wrapper is gone, or the process ends, before the trial was over."""
+    if seen[0] and _rank() == 0:
+        why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
+        print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)
 
 
 def _rank() -> int:
