@@ -47,7 +47,9 @@ class Place:
 
 def join(name: str) -> Place:
     """Joins the other ranks, if torchrun started some. Before the Loaders: they ask the process group which part is theirs."""
-    gpu = name == "cuda" or (name == "auto" and torch.cuda.is_available())
+    gpu = name != "cpu" and torch.cuda.is_available()
+    if name == "cuda" and not gpu:
+        raise SystemExit("--device cuda: torch finds no GPU that it can use")
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
     if gpu:

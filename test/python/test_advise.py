@@ -13,7 +13,7 @@ from stoker import Loader, advise
 from stoker import transforms as T
 from stoker._advise import bound, cache, clock, machine, subject
 from stoker._advise.plan import Step
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 
 
 class Hand(clock.HostClock):
@@ -196,6 +196,16 @@ def test_files_and_table(hand, tmp_path, capfd):
     pixels = np.asarray(image).reshape(-1, 3)
     red, blue = (int((pixels == colour).all(1).sum()) for colour in ((214, 69, 65), (66, 114, 178)))
     assert image.width == 1200 and red > 20_000 and blue > 5_000
+
+
+def test_files_that_cannot_be_written(hand, tmp_path, capfd):
+    """A folder that is not there is an error before the trial; what fails behind it does not end the loop."""
+    for name in ("png", "json"):
+        with pytest.raises(NotFoundError, match=f"{name}=.*there is no folder .*nowhere"):
+            advise([], **{name: tmp_path / "nowhere" / "a"})
+    watched = advise(Slow(hand, 0.03, 1000), steps=2, rounds=1, png=tmp_path, json=str(tmp_path / "a.json"))
+    run(watched, hand, 0.01)
+    assert f"advise: {tmp_path} was not written: Is a directory" in capfd.readouterr().err and (tmp_path / "a.json").exists()
 
 
 def test_only_rank_0_tells(hand, tmp_path, capfd, monkeypatch):

@@ -8,6 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from stoker._advise import clock, machine, report
@@ -15,7 +16,7 @@ from stoker._advise.cache import Cache
 from stoker._advise.plan import Block, Plan, Step
 from stoker._advise.subject import recognise
 from stoker._cores import usable_cores
-from stoker.errors import StateError
+from stoker.errors import NotFoundError, StateError
 
 _END: Any = object()  # of an epoch
 
@@ -24,6 +25,9 @@ class Watched:
     """A loader under trial. Iterates as the loader does; what else the loader has is reachable through it. One thread at a time."""
 
     def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
+        for name, path in (("png", png), ("json", json)):
+            if path is not None and not Path(path).absolute().parent.is_dir():
+                raise NotFoundError(f"advise: {name}={str(path)!r}: there is no folder {Path(path).absolute().parent}")
         self._loader, self._png, self._json, self._quiet = loader, png, json, quiet
         self._subject = recognise(loader)
         self._plan = plan
@@ -175,10 +179,12 @@ class Watched:
         found = self.report()
         if not self._quiet:
             print(found, file=sys.stderr, flush=True)
-        if self._json is not None:
-            found.save_json(self._json)
-        if self._png is not None:
-            found.save_png(self._png)
+        for path, save in ((self._json, found.save_json), (self._png, found.save_png)):
+            try:
+                if path is not None:
+                    save(path)
+            except OSError as e:  # what the loop trains is worth more
+                print(f"advise: {path} was not written: {e.strerror}", file=sys.stderr, flush=True)
 
     def __repr__(self) -> str:
         return f"advise({self._loader!r}, block {min(self._at + 1, len(self._blocks))} of {len(self._blocks)})"
