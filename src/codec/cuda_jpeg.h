@@ -77,7 +77,8 @@ size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d); /* bytes of device memory
 STK_MUST_USE enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err);
 void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b); /* not in flight; NULL is fine */
 
-/* The batch is not in flight, and nobody reads its outputs: parts wait for nothing but their lanes. STK_NO_MEMORY where the device has none. After a failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
+/* The batch is not in flight, and nobody reads its outputs: parts wait for nothing but their lanes. STK_NO_MEMORY where the device has none. After a
+ * failure parts may be under way, for which stk__cuda_jpeg_sync waits. */
 STK_MUST_USE enum stk_status stk__cuda_jpeg_submit(
 	struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err);
 /* What comes on `stream` later waits for the last submission; waits for it on the host. */

@@ -37,8 +37,8 @@ void stk__jpeg_lanes_destroy(struct stk_jpeg_lanes *lanes); /* waits for what is
 size_t stk__jpeg_lanes_most(const struct stk_jpeg_lanes *lanes);
 size_t stk__jpeg_lanes_memory(struct stk_jpeg_lanes *lanes);
 
-/* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`; *part: the bytes that one may take. Parts never become smaller. Waits
- * for the device where lanes have to be made anew. */
+/* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`; *part: the bytes that one may take.
+ * Parts never become smaller. Waits for the device where lanes have to be made anew. */
 STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(
 	struct stk_jpeg_lanes *lanes, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 

@@ -194,9 +194,9 @@ void stk__sample_again(struct stk_record *r, int32_t i)
 	begin_sample(r, i);
 }
 
-/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while the oldest of them is not done, since it may be held up by a
- * straggler, if that takes no further slot or if it is reads that hold it up. With the one that the consumer holds, that is prefetch + 1 slots in
- * steady state. */
+/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
+ * the oldest of them is not done, since it may be held up by a straggler, if that takes no further slot or if it is reads that hold it up. With the one
+ * that the consumer holds, that is prefetch + 1 slots in steady state. */
 static bool may_open(const struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
