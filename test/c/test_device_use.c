@@ -5,7 +5,7 @@
 #include "device_runs.h"
 #include "gpu/gpu.h"
 #include "image_files.h"
-#include "tensor/slot.h"
+#include "late_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,108 +104,35 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 /* ---- streams of the consumer ---- */
 
-enum { STREAMS = STK_SLOT_STREAMS, LATE = 24, MOST_BYTES = 3 * 24 * 32 * 4 /* of a sample */ };
-
-struct late {
-	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STREAMS];
-	stk_gpu_ptr dummy;
-	uint8_t *copies[LATE]; /* pinned */
-};
-
 static void ok(enum stk_status s, const struct stk_error *err)
 {
 	if (s)
 		fail_msg("%s: %s", stk_status_name(s), err->message);
 }
 
-static void open_late(struct late *l)
-{
-	struct stk_error err = {0};
-	ok(stk__gpu_open(&l->gpu, &err), &err);
-	ok(stk__gpu_device_open(l->gpu, 0, &l->dev, &err), &err);
-	ok(stk__gpu_enter(l->dev, &err), &err);
-	for (int i = 0; i < STREAMS; i++)
-		ok(stk__gpu_stream_create(l->dev, STK_GPU_LOW, &l->streams[i], &err), &err);
-	ok(stk__gpu_alloc(l->dev, 2 << 20, &l->dummy, &err), &err);
-	for (int k = 0; k < LATE; k++)
-		ok(stk__gpu_host_alloc(l->dev, BATCH * MOST_BYTES, (void **)&l->copies[k], &err), &err);
-}
+enum { MOST_BYTES = BATCH * 3 * 24 * 32 * 4 /* of a batch's first output */ };
 
-static void close_late(struct late *l)
+static void run_late(const char *words, const char *graph)
 {
-	for (int k = 0; k < LATE; k++)
-		stk__gpu_host_free(l->dev, l->copies[k]);
-	stk__gpu_free(l->dev, l->dummy);
-	for (int i = 0; i < STREAMS; i++)
-		stk__gpu_stream_destroy(l->dev, l->streams[i]);
-	stk__gpu_leave(l->dev);
-	stk__gpu_device_close(l->dev);
-	stk__gpu_close(l->gpu);
-}
-
-static size_t dense_bytes(const struct stk_tensor_list *t)
-{
-	assert_true(t->dense && stk_desc_bytes(&t->desc) <= MOST_BYTES);
-	return (size_t)t->count * (size_t)stk_desc_bytes(&t->desc);
-}
-
-/* The stream reads the batch behind much other work; the batch is let go at once. */
-static void read_late(struct late *l, struct stk_batch *b, int k)
-{
-	struct stk_error err = {0};
-	stk_gpu_stream stream = l->streams[k % 2];
-	const struct stk_tensor_list *t = stk_batch_output(b, 0);
-	ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)stream, &err), &err);
-	for (int i = 0; i < 60; i++) /* longer than the next batch takes */
-		ok(stk__gpu_fill(l->dev, stream, l->dummy + ((uint64_t)(k % 2) << 20), i, 1 << 20, &err), &err);
-	ok(stk__gpu_download(l->dev, stream, l->copies[k], (stk_gpu_ptr)(uintptr_t)t->data, dense_bytes(t), &err), &err);
-}
-
-static void run_late(struct late *l, const char *graph)
-{
-	struct stk_error err = {0};
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
-				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE};
+				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE_BATCHES};
+	struct late_reader l;
+	emulate("strict async seed=%llu delay=3000 %s", (unsigned long long)test_seed(), words);
+	late_open(&l, MOST_BYTES);
 	struct stk_context *ctx = make_context(2);
 	const char *json = device_graph(graph)->json;
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
-	struct stk_batch *b = NULL, *want[LATE];
-	for (int k = 0; k < LATE; k++) {
-		enum stk_status s1 = stk_pipeline_next(p, &b, &err), s2 = stk_pipeline_next(q, &want[k], &err);
-		assert_int_equal(s1, s2);
-		if (s1 == STK_END) {
-			k--;
-			continue;
-		}
-		ok(s1, &err);
-		read_late(l, b, k);
-		stk_batch_unref(&b);
-	}
-	for (int i = 0; i < 2; i++)
-		ok(stk__gpu_stream_sync(l->dev, l->streams[i], &err), &err);
-	for (int k = 0; k < LATE; k++) {
-		const struct stk_tensor_list *t = stk_batch_output(want[k], 0);
-		if (memcmp(l->copies[k], t->data, dense_bytes(t)))
-			fail_msg("batch %d changed under its reader, %s", k, getenv("STOKER_EMULATED_CUDA"));
-		stk_batch_unref(&want[k]);
-	}
+	late_check(&l, p, q);
 	stk_pipeline_destroy(q);
 	close_pipeline(p, ctx);
+	late_close(&l);
 }
 
 static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
 	need_device();
-	for (int seed = 0; seed < (emulated ? 3 : 1); seed++) {
-		struct late l = {0};
-		emulate("strict async seed=%llu delay=3000", (unsigned long long)test_seed() + (unsigned long long)seed);
-		open_late(&l);
-		run_late(&l, "the usual");
-		close_late(&l);
-	}
+	run_late("", "the usual");
 }
 
 /* What waits on the GPU slows the consumer down: the loader's streams are given nothing that has to wait for the consumer's. */
@@ -214,13 +141,9 @@ static void test_no_stream_waits_for_a_reader(void **state)
 	(void)state;
 	need_device();
 	if (!emulated)
-		skip(); /* nobody counts */
-	struct late l = {0};
-	emulate("strict async seed=%llu delay=3000 fail=cuStreamWaitEvent:0", (unsigned long long)test_seed());
-	open_late(&l);
-	run_late(&l, "several decoders of a sample"); /* which has no steps behind the files */
+		skip();                                                       /* nobody counts */
+	run_late("fail=cuStreamWaitEvent:0", "several decoders of a sample"); /* which has no steps behind the files */
 	assert_int_equal(emulated_calls_seen(), 0);
-	close_late(&l);
 }
 
 static void test_too_many_streams(void **state)
@@ -228,21 +151,21 @@ static void test_too_many_streams(void **state)
 	(void)state;
 	need_device();
 	struct stk_error err = {0};
-	struct late l = {0};
-	open_late(&l);
+	struct late_reader l;
+	late_open(&l, MOST_BYTES);
 	struct stk_context *ctx = make_context(1);
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
 	struct stk_batch *b = next(p);
 	for (int again = 0; again < 3; again++) /* a stream counts once */
-		for (int i = 0; i < STREAMS; i++)
+		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)l.streams[i], &err), &err);
 	assert_int_equal(stk_batch_use_stream(b, 0, &err), STK_LIMIT);
 	stk_batch_unref(&b);
 	b = next(p);
 	stk_batch_unref(&b);
 	close_pipeline(p, ctx);
-	close_late(&l);
+	late_close(&l);
 }
 
 /* ---- several pipelines ---- */

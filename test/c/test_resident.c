@@ -5,6 +5,7 @@
 
 #include "device_runs.h"
 #include "image_files.h"
+#include "late_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -305,6 +306,30 @@ static void test_batches_that_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
+/* The one launch of a batch waits for whoever still reads its slot. */
+static void test_a_late_reader_sees_its_batch(void **state)
+{
+	(void)state;
+	need_device();
+	enum { BATCH = 16, MOST_BYTES = BATCH * 32 * 32 * 3 * 4 };
+	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
+				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE_BATCHES};
+	struct late_reader l;
+	if (is_emulated())
+		emulate("strict async seed=%d delay=3000", (int)(test_seed() % 1000));
+	late_open(&l, MOST_BYTES);
+	struct stk_context *ctx = make_context(2);
+	struct stk_pipeline *p = make_device_pipeline(ctx, folder, graph(&recipes[0], "\"random_shuffle\": true"), &s),
+			    *q = make_device_pipeline(ctx, folder, graph(&recipes[0], "\"random_shuffle\": true"), &cores);
+	late_check(&l, p, q);
+	assert_true(counter_of(p, "resident_batches") >= LATE_BATCHES);
+	stk_pipeline_destroy(q);
+	close_pipeline(p, ctx);
+	late_close(&l);
+	if (is_emulated())
+		emulate("strict");
+}
+
 static void test_it_is_told(void **state)
 {
 	(void)state;
@@ -441,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_a_state_goes_on_there_and_on_the_cores),
 		cmocka_unit_test(test_epochs_that_are_left),
 		cmocka_unit_test(test_batches_that_are_kept),
+		cmocka_unit_test(test_a_late_reader_sees_its_batch),
 		cmocka_unit_test(test_it_is_told),
 		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_a_wait_that_ends_early),
