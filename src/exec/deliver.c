@@ -52,7 +52,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 	if (!r->fed)
 		return "its external source";
 	if (is_on_gpu(r))
-		return stk__device_rests(r) ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
+		return r->device->resting ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
 	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
 			*sample = i;
@@ -95,7 +95,7 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 static void deepen(struct stk_pipeline *p)
 {
 	const struct stk_record *r = stk__record(p, p->next_deliver);
-	if (is_on_gpu(r) && !stk__device_rests(r) && p->depth < p->most_depth && stk__device_has_room(p))
+	if (is_on_gpu(r) && !r->device->resting && p->depth < p->most_depth && stk__device_has_room(p))
 		p->depth++;
 }
 

@@ -138,11 +138,6 @@ void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
 		stk__ready_submit(r);
 }
 
-bool stk__device_rests(const struct stk_record *r)
-{
-	return r->device->resting;
-}
-
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->device->begin_ns = stk__clock_ns();
@@ -326,15 +321,15 @@ static void *wait_thread(void *arg)
 	for (;;) {
 		while (!d->submitted.first && !d->resting.first && !d->ending)
 			pthread_cond_wait(&d->work, &p->lock);
-		struct stk_device_batch *submitted = pop(&d->submitted), *resting = submitted ? NULL : pop(&d->resting);
-		if (!submitted && !resting)
+		struct stk_device_batch *b = pop(d->submitted.first ? &d->submitted : &d->resting);
+		if (!b)
 			break;
 		d->busy = true;
 		pthread_mutex_unlock(&p->lock);
-		if (submitted)
-			finish_submitted(p, submitted);
+		if (b->resting)
+			rest(p, b);
 		else
-			rest(p, resting);
+			finish_submitted(p, b);
 		pthread_mutex_lock(&p->lock);
 		d->busy = false;
 		if (p->stopping)

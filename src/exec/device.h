@@ -111,7 +111,7 @@ struct stk_device_batch {
 	int32_t n_moves;
 	struct stk_device_marks marks;
 	bool used;    /* since it was taken */
-	bool resting; /* its jobs wait until its slot is at rest */
+	bool resting; /* its jobs wait until its slot is at rest; written with the pipeline's lock */
 	int64_t begin_ns;
 	int64_t record_k;
 	int64_t use; /* counts the records that had it: batch numbers come again after an epoch is left */
@@ -156,8 +156,6 @@ bool stk__device_works(const struct stk_device_stage *d);
 bool stk__device_has_room(const struct stk_pipeline *p);
 /* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
-/* With the lock: whether they wait for that. */
-bool stk__device_rests(const struct stk_record *r);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 

@@ -209,7 +209,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without 
 void stk__create_records(struct stk_pipeline *p, int64_t up_to);
 void stk__record_level(struct stk_record *r); /* begins the level r->level, or finishes the record */
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
-void stk__ready_submit(struct stk_record *r);
+void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
 bool stk__open_next(struct stk_pipeline *p);  /* false: there is no room for another batch */
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);

@@ -4,8 +4,15 @@
 #define STK_TEST_DEVICE_RUNS_H
 
 #include "pipelines.h"
+#include "test.h"
 
 #include <stdbool.h>
+
+static inline void ok(enum stk_status s, const struct stk_error *err)
+{
+	if (s)
+		fail_msg("%s: %s", stk_status_name(s), err->message);
+}
 
 /* Graphs in JSON, with %s for the folder; what they have on a GPU is placed there. */
 struct device_graph {

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "late_reader.h"
 
-#include "test.h"
-
-#include "stoker/batch.h"
+#include "device_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { BUSY = 1 << 20, FILLS = 60 /* before each reading: longer than the next batches take */ };
 
-static void ok(enum stk_status s, const struct stk_error *err)
-{
-	if (s)
-		fail_msg("%s: %s", stk_status_name(s), err->message);
-}
-
-void late_open(struct late_reader *l, size_t room)
+void late_open(struct late_reader *l, int64_t sample, int32_t batch)
 {
 	struct stk_error err = {0};
-	*l = (struct late_reader){.room = room};
+	*l = (struct late_reader){.sample = sample};
 	ok(stk__gpu_open(&l->gpu, &err), &err);
 	ok(stk__gpu_device_open(l->gpu, 0, &l->dev, &err), &err);
 	ok(stk__gpu_enter(l->dev, &err), &err);
@@ -27,7 +19,7 @@ void late_open(struct late_reader *l, size_t room)
 		ok(stk__gpu_stream_create(l->dev, STK_GPU_LOW, &l->streams[i], &err), &err);
 	ok(stk__gpu_alloc(l->dev, 2 * BUSY, &l->dummy, &err), &err);
 	for (int k = 0; k < LATE_BATCHES; k++)
-		ok(stk__gpu_host_alloc(l->dev, room, (void **)&l->copies[k], &err), &err);
+		ok(stk__gpu_host_alloc(l->dev, (size_t)(sample * batch), (void **)&l->copies[k], &err), &err);
 }
 
 void late_close(struct late_reader *l)
@@ -44,9 +36,8 @@ void late_close(struct late_reader *l)
 
 static size_t dense_bytes(const struct late_reader *l, const struct stk_tensor_list *t)
 {
-	size_t bytes = (size_t)t->count * (size_t)stk_desc_bytes(&t->desc);
-	assert_true(t->dense && bytes <= l->room);
-	return bytes;
+	assert_true(t->dense && stk_desc_bytes(&t->desc) == l->sample);
+	return (size_t)(t->count * l->sample);
 }
 
 /* Behind much other work of one of two streams. */

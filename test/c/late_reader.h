@@ -15,11 +15,11 @@ struct late_reader {
 	stk_gpu_stream streams[STK_SLOT_STREAMS];
 	stk_gpu_ptr dummy;
 	uint8_t *copies[LATE_BATCHES]; /* pinned */
-	size_t room;
+	int64_t sample;
 };
 
-/* room: bytes that a batch's first output takes, at most. On device 0, by the driver as it is told to be now. */
-void late_open(struct late_reader *l, size_t room);
+/* For batches of up to `batch` samples whose first output takes `sample` bytes each. On device 0, by the driver as it is told to be now. */
+void late_open(struct late_reader *l, int64_t sample, int32_t batch);
 void late_close(struct late_reader *l);
 
 /* Reads batches of `gpu`, whose first output lies dense; fails unless they are those of `cores`, all of which are kept meanwhile. */

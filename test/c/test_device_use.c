@@ -104,21 +104,16 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 /* ---- streams of the consumer ---- */
 
-static void ok(enum stk_status s, const struct stk_error *err)
-{
-	if (s)
-		fail_msg("%s: %s", stk_status_name(s), err->message);
-}
+enum { PIXELS = 3 * 24 * 32 };
 
-enum { MOST_BYTES = BATCH * 3 * 24 * 32 * 4 /* of a batch's first output */ };
-
-static void run_late(const char *words, const char *graph)
+/* words: more of them, for the emulated driver. sample: bytes of the graph's first output. */
+static void run_late(const char *graph, int64_t sample, uint64_t seed, const char *words)
 {
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
 				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE_BATCHES};
 	struct late_reader l;
-	emulate("strict async seed=%llu delay=3000 %s", (unsigned long long)test_seed(), words);
-	late_open(&l, MOST_BYTES);
+	emulate("strict async seed=%llu delay=3000 %s", (unsigned long long)seed, words);
+	late_open(&l, sample, BATCH);
 	struct stk_context *ctx = make_context(2);
 	const char *json = device_graph(graph)->json;
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
@@ -132,7 +127,8 @@ static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
 	need_device();
-	run_late("", "the usual");
+	for (uint64_t seed = 0; seed < (emulated ? 3 : 1); seed++)
+		run_late("the usual", PIXELS * 4, test_seed() + seed, "");
 }
 
 /* What waits on the GPU slows the consumer down: the loader's streams are given nothing that has to wait for the consumer's. */
@@ -140,9 +136,10 @@ static void test_no_stream_waits_for_a_reader(void **state)
 {
 	(void)state;
 	need_device();
-	if (!emulated)
-		skip();                                                       /* nobody counts */
-	run_late("fail=cuStreamWaitEvent:0", "several decoders of a sample"); /* which has no steps behind the files */
+	if (!emulated) /* nobody counts */
+		skip();
+	/* It has no steps behind the files. */
+	run_late("several decoders of a sample", PIXELS, test_seed(), "fail=cuStreamWaitEvent:0");
 	assert_int_equal(emulated_calls_seen(), 0);
 }
 
@@ -152,7 +149,7 @@ static void test_too_many_streams(void **state)
 	need_device();
 	struct stk_error err = {0};
 	struct late_reader l;
-	late_open(&l, MOST_BYTES);
+	late_open(&l, 1, 1);
 	struct stk_context *ctx = make_context(1);
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
@@ -332,7 +329,7 @@ static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct
 {
 	struct stk_error err = {0};
 	struct stk_batch *b = NULL;
-	uint8_t byte[MOST_BYTES];
+	uint8_t byte[PIXELS * 4];
 	const struct device_settings s = {.batch = 2};
 	if (stk_pipeline_next(p, &b, &err) != STK_STATE || b)
 		return 1;

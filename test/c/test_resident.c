@@ -59,12 +59,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void ok(enum stk_status s, const struct stk_error *err)
-{
-	if (s)
-		fail_msg("%s: %s", stk_status_name(s), err->message);
-}
-
 /* ---- graphs: operators behind a reader (0) and two coins (1, 2) ---- */
 
 #define OP(name, args) ", {\"op\": \"" name "\", " args "}"
@@ -311,13 +305,13 @@ static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
 	need_device();
-	enum { BATCH = 16, MOST_BYTES = BATCH * 32 * 32 * 3 * 4 };
+	enum { BATCH = 16, SAMPLE = 32 * 32 * 3 * 2 };
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
 				     cores = {.device = -1, .batch = BATCH, .max_batches = 2 * LATE_BATCHES};
 	struct late_reader l;
 	if (is_emulated())
 		emulate("strict async seed=%d delay=3000", (int)(test_seed() % 1000));
-	late_open(&l, MOST_BYTES);
+	late_open(&l, SAMPLE, BATCH);
 	struct stk_context *ctx = make_context(2);
 	struct stk_pipeline *p = make_device_pipeline(ctx, folder, graph(&recipes[0], "\"random_shuffle\": true"), &s),
 			    *q = make_device_pipeline(ctx, folder, graph(&recipes[0], "\"random_shuffle\": true"), &cores);

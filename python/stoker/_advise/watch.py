@@ -26,8 +26,9 @@ class Watched:
 
     def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
         for name, path in (("png", png), ("json", json)):
-            if path is not None and not Path(path).absolute().parent.is_dir():
-                raise NotFoundError(f"advise: {name}={str(path)!r}: there is no folder {Path(path).absolute().parent}")
+            folder = None if path is None else Path(path).absolute().parent
+            if folder and not folder.is_dir():
+                raise NotFoundError(f"advise: {name}={str(path)!r}: there is no folder {folder}")
         self._loader, self._png, self._json, self._quiet = loader, png, json, quiet
         self._subject = recognise(loader)
         self._plan = plan
