@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "codec/codec.h"
-#include "codec/cuda_jpeg.h"
+#include "codec/jpeg_gpu/jpeg_gpu.h"
 
 #include <dirent.h>
 #include <math.h>

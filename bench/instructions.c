@@ -8,7 +8,7 @@
  *     instructions window|whole|pass        prints, as TOML, how it was built, the level of SIMD and how many images were worked on */
 #include "base/cpu.h"
 #include "codec/codec.h"
-#include "kernel/pass.h"
+#include "kernel/pass/pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/convert.h"
 
-#include "kernel/ycbcr.h"
+#include "kernel/convert/ycbcr.h"
 
 #include <string.h>
 

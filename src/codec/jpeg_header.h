@@ -6,7 +6,7 @@
 #define STK_CODEC_JPEG_HEADER_H
 
 #include "base/error.h"
-#include "kernel/jpeg_plan.h"
+#include "kernel/jpeg/jpeg_plan.h"
 
 /* Which SOF began the frame. */
 enum stk_jpeg_process { STK_JPEG_BASELINE, STK_JPEG_EXTENDED, STK_JPEG_PROGRESSIVE, STK_JPEG_ARITHMETIC, STK_JPEG_ARITHMETIC_PROGRESSIVE };
@@ -65,7 +65,7 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, s
 
 /* True when counts describe a prefix code of which no code is all ones [C.2], and values those that a DC table may have (0..15) when dc. */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
-/* True where that is so for a DC table, and its sizes are those that decoding tables take (kernel/jpeg_tables.h). */
+/* True where that is so for a DC table, and its sizes are those that decoding tables take (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

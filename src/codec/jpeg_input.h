@@ -3,7 +3,7 @@
 #ifndef STK_CODEC_JPEG_INPUT_H
 #define STK_CODEC_JPEG_INPUT_H
 
-#include "kernel/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_kernels.h"
 
 enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTES + 64 };
 

@@ -2,7 +2,7 @@
  * From a header to what a fast decoder does: geometry of the scan, and the MCUs of a window. */
 #include "codec/jpeg_header.h"
 
-#include "kernel/jpeg_tables.h"
+#include "kernel/jpeg/jpeg_tables.h"
 
 #include <string.h>
 

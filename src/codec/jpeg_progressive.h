@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 #include "codec/jpeg_header.h"
-#include "kernel/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_kernels.h"
 
 /* window and dst as stored. All memory is scratch's, until the caller takes it back. STK_UNSUPPORTED: not for this decoder, more than max_scans scans
  * included, which is known before the image's memory is taken; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY. Fills no error. */

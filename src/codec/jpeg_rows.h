@@ -4,7 +4,7 @@
 #define STK_CODEC_JPEG_ROWS_H
 
 #include "base/memory.h"
-#include "kernel/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_kernels.h"
 
 /* A component's samples under the window's MCUs; sample row y lives in row y % ring. */
 struct stk_jpeg_plane {

@@ -3,7 +3,7 @@
 #ifndef STK_CODEC_JPEG_TABLE_CACHE_H
 #define STK_CODEC_JPEG_TABLE_CACHE_H
 
-#include "kernel/jpeg_tables.h"
+#include "kernel/jpeg/jpeg_tables.h"
 
 /* An image uses at most 3 of each kind. */
 enum { STK_JPEG_CACHED = 4 };

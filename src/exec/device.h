@@ -13,10 +13,10 @@
 #ifndef STK_EXEC_DEVICE_H
 #define STK_EXEC_DEVICE_H
 
-#include "codec/cuda_jpeg.h"
+#include "codec/jpeg_gpu/jpeg_gpu.h"
 #include "exec/device_memory.h"
 #include "exec/exec.h"
-#include "kernel/array_gpu.h"
+#include "kernel/array/array_gpu.h"
 
 enum stk_job_kind {
 	STK_JOB_UPLOAD, /* from pinned memory; before everything else */

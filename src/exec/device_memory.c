@@ -2,7 +2,7 @@
 #include "exec/device_memory.h"
 
 #include "base/memory.h"
-#include "codec/cuda_jpeg.h"
+#include "codec/jpeg_gpu/jpeg_gpu.h"
 
 /* GUARD: a block is an allocation, and the next one may begin where it ends; pieces of two never lie so close that they could be taken for one that is
  * copied at once. */

@@ -4,7 +4,7 @@
 #include "exec/resident.h"
 
 #include "exec/device.h"
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Data sets that lie in memory decoded, as images of one size, run on the GPU without work for each sample: they are uploaded when the pipeline is
- * made, and a batch is one kernel (kernel/recipe.h) that makes the draws itself. Whether a program is such a one is decided once (resident.c); what
+ * made, and a batch is one kernel (kernel/recipe/recipe.h) that makes the draws itself. Whether a program is such a one is decided once (resident.c); what
  * it does is launched by the consumer's own thread, when it comes for a batch (resident_run.c). There are no chains, workers or waiting thread then.
  * What depends on a sample's place afterwards (its name and number) is worked out when it is asked for.
  *
@@ -15,7 +15,7 @@
 #define STK_EXEC_RESIDENT_H
 
 #include "exec/exec.h"
-#include "kernel/recipe.h"
+#include "kernel/recipe/recipe.h"
 
 enum { STK_RESIDENT_STREAMS = 4, STK_RESIDENT_VIEWS = 4, STK_RESIDENT_PIECES = 2 * STK_RESIDENT_VIEWS + STK_RECIPE_TABLES + 1 };
 

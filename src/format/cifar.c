@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
-#include "kernel/pass.h"
-#include "kernel/rows.h"
+#include "kernel/pass/pass.h"
+#include "kernel/rows/rows.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Arguments: from what a user gives, from a default's JSON text, or from a sample's tensor, into the field of an operator's struct. */
 #include "graph/graph.h"
 
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 
 #include <jansson.h>
 #include <string.h>

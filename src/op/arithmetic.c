@@ -2,8 +2,8 @@
  * _arithmetic: what operators and functions of math make of nodes, element by element. */
 #include "op/arithmetic.h"
 
-#include "kernel/convert.h"
-#include "kernel/copy_nd.h"
+#include "kernel/array/copy_nd.h"
+#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 #include <string.h>

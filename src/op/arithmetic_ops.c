@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops behind kernel/arithmetic_ops.h. Those that call libm (the inverse and some hyperbolic functions) may differ between machines in a last bit. */
+ * The loops behind kernel/array/arithmetic_ops.h. Those that call libm (the inverse and some hyperbolic functions) may differ between machines in a last bit. */
 #include "op/arithmetic.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@
 	LOOP(name##_f, double, 0, real)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
-#include "kernel/arithmetic_ops.h"
+#include "kernel/array/arithmetic_ops.h"
 #pragma GCC diagnostic pop
 #undef NONE
 
@@ -46,7 +46,7 @@ static const struct stk_arith table[] = {
 	}
 #define BINARY(name, kind, whole, real) ROW(name, kind, 2),
 #define UNARY(name, kind, whole, real) ROW(name, kind, 1),
-#include "kernel/arithmetic_ops.h"
+#include "kernel/array/arithmetic_ops.h"
 };
 
 const struct stk_arith *stk__arith_find(const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cast: another element type. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 struct cast {

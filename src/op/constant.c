@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * constant: the same tensor for every sample. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/op.h"
 
 #include <string.h>

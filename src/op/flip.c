@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flip: mirrors images along width or height, volumes along depth too. */
-#include "kernel/copy_nd.h"
+#include "kernel/array/copy_nd.h"
 #include "op/dims.h"
 
 struct flip {

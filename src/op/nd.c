@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/nd.h"
 
-#include "kernel/convert.h"
-#include "kernel/copy_nd.h"
+#include "kernel/array/copy_nd.h"
+#include "kernel/convert/convert.h"
 
 #include <string.h>
 

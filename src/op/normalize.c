@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * normalize: (x - mean) / stddev, both measured on the sample or on its batch, or given. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/slice_args.h"
 
 #include <string.h>

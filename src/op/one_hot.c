@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_hot: class numbers as vectors. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/nd.h"
 
 struct one_hot {

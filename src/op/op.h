@@ -10,9 +10,9 @@
 #include "base/philox.h"
 #include "codec/codec.h"
 #include "io/io.h"
-#include "kernel/array.h"
-#include "kernel/pass.h"
-#include "kernel/recipe.h"
+#include "kernel/array/array.h"
+#include "kernel/pass/pass.h"
+#include "kernel/recipe/recipe.h"
 #include "order/order.h"
 #include "stoker/catalog.h"
 #include "stoker/graph.h"
@@ -205,7 +205,7 @@ struct stk_op_def {
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
-	/* For recipes (kernel/recipe.h), by which images in memory run where all that differs between samples follows from their places. An operator that draws
+	/* For recipes (kernel/recipe/recipe.h), by which images in memory run where all that differs between samples follows from their places. An operator that draws
 	 * nothing needs none of these: lower serves. What has no place in a recipe takes the ordinary path, so both are nullable.
 	 * - coin: the output is 0 or 1: 1 where the first draw of the operator's stream is below *chance. False with arguments that make it something else.
 	 * - recipe: lower, for an operator that draws: appends the window that infer would draw. False: a recipe cannot say it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * peek_image_shape: the shape that decoders.image would give. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/op.h"
 
 struct peek {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/random.h"
 
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 
 const struct stk_arg_def stk__random_group[] = {
 	{.name = "shape",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random.choice: elements of a tensor, or numbers below one. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 #include <string.h>

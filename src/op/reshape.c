@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reshape: the same values in another shape. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/op.h"
 
 #include <string.h>

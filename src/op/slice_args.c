@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/slice_args.h"
 
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 
 #include <string.h>
 

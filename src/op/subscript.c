@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * _subscript: what x[...] of the bindings makes, with Python's rules. */
-#include "kernel/convert.h"
-#include "kernel/copy_nd.h"
+#include "kernel/array/copy_nd.h"
+#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * transpose: another order of dims. */
-#include "kernel/copy_nd.h"
+#include "kernel/array/copy_nd.h"
 #include "op/dims.h"
 
 #include <string.h>

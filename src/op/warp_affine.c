@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * warp_affine: rotation, scale, shear and shift of an image by a matrix. */
-#include "kernel/convert.h"
+#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 #include <string.h>

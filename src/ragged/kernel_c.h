@@ -3,7 +3,7 @@
 #ifndef STK_RAGGED_KERNEL_C_H
 #define STK_RAGGED_KERNEL_C_H
 
-#include "kernel/cuda.cuh"
+#include "kernel/common/cuda.cuh"
 #include "ragged/items.h"
 #include "stoker/batching.h"
 

@@ -2,8 +2,8 @@
  * Every SIMD kernel against its plain twin: the same bits over random shapes, nothing written but what the contract allows. With --bench
  * [NAME] the two are timed instead, on one typical shape each. */
 #include "base/cpu.h"
-#include "kernel/pass.h"
-#include "kernel/rows.h"
+#include "kernel/pass/pass.h"
+#include "kernel/rows/rows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef STK_TEST_CUDA_FILES_H
 #define STK_TEST_CUDA_FILES_H
 
-#include "codec/cuda_jpeg.h"
+#include "codec/jpeg_gpu/jpeg_gpu.h"
 #include "gpu_setup.h"
 #include "jpeg_reference.h"
 

@@ -3,8 +3,8 @@
 #include "gpu_setup.h"
 
 #include "graph/graph.h"
-#include "kernel/array_gpu.h"
-#include "kernel/convert.h"
+#include "kernel/array/array_gpu.h"
+#include "kernel/convert/convert.h"
 #include "op/op.h"
 
 #include <math.h>
@@ -273,7 +273,7 @@ static void draw_normalize(struct call *c)
 static const char *const functions[] = {
 #define BINARY(name, kind, whole, real) #name,
 #define UNARY(name, kind, whole, real) #name,
-#include "kernel/arithmetic_ops.h"
+#include "kernel/array/arithmetic_ops.h"
 };
 
 static bool binary(const char *name)
@@ -281,7 +281,7 @@ static bool binary(const char *name)
 #define BINARY(function, kind, whole, real)                                                                                                \
 	if (strcmp(name, #function) == 0)                                                                                                  \
 		return true;
-#include "kernel/arithmetic_ops.h"
+#include "kernel/array/arithmetic_ops.h"
 	return false;
 }
 

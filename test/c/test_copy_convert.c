@@ -2,9 +2,9 @@
  * N-d copies and conversions, against element by element definitions. */
 #include "test.h"
 
-#include "kernel/convert.h"
-#include "kernel/copy_nd.h"
-#include "kernel/half.h"
+#include "kernel/array/copy_nd.h"
+#include "kernel/convert/convert.h"
+#include "kernel/convert/half.h"
 
 #include <math.h>
 #include <stdlib.h>

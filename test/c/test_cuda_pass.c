@@ -5,8 +5,8 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "kernel/convert.h"
-#include "kernel/pass_gpu.h"
+#include "kernel/convert/convert.h"
+#include "kernel/pass/pass_gpu.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/cpu.h"
 #include "codec/jpeg_header.h"
 #include "image_files.h"
-#include "kernel/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "codec/jpegpar_plan.h"
+#include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 #include "jpeg_reference.h"
 
 #include <dirent.h>

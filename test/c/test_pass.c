@@ -6,8 +6,8 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "draws.h"
-#include "kernel/convert.h"
-#include "kernel/pass.h"
+#include "kernel/convert/convert.h"
+#include "kernel/pass/pass.h"
 
 #include <math.h>
 #include <stdio.h>

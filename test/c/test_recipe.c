@@ -5,7 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "kernel/recipe.h"
+#include "kernel/recipe/recipe.h"
 #include "order/order.h"
 
 #include <stdio.h>

@@ -50,7 +50,7 @@ const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 /* The same for a bit a lane. */
 unsigned emulated_vote(const char *what, int set);
 
-/* Asynchronous copies to shared memory (kernel/cuda.cuh). Those of odd blocks are done as late, those of even ones as early as they may be. */
+/* Asynchronous copies to shared memory (kernel/common/cuda.cuh). Those of odd blocks are done as late, those of even ones as early as they may be. */
 void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);

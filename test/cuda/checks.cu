@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels that try the emulation itself; test_emulated_driver.c runs them. */
-#include "kernel/cuda.cuh"
+#include "kernel/common/cuda.cuh"
 
 #include <stdint.h>
 

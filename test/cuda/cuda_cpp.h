@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * CUDA C++ for a host compiler: included before a .cu file (kernels.py), it gives the language's words, types and functions that our kernels use, and
- * stands in for kernel/cuda.cuh. What is missing here does not compile: add it. */
+ * stands in for kernel/common/cuda.cuh. What is missing here does not compile: add it. */
 #ifndef STK_TEST_CUDA_CPP_H
 #define STK_TEST_CUDA_CPP_H
 

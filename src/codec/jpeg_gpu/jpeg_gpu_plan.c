@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files are collected by plan_add; plan_end puts the streams into the order of their table sets, so that a thread block loads one set, and writes all
+ * tables compactly. */
+#include "codec/jpeg_gpu/jpeg_gpu_plan.h"
+
+#include "base/memory.h"
+#include "kernel/jpeg_gpu/jpeg_gpu_tables.h"
+
+#include <string.h>
+
+enum {
+	CACHE = 16,
+	TAIL = 256,
+	MIN_INTERVAL = 128,   /* mean bytes of a restart interval below which streams are too small to pay */
+	MEAN_INTERVAL = 1024, /* room for this on average over a batch */
+	/* for each block of the limits: bytes of coefficients, in whose place pixels come (of gray images 192, else 64 to 128), and DC coefficients, which
+	 * rows above the window have too */
+	BLOCK_BYTES = 128,
+	BLOCK_DC = 4
+};
+
+static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
+	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
+	54, 47, 55, 62, 63};
+
+/* The DHT tables of an image's pairs: what makes two sets the same. */
+struct tables_key {
+	uint64_t hash;
+	int pairs;
+	struct stk_jpeg_huffman table[6];
+};
+
+struct cached_set {
+	struct tables_key key;
+	struct stk_jpegpar_set set; /* tables 0: an unused place */
+	bool fits;
+	uint16_t lut[STK_JPEGPAR_MAX_SET];
+};
+
+struct range {
+	uint32_t first, count;
+};
+
+/* Most that the arrays hold. */
+struct capacity {
+	uint32_t images, streams, segments, chunks, sync_work, write_work, lut;
+	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, or what else lies there */
+};
+
+struct stk_jpegpar_plan {
+	struct capacity cap; /* of the batch */
+	uint8_t *tables;     /* the caller's */
+	/* collected */
+	struct stk_jpegpar_image *images;
+	struct range *image_streams;
+	struct stk_jpegpar_stream *streams; /* in the order of files */
+	struct tables_key *set_key;
+	struct stk_jpegpar_set *sets;
+	uint16_t *lut;
+	uint16_t *quant;
+	uint32_t n_images, n_streams, n_sets, n_lut, n_segments, n_chunks;
+	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
+	/* laid out by plan_end: addresses relative to tables and work */
+	struct stk_jpegpar_view view;
+	struct cached_set *cache;
+	unsigned next_victim;
+};
+
+/* ---- memory ---- */
+
+static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
+{
+	struct capacity c = {.images = l->images, .streams = l->images + l->bytes / MEAN_INTERVAL};
+	c.segments = (uint32_t)((uint64_t)l->bytes * 8 / STK_JPEGPAR_SEGMENT) + c.streams;
+	c.chunks = l->bytes / STK_JPEGPAR_CHUNK + 2 * c.streams;
+	c.sync_work = c.segments / STK_JPEGPAR_SYNC_LANES + l->images + 1;
+	c.write_work = c.segments / (STK_JPEGPAR_WRITE_LANES / STK_JPEGPAR_PIECES) + l->images + 1;
+	c.lut = l->images * (STK_JPEGPAR_MAX_SET / 2) + STK_JPEGPAR_MAX_SET;
+	c.blocks = l->blocks;
+	c.dc = BLOCK_DC * (uint64_t)l->blocks;
+	c.idct = l->blocks + (uint64_t)STK_JPEGPAR_IDCT_BLOCKS * l->images;
+	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
+	c.rgb = BLOCK_BYTES * (uint64_t)l->blocks;
+	c.coef = (c.rgb > l->raw ? c.rgb : l->raw) + TAIL;
+	return c;
+}
+
+/* Hands out 256-byte aligned pieces of a block that begins at `base`. */
+struct layout {
+	uint64_t base, used;
+};
+
+static void *place(struct layout *l, uint64_t size)
+{
+	uint64_t at = l->base + l->used;
+	l->used += (size + 255) & ~(uint64_t)255;
+	return (void *)(uintptr_t)at;
+}
+
+static uint64_t place_tables(struct stk_jpegpar_view *v, uint64_t base, uint64_t lut)
+{
+	struct layout l = {base, 0};
+	v->flags = place(&l, sizeof *v->flags * v->n_images);
+	v->n_far = place(&l, sizeof *v->n_far);
+	v->marker = place(&l, sizeof *v->marker * v->n_streams);
+	v->images = place(&l, sizeof *v->images * v->n_images);
+	v->streams = place(&l, sizeof *v->streams * v->n_streams);
+	v->sets = place(&l, sizeof *v->sets * v->n_images);
+	v->lut = place(&l, sizeof *v->lut * lut);
+	v->quant = place(&l, sizeof *v->quant * 64 * 3 * v->n_images);
+	v->sync_work = place(&l, sizeof *v->sync_work * v->n_sync_work);
+	v->write_work = place(&l, sizeof *v->write_work * v->n_write_work);
+	return l.used;
+}
+
+static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const struct capacity *c)
+{
+	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients, and these that of the files. */
+	struct layout l = {base, 0}, planes = l;
+	v->kept = place(&l, sizeof *v->kept * c->chunks);
+	v->bits = place(&l, (uint64_t)c->segments * (STK_JPEGPAR_SEGMENT / 8) + TAIL);
+	v->bit_length = place(&l, sizeof *v->bit_length * c->streams);
+	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEGPAR_ROWS * STK_JPEGPAR_PER_SEGMENT * c->segments);
+	v->match = place(&l, sizeof *v->match * c->segments);
+	v->far = place(&l, sizeof *v->far * c->segments);
+	v->cover = place(&l, sizeof *v->cover * c->segments);
+	v->starts = place(&l, sizeof *v->starts * STK_JPEGPAR_PIECES * c->segments);
+	v->planes = place(&planes, c->planes);
+	l.used = l.used > planes.used ? l.used : planes.used;
+	v->coef = place(&l, c->coef);
+	v->rgb = (uint8_t *)v->coef;
+	v->dc = place(&l, sizeof *v->dc * c->dc);
+	return l.used;
+}
+
+struct stk_jpegpar_sizes stk__jpegpar_plan_sizes(const struct stk_jpegpar_limits *limits)
+{
+	struct capacity c = capacity_of(limits);
+	struct stk_jpegpar_view v = {
+		.n_images = c.images, .n_streams = c.streams, .n_sync_work = c.sync_work, .n_write_work = c.write_work};
+	return (struct stk_jpegpar_sizes){place_tables(&v, 0, c.lut), place_work(&v, 0, &c), c.rgb};
+}
+
+enum stk_status stk__jpegpar_plan_create(
+	const struct stk_jpegpar_limits *limits, void *tables, struct stk_jpegpar_plan **out, struct stk_error *err)
+{
+	struct stk_jpegpar_plan *p = stk__calloc(1, sizeof *p);
+	if (!p)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	p->cap = capacity_of(limits);
+	p->tables = tables;
+	p->images = stk__alloc(sizeof *p->images * p->cap.images);
+	p->image_streams = stk__alloc(sizeof *p->image_streams * p->cap.images);
+	p->streams = stk__alloc(sizeof *p->streams * p->cap.streams);
+	p->set_key = stk__alloc(sizeof *p->set_key * p->cap.images);
+	p->sets = stk__alloc(sizeof *p->sets * p->cap.images);
+	p->lut = stk__alloc(sizeof *p->lut * p->cap.lut);
+	p->quant = stk__alloc(sizeof *p->quant * 64 * 3 * p->cap.images);
+	p->cache = stk__calloc(CACHE, sizeof *p->cache);
+	if (!p->images || !p->image_streams || !p->streams || !p->set_key || !p->sets || !p->lut || !p->quant || !p->cache) {
+		stk__jpegpar_plan_destroy(p);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	}
+	*out = p;
+	return STK_OK;
+}
+
+void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *p)
+{
+	if (!p)
+		return;
+	stk__free(p->images);
+	stk__free(p->image_streams);
+	stk__free(p->streams);
+	stk__free(p->set_key);
+	stk__free(p->sets);
+	stk__free(p->lut);
+	stk__free(p->quant);
+	stk__free(p->cache);
+	stk__free(p);
+}
+
+void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *p, const struct stk_jpegpar_limits *limits)
+{
+	p->cap = capacity_of(limits);
+	p->n_images = p->n_streams = p->n_sets = p->n_lut = p->n_segments = p->n_chunks = 0;
+	p->n_blocks = p->n_dc = p->n_idct = p->n_planes = p->n_rgb = p->n_rows = 0;
+}
+
+/* ---- tables ---- */
+
+static uint64_t hash_of(const void *data, size_t size)
+{
+	uint64_t h = 0x9e3779b97f4a7c15u, word;
+	for (size_t i = 0; i < size; i += sizeof word) {
+		memcpy(&word, (const uint8_t *)data + i, sizeof word);
+		h = (h ^ word) * 0x2545f4914f6cdd1du;
+		h ^= h >> 29;
+	}
+	return h;
+}
+
+/* Numbers the distinct pairs of tables; pair_of[component] is its number. */
+static void make_key(const struct stk_jpeg_header *h, struct tables_key *key, uint32_t pair_of[3])
+{
+	key->pairs = 0;
+	for (int c = 0; c < h->components; c++) {
+		int same = 0;
+		while (same < c && (h->component[same].dc != h->component[c].dc || h->component[same].ac != h->component[c].ac))
+			same++;
+		pair_of[c] = same < c ? pair_of[same] : (uint32_t)key->pairs;
+		if (same < c)
+			continue;
+		key->table[2 * key->pairs] = h->tables.dc[h->component[c].dc];
+		key->table[2 * key->pairs + 1] = h->tables.ac[h->component[c].ac];
+		key->pairs++;
+	}
+	key->hash = hash_of(key->table, 2 * (size_t)key->pairs * sizeof *key->table) + (uint64_t)key->pairs;
+}
+
+static bool same_key(const struct tables_key *a, const struct tables_key *b)
+{
+	return a->hash == b->hash && a->pairs == b->pairs && memcmp(a->table, b->table, 2 * (size_t)a->pairs * sizeof *a->table) == 0;
+}
+
+static struct cached_set *cached(struct stk_jpegpar_plan *p, const struct tables_key *key)
+{
+	for (int i = 0; i < CACHE; i++)
+		if (same_key(&p->cache[i].key, key))
+			return &p->cache[i];
+	struct cached_set *c = &p->cache[p->next_victim++ % CACHE];
+	struct stk_jpegpar_pair pairs[3];
+	c->key = *key;
+	for (int i = 0; i < key->pairs; i++)
+		pairs[i] = (struct stk_jpegpar_pair){&c->key.table[2 * i], &c->key.table[2 * i + 1]};
+	c->fits = stk__jpegpar_tables_make(pairs, key->pairs, &c->set, c->lut);
+	return c;
+}
+
+/* The number of the set in this batch, or NONE. */
+static uint32_t add_set(struct stk_jpegpar_plan *p, const struct tables_key *key)
+{
+	for (uint32_t i = 0; i < p->n_sets; i++)
+		if (same_key(&p->set_key[i], key))
+			return i;
+	const struct cached_set *c = cached(p, key);
+	uint32_t entries = c->set.size * c->set.tables;
+	if (!c->fits || p->n_lut + entries > p->cap.lut || p->n_sets == p->cap.images)
+		return STK_JPEGPAR_NONE;
+	p->set_key[p->n_sets] = *key;
+	p->sets[p->n_sets] = c->set;
+	p->sets[p->n_sets].at = p->n_lut;
+	memcpy(p->lut + p->n_lut, c->lut, sizeof *c->lut * entries);
+	p->n_lut += entries;
+	return p->n_sets++;
+}
+
+/* ---- streams ---- */
+
+static bool add_stream(struct stk_jpegpar_plan *p, struct stk_jpegpar_stream s, const uint8_t *data)
+{
+	/* FF before a marker is a fill byte, not data. */
+	while (s.src_size && data[s.src_size - 1] == 0xff)
+		s.src_size--;
+	uint64_t bits = 8 * (uint64_t)s.src_size;
+	s.segments = (uint32_t)((bits + STK_JPEGPAR_SEGMENT - 1) / STK_JPEGPAR_SEGMENT);
+	s.segments = s.segments ? s.segments : 1;
+	s.chunks = ((s.src & 15) + s.src_size + STK_JPEGPAR_CHUNK - 1) / STK_JPEGPAR_CHUNK;
+	s.chunks = s.chunks ? s.chunks : 1;
+	if (p->n_streams == p->cap.streams || p->cap.segments - p->n_segments < s.segments || p->cap.chunks - p->n_chunks < s.chunks)
+		return false;
+	p->n_segments += s.segments;
+	p->n_chunks += s.chunks;
+	p->streams[p->n_streams++] = s;
+	return true;
+}
+
+/* The next marker from `at` on, or NULL: FF and a byte that is neither 00 nor FF. Gives the marker's second byte. */
+static const uint8_t *next_marker(const uint8_t *at, const uint8_t *end)
+{
+	while (at + 1 < end && (at = memchr(at, 0xff, (size_t)(end - at - 1)))) {
+		if (at[1] != 0 && at[1] != 0xff)
+			return at + 1;
+		at++;
+	}
+	return NULL;
+}
+
+/* One stream for each restart interval up to the window's last row: those above it are decoded too, since the cores would complain of their damage. */
+static bool add_intervals(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan,
+	const struct stk_jpeg_window *window, uint32_t image)
+{
+	uint64_t total = (uint64_t)scan->mcus_x * (uint64_t)scan->mcus_y, interval = (uint64_t)scan->restart_interval;
+	uint64_t stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
+	if ((total + interval - 1) / interval * MIN_INTERVAL > scan->size)
+		return false;
+	const uint8_t *at = f->data + scan->offset, *end = at + scan->size;
+	for (uint64_t mcu = 0, number = 0; mcu < stop; mcu += interval, number++) {
+		uint64_t mcus = stop - mcu < interval ? stop - mcu : interval;
+		const uint8_t *marker = mcu + interval < total ? next_marker(at, end) : NULL;
+		bool last = mcu + interval >= stop;
+		if (!marker && !last)
+			return false;
+		if (marker && *marker != 0xd0 + (number & 7) && !last)
+			return false;
+		const uint8_t *to = marker ? marker - 1 : end;
+		struct stk_jpegpar_stream s = {.image = image,
+			.src = f->raw + (uint32_t)(at - f->data),
+			.src_size = (uint32_t)(to - at),
+			.mcu0 = (uint32_t)mcu,
+			.blocks = (uint32_t)mcus * (uint32_t)scan->blocks,
+			.last = last};
+		if (!add_stream(p, s, at))
+			return false;
+		at = marker ? marker + 1 : end;
+	}
+	return true;
+}
+
+static bool add_streams(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan,
+	const struct stk_jpeg_window *window, uint32_t image)
+{
+	if (scan->restart_interval && (int64_t)scan->restart_interval < (int64_t)scan->mcus_x * scan->mcus_y)
+		return add_intervals(p, f, scan, window, image);
+	struct stk_jpegpar_stream s = {.image = image,
+		.src = f->raw + (uint32_t)scan->offset,
+		.src_size = (uint32_t)scan->size,
+		.blocks = (uint32_t)(window->mcu_y1 * scan->mcus_x * scan->blocks),
+		.last = 1};
+	return add_stream(p, s, f->data + scan->offset);
+}
+
+/* ---- images ---- */
+
+static void add_planes(
+	struct stk_jpegpar_plan *p, struct stk_jpegpar_image *im, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *scan)
+{
+	uint16_t *quant = p->quant + (size_t)64 * 3 * p->n_images;
+	for (uint32_t c = 0; c < im->components; c++) {
+		const struct stk_jpeg_component *from = &scan->component[c];
+		uint32_t mcus_x = im->mcu_x1 - im->mcu_x0, mcus_y = im->mcu_y1 - im->mcu_y0;
+		struct stk_jpegpar_plane *to = &im->plane[c];
+		*to = (struct stk_jpegpar_plane){.at = (uint32_t)p->n_planes,
+			.pitch = 8 * from->h * mcus_x,
+			.width = (uint32_t)from->width - 8 * from->h * im->mcu_x0,
+			.height = (uint32_t)from->height - 8 * from->v * im->mcu_y0,
+			.h = from->h,
+			.v = from->v,
+			.quant = 3 * p->n_images + c,
+			.upsample = scan->upsample[c]};
+		p->n_planes += (to->pitch * (uint64_t)(8 * from->v * mcus_y) + 15) & ~(uint64_t)15;
+		for (int k = 0; k < 64; k++)
+			quant[64 * c + (uint32_t)k] = h->tables.quant[from->quant][natural_order[k]];
+	}
+}
+
+/* Everything about the image but its set and streams. */
+static struct stk_jpegpar_image describe(
+	const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
+{
+	struct stk_jpegpar_image im = {.blocks_mcu = (uint32_t)scan->blocks,
+		.components = (uint32_t)scan->components,
+		.color = scan->color,
+		.h_max = (uint32_t)scan->h_max,
+		.v_max = (uint32_t)scan->v_max,
+		.mcus_x = (uint32_t)scan->mcus_x,
+		.mcu_x0 = (uint32_t)w->mcu_x0,
+		.mcu_y0 = (uint32_t)w->mcu_y0,
+		.mcu_x1 = (uint32_t)w->mcu_x1,
+		.mcu_y1 = (uint32_t)w->mcu_y1,
+		.x = (uint32_t)(w->pixels.x - w->mcu_x0 * scan->mcu_w),
+		.y = (uint32_t)(w->pixels.y - w->mcu_y0 * scan->mcu_h),
+		.w = (uint32_t)w->pixels.w,
+		.h = (uint32_t)w->pixels.h,
+		.type = f->type,
+		.channels = f->type == STK_GRAY ? 1 : 3};
+	im.rgb_pitch = (((im.x & 7) + im.w + 7) / 8 * 8 * im.channels + 15) & ~15u;
+	for (int b = 0; b < scan->blocks; b++) {
+		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
+		im.places |= (uint32_t)scan->block_component[b] << 2 * b;
+	}
+	return im;
+}
+
+static uint64_t window_blocks(const struct stk_jpegpar_image *im)
+{
+	return (uint64_t)(im->mcu_x1 - im->mcu_x0) * (im->mcu_y1 - im->mcu_y0) * im->blocks_mcu;
+}
+
+static bool has_room(const struct stk_jpegpar_plan *p, const struct stk_jpegpar_image *im, uint64_t blocks, uint64_t dc)
+{
+	return p->n_images < p->cap.images && p->n_blocks + blocks <= p->cap.blocks && p->n_dc + dc <= p->cap.dc &&
+	       p->n_rgb + (uint64_t)im->rgb_pitch * im->h <= p->cap.rgb;
+}
+
+/* Restart intervals up to the window's last row; 1 without. */
+static uint64_t count_intervals(const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *window)
+{
+	uint64_t interval = (uint64_t)scan->restart_interval, stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
+	return interval ? (stop + interval - 1) / interval : 1;
+}
+
+static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
+{
+	a = a > b ? a : b;
+	return a > c ? a : c;
+}
+
+static bool plan_scan(const struct stk_jpegpar_file *f, struct stk_jpeg_scan *scan)
+{
+	size_t end;
+	bool type = f->type == STK_RGB || f->type == STK_BGR || f->type == STK_GRAY || f->type == STK_YCBCR;
+	if (!type || f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) ||
+		!stk__jpeg_scan_plan(f->header, end, scan))
+		return false;
+	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
+}
+
+bool stk__jpegpar_need(const struct stk_jpegpar_file *f, struct stk_jpegpar_limits *sum)
+{
+	static const uint32_t no_pairs[3];
+	struct stk_jpeg_scan scan;
+	if (!plan_scan(f, &scan))
+		return false;
+	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
+	struct stk_jpegpar_image im = describe(f, &scan, &window, no_pairs);
+	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
+	uint64_t blocks =
+		largest(window_blocks(&im), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
+	sum->images = stk__jpegpar_add_up(sum->images, 1);
+	sum->bytes = stk__jpegpar_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
+	sum->blocks = stk__jpegpar_add_up(sum->blocks, blocks);
+	return true;
+}
+
+bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, uint32_t *index)
+{
+	struct stk_jpeg_scan scan;
+	struct tables_key key;
+	uint32_t pair_of[3], stream0 = p->n_streams, segments = p->n_segments, chunks = p->n_chunks;
+	if (!plan_scan(f, &scan))
+		return false;
+	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
+	make_key(f->header, &key, pair_of);
+	struct stk_jpegpar_image im = describe(f, &scan, &window, pair_of);
+	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, blocks = window_blocks(&im), dc = row * im.mcu_y1;
+	if (!has_room(p, &im, blocks, dc))
+		return false;
+	im.set = add_set(p, &key);
+	if (im.set == STK_JPEGPAR_NONE)
+		return false;
+	if (!add_streams(p, f, &scan, &window, p->n_images)) {
+		p->n_streams = stream0;
+		p->n_segments = segments;
+		p->n_chunks = chunks;
+		return false;
+	}
+	im.dc0 = (uint32_t)p->n_dc;
+	im.coef0 = (uint32_t)p->n_blocks;
+	im.idct0 = (uint32_t)p->n_idct;
+	im.idct = (uint32_t)blocks;
+	im.row0 = (uint32_t)p->n_rows;
+	im.rgb = p->n_rgb;
+	add_planes(p, &im, f->header, &scan);
+	p->n_dc += dc;
+	p->n_blocks += blocks;
+	p->n_idct += (im.idct + STK_JPEGPAR_IDCT_BLOCKS - 1) / STK_JPEGPAR_IDCT_BLOCKS * STK_JPEGPAR_IDCT_BLOCKS;
+	p->n_rows += (im.h + STK_JPEGPAR_COLOR_ROWS) / STK_JPEGPAR_COLOR_ROWS * STK_JPEGPAR_COLOR_ROWS;
+	p->n_rgb += (uint64_t)im.rgb_pitch * im.h;
+	p->image_streams[p->n_images] = (struct range){stream0, p->n_streams - stream0};
+	p->images[p->n_images] = im;
+	*index = p->n_images++;
+	return true;
+}
+
+/* ---- the end ---- */
+
+/* Cuts count lanes that share a set into thread blocks of at most `most`. */
+static uint32_t cut_work(struct stk_jpegpar_work *out, uint32_t set, uint32_t first, uint32_t count, uint32_t most)
+{
+	uint32_t n = 0;
+	for (uint32_t done = 0; done < count; done += most)
+		out[n++] = (struct stk_jpegpar_work){set, first + done, count - done < most ? count - done : most};
+	return n;
+}
+
+/* Puts streams and lanes into the order of the sets; without `write` only counts the thread blocks. */
+static void order_streams(const struct stk_jpegpar_plan *p, struct stk_jpegpar_view *v, bool write)
+{
+	struct stk_jpegpar_stream *out = (struct stk_jpegpar_stream *)(uintptr_t)v->streams;
+	struct stk_jpegpar_work *sync = write ? (struct stk_jpegpar_work *)(uintptr_t)v->sync_work : NULL;
+	struct stk_jpegpar_work *writes = write ? (struct stk_jpegpar_work *)(uintptr_t)v->write_work : NULL;
+	uint32_t segment = 0, chunk = 0;
+	v->n_sync_work = v->n_write_work = 0;
+	for (uint32_t set = 0; set < p->n_sets; set++) {
+		uint32_t first = segment;
+		for (uint32_t i = 0; i < p->n_images; i++) {
+			if (p->images[i].set != set)
+				continue;
+			struct range r = p->image_streams[i];
+			for (uint32_t j = r.first; j < r.first + r.count; j++) {
+				if (write) {
+					*out = p->streams[j];
+					out->segment0 = segment;
+					out++->chunk0 = chunk;
+				}
+				segment += p->streams[j].segments;
+				chunk += p->streams[j].chunks;
+			}
+		}
+		uint32_t lanes = segment - first, pieces = lanes * STK_JPEGPAR_PIECES;
+		if (write) {
+			cut_work(sync + v->n_sync_work, set, first, lanes, STK_JPEGPAR_SYNC_LANES);
+			cut_work(writes + v->n_write_work, set, first * STK_JPEGPAR_PIECES, pieces, STK_JPEGPAR_WRITE_LANES);
+		}
+		v->n_sync_work += (lanes + STK_JPEGPAR_SYNC_LANES - 1) / STK_JPEGPAR_SYNC_LANES;
+		v->n_write_work += (pieces + STK_JPEGPAR_WRITE_LANES - 1) / STK_JPEGPAR_WRITE_LANES;
+	}
+}
+
+size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *p)
+{
+	struct stk_jpegpar_view *v = &p->view;
+	*v = (struct stk_jpegpar_view){.n_images = p->n_images,
+		.n_streams = p->n_streams,
+		.n_chunks = p->n_chunks,
+		.n_segments = p->n_segments,
+		.n_idct = (uint32_t)p->n_idct,
+		.n_rows = (uint32_t)p->n_rows};
+	order_streams(p, v, false);
+	uint64_t used = place_tables(v, (uintptr_t)p->tables, p->n_lut);
+	order_streams(p, v, true);
+	memset(v->flags, 0, sizeof *v->flags * p->n_images);
+	*v->n_far = 0;
+	memset(v->marker, 0xff, sizeof *v->marker * p->n_streams);
+	memcpy((void *)(uintptr_t)v->images, p->images, sizeof *p->images * p->n_images);
+	memcpy((void *)(uintptr_t)v->sets, p->sets, sizeof *p->sets * p->n_sets);
+	memcpy((void *)(uintptr_t)v->lut, p->lut, sizeof *p->lut * p->n_lut);
+	memcpy((void *)(uintptr_t)v->quant, p->quant, sizeof *p->quant * 64 * 3 * p->n_images);
+	for (uint32_t i = 0; i < p->n_sets; i++) {
+		uint32_t entries = p->sets[i].size * p->sets[i].tables;
+		v->max_set = v->max_set > entries ? v->max_set : entries;
+	}
+	return used;
+}
+
+void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view)
+{
+	*view = p->view;
+	place_tables(view, tables, p->n_lut);
+	place_work(view, work, &p->cap);
+	view->raw = raw ? (const uint8_t *)(uintptr_t)raw : (const uint8_t *)view->coef;
+	view->told = view->flags;
+}
+
+void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
+{
+	*at = p->images[index].rgb + p->images[index].channels * (p->images[index].x & 7);
+	*pitch = p->images[index].rgb_pitch;
+}

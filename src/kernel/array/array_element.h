@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One output of an array job (array.h), for C and CUDA alike. */
+#ifndef STK_KERNEL_ARRAY_ELEMENT_H
+#define STK_KERNEL_ARRAY_ELEMENT_H
+
+#include "kernel/array/array.h"
+#include "kernel/convert/convert_one.h"
+
+/* Where output i and its sources lie. */
+struct stk_array_place {
+	uint8_t *dst;
+	const uint8_t *src[2];
+	bool inside;
+};
+
+STK_HD struct stk_array_place stk__array_place(const struct stk_array_job *job, uint32_t i)
+{
+	int64_t dst = 0, first = 0, second = 0;
+	bool inside = true;
+	for (int32_t k = job->ndim - 1; k >= 0; k--) {
+		const struct stk_array_dim *d = &job->dim[k];
+		uint32_t rest = k ? i / d->size : 0, at = i - rest * d->size;
+		dst += at * d->dst;
+		first += at * d->src[0];
+		second += at * d->src[1];
+		inside = inside && at >= d->begin && at < d->end;
+		i = rest;
+	}
+	struct stk_array_place place;
+	place.dst = job->dst + dst;
+	place.src[0] = job->src[0] + first;
+	place.src[1] = job->src[1] + second;
+	place.inside = inside;
+	return place;
+}
+
+STK_HD void stk__array_move(uint8_t *dst, const uint8_t *src, int32_t size)
+{
+	switch (size) {
+	case 1:
+		*dst = *src;
+		break;
+	case 2:
+		*(uint16_t *)(void *)dst = *(const uint16_t *)(const void *)src;
+		break;
+	case 4:
+		*(uint32_t *)(void *)dst = *(const uint32_t *)(const void *)src;
+		break;
+	default:
+		*(uint64_t *)(void *)dst = *(const uint64_t *)(const void *)src;
+	}
+}
+
+STK_HD int32_t stk__array_size(int dtype)
+{
+	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_BOOL                                 ? 1
+	       : dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 ? 2
+	       : dtype == STK_UINT32 || dtype == STK_INT32 || dtype == STK_FLOAT                            ? 4
+													    : 8;
+}
+
+STK_HD void stk__array_copy_one(const struct stk_array_job *job, const struct stk_array_place *p)
+{
+	int32_t element = job->copy.element;
+	if (!p->inside)
+		stk__array_move(p->dst, job->copy.fill, element ? element : stk__array_size(job->dst_dtype));
+	else if (element)
+		stk__array_move(p->dst, p->src[0], element);
+	else
+		stk__convert_one(p->dst, job->dst_dtype, p->src[0], job->src_dtype[0]);
+}
+
+/* ---- arithmetic ---- */
+
+union stk_array_value {
+	int64_t i;
+	uint64_t u;
+	double f;
+};
+
+/* An operand where operands meet, as the domain holds it. */
+STK_HD union stk_array_value stk__array_load(const struct stk_array_job *job, const uint8_t *src, int dtype)
+{
+	const struct stk_array_arithmetic *a = &job->arithmetic;
+	union stk_array_value value;
+	if (a->domain != STK_ARITH_DOUBLE) { /* bits, which saturation would change */
+		stk__convert_one(&value, dtype == STK_UINT64 ? STK_UINT64 : STK_INT64, src, dtype);
+	} else {
+		stk__convert_one(&value, STK_FLOAT64, src, dtype);
+		if (a->meet != STK_FLOAT64) { /* int32 and the like lose bits when they become float32 */
+			float rounded;
+			stk__convert_one(&rounded, STK_FLOAT, src, dtype);
+			value.f = (double)rounded;
+		}
+	}
+	return value;
+}
+
+/* Integers wrap around to the type of the result: its lowest bytes. */
+STK_HD void stk__array_store(const struct stk_array_job *job, uint8_t *dst, union stk_array_value r)
+{
+	if (job->arithmetic.domain == STK_ARITH_DOUBLE && job->dst_dtype != STK_BOOL) {
+		stk__store_double(dst, job->dst_dtype, r.f);
+		return;
+	}
+	uint64_t v = job->arithmetic.domain == STK_ARITH_DOUBLE ? r.f != 0 : job->dst_dtype == STK_BOOL ? r.u != 0 : r.u;
+	switch (stk__array_size(job->dst_dtype)) {
+	case 1:
+		*dst = (uint8_t)v;
+		break;
+	case 2:
+		*(uint16_t *)(void *)dst = (uint16_t)v;
+		break;
+	case 4:
+		*(uint32_t *)(void *)dst = (uint32_t)v;
+		break;
+	default:
+		*(uint64_t *)(void *)dst = v;
+	}
+}
+
+/* False: a division of whole numbers by 0. */
+STK_HD bool stk__array_arithmetic_one(const struct stk_array_job *job, const struct stk_array_place *p)
+{
+	const struct stk_array_arithmetic *op = &job->arithmetic;
+	union stk_array_value a = stk__array_load(job, p->src[0], job->src_dtype[0]), b = a;
+	if (op->operands == 2)
+		b = stk__array_load(job, p->src[1], job->src_dtype[1]);
+	if (op->divides && b.u == 0)
+		return false;
+	if (op->by_value) { /* a negative number is less than any unsigned one */
+		bool a_below = job->src_dtype[0] != STK_UINT64 && a.i < 0, b_below = job->src_dtype[1] != STK_UINT64 && b.i < 0;
+		if (a_below || b_below) {
+			a.u = !a_below;
+			b.u = !b_below;
+		}
+	}
+	if (op->domain == STK_ARITH_INT64)
+		a.i = stk__arith_int64(op->op, a.i, b.i);
+	else if (op->domain == STK_ARITH_UINT64)
+		a.u = stk__arith_uint64(op->op, a.u, b.u);
+	else
+		a.f = stk__arith_double(op->op, a.f, b.f);
+	stk__array_store(job, p->dst, a);
+	return true;
+}
+
+/* ---- normalize ---- */
+
+STK_HD float stk__array_float(const uint8_t *src, int dtype)
+{
+	float x;
+	stk__convert_one(&x, STK_FLOAT, src, dtype);
+	return x;
+}
+
+/* Offset, in elements, of index i in dims that are numbered in order. */
+STK_HD int64_t stk__array_offset(const struct stk_array_axis *axes, int32_t n, uint32_t i)
+{
+	int64_t offset = 0;
+	for (int32_t k = n - 1; k >= 0; k--) {
+		uint32_t rest = k ? i / axes[k].size : 0;
+		offset += (i - rest * axes[k].size) * axes[k].stride;
+		i = rest;
+	}
+	return offset;
+}
+
+STK_HD double stk__array_mean(const struct stk_array_normalize *n, uint32_t group, double sum)
+{
+	return n->mean ? n->mean[n->n_mean == 1 ? 0 : group] : sum / (double)n->count;
+}
+
+STK_HD double stk__array_factor(const struct stk_array_normalize *n, uint32_t group, double squares)
+{
+	if (n->factor)
+		return n->factor[n->n_factor == 1 ? 0 : group];
+	int64_t count = (int64_t)n->count - n->ddof;
+	double variance = (count > 0 ? squares / (double)count : 0) + n->epsilon;
+	return variance > 0 ? n->scale / sqrt(variance) : 0;
+}
+
+/* Source 1 are the group's stats. */
+STK_HD void stk__array_normalize_one(const struct stk_array_job *job, const struct stk_array_place *p)
+{
+	const double *stats = (const double *)(const void *)p->src[1];
+	float y = (float)(((double)stk__array_float(p->src[0], job->src_dtype[0]) - stats[0]) * stats[1] + job->normalize.shift);
+	stk__convert_one(p->dst, job->dst_dtype, &y, STK_FLOAT);
+}
+
+/* ---- one-hot ---- */
+
+STK_HD void stk__array_one_hot_one(const struct stk_array_job *job, const struct stk_array_place *p, uint32_t i)
+{
+	const struct stk_array_one_hot *h = &job->one_hot;
+	double value;
+	stk__convert_one(&value, STK_FLOAT64, p->src[0], job->src_dtype[0]);
+	value = trunc(value);
+	bool on = value == (double)(i / h->inner % h->classes);
+	stk__array_move(p->dst, on ? h->on : h->off, stk__array_size(job->dst_dtype));
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Array jobs on the GPU (array_gpu.h): array_element.h's lines, an output a thread. */
+#include "kernel/array/array_element.h"
+#include "kernel/array/array_gpu.h"
+
+#define THREADS STK_ARRAY_GPU_THREADS
+
+/* The thread block's item: the last one that begins at it or before. Items of other kinds have no blocks in this launch. */
+static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v)
+{
+	uint32_t low = 0, high = v.n_items - 1;
+	while (low < high) {
+		uint32_t middle = (low + high + 1) / 2;
+		if (v.items[middle].block0[v.launch] <= blockIdx.x)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* The outputs of a thread: begin, begin + THREADS, ... below end. */
+struct outputs {
+	uint32_t begin, end;
+};
+
+static __device__ __forceinline__ outputs outputs_of(const stk_array_gpu_view &v, const stk_array_gpu_item &it)
+{
+	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_ARRAY_GPU_OUTPUTS;
+	outputs o = {first + threadIdx.x, min(first + STK_ARRAY_GPU_OUTPUTS, it.job.n)};
+	return o;
+}
+
+/* COPY and ONE_HOT. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_copy(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	outputs o = outputs_of(v, it);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
+		stk_array_place p = stk__array_place(&it.job, i);
+		if (v.launch == STK_ARRAY_COPY)
+			stk__array_copy_one(&it.job, &p);
+		else
+			stk__array_one_hot_one(&it.job, &p, i);
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_arithmetic(const __grid_constant__ stk_array_gpu_view v)
+{
+	uint32_t item = find_item(v);
+	const stk_array_gpu_item &it = v.items[item];
+	outputs o = outputs_of(v, it);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
+		stk_array_place p = stk__array_place(&it.job, i);
+		if (!stk__array_arithmetic_one(&it.job, &p))
+			v.flags[item] = 1;
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_normalize(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	outputs o = outputs_of(v, it);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
+		stk_array_place p = stk__array_place(&it.job, i);
+		stk__array_normalize_one(&it.job, &p);
+	}
+}
+
+/* ---- measures ---- */
+
+/* What values add to a sum: themselves, or the square of their distance from the mean. */
+struct term {
+	double mean;
+	bool squares;
+};
+
+/* Sums elements first, first + step, ... of the group at `base`. */
+static __device__ __forceinline__ double sum_elements(const stk_array_job &job, const uint8_t *base, uint32_t first, uint32_t step, term t)
+{
+	const stk_array_normalize &n = job.normalize;
+	int32_t size = stk__array_size(job.src_dtype[0]);
+	double sum = 0;
+	for (uint32_t k = first; k < n.count; k += step) {
+		double x = (double)stk__array_float(base + stk__array_offset(n.reduced, n.n_reduced, k) * size, job.src_dtype[0]) - t.mean;
+		sum += t.squares ? x * x : x;
+	}
+	return sum;
+}
+
+/* The sum of all threads' sums, pairwise as array.h says, for all of them. */
+static __device__ __forceinline__ double sum_lanes(double sum)
+{
+	__shared__ double sums[STK_ARRAY_LANES];
+	sums[threadIdx.x] = sum;
+	__syncthreads();
+	for (uint32_t apart = STK_ARRAY_LANES / 2; apart > 0; apart /= 2) {
+		if (threadIdx.x < apart)
+			sums[threadIdx.x] += sums[threadIdx.x + apart];
+		__syncthreads();
+	}
+	double total = sums[0];
+	__syncthreads();
+	return total;
+}
+
+/* A thread a group where groups are short, else a thread block. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_normalize &n = it.job.normalize;
+	uint32_t block = blockIdx.x - it.block0[v.launch];
+	bool together = n.count >= STK_ARRAY_SERIAL;
+	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_LANES : 1;
+	if (group >= n.groups)
+		return;
+	const uint8_t *base = it.job.src[0] + stk__array_offset(n.kept, n.n_kept, group) * stk__array_size(it.job.src_dtype[0]);
+	double mean = 0, squares = 0;
+	if (!n.mean) {
+		term values = {0, false};
+		mean = sum_elements(it.job, base, first, step, values);
+		mean = together ? sum_lanes(mean) : mean;
+	}
+	mean = stk__array_mean(&n, group, mean);
+	if (!n.factor) {
+		term distances = {mean, true};
+		squares = sum_elements(it.job, base, first, step, distances);
+		squares = together ? sum_lanes(squares) : squares;
+	}
+	if (together && threadIdx.x > 0)
+		return;
+	n.stats[2 * group] = mean;
+	n.stats[2 * group + 1] = stk__array_factor(&n, group, squares);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Array jobs (kernel/array/array.h) of a batch on the GPU: one launch for each kind of job that there is. Jobs of a batch do not read what others of it write.
+ *
+ * Usage:
+ *     stk__array_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);
+ *     stk__array_gpu_begin(batch);
+ *     for each job
+ *         if (!stk__array_gpu_add(batch, job, &index)) run it on the cores;
+ *     bytes = stk__array_gpu_end(batch);
+ *     upload the bytes at `pinned`; stk__array_gpu_launch(dev, &kernels, batch, stream, err);
+ *     download the first 4 * jobs bytes of device_tables: number `index` of them is not 0 where that job divides whole numbers by 0, and failed */
+#ifndef STK_KERNEL_ARRAY_GPU_H
+#define STK_KERNEL_ARRAY_GPU_H
+
+#include "gpu/gpu.h"
+#include "kernel/array/array.h"
+
+#define STK_ARRAY_GPU_THREADS 256
+#define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
+
+/* One for each kind of job, and one that measures for normalisations. */
+enum { STK_ARRAY_GPU_MEASURE = STK_ARRAY_ONE_HOT + 1, STK_ARRAY_GPU_LAUNCHES };
+
+struct stk_array_gpu_item {
+	struct stk_array_job job;                /* all addresses are the device's */
+	uint32_t block0[STK_ARRAY_GPU_LAUNCHES]; /* thread blocks of the items before it */
+};
+
+struct stk_array_gpu_view {
+	const struct stk_array_gpu_item *items;
+	uint32_t *flags; /* an item each */
+	uint32_t n_items;
+	int32_t launch;
+};
+
+/* What a batch may hold. To size one, add up what its jobs need. */
+struct stk_array_gpu_limits {
+	uint32_t jobs;
+	uint32_t constants; /* bytes of given means and factors */
+	uint32_t groups;    /* of normalisations */
+};
+void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum);
+
+struct stk_array_gpu_sizes {
+	size_t tables, work; /* bytes, 256-byte aligned */
+};
+struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *limits);
+
+struct stk_array_gpu_kernels {
+	stk_gpu_kernel copy, arithmetic, measure, normalize;
+};
+STK_MUST_USE enum stk_status stk__array_gpu_kernels_load(
+	struct stk_gpu_device *dev, struct stk_array_gpu_kernels *kernels, struct stk_error *err);
+
+struct stk_array_gpu;
+/* tables: the host's copy, sizes.tables bytes, kept by the caller; device_tables and device_work: where it and the results will lie. */
+STK_MUST_USE enum stk_status stk__array_gpu_create(const struct stk_array_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
+	stk_gpu_ptr device_work, struct stk_array_gpu **out, struct stk_error *err);
+void stk__array_gpu_destroy(struct stk_array_gpu *batch);
+
+void stk__array_gpu_begin(struct stk_array_gpu *batch);
+
+/* False: the batch is full. *index: the job's number in the batch; nullable. */
+bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job *job, uint32_t *index);
+
+/* Bytes of tables to upload. */
+size_t stk__array_gpu_end(struct stk_array_gpu *batch);
+
+/* Inside stk__gpu_enter, behind the upload. */
+STK_MUST_USE enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,
+	const struct stk_array_gpu *batch, stk_gpu_stream stream, struct stk_error *err);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Elements go through double, which holds all types but the 64-bit integers exactly; those go through themselves. Common pairs are
+ * direct. */
+#include "kernel/convert/convert.h"
+
+#include "kernel/convert/convert_one.h"
+
+#define CHUNK 256
+
+#define UNPACK(type, convert)                                                                                                              \
+	for (int i = 0; i < n; i++)                                                                                                        \
+		out[i] = convert(((const type *)src)[i]);                                                                                  \
+	break
+
+/* Any type but the 64-bit integers. */
+static void to_double(double *restrict out, const void *src, enum stk_dtype dtype, int n)
+{
+	switch (dtype) {
+	case STK_UINT8:
+		UNPACK(uint8_t, );
+	case STK_BOOL:
+		UNPACK(uint8_t, 0 !=);
+	case STK_INT8:
+		UNPACK(int8_t, );
+	case STK_UINT16:
+		UNPACK(uint16_t, );
+	case STK_INT16:
+		UNPACK(int16_t, );
+	case STK_UINT32:
+		UNPACK(uint32_t, );
+	case STK_INT32:
+		UNPACK(int32_t, );
+	case STK_FLOAT16:
+		UNPACK(uint16_t, (double)stk__half_to_float);
+	case STK_BFLOAT16:
+		UNPACK(uint16_t, (double)stk__bfloat_to_float);
+	case STK_FLOAT:
+		UNPACK(float, (double));
+	default:
+		UNPACK(double, );
+	}
+}
+
+#define PACK(type, expression)                                                                                                             \
+	for (int i = 0; i < n; i++) {                                                                                                      \
+		double x = in[i];                                                                                                          \
+		((type *)dst)[i] = (type)(expression);                                                                                     \
+	}                                                                                                                                  \
+	break
+#define PACK_INTEGER(type, low, high) PACK(type, x == x ? stk__nearest(x, low, high) : 0)
+
+static void from_double(void *dst, enum stk_dtype dtype, const double *restrict in, int n)
+{
+	switch (dtype) {
+	case STK_UINT8:
+		PACK_INTEGER(uint8_t, 0, UINT8_MAX);
+	case STK_INT8:
+		PACK_INTEGER(int8_t, INT8_MIN, INT8_MAX);
+	case STK_UINT16:
+		PACK_INTEGER(uint16_t, 0, UINT16_MAX);
+	case STK_INT16:
+		PACK_INTEGER(int16_t, INT16_MIN, INT16_MAX);
+	case STK_UINT32:
+		PACK_INTEGER(uint32_t, 0, UINT32_MAX);
+	case STK_INT32:
+		PACK_INTEGER(int32_t, INT32_MIN, INT32_MAX);
+	case STK_UINT64:
+		PACK(uint64_t, stk__nearest_uint64(x));
+	case STK_INT64:
+		PACK(int64_t, stk__nearest_int64(x));
+	case STK_BOOL:
+		PACK(uint8_t, x != 0);
+	case STK_FLOAT16:
+		PACK(uint16_t, stk__float_to_half((float)x));
+	case STK_BFLOAT16:
+		PACK(uint16_t, stk__float_to_bfloat((float)x));
+	case STK_FLOAT:
+		PACK(float, x);
+	default:
+		PACK(double, x);
+	}
+}
+
+static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict src, enum stk_dtype from, int64_t n)
+{
+	if (to == from && to != STK_BOOL)
+		memcpy(dst, src, (size_t)n * stk_dtype_size(to));
+	else if (to == STK_FLOAT && from == STK_UINT8)
+		for (int64_t i = 0; i < n; i++)
+			((float *)dst)[i] = ((const uint8_t *)src)[i];
+	else if (to == STK_BFLOAT16 && from == STK_FLOAT)
+		for (int64_t i = 0; i < n; i++)
+			((uint16_t *)dst)[i] = stk__float_to_bfloat(((const float *)src)[i]);
+	else if (to == STK_INT64 && from == STK_INT32)
+		for (int64_t i = 0; i < n; i++)
+			((int64_t *)dst)[i] = ((const int32_t *)src)[i];
+	else
+		return false;
+	return true;
+}
+
+void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n)
+{
+	if (n <= 0 || direct(dst, dst_dtype, src, src_dtype, n))
+		return;
+	size_t to_size = stk_dtype_size(dst_dtype), from_size = stk_dtype_size(src_dtype);
+	if (src_dtype == STK_INT64 || src_dtype == STK_UINT64) {
+		const uint64_t *bits = src;
+		for (int64_t i = 0; i < n; i++)
+			stk__store_integer(
+				(uint8_t *)dst + (size_t)i * to_size, dst_dtype, bits[i], src_dtype == STK_INT64 && bits[i] >> 63);
+		return;
+	}
+	double values[CHUNK];
+	for (int64_t i = 0; i < n; i += CHUNK) {
+		int count = n - i < CHUNK ? (int)(n - i) : CHUNK;
+		to_double(values, (const uint8_t *)src + (size_t)i * from_size, src_dtype, count);
+		from_double((uint8_t *)dst + (size_t)i * to_size, dst_dtype, values, count);
+	}
+}

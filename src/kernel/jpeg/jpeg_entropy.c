@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Plain C: unstuffing, and the Huffman decoder for any processor. */
+#define ENTROPY_NAME(name) stk__jpeg_##name##_c
+#include "kernel/jpeg/jpeg_entropy_body.h"
+#include "kernel/jpeg/jpeg_entropy_progressive.h"
+
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
+{
+	struct stk_jpeg_unstuffed u = {0, 0, false};
+	while (u.written < room && u.read < size) {
+		size_t most = room - u.written < size - u.read ? room - u.written : size - u.read;
+		const uint8_t *from = src + u.read, *ff = memchr(from, 0xff, most);
+		size_t plain = ff ? (size_t)(ff - from) : most;
+		memcpy(dst + u.written, from, plain);
+		u.read += plain;
+		u.written += plain;
+		if (!ff)
+			continue;
+		if (size - u.read < 2 || src[u.read + 1] != 0) {
+			u.ended = true;
+			return u;
+		}
+		dst[u.written++] = 0xff;
+		u.read += 2;
+	}
+	u.ended = u.read == size;
+	return u;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Huffman decoding of blocks (ITU-T T.81 annex F.2.2), included by jpeg_entropy.c and jpeg_entropy_avx2.c: the same code, which BMI2's flagless
+ * shifts make faster. Both define ENTROPY_NAME(name).
+ *
+ * A refill is one unaligned load and no branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). It makes all 64 bits of the window
+ * those of the stream and counts 56 to 63 of them. Since a lookup's index needs only the topmost bits, a refill can stand between the lookup's address
+ * and its use, where it costs no time: the chain that limits speed is then index, load, shift. For this to be right,
+ *     - what follows a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
+ *     - 64 less those leave the next index its bits: 64 - 27 - 26 = 11.
+ * Skipping, whose lookups may take 12 + 15 bits, refills for each. */
+#include "kernel/jpeg/jpeg_kernels.h"
+
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NEVER_INLINE static __attribute__((noinline))
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Places of zigzag positions [figure A.6] in a pair (stk__jpeg_place); positions from 64 on are nowhere. */
+#define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
+enum { X = STK_JPEG_PAIR_NOWHERE };
+static const uint8_t place[256] = {0, 18, 65, 32, 83, 4, 20, 69, 50, 96, 1, 114, 36, 85, 2, 22, 67, 52, 100, 19, 97, 33, 115, 5, 116, 34,
+	87, 6, 16, 71, 54, 98, 21, 101, 51, 64, 82, 37, 117, 3, 118, 38, 81, 48, 102, 23, 99, 53, 68, 84, 35, 119, 7, 112, 17, 103, 55, 66,
+	86, 39, 113, 49, 70, 80, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
+
+ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
+{
+	uint64_t bytes;
+	memcpy(&bytes, b->next, 8);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	bytes = __builtin_bswap64(bytes);
+#endif
+	b->window |= bytes >> b->count;
+	b->next += (63 - b->count) >> 3;
+	b->count |= 56;
+}
+
+ALWAYS_INLINE void use(struct stk_jpeg_bits *b, uint64_t bits)
+{
+	b->window <<= bits;
+	b->count -= bits;
+}
+
+/* The value of the extra bits at the top of t, of which there are 64 - shift; bias: 1 - 2^bits. */
+ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
+{
+	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
+}
+
+/* A code longer than a lookup's `bits`. Its symbol, or -1 where there is no such code. */
+NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint32_t bits, uint32_t *length)
+{
+	uint32_t prefix = (uint32_t)(window >> 48);
+	for (uint32_t n = bits + 1; n <= 16; n++)
+		if (prefix < c->limit[n]) {
+			*length = n;
+			return c->values[(int32_t)(prefix >> (16 - n)) + c->offset[n]];
+		}
+	return -1;
+}
+
+/* Refills, decodes a DC difference and adds it to the prediction. False: no such code. */
+ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_table *t, int32_t *prediction)
+{
+	uint64_t index = b->window >> (64 - STK_JPEG_DC_BITS);
+	refill(b);
+	struct stk_jpeg_dc_entry e = t->entry[index];
+	uint64_t length = t->length[index];
+	if (UNLIKELY(!length)) {
+		uint32_t code;
+		int size = long_code(b->window, &t->codes, STK_JPEG_DC_BITS, &code);
+		if (size < 0)
+			return false;
+		e = (struct stk_jpeg_dc_entry){(uint8_t)code, (uint8_t)size};
+		length = code + (uint32_t)size;
+	}
+	uint64_t extra = b->window << e.code;
+	int64_t difference = (int64_t)(extra >> 1 >> (63 - e.size)) + (~((int64_t)extra >> 63) & (1 - (INT64_C(1) << e.size)));
+	*prediction = (int32_t)((uint32_t)*prediction + (uint32_t)difference);
+	use(b, length);
+	return true;
+}
+
+/* One symbol the slow way: for codes that no lookup holds, which have more than `bits` bits. Moves *k on; stores its value where block is not NULL. */
+NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
+{
+	uint32_t code = 0;
+	refill(b);
+	int symbol = long_code(b->window, codes, bits, &code);
+	if (symbol < 0)
+		return false;
+	uint64_t size = symbol & 15, run = (uint64_t)symbol >> 4;
+	if (size == 0) {
+		*k += run == 15 ? 16 : STK_JPEG_END;
+	} else {
+		*k += run + 1;
+		if (block)
+			block[place[*k - 1]] = (int16_t)value_of(b->window << code, 64 - size, 1 - (INT64_C(1) << size));
+	}
+	use(b, code + size);
+	return true;
+}
+
+/* Through copies, so that the originals never have an address and stay in registers. */
+ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
+{
+	struct stk_jpeg_bits copy = *b;
+	uint64_t position = *k;
+	bool found = one_symbol_slowly(&copy, codes, bits, &position, block);
+	*b = copy;
+	*k = position;
+	return found;
+}
+
+/* A block's end is at 64, or at END + 1 .. END + 63. What else is past 63 needs a closer look. */
+ALWAYS_INLINE bool ended_well(uint64_t k)
+{
+	return k == 64 || k - (STK_JPEG_END + 1) < 63;
+}
+
+/* The AC coefficients of a block. On return *position is 64, or END + the position of the end of block. */
+ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
+{
+	const struct stk_jpeg_ac_entry *e;
+	enum { SHIFT = 64 - STK_JPEG_PAIR_BITS };
+	uint64_t k = 1, before, window_before, index, length;
+#define LOOKUP(refilled)                                                                                                                   \
+	do {                                                                                                                               \
+		index = b->window >> SHIFT;                                                                                                \
+		refilled;                                                                                                                  \
+		e = t->pair + index;                                                                                                       \
+		length = t->pair_length[index];                                                                                            \
+		before = k;                                                                                                                \
+		window_before = b->window;                                                                                                 \
+		block[place[k + e->first_at]] = e->first_value;                                                                            \
+		uint64_t extra = b->window << e->second_bits;                                                                              \
+		k += e->advance;                                                                                                           \
+		block[place[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                           \
+		use(b, length);                                                                                                            \
+	} while (0)
+	for (;;) {
+		LOOKUP((void)0);
+		if (k >= 64)
+			goto look;
+	again:
+		LOOKUP(refill(b));
+		if (k < 64)
+			continue;
+	look:
+		if (ended_well(k))
+			break;
+		if (!length) { /* a long code */
+			k = before;
+			if (!one_symbol(b, &t->codes, STK_JPEG_PAIR_BITS, &k, block))
+				return false;
+			if (k < 64)
+				goto again;
+			if (!ended_well(k))
+				return false;
+			break;
+		}
+		if (before + e->first_at != 63)
+			return false;
+		/* The first coefficient was the block's last: the second belongs to the next block. */
+		uint64_t first = t->first_length[window_before >> SHIFT];
+		b->window = window_before << first;
+		b->count += length - first;
+		k = 64;
+		break;
+	}
+#undef LOOKUP
+	*position = k;
+	return true;
+}
+
+int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients)
+{
+	struct stk_jpeg_bits b = *bits; /* a copy that can live in registers */
+	int mask = 0;
+	refill(&b);
+	for (int i = 0; i < n; i++) {
+		int16_t *block = coefficients + blocks[i].at;
+		uint64_t k;
+		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction))
+			return -1;
+		block[0] = (int16_t)*blocks[i].prediction;
+		if (!decode_ac(&b, blocks[i].ac, block, &k))
+			return -1;
+		mask |= (k != STK_JPEG_END + 1) << i;
+	}
+	*bits = b;
+	return mask;
+}
+
+/* Passes over the AC coefficients of a block. */
+ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
+{
+	uint64_t k = 1, before, window_before, index, length;
+#define LOOKUP()                                                                                                                           \
+	do {                                                                                                                               \
+		index = b->window >> (64 - STK_JPEG_SKIP_BITS);                                                                            \
+		refill(b);                                                                                                                 \
+		before = k;                                                                                                                \
+		window_before = b->window;                                                                                                 \
+		length = t->skip_length[index];                                                                                            \
+		k += t->skip_advance[index];                                                                                               \
+		use(b, length);                                                                                                            \
+	} while (0)
+	for (;;) {
+		LOOKUP();
+		if (k < 64)
+			continue;
+		if (ended_well(k))
+			return true;
+		/* A long code, or symbols of which some belong to the next block: one at a time. */
+		b->window = window_before;
+		b->count += length;
+		k = before;
+		do {
+			if (!one_symbol(b, &t->codes, length ? 0 : STK_JPEG_SKIP_BITS, &k, NULL))
+				return false;
+		} while (k < 64 && length);
+		if (k >= 64)
+			return ended_well(k);
+	}
+#undef LOOKUP
+}
+
+int ENTROPY_NAME(skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n)
+{
+	struct stk_jpeg_bits b = *bits;
+	refill(&b);
+	for (int i = 0; i < n; i++)
+		if (!decode_dc(&b, blocks[i].dc, blocks[i].prediction) || !skip_ac(&b, blocks[i].ac))
+			return -1;
+	*bits = b;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the AVX2 inverse DCTs share. They transform two blocks, one in each half of a register.
+ *
+ * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_kernels.h), and since their
+ * columns are in the same order, a transposition of double words after the first pass gives it for the second. Shuffles and shifts share two of
+ * four execution ports on most processors, so that saving them is what makes this fast. */
+#ifndef STK_KERNEL_JPEG_IDCT_AVX2_H
+#define STK_KERNEL_JPEG_IDCT_AVX2_H
+
+#include "kernel/jpeg/jpeg_idct.h"
+
+#include <immintrin.h>
+
+#define STK__IDCT_INLINE static inline __attribute__((always_inline))
+
+/* a times even words, plus b times odd ones. */
+STK__IDCT_INLINE __m256i stk__idct_dot_avx2(__m256i v, int a, int b)
+{
+	return _mm256_madd_epi16(v, _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16)));
+}
+
+/* Four rows of 8 columns, in the columns' order, to pairs of rows of what they are transposed. */
+STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i pairs[4])
+{
+	__m256i a = _mm256_unpacklo_epi32(rows[0], rows[1]), b = _mm256_unpacklo_epi32(rows[2], rows[3]);
+	__m256i c = _mm256_unpackhi_epi32(rows[0], rows[1]), d = _mm256_unpackhi_epi32(rows[2], rows[3]);
+	pairs[0] = _mm256_unpacklo_epi64(a, b);
+	pairs[1] = _mm256_unpackhi_epi64(a, b);
+	pairs[2] = _mm256_unpacklo_epi64(c, d);
+	pairs[3] = _mm256_unpackhi_epi64(c, d);
+}
+
+/* libjpeg-turbo's first pass over flat blocks shifts the first row up by 2 bits without saturating. x[0] and x[1] begin with that row. */
+STK__IDCT_INLINE void stk__idct_replace_flat(__m256i flat, const __m256i *x, __m256i *rows, const int n)
+{
+	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);
+	__m256i first = _mm256_packs_epi32(low, high);
+	for (int i = 0; i < n; i++)
+		rows[i] = _mm256_blendv_epi8(rows[i], first, flat);
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Inverse DCT to 4x4, 2x2 and 1x1 samples, for images decoded at a fraction of their size, plain C. What libjpeg's jidctred does: the transform of
+ * jpeg_idct.c with its outputs averaged two by two (or four by four), which leaves out the coefficients that cancel. Each dimension scales by 1/2
+ * (1/4) more, hence the larger shifts. */
+#include "kernel/jpeg/jpeg_idct.h"
+#include "kernel/jpeg/jpeg_kernels.h"
+
+static int16_t dequantised(const int16_t *coefficients, const uint16_t *quant, int row, int column)
+{
+	uint32_t at = stk__jpeg_place(row, column);
+	return stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
+}
+
+/* x[0], x[1], .. x[7] (x[4] cancels) to four sums, scaled by 2^13 and rounded for the shift. */
+static void transform_4(const int16_t x[8], int shift, int32_t out[4])
+{
+	int32_t t0 = x[0] * 16384 + (1 << (shift - 1)), t2 = stk__idct_dot(C1_847, x[2], -C0_765, x[6]);
+	int32_t odd0 = stk__idct_sum(stk__idct_dot(-C0_211, x[7], C1_061, x[1]), stk__idct_dot(-C2_172, x[3], C1_451, x[5]));
+	int32_t odd2 = stk__idct_sum(stk__idct_dot(-C0_509, x[7], C2_562, x[1]), stk__idct_dot(C0_899, x[3], -C0_601, x[5]));
+	int32_t t10 = stk__idct_sum(t0, t2), t12 = stk__idct_difference(t0, t2);
+	out[0] = stk__idct_sum(t10, odd2) >> shift;
+	out[1] = stk__idct_sum(t12, odd0) >> shift;
+	out[2] = stk__idct_difference(t12, odd0) >> shift;
+	out[3] = stk__idct_difference(t10, odd2) >> shift;
+}
+
+/* No AC terms in any column: libjpeg-turbo then shifts without saturating. */
+static bool flat_4(const int16_t *coefficients)
+{
+	for (int y = 1; y < 8; y++)
+		for (int x = 0; x < 8 && y != 4; x++)
+			if (coefficients[stk__jpeg_place(y, x)])
+				return false;
+	return true;
+}
+
+static void block_4(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
+{
+	int16_t rows[4][8];
+	bool flat = flat_4(coefficients);
+	for (int x = 0; x < 8; x++) {
+		int16_t column[8];
+		int32_t sums[4];
+		for (int y = 0; y < 8; y++)
+			column[y] = dequantised(coefficients, quant, y, x);
+		transform_4(column, COLUMN_SHIFT + 1, sums);
+		for (int y = 0; y < 4; y++)
+			rows[y][x] = flat ? stk__idct_wrap(column[0] * 4) : stk__idct_saturate(sums[y]);
+	}
+	for (int y = 0; y < 4; y++) {
+		int32_t sums[4];
+		transform_4(rows[y], ROW_SHIFT + 1, sums);
+		for (int x = 0; x < 4; x++)
+			out[y * stride + x] = stk__idct_sample(sums[x]);
+	}
+}
+
+void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	block_4(pair, quant, out[0], stride[0]);
+	block_4(pair + 8, quant + 8, out[1], stride[1]);
+}
+
+/* The odd terms of two outputs: x[1], x[3], x[5], x[7]. */
+static int32_t odd_2(const int16_t x[4])
+{
+	return stk__idct_sum(stk__idct_dot(C3_624, x[0], -C1_272, x[1]), stk__idct_dot(C0_850, x[2], -C0_720, x[3]));
+}
+
+static void block_2(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
+{
+	enum { FIRST = COLUMN_SHIFT + 2, SECOND = ROW_SHIFT + 2 };
+	int32_t first[2] = {0}; /* column 0 of both rows, which libjpeg-turbo does not saturate */
+	int16_t rest[2][4];
+	for (int i = 0; i < 5; i++) {
+		int x = i == 0 ? 0 : 2 * i - 1;
+		int16_t odd[4];
+		for (int k = 0; k < 4; k++)
+			odd[k] = dequantised(coefficients, quant, 2 * k + 1, x);
+		int32_t even = dequantised(coefficients, quant, 0, x) * 32768 + (1 << (FIRST - 1)), other = odd_2(odd);
+		int32_t a = stk__idct_sum(even, other) >> FIRST, b = stk__idct_difference(even, other) >> FIRST;
+		if (i == 0) {
+			first[0] = a;
+			first[1] = b;
+		} else {
+			rest[0][i - 1] = stk__idct_saturate(a);
+			rest[1][i - 1] = stk__idct_saturate(b);
+		}
+	}
+	for (int y = 0; y < 2; y++) {
+		uint32_t even = ((uint32_t)first[y] << 15) + (1u << (SECOND - 1)), other = (uint32_t)odd_2(rest[y]);
+		out[y * stride] = stk__idct_sample((int32_t)(even + other) >> SECOND);
+		out[y * stride + 1] = stk__idct_sample((int32_t)(even - other) >> SECOND);
+	}
+}
+
+void stk__jpeg_idct_2_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	block_2(pair, quant, out[0], stride[0]);
+	block_2(pair + 8, quant + 8, out[1], stride[1]);
+}
+
+void stk__jpeg_idct_1_c(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
+{
+	(void)stride;
+	for (int i = 0; i < 2; i++) {
+		/* A table of 1024 entries limits the range in libjpeg: what is further out comes round. */
+		int32_t v = ((pair[8 * i] * (int16_t)quant[8 * i] + 4) >> 3) & 1023;
+		*out[i] = stk__idct_sample(v < 512 ? v : v - 1024);
+	}
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where a lane stands on the GPU and what it decodes with: stk_jpegpar_lane and stk_jpegpar_code (jpegpar_lane.h), arranged so that a symbol takes few
+ * instructions and the chain from one to the next is short. What the next symbol needs is in registers: three words of the bits, and where its table
+ * begins. The words behind come through a ring of WORDS words in shared memory, which is the lane's alone and filled from global memory by asynchronous
+ * copies some symbols ahead: no lane's load stalls its warp.
+ *
+ *     begin(...);
+ *     while (any of the warp runs) {
+ *         GROUP times: entry = look(over() || ...); ... advance(entry);  // a lane that waits, or runs no more, goes along and stays where it is
+ *         if (over()) { ... next_block(); }                              // for several lanes at once, instead of at each one's symbol
+ *         refill<QUADS>(run);                                            // every QUADS * 128 / 31 symbols at the latest
+ *     } */
+#ifndef STK_KERNEL_JPEGPAR_CURSOR_CUH
+#define STK_KERNEL_JPEGPAR_CURSOR_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
+
+#define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few lanes wait */
+#define STK_CURSOR_PAD 4 /* words between rings: spreads lanes over the banks, keeps 16-byte alignment */
+
+template <int WORDS> struct stk_cursor {
+	uint32_t p, z, c;   /* as in stk_jpegpar_lane */
+	uint32_t ahead;	    /* the 32 bits from p on, as of the last look */
+	uint32_t high, low, coming; /* the word that p is in, and the two behind */
+	uint32_t table, ac; /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
+
+	const char *tables; /* in shared or global memory */
+	uint32_t split, skip, pairs, blocks, size; /* of the code; skip: entries that those of long codes are moved by; size: bytes of a table */
+
+	char *shared;
+	const uint32_t *bits;
+	uint32_t ring;    /* in `shared` */
+	uint32_t fetched; /* quads of words */
+
+	__device__ __forceinline__ uint32_t word(uint32_t bit) const
+	{
+		return *(const uint32_t *)(shared + ring + (bit >> 3 & (4 * WORDS - 4)));
+	}
+
+	__device__ __forceinline__ void fetch()
+	{
+		stk__copy_ahead16(shared + ring + (fetched * 16 & (4 * WORDS - 4)), bits + (size_t)fetched * 4);
+		fetched++;
+	}
+
+	/* After z or c was set. */
+	__device__ __forceinline__ void choose_table()
+	{
+		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);
+		ac = dc + size;
+		table = z ? ac : dc;
+	}
+
+	/* at: the ring, in words of `shared_words`; words: the stream's bits, 16-byte aligned. */
+	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts, const stk_jpegpar_code &code,
+		const stk_jpegpar_lane &lane)
+	{
+		shared = (char *)shared_words;
+		ring = stk__keep(4 * at);
+		bits = words;
+		tables = (const char *)luts;
+		split = code.split;
+		skip = stk__keep(code.split - (code.split >> 6));
+		pairs = code.pairs;
+		blocks = code.blocks;
+		size = 2 * code.size;
+		p = lane.p;
+		z = lane.z;
+		c = lane.c;
+		choose_table();
+		fetched = p >> 7;
+#pragma unroll
+		for (int i = 0; i < WORDS / 4; i++)
+			fetch();
+		stk__copy_commit();
+		stk__copy_wait(0);
+		high = word(p);
+		low = word(p + 32);
+		coming = word(p + 64);
+	}
+
+	/* The entry of the symbol ahead; of a lane that waits 0, which stands for nothing. */
+	__device__ __forceinline__ uint32_t look(bool waits)
+	{
+		ahead = __funnelshift_l(low, high, p);
+		uint32_t v = ahead >> 16, entry = *(const uint16_t *)(tables + table + 2 * (v < split ? v >> 6 : v - skip));
+		return waits ? 0 : entry;
+	}
+
+	/* Moves behind the symbol. */
+	__device__ __forceinline__ void advance(uint32_t entry)
+	{
+		uint32_t to = p + stk__jpegpar_entry_bits(entry);
+		if ((p ^ to) & 32) {
+			high = low;
+			low = coming;
+			coming = word(to + 64);
+		}
+		p = to;
+		z += stk__jpegpar_entry_moves(entry);
+		table = ac;
+	}
+
+	/* The block is. */
+	__device__ __forceinline__ bool over() const
+	{
+		return z >= 64;
+	}
+
+	__device__ __forceinline__ void next_block()
+	{
+		z = 0;
+		c = c + 1 == blocks ? 0 : c + 1;
+		choose_table();
+	}
+
+	template <int QUADS> __device__ __forceinline__ void refill(bool run)
+	{
+#pragma unroll
+		for (int i = 0; i < QUADS; i++)
+			if (run && fetched * 4 <= (p >> 5) + WORDS - 4)
+				fetch();
+		stk__copy_commit();
+		stk__copy_wait(1);
+	}
+
+	__device__ __forceinline__ uint32_t checkpoint(uint32_t interval_end, uint32_t finished) const
+	{
+		stk_jpegpar_lane lane = {p, c, z};
+		return stk__jpegpar_pack(&lane, interval_end, finished);
+	}
+};
+
+/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block; synchronise behind it. */
+__device__ __forceinline__ void stk__cursor_load_tables(uint16_t *to, const uint16_t *from, uint32_t entries)
+{
+	for (uint32_t i = threadIdx.x; i < entries / 8; i += blockDim.x)
+		((uint4 *)to)[i] = ((const uint4 *)from)[i];
+}
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Phases 7 and 8 of kernel/jpeg_gpu/jpeg_gpu.h. */
+#include "kernel/common/find.cuh"
+#include "kernel/jpeg_gpu/jpeg_gpu_pixels.h"
+
+/* Values of a block in shared memory: 64 of 16 bits, and as much between blocks as spreads the columns of four over the banks in zigzag order. */
+#define PITCH 80
+
+/* By column, where its coefficients are in zigzag order. */
+static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 35, 1, 4, 8, 11, 19, 22, 34, 36, 5, 7, 12, 18, 23, 33, 37,
+	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
+	28, 42, 43, 53, 54, 60, 61, 63};
+
+/* What a block needs beside its coefficients: its DC coefficient, where its samples go, and its table in v.quant, in groups of 8. */
+struct alignas(16) idct_block {
+	int32_t dc;
+	uint32_t sample, pitch, quant;
+};
+
+/* What a warp has in shared memory: its blocks, and values of the four that it is at, by zigzag order and by column. */
+struct alignas(16) idct_warp {
+	idct_block block[STK_JPEGPAR_IDCT_BLOCKS];
+	int16_t zigzag[4][PITCH], column[4][PITCH];
+};
+
+/* No coefficient of the block is set below its first row. The threads of a warp call it together, each with its 8 coefficients, two a word. */
+static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
+{
+	/* Of zigzag 0..7, 8..15 and 24..31, those in the first row are 0 1 5 6, 14 15 and 27 28. */
+	if (part == 0)
+		c.x = 0, c.z &= 0xffff, c.w &= 0xffff0000u;
+	else if (part == 1)
+		c.w = 0;
+	else if (part == 3)
+		c.y &= 0xffff, c.z &= 0xffff0000u;
+	uint32_t set = __ballot_sync(~0u, (c.x | c.y | c.z | c.w) != 0);
+	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
+}
+
+/* Two products, of the halves of both words, as far as they fit 16 bits. */
+static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
+{
+	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);
+}
+
+static __device__ __forceinline__ uint4 multiply(uint4 c, uint4 q)
+{
+	return make_uint4(multiply(c.x, q.x), multiply(c.y, q.y), multiply(c.z, q.z), multiply(c.w, q.w));
+}
+
+static __device__ __forceinline__ idct_block find_block(const stk_jpegpar_view &v, const stk_jpegpar_image &im, uint32_t b)
+{
+	stk_jpegpar_block block = stk__jpegpar_block(&im, b);
+	const stk_jpegpar_plane &plane = im.plane[block.component];
+	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
+}
+
+/* A column, from values in zigzag order: x[0] .. x[7] lie at `at` in shared memory. */
+static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared, const uint32_t at[8], uint4 coef, uint32_t part)
+{
+	int32_t x[8];
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		x[i] = stk__forget(*(const int16_t *)((const char *)shared + at[i]));
+	int32_t first = x[0];
+	stk__jpegpar_idct8(x, 11);
+	if (__any_sync(~0u, stk__jpegpar_wraps(first)) && is_flat(coef, part) && stk__jpegpar_wraps(first))
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			x[i] = stk__jpegpar_wrap16(4 * first);
+	return make_uint4(stk__saturate_shorts(x[0], x[1]), stk__saturate_shorts(x[2], x[3]), stk__saturate_shorts(x[4], x[5]),
+		stk__saturate_shorts(x[6], x[7]));
+}
+
+/* A row of samples, from values that lie a column of 8 apart. */
+static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
+{
+	int32_t x[8];
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		x[i] = stk__forget(from[8 * i]);
+	stk__jpegpar_idct8(x, 18);
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		x[i] += 128;
+	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
+}
+
+/* A warp takes IDCT_BLOCKS blocks, four at a time, with eight threads each: a thread dequantises 8 coefficients, then transforms a column, then a row. */
+extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_IDCT_WARPS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
+{
+	__shared__ idct_warp shared[STK_JPEGPAR_IDCT_WARPS];
+	uint32_t lane = threadIdx.x % 32, part = lane % 8;
+	uint32_t first = (blockIdx.x * STK_JPEGPAR_IDCT_WARPS + threadIdx.x / 32) * STK_JPEGPAR_IDCT_BLOCKS;
+	if (first >= v.n_idct)
+		return;
+	idct_warp &warp = shared[threadIdx.x / 32];
+	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
+	first -= im.idct0;
+	uint32_t count = min(im.idct - first, STK_JPEGPAR_IDCT_BLOCKS);
+	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
+	__syncwarp();
+
+	/* Offsets in shared memory, kept in registers: of the thread's values as they are dequantised, as it takes them by column, and by row. */
+	uint32_t values = (uint32_t)((char *)warp.zigzag[lane / 8] - (char *)shared), at[8];
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		at[i] = stk__keep(values + 2 * zigzag[8 * part + i]);
+	uint4 *group = (uint4 *)((char *)shared + stk__keep(values + 16 * part));
+	const int16_t *row = (const int16_t *)((char *)shared + stk__keep(values + (uint32_t)sizeof warp.zigzag + 2 * part));
+	const uint4 *coef = (const uint4 *)(v.coef + 64 * ((size_t)im.coef0 + first)) + lane, *quant = (const uint4 *)v.quant;
+	for (uint32_t b = lane / 8; b - lane / 8 < count; b += 4, coef += 32) {
+		idct_block block = warp.block[b];
+		uint4 c = make_uint4(0, 0, 0, 0);
+		if (b < count)
+			c = __ldg(coef);
+		if (part == 0)
+			c.x = __byte_perm(c.x, block.dc, 0x3254);
+		group[0] = multiply(c, __ldg(quant + (block.quant + part)));
+		__syncwarp();
+		group[sizeof warp.zigzag / sizeof *group] = transform_column(shared, at, c, part);
+		__syncwarp();
+		uint2 samples = transform_row(row);
+		if (b < count)
+			*(uint2 *)(v.planes + block.sample + part * block.pitch) = samples;
+	}
+}
+
+/* How the two colour components come by their samples: there are none; or each column of pixels has its own, or each two (wide), whose neighbours are
+ * mixed in; and so for rows (tall). */
+enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
+
+/* The rows of samples that two rows of pixels are made from, 2k - 1 and 2k, which have the same two where a row of samples serves two: each its nearer one
+ * and the other's. [0]: of the upper row of pixels. */
+struct row_sources {
+	const uint8_t *luma[2], *cb[2];
+	uint32_t cr;  /* bytes from Cb's samples to Cr's */
+	int32_t last; /* column of Cb and Cr */
+	chroma_kind kind;
+	/* What rounds samples of even and odd columns, of odd and even rows where columns do not matter: 256ths, in both halves. */
+	uint32_t round[2];
+};
+
+/* True where color_rows can make the image's pixels. */
+static __device__ __forceinline__ bool is_common(const stk_jpegpar_image &im)
+{
+	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
+		return false;
+	uint32_t how = im.plane[1].upsample;
+	return im.color == STK_JPEG_GRAY || (im.color == STK_JPEG_YCBCR && how == im.plane[2].upsample && how != STK_JPEG_UP_REPLICATE);
+}
+
+static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, const stk_jpegpar_plane &p, int32_t y)
+{
+	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
+}
+
+/* Of rows 2k - 1 and 2k. */
+static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpegpar_image &im, int32_t k)
+{
+	const stk_jpegpar_plane &p = im.plane[1];
+	const uint32_t how = p.upsample, both = 0x00010001;
+	row_sources s = {{row_of(planes, im.plane[0], 2 * k - 1), row_of(planes, im.plane[0], 2 * k)}};
+	if (im.color == STK_JPEG_GRAY)
+		return s;
+	bool tall = how == STK_JPEG_UP_H2V2 || how == STK_JPEG_UP_H1V2, wide = how == STK_JPEG_UP_H2V2 || how == STK_JPEG_UP_H2V1;
+	s.cb[0] = row_of(planes, p, tall ? k - 1 : 2 * k - 1);
+	s.cb[1] = row_of(planes, p, tall ? k : 2 * k);
+	s.cr = im.plane[2].at - p.at;
+	s.last = (int32_t)p.width - 1;
+	s.kind = wide ? tall ? CHROMA_WIDE_TALL : CHROMA_WIDE : tall ? CHROMA_TALL : CHROMA_FULL;
+	/* Sums are of 1, 4 or 16 samples. */
+	s.round[0] = both * (tall ? 128 : wide ? 64 : 0);
+	s.round[1] = both * (tall && wide ? 112 : tall ? 64 : wide ? 128 : 0);
+	return s;
+}
+
+/* Samples of the colour components for 8 pixels of a row: of pixels i and i + 4, in the upper bytes of the halves of [i]. */
+struct chroma8 {
+	uint32_t cb[4], cr[4];
+};
+
+/* Four samples of a row from column c on, and one on each side, which lie under 8 pixels: two in a word where two are named. */
+struct wide_samples {
+	uint32_t before, at02, at13, behind;
+};
+
+static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
+{
+	return (uint32_t)stk__forget(__ldg(at));
+}
+
+/* Those of columns c to c + 3 lie at `at`. Where the row ends with one of them, it repeats. */
+static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int32_t c, int32_t last)
+{
+	uint32_t four = __ldg((const uint32_t *)at);
+	if (last - c < 4)
+		four = __byte_perm(four, 0, (uint32_t)(0x3210221011100000u >> 16 * (last - c)));
+	wide_samples s = {four & 255, four & 0x00ff00ff, __byte_perm(four, 0, 0x4341), four >> 24};
+	if (c > 0)
+		s.before = load1(at - 1);
+	if (last - c >= 4)
+		s.behind = load1(at + 4);
+	return s;
+}
+
+/* Rows are mixed first, then columns [stk__jpegpar_sample], two at a time; that the sums are in 256ths puts samples in the upper bytes. */
+static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
+{
+	uint32_t before = 3 * near.before + far.before, behind = 3 * near.behind + far.behind;
+	uint32_t at02 = 3 * near.at02 + far.at02, at13 = 3 * near.at13 + far.at13;
+	out[0] = 48 * at02 + 16 * __byte_perm(before, at13, 0x5410) + round[0];
+	out[1] = 48 * at02 + 16 * at13 + round[1];
+	out[2] = 48 * at13 + 16 * at02 + round[0];
+	out[3] = 48 * at13 + 16 * __byte_perm(at02, behind, 0x5432) + round[1];
+}
+
+/* Bytes i and i + 4 of 8, in both halves. */
+static __device__ __forceinline__ uint32_t two_of(uint2 bytes, int i)
+{
+	return __byte_perm(bytes.x, bytes.y, i | (i + 4) << 8) & 0x00ff00ff;
+}
+
+static __device__ __forceinline__ void mix_narrow(uint2 near, uint2 far, uint32_t round, uint32_t out[4])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		out[i] = 192 * two_of(near, i) + 64 * two_of(far, i) + round;
+}
+
+/* A component's samples, `component` bytes behind those of Cb, for the pixels x .. x + 7 of both rows; x is a multiple of 8. */
+static __device__ __forceinline__ void make_wide(
+	const row_sources &s, uint32_t component, uint32_t x, bool tall, uint32_t upper[4], uint32_t lower[4])
+{
+	const uint32_t at = component + x / 2;
+	const wide_samples a = load_wide(s.cb[0] + at, (int32_t)(x / 2), s.last), b = load_wide(s.cb[1] + at, (int32_t)(x / 2), s.last);
+	mix_wide(a, tall ? b : a, s.round, upper);
+	mix_wide(b, tall ? a : b, s.round, lower);
+}
+
+static __device__ __forceinline__ void make_narrow(
+	const row_sources &s, uint32_t component, uint32_t x, uint32_t upper[4], uint32_t lower[4])
+{
+	const uint2 a = __ldg((const uint2 *)(s.cb[0] + component + x)), b = __ldg((const uint2 *)(s.cb[1] + component + x));
+	mix_narrow(a, s.kind == CHROMA_TALL ? b : a, s.round[0], upper);
+	mix_narrow(b, s.kind == CHROMA_TALL ? a : b, s.round[1], lower);
+}
+
+static __device__ __forceinline__ void make_chroma(const row_sources &s, uint32_t x, chroma8 *upper, chroma8 *lower)
+{
+	if (s.kind == CHROMA_WIDE_TALL) {
+		make_wide(s, 0, x, true, upper->cb, lower->cb);
+		make_wide(s, s.cr, x, true, upper->cr, lower->cr);
+	} else if (s.kind == CHROMA_WIDE) {
+		make_wide(s, 0, x, false, upper->cb, lower->cb);
+		make_wide(s, s.cr, x, false, upper->cr, lower->cr);
+	} else if (s.kind != CHROMA_GRAY) {
+		make_narrow(s, 0, x, upper->cb, lower->cb);
+		make_narrow(s, s.cr, x, upper->cr, lower->cr);
+	} else {
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			upper->cb[i] = upper->cr[i] = lower->cb[i] = lower->cr[i] = 0x80008000;
+	}
+}
+
+/* Pixels first .. first + 3 of 8, as they lie in memory. */
+static __device__ __forceinline__ void convert4(uint32_t luma, const chroma8 &chroma, int first, bool bgr, uint32_t out[3])
+{
+	const uint32_t upper = first ? 0x4443 : 0x4441;
+	int32_t value[12];
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int32_t rgb[3];
+		stk__jpegpar_ycbcr((int32_t)__byte_perm(luma, 0, 0x4440 + i), (int32_t)__byte_perm(chroma.cb[i], 0, upper),
+			(int32_t)__byte_perm(chroma.cr[i], 0, upper), rgb);
+		value[3 * i] = rgb[bgr ? 2 : 0];
+		value[3 * i + 1] = rgb[1];
+		value[3 * i + 2] = rgb[bgr ? 0 : 2];
+	}
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		out[i] = stk__saturate_bytes(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
+}
+
+static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chroma, bool bgr, uint2 *out)
+{
+	uint32_t left[3], right[3];
+	convert4(luma.x, chroma, 0, bgr, left);
+	convert4(luma.y, chroma, 4, bgr, right);
+	out[0] = make_uint2(left[0], left[1]);
+	out[1] = make_uint2(left[2], right[0]);
+	out[2] = make_uint2(right[1], right[2]);
+}
+
+#define STEP 64               /* pixels of a row that a warp makes at a time */
+#define UNITS (STEP * 3 / 16) /* of 16 bytes: what they take */
+#define WARP_ROWS 8
+#define HALF (WARP_ROWS / 2 * UNITS) /* units of all upper rows */
+#define WARP_BYTES (16 * WARP_ROWS * UNITS)
+
+/* Stores what a warp made of its rows: units of the upper rows, then of the lower ones, in shared memory. The first 24 threads store 192 bytes of two rows
+ * at a time: of the pair of rows that begins at `to`, and of the one behind the next. */
+struct row_store {
+	uint8_t *to;
+	const uint4 *from;
+	uint32_t pitch, at, end[4]; /* end: the bytes that a row has, 0 where the window has it not */
+};
+
+/* `line`: the upper row of the warp's first pair, in the window. */
+static __device__ __forceinline__ row_store row_store_of(
+	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t line, const uint4 *from)
+{
+	const int32_t lane = threadIdx.x % 32, first = line + 2 * (lane / UNITS);
+	const uint32_t pitch = im.rgb_pitch;
+	row_store s = {v.rgb + im.rgb + (int64_t)first * pitch, from, pitch, 16u * (lane % UNITS)};
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int32_t row = first + i / 2 * 4 + i % 2;
+		s.end[i] = lane < 2 * UNITS && row >= 0 && row < (int32_t)im.h ? pitch : 0;
+	}
+	return s;
+}
+
+static __device__ __forceinline__ void store_rows(const row_store &s)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		if (s.at < s.end[i])
+			*(uint4 *)(s.to + ((uint32_t)(i / 2 * 4 + i % 2) * s.pitch + s.at)) = s.from[i / 2 * 2 * UNITS + i % 2 * HALF];
+}
+
+/* A warp makes 8 rows of pixels, as far as the window has them, 8 threads a pair of rows and 8 pixels of both rows a thread. They pass through shared memory,
+ * so that what is stored at a time lies together. `pair`: the first, 2k - 1 and 2k in the window's MCUs. */
+static __device__ __forceinline__ void color_rows(
+	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t pair, bool bgr, char *shared)
+{
+	const uint32_t lane = threadIdx.x % 32, begin = im.x & ~7u, end = im.x + im.w, warp = threadIdx.x / 32 * WARP_BYTES;
+	const row_sources s = sources_of(v.planes, im, pair + (int32_t)lane / 8);
+	uint2 *made = (uint2 *)(shared + stk__keep(warp + 24 * lane));
+	row_store store = row_store_of(v, im, 2 * pair - 1 - (int32_t)im.y, (const uint4 *)(shared + stk__keep(warp + 16 * lane)));
+	uint32_t x = begin + 8 * (lane % 8);
+	for (uint32_t turns = (end - begin + STEP - 1) / STEP; turns > 0; turns--, x += STEP, store.at += 16 * UNITS) {
+		if (x < end) {
+			chroma8 upper, lower;
+			uint2 luma_upper = __ldg((const uint2 *)(s.luma[0] + x)), luma_lower = __ldg((const uint2 *)(s.luma[1] + x));
+			make_chroma(s, x, &upper, &lower);
+			convert8(luma_upper, upper, bgr, made);
+			convert8(luma_lower, lower, bgr, made + 2 * HALF);
+		}
+		__syncwarp();
+		store_rows(store);
+		__syncwarp();
+	}
+}
+
+/* A row, pixel by pixel, for other types, factors of 3 and 4 and other rarities: by a warp, four pixels a thread. */
+static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t line, uint8_t *row)
+{
+	const uint32_t first = im.x & ~7u, end = im.x + im.w;
+	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
+		uint32_t pixel[4], *out = (uint32_t *)row + (x - first) / 4 * im.channels;
+		for (int i = 0; i < 4; i++) {
+			uint32_t rgb[3];
+			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), im.y + line, rgb);
+			pixel[i] = stk__jpegpar_pixel(im.type, rgb);
+		}
+		if (im.channels == 1) {
+			*out = pixel[0] & 255 | (pixel[1] & 255) << 8 | (pixel[2] & 255) << 16 | pixel[3] << 24;
+			continue;
+		}
+		out[0] = pixel[0] | pixel[1] << 24;
+		out[1] = pixel[1] >> 8 | pixel[2] << 16;
+		out[2] = pixel[2] >> 16 | pixel[3] << 8;
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEGPAR_COLOR_ROWS, 8)
+	jpeg_color(const __grid_constant__ stk_jpegpar_view v)
+{
+	__shared__ __align__(16) char shared[STK_JPEGPAR_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
+	uint32_t line = blockIdx.x * STK_JPEGPAR_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
+	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
+		v.told[i] = v.flags[i]; /* which are final since phase dc */
+	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
+	line -= im.row0;
+	int32_t pair = (int32_t)((im.y + line + 1) / 2);
+	if (line > im.h)
+		return;
+	if (!is_common(im))
+		for (uint32_t end = min(line + WARP_ROWS, im.h); line < end; line++)
+			color_row_slowly(v.planes, im, line, v.rgb + im.rgb + (size_t)line * im.rgb_pitch);
+	else if (im.type == STK_BGR)
+		color_rows(v, im, pair, true, shared);
+	else
+		color_rows(v, im, pair, false, shared);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Passes that move pixels and change no value: any type, by its bytes. */
+#ifndef STK_KERNEL_PASS_COPY_H
+#define STK_KERNEL_PASS_COPY_H
+
+#include "kernel/pass/pass_plan.h"
+
+void stk__run_copy(const struct stk_run *run);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lays passes out for pass_gpu.cu. Geometry, kinds of arithmetic and filters come from the CPU's own plan, so that both sides agree. */
+#include "kernel/pass/pass_gpu.h"
+
+#include "base/memory.h"
+#include "kernel/pass/pass_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The curves' samples, one after the other, as they lie at the tables' start. */
+static const struct {
+	const float *curve;
+	size_t count;
+} curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
+enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
+
+/* Weights behind the last one that may be read: rows are made four at a time, also where the output has fewer. */
+#define WEIGHTS_SLACK 3
+
+struct stk_pass_gpu {
+	struct stk_pass_gpu_limits limits; /* of the batch */
+	uint8_t *tables;
+	stk_gpu_ptr device_tables, device_work;
+	struct stk_pass_gpu_item *items; /* in tables */
+	struct stk_step *steps;          /* behind the items once they are all there */
+	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
+	uint32_t shared; /* bytes of dynamic shared memory that a block of the first launch needs */
+	struct stk_pass_gpu_view view;
+};
+
+static size_t aligned(size_t n)
+{
+	return (n + 255) & ~(size_t)255;
+}
+
+struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *l)
+{
+	size_t items = aligned(sizeof(struct stk_pass_gpu_item) * l->images),
+	       steps = aligned(sizeof(struct stk_step) * STK_PASS_MAX_STEPS * l->images);
+	size_t first = aligned(sizeof(int32_t) * l->taps), weights = aligned(sizeof(float) * ((size_t)l->taps + WEIGHTS_SLACK));
+	return (struct stk_pass_gpu_sizes){CURVE_BYTES + items + steps, first + weights};
+}
+
+enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *k, struct stk_error *err)
+{
+	enum stk_status status = stk__gpu_kernel(dev, "pass_gpu", "pass_taps", 0, &k->taps, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "pass_gpu", "pass_run", 0, &k->run[STK_PASS_GPU_BYTES_LAUNCH], err);
+	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
+}
+
+enum stk_status stk__pass_gpu_create(
+	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err)
+{
+	struct stk_pass_gpu *b = stk__calloc(1, sizeof *b);
+	struct stk_step *steps = stk__alloc(sizeof *steps * STK_PASS_MAX_STEPS * limits->images);
+	if (!b || !steps) {
+		stk__free(b);
+		stk__free(steps);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory");
+	}
+	*b = (struct stk_pass_gpu){.limits = *limits, .tables = tables, .steps = steps};
+	b->items = (struct stk_pass_gpu_item *)(void *)(b->tables + CURVE_BYTES);
+	float *to = tables;
+	for (size_t i = 0; i < sizeof curves / sizeof *curves; to += curves[i++].count)
+		memcpy(to, curves[i].curve, curves[i].count * sizeof(float));
+	*out = b;
+	return STK_OK;
+}
+
+void stk__pass_gpu_destroy(struct stk_pass_gpu *b)
+{
+	if (!b)
+		return;
+	stk__free(b->steps);
+	stk__free(b);
+}
+
+void stk__pass_gpu_begin(
+	struct stk_pass_gpu *b, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work)
+{
+	b->limits = *limits;
+	b->device_tables = device_tables;
+	b->device_work = device_work;
+	b->n_items = b->n_steps = b->n_first = b->n_weights = b->shared = 0;
+	memset(b->n_blocks, 0, sizeof b->n_blocks);
+}
+
+/* The same samples in device memory. */
+static const float *device_curve(const struct stk_pass_gpu *b, const float *curve)
+{
+	stk_gpu_ptr at = b->device_tables;
+	for (size_t i = 0; i < sizeof curves / sizeof *curves; at += sizeof(float) * curves[i++].count)
+		if (curves[i].curve == curve)
+			return (const float *)(uintptr_t)at;
+	return NULL;
+}
+
+/* Bytes of shared memory for what `columns` outputs read, of all rows of a thread block. Rows are read in words of 4 bytes: up to 8 bytes more. */
+static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
+{
+	const struct stk_filter_axis *a = &plan->axis[0];
+	float element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, scale = a->scale < 0 ? -a->scale : a->scale;
+	float reach = scale * (float)(columns - 1) + 3 + (float)a->n, most = reach < (float)a->in_size ? reach : (float)a->in_size;
+	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
+}
+
+/* Columns that a thread block makes at a time, a power of 2, so that what they read fits shared memory; 0 when not even one does. */
+static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
+{
+	int32_t columns = STK_PASS_GPU_COLUMNS;
+	while (columns > 0 && shared_for(plan, p, columns) > STK_PASS_GPU_SHARED)
+		columns /= 2;
+	return columns;
+}
+
+static bool resizes(const struct stk_pass *p, const struct stk_plan *plan)
+{
+	return p->sampler == STK_SAMPLE_RESIZE && !plan->nearest;
+}
+
+bool stk__pass_gpu_supports(const struct stk_pass *p)
+{
+	return stk__pass_supports(p);
+}
+
+/* For the launch that is for most passes. */
+static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
+{
+	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
+	       src->row == (int32_t)src->row && (!resizes(p, plan) || choose_columns(plan, p) > 0);
+}
+
+/* Entries of the tables that an axis takes: of first, and of weights. */
+static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
+{
+	/* A nearest axis beside one that mixes has a lone tap. */
+	uint64_t size = (uint64_t)(axis ? p->h : p->w);
+	bool taps = resizes(p, plan);
+	*first = taps || plan->nearest ? size : 0;
+	*weights = taps ? size * (uint64_t)plan->axis[axis].n : 0;
+}
+
+void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *sum)
+{
+	struct stk_plan plan;
+	stk__plan_make(&plan, p);
+	uint64_t taps = sum->taps;
+	for (int axis = 0; axis < 2; axis++) {
+		uint64_t first, weights;
+		taps_of(p, &plan, axis, &first, &weights);
+		taps += first > weights ? first : weights;
+	}
+	sum->images++;
+	sum->taps = taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX;
+}
+
+/* Consecutive passes of a batch mostly have the same steps, and then share them. */
+static uint32_t add_steps(struct stk_pass_gpu *b, const struct stk_pass *p)
+{
+	uint32_t n = (uint32_t)p->n_steps;
+	if (b->n_items && b->items[b->n_items - 1].n_steps == n) {
+		uint32_t at = b->items[b->n_items - 1].step0;
+		if (memcmp(b->steps + at, p->steps, n * sizeof *p->steps) == 0)
+			return at;
+	}
+	memcpy(b->steps + b->n_steps, p->steps, n * sizeof *p->steps);
+	b->n_steps += n;
+	return b->n_steps - n;
+}
+
+static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, int axis, struct stk_pass_gpu_axis *to)
+{
+	struct stk_span valid = axis ? plan->y : plan->x;
+	*to = (struct stk_pass_gpu_axis){.filter = plan->axis[axis],
+		.pre = p->pre[axis],
+		.post = p->sampler ? p->post[axis] : (struct stk_axis_map){.step = 1},
+		.begin = valid.begin,
+		.end = valid.end,
+		.size = axis ? p->h : p->w,
+		.bias = plan->bias[axis]};
+	uint64_t first, weights;
+	taps_of(p, plan, axis, &first, &weights);
+	if (b->n_first + first > b->limits.taps || b->n_weights + weights > b->limits.taps)
+		return false;
+	to->filter.curve = device_curve(b, plan->axis[axis].curve);
+	to->first = b->n_first;
+	to->weights = b->n_weights;
+	b->n_first += (uint32_t)first;
+	b->n_weights += (uint32_t)weights;
+	return true;
+}
+
+/* Of a lone affine step: nothing that goes into it is infinite or NaN itself. The GPU's own conversions lose the bits of a NaN. */
+static bool makes_no_nan(const struct stk_pass *p)
+{
+	const struct stk_step *step = &p->steps[0];
+	bool all = p->sampler != STK_SAMPLE_WARP || isfinite(p->warp.fill);
+	for (int32_t c = 0; c < step->channels; c++)
+		all = all && isfinite(step->scale[c]) && isfinite(step->bias[c]);
+	return all;
+}
+
+static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int sampled)
+{
+	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
+	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
+		return STK_PASS_GPU_BYTES;
+	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE
+												   : STK_PASS_GPU_STEPS;
+}
+
+static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)
+{
+	return plan->rows == STK_ROWS_COPY     ? STK_PASS_GPU_COPY
+	       : p->sampler == STK_SAMPLE_WARP ? STK_PASS_GPU_WARP
+	       : resizes(p, plan)              ? STK_PASS_GPU_RESIZE
+					       : STK_PASS_GPU_PLAIN;
+}
+
+/* Outputs of a thread block in a row. Of the second launch's resizes each thread makes one value of a row. */
+static int32_t block_columns(const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, bool bytes)
+{
+	if (mode != STK_PASS_GPU_RESIZE)
+		return STK_PASS_GPU_COLUMNS;
+	return bytes ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
+}
+
+/* Everything but the places of the images. */
+static bool fill_item(
+	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, bool bytes, struct stk_pass_gpu_item *it)
+{
+	if (!make_axis(b, p, plan, 0, &it->axis[0]) || !make_axis(b, p, plan, 1, &it->axis[1]))
+		return false;
+	enum stk_pass_gpu_mode mode = choose_mode(p, plan);
+	it->in_c = p->in_c;
+	it->in_dtype = p->in_dtype;
+	it->dtype = p->dtype;
+	it->kind = plan->kind;
+	it->mode = mode;
+	it->sampled = mode == STK_PASS_GPU_WARP ? p->warp.dtype : mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : p->in_dtype;
+	it->columns = block_columns(p, plan, mode, bytes);
+	it->across = (uint32_t)((p->w + it->columns - 1) / it->columns);
+	it->finish = choose_finish(p, it->sampled);
+	if (mode == STK_PASS_GPU_RESIZE && bytes) {
+		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 48;
+		b->shared = b->shared > shared ? b->shared : shared;
+	}
+	if (mode == STK_PASS_GPU_WARP)
+		it->warp = p->warp;
+	it->mid_w = p->mid_w;
+	it->mid_h = p->mid_h;
+	it->step0 = add_steps(b, p);
+	it->n_steps = (uint32_t)p->n_steps;
+	memcpy(it->block0, b->n_blocks, sizeof it->block0);
+	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
+		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * it->across;
+	return true;
+}
+
+bool stk__pass_gpu_add(
+	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0, const struct stk_image *dst)
+{
+	struct stk_plan plan;
+	stk__plan_make(&plan, p);
+	if (b->n_items == b->limits.images || !stk__pass_supports(p))
+		return false;
+	struct stk_pass_gpu_item *it = &b->items[b->n_items];
+	uint32_t first = b->n_first, weights = b->n_weights;
+	memset(it, 0, sizeof *it);
+	it->src = (uintptr_t)src->data;
+	it->src_row = src->row;
+	it->src_pixel = src->pixel;
+	it->src_channel = src->channel;
+	it->x0 = x0;
+	it->y0 = y0;
+	it->dst = (uintptr_t)dst->data;
+	it->dst_row = dst->row;
+	it->dst_pixel = dst->pixel;
+	it->dst_channel = dst->channel;
+	if (!fill_item(b, p, &plan, takes_bytes(p, &plan, src), it)) {
+		b->n_first = first;
+		b->n_weights = weights;
+		return false;
+	}
+	b->n_items++;
+	return true;
+}
+
+size_t stk__pass_gpu_end(struct stk_pass_gpu *b)
+{
+	size_t items = aligned(sizeof *b->items * b->n_items), steps = sizeof *b->steps * b->n_steps;
+	memcpy(b->tables + CURVE_BYTES + items, b->steps, steps);
+	stk_gpu_ptr at = b->device_tables + CURVE_BYTES;
+	b->view = (struct stk_pass_gpu_view){.items = (const struct stk_pass_gpu_item *)(uintptr_t)at,
+		.steps = (const struct stk_step *)(uintptr_t)(at + items),
+		.first = (int32_t *)(uintptr_t)b->device_work,
+		.weights = (float *)(uintptr_t)(b->device_work + aligned(sizeof(int32_t) * b->limits.taps)),
+		.n_items = b->n_items};
+	return CURVE_BYTES + items + steps;
+}
+
+enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct stk_pass_gpu_kernels *kernels, const struct stk_pass_gpu *b,
+	stk_gpu_stream stream, struct stk_error *err)
+{
+	if (!b->n_items)
+		return STK_OK;
+	struct stk_pass_gpu_view view = b->view;
+	struct stk_gpu_grid taps = {.blocks = {2 * b->n_items}, .threads = {STK_PASS_GPU_THREADS}};
+	enum stk_status status = b->n_first ? stk__gpu_launch(dev, stream, kernels->taps, taps, (void *[]){&view}, err) : STK_OK;
+	for (int i = 0; !status && i < STK_PASS_GPU_LAUNCHES; i++) {
+		struct stk_gpu_grid run = {.blocks = {b->n_blocks[i]},
+			.threads = {STK_PASS_GPU_THREADS},
+			.shared = i == STK_PASS_GPU_BYTES_LAUNCH ? b->shared : 0};
+		view.launch = i;
+		if (run.blocks[0])
+			status = stk__gpu_launch(dev, stream, kernels->run[i], run, (void *[]){&view}, err);
+	}
+	return status;
+}

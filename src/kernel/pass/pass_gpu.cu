@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Passes on the GPU (pass_gpu.h): the taps of all, and those from interleaved uint8 of few channels, which are most. The arithmetic of filter.c,
+ * resample.c, warp.c and rows.c, pixel by pixel. */
+#include "kernel/pass/pass_gpu.cuh"
+#include "kernel/pass/pass_gpu_sums.cuh"
+
+#define ROWS STK_PASS_GPU_ROWS
+#define CHANNELS STK_PASS_GPU_CHANNELS
+#define BESIDE (THREADS / (ROWS / TOGETHER)) /* threads that make the same rows of intermediate values */
+
+/* ---- taps ---- */
+
+/* As stk__filter_quantize_narrow and _wide, in place: of NARROW whole floats (struct narrow), of WIDE int32. */
+static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
+{
+	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
+	for (int32_t k = 0; k < n; k++) {
+		float weight = weights[k * stride];
+		int32_t w = narrow ? (int32_t)(weight * 65536.0f + 0.5f) : (int16_t)stk__taps_floor(weight * (float)(1 << STK_FILTER_WIDE_SHIFT) + 0.5f);
+		bool larger = narrow ? w > most : k == 0 || w > most;
+		rest -= w;
+		largest = larger ? k : largest;
+		most = larger ? w : most;
+		weights[k * stride] = narrow ? (float)min(w, 65535) : __int_as_float(w);
+	}
+	weights[largest * stride] = narrow ? (float)stk__taps_clamp(most + rest, 0, 65535) : __int_as_float((int16_t)(most + rest));
+}
+
+/* As stk__filter_nearest: rows add positions up. */
+static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t output)
+{
+	if (!summed)
+		return stk__taps_first(&a, output);
+	float at = a.start + 0.5f * a.scale;
+	for (int32_t k = 0; k < output; k++)
+		at += a.scale;
+	return stk__taps_clamp(stk__taps_floor(at), 0, a.in_size - 1);
+}
+
+/* Two thread blocks an image: one an axis. */
+extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
+{
+	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
+	const stk_pass_gpu_axis &axis = it.axis[blockIdx.x % 2];
+	bool plain = it.mode == STK_PASS_GPU_PLAIN || it.mode == STK_PASS_GPU_COPY;
+	if (it.mode == STK_PASS_GPU_WARP || (plain && !axis.filter.n))
+		return;
+	for (int32_t i = axis.begin + threadIdx.x; i < axis.end; i += THREADS) {
+		int32_t output = map(axis.post, i), first;
+		if (plain) {
+			first = nearest(axis.filter, blockIdx.x % 2 == 1, output);
+		} else {
+			float *weights = v.weights + axis.weights + i;
+			first = stk__taps_make(&axis.filter, output, weights, axis.size);
+			if (it.kind != STK_RESAMPLE_FLOAT)
+				quantize(weights, axis.size, axis.filter.n, it.kind == STK_NARROW);
+		}
+		v.first[axis.first + i] = map(axis.pre, first);
+	}
+}
+
+/* ---- pointwise steps and the store ---- */
+
+/* The two common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
+struct ending {
+	int32_t finish, dtype, channels;
+	float scale[CHANNELS], bias[CHANNELS];
+	uint8_t *dst;
+	int64_t row, pixel, channel;
+};
+
+static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
+{
+	ending e = {it.finish, it.dtype, it.in_c, {}, {}, (uint8_t *)it.dst, it.dst_row, it.dst_pixel, it.dst_channel};
+	if (e.finish == STK_PASS_GPU_AFFINE)
+#pragma unroll
+		for (int c = 0; c < CHANNELS; c++) {
+			e.scale[c] = v.steps[it.step0].scale[c];
+			e.bias[c] = v.steps[it.step0].bias[c];
+		}
+	return e;
+}
+
+/* Stores the first `rows` of N pixels, one below the other, value by value. `to`: the first one's place. */
+template <typename T, int C, int N, typename F>
+static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, const float (&p)[N][CHANNELS], int32_t rows, F value)
+{
+#pragma unroll
+	for (int c = 0; c < C; c++, to += e.channel) {
+		if (c >= e.channels)
+			break;
+		uint8_t *at = to;
+#pragma unroll
+		for (int i = 0; i < N; i++, at += e.row)
+			if (i < rows)
+				*(T *)at = value(p[i][c], c);
+	}
+}
+
+/* True: the pixels are done. C: channels at most. */
+template <int C, int N>
+static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
+{
+	if (e.finish == STK_PASS_GPU_STEPS)
+		return false;
+	uint8_t *to = e.dst + y * e.row + x * e.pixel;
+	if (e.finish == STK_PASS_GPU_BYTES)
+		store_each<uint8_t, C>(e, to, p, rows, [](float x, int) { return (uint8_t)(int32_t)x; });
+	else if (e.dtype == STK_FLOAT16)
+		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__half_bits(x * e.scale[c] + e.bias[c]); });
+	else if (e.dtype == STK_BFLOAT16)
+		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__bfloat_bits(x * e.scale[c] + e.bias[c]); });
+	else
+		store_each<float, C>(e, to, p, rows, [&](float x, int c) { return x * e.scale[c] + e.bias[c]; });
+	return true;
+}
+
+struct pixel_value {
+	float channel[CHANNELS];
+};
+
+/* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
+static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
+{
+	float *p = value.channel;
+	int32_t channels = it.in_c;
+	for (uint32_t i = 0; i < it.n_steps; i++) {
+		const stk_step &step = v.steps[it.step0 + i];
+		if (step.kind == STK_STEP_MATRIX) {
+			float a = p[0], b = p[1], d = p[2];
+#pragma unroll
+			for (int c = 0; c < 3; c++)
+				p[c] = step.m[3 * c] * a + step.m[3 * c + 1] * b + step.m[3 * c + 2] * d + step.b[c];
+		} else if (step.kind == STK_STEP_GRAY) {
+			p[0] = step.scale[0] * p[0] + step.scale[1] * p[1] + step.scale[2] * p[2];
+		} else {
+#pragma unroll
+			for (int c = 0; c < CHANNELS; c++)
+				p[c] = step_one(step, p[c], c, channels, valid);
+		}
+		if (step.kind == STK_STEP_FILL) { /* of values that are rounded */
+			valid = true;
+			continue;
+		}
+		channels = step.channels;
+#pragma unroll
+		for (int c = 0; c < CHANNELS; c++)
+			if (c < channels)
+				p[c] = round_to(p[c], step.dtype);
+	}
+	uint8_t *to = (uint8_t *)it.dst + y * it.dst_row + x * it.dst_pixel;
+#pragma unroll
+	for (int c = 0; c < CHANNELS; c++)
+		if (c < channels)
+			store(to + c * it.dst_channel, p[c], it.dtype);
+}
+
+static __device__ __forceinline__ pixel_value hold(const float p[CHANNELS])
+{
+	pixel_value value;
+#pragma unroll
+	for (int c = 0; c < CHANNELS; c++)
+		value.channel[c] = p[c];
+	return value;
+}
+
+/* ---- samplers ---- */
+
+static __device__ __forceinline__ const uint8_t *pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y)
+{
+	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c;
+}
+
+static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
+{
+	const uint8_t *from = pixel(it, position(v, it.axis[0], x), position(v, it.axis[1], y));
+#pragma unroll
+	for (int c = 0; c < CHANNELS; c++)
+		p[c] = c < it.in_c ? (float)from[c] : 0;
+}
+
+/* What a warp needs of its item, in registers as an ending is. */
+struct warper {
+	stk_warp_row row; /* of the output's column: y is yet to be set */
+	const uint8_t *pixel; /* (0, 0) of the sampler's source, behind windows and mirrors */
+	int32_t step_x, step_y, w, h, channels, sampled;
+	bool clamp;
+	float fill;
+};
+
+static __device__ __forceinline__ warper make_warper(const stk_pass_gpu_item &it, int32_t x)
+{
+	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
+	warper s = {};
+	s.row.linear = it.warp.interp != STK_INTERP_NN;
+	s.row.first = map(it.axis[0].post, x);
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		s.row.m[i] = it.warp.m[i];
+	s.pixel = pixel(it, column.first, row.first);
+	s.step_x = column.step * it.in_c;
+	s.step_y = row.step * (int32_t)it.src_row;
+	s.w = it.mid_w;
+	s.h = it.mid_h;
+	s.channels = it.in_c;
+	s.sampled = it.sampled;
+	s.clamp = it.warp.clamp;
+	s.fill = it.warp.fill;
+	return s;
+}
+
+/* As warp.c's pixel_at. */
+template <int C> static __device__ __forceinline__ void warp_pixel(const warper &s, int32_t x, int32_t y, float p[CHANNELS])
+{
+	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
+	bool outside = !s.clamp && (ix != x || iy != y);
+	const uint8_t *from = s.pixel + (int64_t)iy * s.step_y + ix * s.step_x;
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
+}
+
+template <int C> static __device__ __forceinline__ void sample_warp(const warper &s, int32_t y, float p[CHANNELS])
+{
+	stk_warp_row row = s.row;
+	row.y = y;
+	stk_warp_position at = stk__warp_position(&row, 0);
+	warp_pixel<C>(s, at.x, at.y, p);
+	if (row.linear) {
+		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
+		warp_pixel<C>(s, at.x + 1, at.y, right);
+		warp_pixel<C>(s, at.x, at.y + 1, below);
+		warp_pixel<C>(s, at.x + 1, at.y + 1, diagonal);
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
+	}
+	if (s.sampled != STK_FLOAT)
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			p[c] = s.sampled == STK_UINT8 ? round_integer(p[c], 0, 255) : round_to(p[c], s.sampled);
+}
+
+/* What the outputs [x0, x1) of a row read of the source: bytes [begin, end) of a row of the source view. */
+struct reach {
+	int32_t column, begin, end;
+};
+
+static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t x1)
+{
+	const stk_pass_gpu_axis &a = it.axis[0];
+	int32_t one = v.first[a.first + x0], other = v.first[a.first + x1 - 1], low = min(one, other), high = max(one, other);
+	if (a.pre.step > 0)
+		high += a.filter.n - 1;
+	else
+		low -= a.filter.n - 1;
+	reach r = {low, (low - it.x0) * it.in_c, (high + 1 - it.x0) * it.in_c};
+	return r;
+}
+
+/* Where a thread block's intermediate values lie: those that byte b of the source's rows gives TOGETHER rows are neighbours, and come
+ * pitch * (rows / TOGETHER) + b - origin such quads from the start. */
+struct strip {
+	int32_t origin, pitch;
+	bool words; /* the source's rows are read in aligned words */
+};
+
+static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
+{
+	strip s;
+	s.words = (it.src_row & 3) == 0;
+	s.origin = r.begin - (s.words ? (int32_t)((it.src + r.begin) & 3) : 0);
+	s.pitch = (r.end - s.origin + 3) & ~3;
+	return s;
+}
+
+/* Four bytes of a row, those there are. WORDS: it is aligned, and there is all of it. */
+template <bool WORDS> static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, int32_t bytes)
+{
+	if constexpr (WORDS)
+		return __ldg((const uint32_t *)from);
+	uint32_t word = 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		word |= i < bytes ? (uint32_t)__ldg(from + i) << 8 * i : 0;
+	return word;
+}
+
+/* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
+ * beside each other. Rows outside [top, bottom) read what the nearest one inside does: nobody looks at what becomes of them. */
+template <typename K, bool WORDS>
+static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top, int32_t bottom, const reach &r,
+	const strip &s, quad<K> *to)
+{
+	const stk_pass_gpu_axis &a = it.axis[1];
+	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
+	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * src_row;
+	const uint8_t *from[TOGETHER];
+#pragma unroll
+	for (int i = 0; i < TOGETHER; i++) {
+		int32_t row = __ldg(&v.first[a.first + stk__taps_clamp(y + i, top, bottom - 1)]) - it.y0;
+		from[i] = (const uint8_t *)it.src + (int64_t)row * src_row + b;
+	}
+	for (; b < r.end; b += 4 * BESIDE) {
+		const float *weights = &v.weights[a.weights + y];
+		typename K::total sum[TOGETHER][4];
+		int64_t at = 0;
+#pragma unroll
+		for (int i = 0; i < 4 * TOGETHER; i++)
+			sum[i / 4][i % 4] = K::start_byte(i % 4, bias);
+		int32_t t = 0;
+#pragma unroll 1
+		do {
+#pragma unroll
+			for (int i = 0; i < TOGETHER; i++) {
+				uint32_t word = load_word<WORDS>(from[i] + at, r.end - b);
+				float weight = __ldg(weights + i);
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+					K::add_byte(sum[i][k], word, k, weight);
+			}
+			weights += size;
+			at += tap;
+		} while (++t < n);
+		columns<K> made;
+#pragma unroll
+		for (int i = 0; i < TOGETHER; i++) {
+			from[i] += 4 * BESIDE;
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				made.byte[k].row[i] = K::keep(sum[i][k]);
+		}
+		*(columns<K> *)(to + b - s.origin) = made;
+	}
+}
+
+/* The taps of an output column, and where in a strip the first one's quads lie. */
+struct column {
+	const float *weights;
+	int32_t at, n, size, step, bias;
+};
+
+static __device__ __forceinline__ column find_column(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s)
+{
+	const stk_pass_gpu_axis &a = it.axis[0];
+	int32_t at = (__ldg(&v.first[a.first + x]) - r.column) * it.in_c + r.begin - s.origin;
+	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
+}
+
+/* The horizontal half: an output column out of TOGETHER rows of intermediate values. */
+template <typename K, int C>
+static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
+{
+	const float *weights = a.weights;
+	typename K::total sum[TOGETHER][C];
+	from += a.at;
+#pragma unroll
+	for (int i = 0; i < TOGETHER * C; i++)
+		sum[i / C][i % C] = K::start(a.bias);
+	int32_t t = 0;
+#pragma unroll 1 /* taps are few: what unrolling leaves over would be most of them */
+	do {
+		float weight = __ldg(weights);
+#pragma unroll
+		for (int c = 0; c < C; c++) {
+			quad<K> value = from[c];
+#pragma unroll
+			for (int i = 0; i < TOGETHER; i++)
+				K::add(sum[i][c], value.row[i], weight);
+		}
+		from += a.step;
+		weights += a.size;
+	} while (++t < a.n);
+#pragma unroll
+	for (int i = 0; i < TOGETHER; i++)
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			p[i][c] = K::result(sum[i][c], sampled);
+}
+
+/* K: struct narrow and its like; C: channels of the source at most, so that three cost no more than three. */
+template <typename K, int C> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
+{
+	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
+	int32_t x1 = min(x0 + it.columns, ax.size), y1 = min(y0 + ROWS, ay.size);
+	int32_t from = max(x0, ax.begin), to = min(x1, ax.end), top = max(y0, ay.begin), bottom = min(y1, ay.end);
+	bool any = from < to && top < bottom;
+	reach r = {};
+	if (any)
+		r = find_reach(v, it, from, to);
+	strip s = lay_out(it, r);
+	int32_t group = threadIdx.x / BESIDE, y = y0 + TOGETHER * group;
+	if (any && y < bottom && y + TOGETHER > top) {
+		if (s.words)
+			vertical<K, true>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+		else
+			vertical<K, false>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
+	}
+	__syncthreads();
+	ending e = make_ending(v, it);
+	/* Threads side by side make columns side by side; where all the block's columns fit beside each other, both halves of the rows at once. */
+	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide, x = x0 + threadIdx.x - second * wide;
+	if (x >= x1)
+		return;
+	bool across = x >= from && x < to && any;
+	column taps = {};
+	if (across)
+		taps = find_column(v, it, x, r, s);
+	for (group = second, y = y0 + TOGETHER * group; y < y1; group += 1 + both, y = y0 + TOGETHER * group) {
+		float p[TOGETHER][CHANNELS] = {};
+		bool inside = across && y < bottom && y + TOGETHER > top;
+		if (inside)
+			horizontal<K, C>(taps, shared + group * s.pitch, it.sampled, p);
+		if (finish_soon<C>(e, p, x, y, y1 - y))
+			continue;
+#pragma unroll
+		for (int i = 0; i < TOGETHER; i++)
+			if (y + i < y1)
+				finish(v, it, hold(p[i]), inside && y + i >= top && y + i < bottom, x, y + i);
+	}
+}
+
+template <typename K> static __device__ __forceinline__ void resize_any(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, uint8_t *shared)
+{
+	if (it.in_c <= 3)
+		resize<K, 3>(v, it, x0, y0, (quad<K> *)shared);
+	else
+		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
+}
+
+/* Of a column, the outputs that rows [y0, y1) have in it, each from a pixel or few. */
+template <int C> static __device__ void sample(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y0, int32_t y1)
+{
+	bool warps = it.mode == STK_PASS_GPU_WARP, across = x >= it.axis[0].begin && x < it.axis[0].end;
+	int32_t top = it.axis[1].begin, bottom = it.axis[1].end;
+	stk_axis_map down = it.axis[1].post;
+	ending e = make_ending(v, it);
+	warper s = {};
+	if (warps)
+		s = make_warper(it, x);
+	for (int32_t y = y0; y < y1; y++) {
+		bool valid = across && y >= top && y < bottom;
+		float p[1][CHANNELS] = {};
+		if (valid && warps)
+			sample_warp<C>(s, map(down, y), p[0]);
+		else if (valid)
+			sample_plain(v, it, x, y, p[0]);
+		if (!finish_soon<C>(e, p, x, y, 1))
+			finish(v, it, hold(p[0]), valid, x, y);
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
+{
+	STK_SHARED_ARRAY(uint8_t, shared);
+	const stk_pass_gpu_item &it = find_item(v);
+	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
+	int32_t x0 = (block - down * it.across) * it.columns, y0 = down * ROWS;
+	if (it.mode == STK_PASS_GPU_RESIZE) {
+		if (it.kind == STK_NARROW)
+			resize_any<narrow>(v, it, x0, y0, shared);
+		else if (it.kind == STK_WIDE)
+			resize_any<wide>(v, it, x0, y0, shared);
+		else
+			resize_any<real>(v, it, x0, y0, shared);
+		return;
+	}
+	int32_t x = x0 + threadIdx.x, y1 = min(y0 + ROWS, it.axis[1].size);
+	if (x >= it.axis[0].size)
+		return;
+	if (it.in_c <= 3)
+		sample<3>(v, it, x, y0, y1);
+	else
+		sample<4>(v, it, x, y0, y1);
+}

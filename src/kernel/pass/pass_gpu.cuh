@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels of passes share. */
+#ifndef STK_KERNEL_PASS_GPU_CUH
+#define STK_KERNEL_PASS_GPU_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/resample/filter_taps.h"
+#include "kernel/common/find.cuh"
+#include "kernel/convert/half.h"
+#include "kernel/pass/pass_gpu.h"
+#include "kernel/resample/resample.h"
+#include "kernel/warp/warp_position.h"
+
+#define THREADS STK_PASS_GPU_THREADS
+
+/* The thread block's item: the last one that begins at it or before. Items of the other launch have no blocks in this one. For all threads of a
+ * warp. */
+static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
+{
+	uint32_t lane = threadIdx.x % 32, found = stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
+	/* Were it seen to be the whole warp's, it would lie in uniform registers, and each load would first move its address out of them. */
+	return v.items[stk__keep(found + lane) - lane];
+}
+
+static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
+{
+	return m.first + m.step * k;
+}
+
+/* Position on an axis of the source that output k shows. */
+static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
+{
+	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
+}
+
+/* stk__float_to_half, whose bits the instruction has for all but NaN. */
+static __device__ __forceinline__ uint16_t to_half(float x)
+{
+	return x == x ? stk__half_bits(x) : stk__float_to_half(x);
+}
+
+static __device__ __forceinline__ float round_integer(float x, float low, float high)
+{
+	x = x == x ? x : 0;
+	x = x > low ? x : low;
+	x = x < high ? x : high;
+	float whole = (float)(int32_t)x, part = x - whole;
+	whole = part >= 0.5f ? whole + 1 : whole;
+	return part <= -0.5f ? whole - 1 : whole;
+}
+
+static __device__ __forceinline__ float round_to(float x, int32_t dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+		return round_integer(x, 0, 255);
+	case STK_INT8:
+		return round_integer(x, -128, 127);
+	case STK_UINT16:
+		return round_integer(x, 0, 65535);
+	case STK_INT16:
+		return round_integer(x, -32768, 32767);
+	case STK_BOOL:
+		return x != 0;
+	case STK_FLOAT16:
+		return stk__half_to_float(to_half(x));
+	case STK_BFLOAT16:
+		return stk__bfloat_to_float(stk__float_to_bfloat(x));
+	default:
+		return x;
+	}
+}
+
+static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype)
+{
+	switch (dtype) {
+	case STK_UINT8:
+	case STK_INT8:
+	case STK_BOOL:
+		*to = (uint8_t)(int32_t)x;
+		break;
+	case STK_UINT16:
+	case STK_INT16:
+		*(uint16_t *)to = (uint16_t)(int32_t)x;
+		break;
+	case STK_FLOAT16:
+		*(uint16_t *)to = to_half(x);
+		break;
+	case STK_BFLOAT16:
+		*(uint16_t *)to = stk__float_to_bfloat(x);
+		break;
+	default:
+		*(float *)to = x;
+	}
+}
+
+/* One channel of a step that mixes none, before it is rounded. channels: how many there are before it; valid: it is not for the fill to make. */
+static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
+{
+	switch (step.kind) {
+	case STK_STEP_FILL:
+		return valid || c >= channels ? x : step.value[c];
+	case STK_STEP_AFFINE:
+		return x * step.scale[c] + step.bias[c];
+	case STK_STEP_CHANNELS:
+		return c >= channels ? step.value[c] : x;
+	default:
+		return x;
+	}
+}
+
+#endif

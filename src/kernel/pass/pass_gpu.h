@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one or two for everything else. The
+ * same bytes as stk__pass_run (but for NaNs, which may be others).
+ *
+ * Usage:
+ *     for each image: stk__pass_gpu_need(pass, &limits);                    // or limits that will do for many batches
+ *     stk__pass_gpu_create(&limits, pinned, &batch, err);
+ *     stk__pass_gpu_begin(batch, &limits, device_tables, device_work);
+ *     for each image
+ *         if (!stk__pass_gpu_add(batch, pass, source, x0, y0, dst)) run it on the cores;
+ *     bytes = stk__pass_gpu_end(batch);
+ *     upload the bytes at `pinned`; stk__pass_gpu_launch(dev, &kernels, batch, stream, err); */
+#ifndef STK_KERNEL_PASS_GPU_H
+#define STK_KERNEL_PASS_GPU_H
+
+#include "gpu/gpu.h"
+#include "kernel/pass/pass.h"
+#include "kernel/resample/filter.h"
+
+#define STK_PASS_GPU_THREADS 256 /* of a thread block */
+
+/* Most passes are from interleaved uint8 whose rows lie less than 2 GiB apart, have no more than so many channels at any step, and filters that are not too wide for a block's shared
+ * memory: for these there is a launch of their own, faster than the one for all others. */
+enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
+#define STK_PASS_GPU_CHANNELS 4
+#define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
+#define STK_PASS_GPU_COLUMNS 256
+#define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
+
+/* How a pixel is finished: by its steps one after the other, or one of the two common ways. */
+enum stk_pass_gpu_finish {
+	STK_PASS_GPU_STEPS,
+	STK_PASS_GPU_BYTES,  /* uint8, no steps */
+	STK_PASS_GPU_AFFINE, /* one affine step, to a float type, that makes no NaN */
+};
+
+enum stk_pass_gpu_mode {
+	STK_PASS_GPU_PLAIN,
+	STK_PASS_GPU_RESIZE,
+	STK_PASS_GPU_WARP,
+	STK_PASS_GPU_COPY, /* PLAIN, of any type, without steps but the fill: elements are moved as they are */
+};
+
+struct stk_pass_gpu_axis {
+	struct stk_filter_axis filter; /* its curve in device memory */
+	struct stk_axis_map pre, post;
+	int32_t begin, end;      /* outputs that come from the source; the others are fill */
+	int32_t size;            /* outputs */
+	uint32_t first, weights; /* where the taps of output i lie: first[i], weights[t * size + i]; for PLAIN, first alone */
+	int32_t bias;
+};
+
+/* One image's pass. All pointers are device addresses. */
+struct stk_pass_gpu_item {
+	struct stk_pass_gpu_axis axis[2];
+	uint64_t src; /* pixel (x0, y0) of the source */
+	uint64_t dst;
+	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* bytes */
+	int32_t x0, y0, in_c, in_dtype;
+	int32_t mode, kind, finish;             /* kind: enum stk_resample_kind */
+	int32_t sampled;                        /* type that a sampler's result rounds to */
+	int32_t dtype;                          /* of the output */
+	int32_t columns;                        /* outputs of a thread block */
+	uint32_t across;                        /* thread blocks side by side */
+	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* thread blocks of the items before it */
+	uint32_t step0, n_steps;
+	int32_t mid_w, mid_h;
+	struct stk_warp warp;
+};
+
+struct stk_pass_gpu_view {
+	const struct stk_pass_gpu_item *items;
+	const struct stk_step *steps;
+	int32_t *first;
+	float *weights; /* floats; of NARROW whole ones, of WIDE int32 in the same places */
+	uint32_t n_items;
+	int32_t launch;
+};
+
+struct stk_pass_gpu_limits {
+	uint32_t images;
+	uint32_t taps; /* over all images: outputs along x times taps, and the same along y */
+};
+
+/* Adds what a pass needs to the limits of the batch that it will be in. */
+void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *sum);
+
+struct stk_pass_gpu_sizes {
+	size_t tables, work; /* bytes, 256-byte aligned */
+};
+struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *limits);
+
+struct stk_pass_gpu_kernels {
+	stk_gpu_kernel taps, run[STK_PASS_GPU_LAUNCHES];
+};
+STK_MUST_USE enum stk_status stk__pass_gpu_kernels_load(
+	struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *kernels, struct stk_error *err);
+
+struct stk_pass_gpu;
+/* Room for batches of up to these limits. tables: the host's copy, sizes.tables bytes, kept by the caller. */
+STK_MUST_USE enum stk_status stk__pass_gpu_create(
+	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err);
+void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
+
+/* limits: of this batch, none above those it was made with. device_tables and device_work: where tables and results will lie, as many bytes as
+ * stk__pass_gpu_sizes says of them. */
+void stk__pass_gpu_begin(
+	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
+
+/* True where a pass can run on the GPU at all: wherever it can on the cores. */
+bool stk__pass_gpu_supports(const struct stk_pass *p);
+
+/* src: at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source. Any strides on both sides, in device memory.
+ * False: not supported, or the batch is full: its limits are less than what stk__pass_gpu_need adds up to. */
+bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0,
+	const struct stk_image *dst);
+
+/* Bytes of tables to upload. */
+size_t stk__pass_gpu_end(struct stk_pass_gpu *batch);
+
+/* Inside stk__gpu_enter, behind the upload. */
+STK_MUST_USE enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct stk_pass_gpu_kernels *kernels,
+	const struct stk_pass_gpu *batch, stk_gpu_stream stream, struct stk_error *err);
+
+#endif

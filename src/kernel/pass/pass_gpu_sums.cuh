@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The arithmetic of resizes from uint8 on the GPU, by kind (kernel/resample/resample.h): narrow, wide and real sum products up, first of a source's bytes (total:
+ * a sum; kept: what becomes of it), then of such intermediate values. All have the same bits as resample.c. */
+#ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
+#define STK_KERNEL_PASS_GPU_SUMS_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/resample/filter_taps.h"
+#include "kernel/pass/pass_gpu.cuh"
+
+#define TOGETHER 4 /* rows that a thread makes at a time */
+
+/* Sums of v * w >> shift, one instruction a product. An integer v < 2^24 is taken for the float that has its bits, which is v * 2^-149 (the subnormal
+ * numbers and the first normal ones are equally far apart). Its product with a whole weight is exact inside a fused multiply-add. The sum begins at
+ * 2^23 units of what the shift leaves, where a float's last bit is one such unit: rounding down drops just what the shift would. */
+struct narrow {
+	using total = float; /* its low 16 bits are the sum */
+	using kept = uint16_t;
+
+	/* The values' lowest bit being bit `at` of v. */
+	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
+	{
+		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
+	}
+
+	/* Byte k of a word, left where it is, but for the last one, which is moved to the first one's place. */
+	static __device__ __forceinline__ total start_byte(int k, int32_t bias)
+	{
+		return begin(k < 3 ? 8 * k : 0, 8, bias);
+	}
+
+	static __device__ __forceinline__ void add_byte(total &sum, uint32_t word, int k, float weight)
+	{
+		sum = __fmaf_rd(__uint_as_float(k < 3 ? word & 255u << 8 * k : word >> 24), weight, sum);
+	}
+
+	static __device__ __forceinline__ kept keep(total sum)
+	{
+		return (kept)__float_as_uint(sum);
+	}
+
+	static __device__ __forceinline__ total start(int32_t bias)
+	{
+		return begin(0, 16, bias);
+	}
+
+	static __device__ __forceinline__ void add(total &sum, kept value, float weight)
+	{
+		sum = __fmaf_rd(__uint_as_float(value), weight, sum);
+	}
+
+	/* The sum by 2^8, rounded to nearest even: 2^23 in front of it leaves no room for a fraction. */
+	static __device__ __forceinline__ float result(total sum, int32_t)
+	{
+		return __fmaf_rn(sum, 0x1p125f, 0x1p23f - 0x1p15f) - 0x1p23f;
+	}
+};
+
+struct wide {
+	using total = uint32_t; /* an int32, as bits: rows that nobody looks at may overflow */
+	using kept = int16_t;
+	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
+
+	static __device__ __forceinline__ total start_byte(int, int32_t)
+	{
+		return 1 << (shift - 1);
+	}
+
+	static __device__ __forceinline__ void add_byte(total &sum, uint32_t word, int k, float weight)
+	{
+		sum += (word >> 8 * k & 255) * __float_as_uint(weight);
+	}
+
+	static __device__ __forceinline__ kept keep(total sum)
+	{
+		return (kept)stk__taps_clamp((int32_t)sum >> shift, -32768, 32767);
+	}
+
+	static __device__ __forceinline__ total start(int32_t)
+	{
+		return 1 << (last_shift - 1);
+	}
+
+	static __device__ __forceinline__ void add(total &sum, kept value, float weight)
+	{
+		sum += (uint32_t)value * __float_as_uint(weight);
+	}
+
+	static __device__ __forceinline__ float result(total sum, int32_t)
+	{
+		return (float)stk__taps_clamp((int32_t)sum >> last_shift, 0, 255);
+	}
+};
+
+struct real {
+	using total = float;
+	using kept = float;
+
+	static __device__ __forceinline__ total start_byte(int, int32_t)
+	{
+		return 0;
+	}
+
+	static __device__ __forceinline__ void add_byte(total &sum, uint32_t word, int k, float weight)
+	{
+		sum += weight * (float)(word >> 8 * k & 255);
+	}
+
+	static __device__ __forceinline__ kept keep(total sum)
+	{
+		return sum;
+	}
+
+	static __device__ __forceinline__ total start(int32_t)
+	{
+		return 0;
+	}
+
+	static __device__ __forceinline__ void add(total &sum, kept value, float weight)
+	{
+		sum += weight * value;
+	}
+
+	static __device__ __forceinline__ float result(total sum, int32_t sampled)
+	{
+		return round_to(sum, sampled);
+	}
+};
+
+/* What a byte's column gives so many rows, and what the four columns of a word do: as they lie in shared memory, read and written whole. */
+template <typename K> struct __align__(TOGETHER * sizeof(typename K::kept)) quad
+{
+	typename K::kept row[TOGETHER];
+};
+template <typename K> struct __align__(16) columns
+{
+	quad<K> byte[4];
+};
+
+#endif

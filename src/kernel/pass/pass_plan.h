@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and where things lie in its scratch. Private to the pass's
+ * files and to the GPU's host side, which shares the geometry. */
+#ifndef STK_KERNEL_PASS_PLAN_H
+#define STK_KERNEL_PASS_PLAN_H
+
+#include "kernel/pass/pass.h"
+#include "kernel/resample/filter.h"
+#include "kernel/rows/rows.h"
+
+struct stk_span {
+	int32_t begin, end;
+};
+
+/* Output positions that come from the source (the others are fill); {0, 0} when none does. */
+struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
+
+/* No value changes: any type's bytes may be copied. */
+bool stk__pass_pure_geometry(const struct stk_pass *p);
+/* A resize whose both axes take the nearest pixel. */
+bool stk__pass_nearest(const struct stk_pass *p);
+
+/* The filter of a resize along an axis, in the sampler's coordinates. */
+struct stk_filter_axis stk__pass_resize_axis(const struct stk_pass *p, int axis);
+
+/* What rows are while they are sampled: copied straight to the output, or held in a block as planar uint8 or float32. */
+enum stk_pass_rows { STK_ROWS_COPY, STK_ROWS_U8, STK_ROWS_FLOAT };
+
+struct stk_plan {
+	enum stk_pass_rows rows;
+	bool nearest;
+	struct stk_span x, y; /* valid outputs */
+	int32_t max_channels; /* the most that a row has on its way */
+	/* the block: max_channels planes of STK_BLOCK_ROWS rows of `pitch` elements */
+	ptrdiff_t pitch, plane;
+	/* resize */
+	struct stk_filter_axis axis[2];
+	enum stk_resample_kind kind;
+	uint16_t bias[2]; /* NARROW's, per axis */
+	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
+	/* offsets in the scratch; 0 is not used for what is absent */
+	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
+	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
+	ptrdiff_t staged_pitch; /* elements of a staged row, 0 when the kernels read the source itself */
+	size_t bytes;
+};
+
+void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p);
+
+/* The resize half of the run loop (pass_resize.c). */
+struct stk_run {
+	const struct stk_pass *p;
+	const struct stk_plan *plan;
+	const struct stk_pass_kernels *k;
+	struct stk_image src;
+	int32_t x0, y0; /* of the source's first pixel */
+	struct stk_image dst;
+	uint8_t *scratch;
+};
+
+/* Address of a source pixel by its place in the whole source. */
+static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x, int32_t y)
+{
+	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;
+}
+
+/* Position on an axis of the source that output k shows; for passes without a filter that mixes. */
+static inline int32_t stk__run_position(const struct stk_run *run, int axis, int32_t k)
+{
+	const struct stk_axis_map *pre = &run->p->pre[axis], *post = &run->p->post[axis];
+	if (run->plan->nearest)
+		k = ((const int32_t *)(const void *)(run->scratch + run->plan->at_nearest[axis]))[post->first + post->step * k];
+	return pre->first + pre->step * k;
+}
+
+/* Fills the tables of columns; once a run. */
+void stk__run_resize_begin(const struct stk_run *run);
+/* Outputs y .. y + rows - 1 (rows <= 16) into the block, columns from plan->x.begin on; up to 15 columns past plan->x.end are
+ * overwritten. */
+void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The run loop of a pass: blocks of up to 16 rows are sampled, stepped over and stored while they are in the first-level cache. */
+#include "base/cpu.h"
+#include "kernel/pass/pass_copy.h"
+#include "kernel/pass/pass_plan.h"
+
+#include <string.h>
+
+const struct stk_pass_kernels *stk__pass_kernels(int cpu_level)
+{
+	static const struct stk_pass_kernels plain = {&stk__resample_c, &stk__rows_c, &stk__warp_c};
+#if defined(__x86_64__)
+	static const struct stk_pass_kernels avx2 = {&stk__resample_avx2, &stk__rows_avx2, &stk__warp_avx2};
+	if (cpu_level == STK_CPU_AVX2)
+		return &avx2;
+#endif
+	(void)cpu_level;
+	return &plain;
+}
+
+/* How finished rows reach the output. */
+enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
+
+struct stages {
+	enum finish finish;
+	int32_t leading_fill; /* 1 when the first step is the fill: rows are completed before anything else */
+	bool fills_bytes;     /* that, and rows are uint8 still */
+	struct stk_affine affine[STK_PASS_MAX_CHANNELS];
+	bool planar, interleaved; /* the output's layout, when it is one of the two */
+};
+
+static void *block_row(const struct stk_run *run, int32_t c, int32_t r)
+{
+	size_t element = run->plan->rows == STK_ROWS_U8 ? 1 : sizeof(float);
+	return run->scratch + run->plan->at_block + (size_t)(c * run->plan->plane + r * run->plan->pitch) * element;
+}
+
+static float *line(const struct stk_run *run, int32_t c)
+{
+	return (float *)(void *)(run->scratch + run->plan->at_line) + c * run->plan->pitch;
+}
+
+static uint8_t *dst_row(const struct stk_run *run, int32_t y)
+{
+	return (uint8_t *)run->dst.data + (ptrdiff_t)y * run->dst.row;
+}
+
+static int32_t map(const struct stk_axis_map *m, int32_t k)
+{
+	return m->first + m->step * k;
+}
+
+static void sample_plain_u8(const struct stk_run *run, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	struct stk_span x = run->plan->x;
+	int32_t left = stk__run_position(run, 0, p->pre[0].step > 0 ? x.begin : x.end - 1);
+	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, stk__run_position(run, 1, y)), STK_UINT8, x.end - x.begin,
+		rows, p->in_c, p->pre[1].step * run->src.row, run->src.pixel, run->src.channel};
+	run->k->rows->load_u8((uint8_t *)block_row(run, 0, 0) + x.begin, run->plan->pitch, run->plan->plane, &view, p->pre[0].step < 0);
+}
+
+static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	struct stk_span x = run->plan->x;
+	for (int32_t r = 0; r < rows; r++) {
+		int32_t sy = stk__run_position(run, 1, y + r);
+		for (int32_t c = 0; c < p->in_c; c++) {
+			const uint8_t *from = stk__run_pixel(run, run->x0, sy) + c * run->src.channel;
+			if (run->plan->rows == STK_ROWS_U8) { /* nearest */
+				uint8_t *to = block_row(run, c, r);
+				for (int32_t k = x.begin; k < x.end; k++)
+					to[k] = from[(ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel];
+			} else if (run->plan->nearest) {
+				float *to = block_row(run, c, r);
+				for (int32_t k = x.begin; k < x.end; k++)
+					stk__row_load(to + k, from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel,
+						0, 1, (enum stk_dtype)p->in_dtype);
+			} else {
+				stk__row_load((float *)block_row(run, c, r) + x.begin,
+					from + (ptrdiff_t)(stk__run_position(run, 0, x.begin) - run->x0) * run->src.pixel,
+					p->pre[0].step * run->src.pixel, x.end - x.begin, (enum stk_dtype)p->in_dtype);
+			}
+		}
+	}
+}
+
+static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	struct stk_span x = run->plan->x;
+	const float *m = p->warp.m;
+	struct stk_warp_row w = {.src = run->src,
+		.n = x.end - x.begin,
+		.linear = p->warp.interp != STK_INTERP_NN,
+		.clamp = p->warp.clamp,
+		.fill = p->warp.fill,
+		.plane = run->plan->plane};
+	/* The sampler's coordinates: mirrors and windows before it are strides. */
+	w.src.data = (void *)(uintptr_t)stk__run_pixel(run, p->pre[0].first, p->pre[1].first);
+	w.src.row *= p->pre[1].step;
+	w.src.pixel *= p->pre[0].step;
+	w.src.width = p->mid_w;
+	w.src.height = p->mid_h;
+	w.first = map(&p->post[0], x.begin);
+	w.step = p->post[0].step;
+	memcpy(w.m, m, sizeof w.m);
+	for (int32_t r = 0; r < rows; r++) {
+		w.y = map(&p->post[1], y + r);
+		w.dst = (float *)block_row(run, 0, r) + x.begin;
+		run->k->warp->row(&w);
+		for (int32_t c = 0; c < p->in_c; c++)
+			run->k->rows->round(w.dst + c * w.plane, w.n, (enum stk_dtype)p->warp.dtype);
+	}
+}
+
+/* Output rows y .. y + rows - 1, all of them valid, into the block. */
+static void sample(const struct stk_run *run, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	if (p->sampler == STK_SAMPLE_WARP) {
+		sample_warp(run, y, rows);
+	} else if (p->sampler == STK_SAMPLE_NONE || run->plan->nearest) {
+		if (run->plan->rows == STK_ROWS_U8 && !run->plan->nearest)
+			sample_plain_u8(run, y, rows);
+		else
+			sample_plain(run, y, rows);
+		if (run->plan->nearest && p->resize.dtype != p->in_dtype) /* to float32, which holds any of them */
+			return;
+	} else {
+		stk__run_resize_rows(run, y, rows);
+		if (run->plan->rows == STK_ROWS_FLOAT && p->resize.dtype != STK_FLOAT)
+			for (int32_t c = 0; c < p->in_c; c++)
+				for (int32_t r = 0; r < rows; r++)
+					run->k->rows->round((float *)block_row(run, c, r) + run->plan->x.begin,
+						run->plan->x.end - run->plan->x.begin, (enum stk_dtype)p->resize.dtype);
+	}
+}
+
+static uint8_t fill_byte(float value)
+{
+	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
+}
+
+/* A block of fill. It stays where nothing is sampled into it, for all blocks to come: small images would spend their time on short margins. */
+static void fill_block(const struct stk_run *run)
+{
+	for (int32_t c = 0; c < run->p->in_c; c++)
+		memset(block_row(run, c, 0), fill_byte(run->p->steps[0].value[c]), (size_t)run->plan->plane);
+}
+
+/* A resize writes past its last column. */
+static void fill_behind(const struct stk_run *run, int32_t rows)
+{
+	int32_t end = run->plan->x.end;
+	for (int32_t c = 0; c < run->p->in_c; c++)
+		for (int32_t r = 0; r < rows; r++)
+			memset((uint8_t *)block_row(run, c, r) + end, fill_byte(run->p->steps[0].value[c]), (size_t)(run->p->w - end));
+}
+
+/* Runs step over one row; ch are its channels, x what is valid of them. */
+static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
+{
+	const struct stk_row_kernels *k = run->k->rows;
+	int32_t n = x->end - x->begin, at = x->begin;
+	if (step->kind == STK_STEP_FILL) {
+		for (int32_t c = 0; c < *channels; c++) {
+			for (int32_t i = 0; i < x->begin; i++)
+				ch[c][i] = step->value[c];
+			for (int32_t i = x->end; i < run->p->w; i++)
+				ch[c][i] = step->value[c];
+		}
+		*x = (struct stk_span){0, run->p->w};
+		return;
+	}
+	if (n <= 0) { /* a row of fill, before its step */
+		*channels = step->channels;
+		return;
+	}
+	switch (step->kind) {
+	case STK_STEP_AFFINE:
+		for (int32_t c = 0; c < step->channels; c++)
+			k->affine(ch[c] + at, n, step->scale[c], step->bias[c]);
+		break;
+	case STK_STEP_MATRIX:
+		k->matrix(ch[0] + at, ch[1] + at, ch[2] + at, n, step->m, step->b);
+		break;
+	case STK_STEP_GRAY:
+		k->gray(ch[0] + at, ch[1] + at, ch[2] + at, n, step->scale);
+		break;
+	case STK_STEP_CHANNELS:
+		for (int32_t c = *channels; c < step->channels; c++)
+			for (int32_t i = x->begin; i < x->end; i++)
+				ch[c][i] = step->value[c];
+		break;
+	default: /* a cast only rounds */
+		break;
+	}
+	*channels = step->channels;
+	for (int32_t c = 0; c < *channels; c++)
+		k->round(ch[c] + at, n, (enum stk_dtype)step->dtype);
+}
+
+/* Stores a row of p->c float32 channels that hold values of the output's type. */
+static void store_row(const struct stk_run *run, const struct stages *s, int32_t y, float *const *ch)
+{
+	const struct stk_pass *p = run->p;
+	enum stk_dtype dtype = (enum stk_dtype)p->dtype;
+	size_t size = stk_dtype_size(dtype);
+	uint8_t *to = dst_row(run, y);
+	if (s->planar) {
+		for (int32_t c = 0; c < p->c; c++)
+			run->k->rows->store(to + c * run->dst.channel, ch[c], p->w, dtype);
+		return;
+	}
+	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines: casted channels */
+	ptrdiff_t pitch = run->plan->pitch;
+	for (int32_t c = 0; c < p->c; c++)
+		run->k->rows->store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);
+	if (s->interleaved) {
+		run->k->rows->interleave(to, cast, pitch, p->w, p->c, size);
+		return;
+	}
+	for (int32_t c = 0; c < p->c; c++)
+		for (int32_t x = 0; x < p->w; x++)
+			memcpy(to + c * run->dst.channel + x * run->dst.pixel, cast + (size_t)(c * pitch + x) * size, size);
+}
+
+static void finish_steps(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
+{
+	const struct stk_pass *p = run->p;
+	for (int32_t r = 0; r < rows; r++) {
+		float *ch[STK_PASS_MAX_CHANNELS];
+		struct stk_span valid = x;
+		int32_t channels = p->in_c;
+		for (int32_t c = 0; c < run->plan->max_channels; c++) {
+			if (run->plan->rows == STK_ROWS_FLOAT) {
+				ch[c] = block_row(run, c, r);
+				continue;
+			}
+			ch[c] = line(run, c);
+			if (c < channels)
+				run->k->rows->widen_u8(ch[c] + x.begin, (const uint8_t *)block_row(run, c, r) + x.begin, x.end - x.begin);
+		}
+		for (int32_t i = 0; i < p->n_steps; i++)
+			run_step(run, &p->steps[i], ch, &channels, &valid);
+		store_row(run, s, y + r, ch);
+	}
+}
+
+static void finish_bytes(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	for (int32_t r = 0; r < rows; r++) {
+		uint8_t *to = dst_row(run, y + r);
+		if (s->interleaved)
+			run->k->rows->interleave(to, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
+		else
+			for (int32_t c = 0; c < p->c; c++) {
+				const uint8_t *from = block_row(run, c, r);
+				if (s->planar)
+					memcpy(to + c * run->dst.channel, from, (size_t)p->w);
+				else
+					for (int32_t x = 0; x < p->w; x++)
+						to[c * run->dst.channel + x * run->dst.pixel] = from[x];
+			}
+	}
+}
+
+static void finish_affine(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows)
+{
+	const struct stk_pass *p = run->p;
+	int kernel = p->dtype == STK_FLOAT ? 0 : p->dtype == STK_FLOAT16 ? 1 : 2;
+	uint8_t *to = dst_row(run, y);
+	if (s->planar) {
+		for (int32_t c = 0; c < p->c; c++)
+			run->k->rows->affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch,
+				p->w, rows, &s->affine[c], p->stream);
+		return;
+	}
+	uint8_t *pixels = (uint8_t *)line(run, 0);
+	for (int32_t r = 0; r < rows; r++, to += run->dst.row) {
+		run->k->rows->interleave(pixels, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
+		run->k->rows->affine_u8[kernel](to, 0, pixels, 0, p->w * p->c, 1, &s->affine[0], false);
+	}
+}
+
+/* Rows of which x is valid ({0, 0}: nothing, the rows are all fill) go on to the output. */
+static void finish(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
+{
+	if (s->finish == FINISH_STEPS) {
+		finish_steps(run, s, y, rows, x);
+		return;
+	}
+	if (s->finish == FINISH_BYTES)
+		finish_bytes(run, s, y, rows);
+	else
+		finish_affine(run, s, y, rows);
+}
+
+static void plan_stages(const struct stk_run *run, struct stages *s)
+{
+	const struct stk_pass *p = run->p;
+	ptrdiff_t size = (ptrdiff_t)stk_dtype_size((enum stk_dtype)p->dtype);
+	s->interleaved = (run->dst.channel == size || p->c == 1) && run->dst.pixel == size * p->c;
+	s->planar = run->dst.pixel == size;
+	s->finish = FINISH_STEPS;
+	s->leading_fill = p->n_steps > 0 && p->steps[0].kind == STK_STEP_FILL;
+	s->fills_bytes = false;
+	if (run->plan->rows != STK_ROWS_U8)
+		return;
+	int32_t rest = p->n_steps - s->leading_fill;
+	const struct stk_step *step = &p->steps[s->leading_fill];
+	if (rest == 0 && p->dtype == STK_UINT8) {
+		s->finish = FINISH_BYTES;
+	} else if (rest == 1 && step->kind == STK_STEP_AFFINE &&
+		   (p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16) &&
+		   (s->planar || (s->interleaved && STK_AFFINE_PERIOD % p->c == 0))) {
+		s->finish = FINISH_AFFINE;
+		for (int32_t c = 0; c < (s->planar ? p->c : 1); c++)
+			for (int k = 0; k < STK_AFFINE_PERIOD; k++) {
+				int32_t from = s->planar ? c : k % p->c;
+				s->affine[c].scale[k] = step->scale[from];
+				s->affine[c].bias[k] = step->bias[from];
+			}
+	}
+	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
+}
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, const struct stk_image *src, int32_t x0, int32_t y0,
+	const struct stk_image *dst, void *scratch)
+{
+	if (p->w == 0 || p->h == 0)
+		return; /* an empty window has no pixels to make */
+	struct stk_plan plan;
+	stk__plan_make(&plan, p);
+	struct stk_run run = {p, &plan, k, *src, x0, y0, *dst, scratch};
+	for (int axis = 0; plan.nearest && axis < 2; axis++)
+		stk__filter_nearest(&plan.axis[axis], axis == 1, axis ? p->resize.out_h : p->resize.out_w,
+			(int32_t *)(void *)(run.scratch + plan.at_nearest[axis]));
+	if (plan.rows == STK_ROWS_COPY) {
+		stk__run_copy(&run);
+		return;
+	}
+	struct stages stages;
+	plan_stages(&run, &stages);
+	if (plan.x.begin == plan.x.end || plan.y.begin == plan.y.end)
+		plan.x = plan.y = (struct stk_span){0, 0};
+	else if (p->sampler == STK_SAMPLE_RESIZE && !plan.nearest)
+		stk__run_resize_begin(&run);
+	struct stk_span none = {0, 0};
+	if (stages.fills_bytes)
+		fill_block(&run);
+	for (int32_t y = 0; y < plan.y.begin; y += STK_BLOCK_ROWS)
+		finish(&run, &stages, y, smaller(plan.y.begin - y, STK_BLOCK_ROWS), none);
+	for (int32_t y = plan.y.begin; y < plan.y.end; y += STK_BLOCK_ROWS) {
+		int32_t rows = smaller(plan.y.end - y, STK_BLOCK_ROWS);
+		sample(&run, y, rows);
+		if (stages.fills_bytes && p->sampler)
+			fill_behind(&run, rows);
+		finish(&run, &stages, y, rows, plan.x);
+	}
+	if (stages.fills_bytes && plan.y.end < p->h)
+		fill_block(&run);
+	for (int32_t y = plan.y.end; y < p->h; y += STK_BLOCK_ROWS)
+		finish(&run, &stages, y, smaller(p->h - y, STK_BLOCK_ROWS), none);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The taps of one output, shared by the CPU (filter.c) and the GPU (pass_gpu.cu): float32 in a fixed order, so that both have the same bits.
+ * Weight k lies at weights[k * stride]. On the GPU an axis's curve points into device memory. */
+#ifndef STK_KERNEL_FILTER_TAPS_H
+#define STK_KERNEL_FILTER_TAPS_H
+
+#include "kernel/common/hd.h"
+#include "kernel/resample/filter.h"
+
+#include <stddef.h>
+
+/* floor and ceil of values that fit int32, without a library call. */
+STK_HD int32_t stk__taps_floor(float x)
+{
+	int32_t i = (int32_t)x;
+	return i - ((float)i > x);
+}
+
+STK_HD int32_t stk__taps_ceil(float x)
+{
+	int32_t i = (int32_t)x;
+	return i + ((float)i < x);
+}
+
+STK_HD int32_t stk__taps_clamp(int32_t x, int32_t low, int32_t high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+STK_HD float stk__taps_curve(const struct stk_filter_axis *a, float x)
+{
+	if (!(x > -1.0f) || x >= (float)a->curve_size)
+		return 0;
+	int32_t i = stk__taps_floor(x);
+	float left = i < 0 ? 0 : a->curve[i], right = i + 1 >= a->curve_size ? 0 : a->curve[i + 1];
+	return left + (x - (float)i) * (right - left);
+}
+
+STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
+{
+	if (!a->curve)
+		return stk__taps_clamp(stk__taps_floor(a->start + ((float)output + 0.5f) * a->scale), 0, a->in_size - 1);
+	return stk__taps_clamp(stk__taps_ceil((float)output * a->scale + a->start), 0, a->in_size - a->n);
+}
+
+/* The usual case, and most of the cost of making tables: all taps inside, and the curve a triangle, whose samples are 0, 1, 0. */
+STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
+{
+	float sum = 0;
+	for (int32_t k = 0; k < a->support; k++, at += a->density) {
+		float w = at < 1 ? at : 2 - at;
+		w = w > 0 ? w : 0;
+		weights[k * stride] = w;
+		sum += w;
+	}
+	return sum;
+}
+
+STK_HD float stk__taps_general(const struct stk_filter_axis *a, float at, int32_t ideal, int32_t first, float *weights, ptrdiff_t stride)
+{
+	float sum = 0;
+	for (int32_t k = 0; k < a->n; k++)
+		weights[k * stride] = 0;
+	for (int32_t k = 0; k < a->support; k++, at += a->density) {
+		int32_t pixel = ideal + k, inside = stk__taps_clamp(pixel, 0, a->in_size - 1);
+		if (a->drop && pixel != inside)
+			continue;
+		float w = stk__taps_curve(a, at);
+		weights[(inside - first) * stride] += w;
+		sum += w;
+	}
+	return sum;
+}
+
+STK_HD int32_t stk__taps_make(const struct stk_filter_axis *a, int32_t output, float *weights, ptrdiff_t stride)
+{
+	if (!a->curve) {
+		weights[0] = 1;
+		return stk__taps_first(a, output);
+	}
+	float x = (float)output * a->scale + a->start;
+	int32_t ideal = stk__taps_ceil(x), first = stk__taps_clamp(ideal, 0, a->in_size - a->n);
+	float at = ((float)ideal - x) * a->density;
+	bool simple = a->curve_size == 3 && first == ideal && a->n == a->support;
+	float sum = simple ? stk__taps_triangle(a, at, weights, stride) : stk__taps_general(a, at, ideal, first, weights, stride);
+	if (sum != 0)
+		for (int32_t k = 0; k < a->n; k++)
+			weights[k * stride] /= sum;
+	return first;
+}
+
+#endif

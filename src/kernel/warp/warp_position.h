@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The arithmetic of a warp, shared by its twins. */
+#ifndef STK_KERNEL_WARP_POSITION_H
+#define STK_KERNEL_WARP_POSITION_H
+
+#include "kernel/common/hd.h"
+#include "kernel/warp/warp.h"
+
+struct stk_warp_position {
+	int32_t x, y; /* the upper left of the pixels that are mixed */
+	float qx, qy; /* how far towards the next ones */
+};
+
+STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
+{
+	return x < 0 ? 0 : x < size ? x : size - 1;
+}
+
+/* floor; what is far outside, or no number, stays outside and fits int32. */
+STK_HD int32_t stk__warp_floor(float x)
+{
+	x = x > -1e9f ? x : -1e9f;
+	x = x < 1e9f ? x : 1e9f;
+	int32_t i = (int32_t)x;
+	return i - ((float)i > x);
+}
+
+STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w, int32_t k)
+{
+	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
+	float x = w->m[0] * fx + (w->m[1] * fy + w->m[2]) - half, y = w->m[3] * fx + (w->m[4] * fy + w->m[5]) - half;
+	struct stk_warp_position p = {.x = stk__warp_floor(x), .y = stk__warp_floor(y)};
+	p.qx = x - (float)p.x;
+	p.qy = y - (float)p.y;
+	return p;
+}
+
+/* Along x, then along y. */
+STK_HD float stk__warp_mix(float s00, float s01, float s10, float s11, float qx, float qy)
+{
+	float px = 1 - qx, top = s00 * px + s01 * qx, bottom = s10 * px + s11 * qx;
+	return top + (bottom - top) * qy;
+}
+
+#endif
