@@ -142,7 +142,8 @@ enum stk_seek {
 	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
 };
 struct stk_source_callbacks {
-	/* STK_OK; STK_END: no more data in this epoch; STK_USER with *err filled. */
+	/* STK_OK; STK_END: no more data in this epoch; STK_USER with *err filled. All batches of an output have the type and number of dimensions of
+	 * its first. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
 	void (*destroy)(void *user);              /* nullable */

@@ -6,33 +6,46 @@ from __future__ import annotations
 from typing import Any
 
 
-def as_buffer(value: Any) -> Any:
-    """A C-contiguous buffer over an array, tensor, bytes or number; a copy only where it must be."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
+def as_buffer(value: Any, copy: bool = False) -> Any:
+    """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True nobody else can write to it; otherwise it is a copy only where it must
+    be."""
+    if isinstance(value, bytes):
         return value
+    if isinstance(value, (bytearray, memoryview)):
+        return _copied_view(value) if copy else value
     if hasattr(value, "as_cpu"):  # a tensor of another pipeline
-        value = value.as_cpu()
+        host = value.as_cpu()
+        value, copy = host, copy and host is value
     elif hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):  # CuPy's
-        value = value.get()
+        value, copy = value.get(), False
     if type(value).__module__.partition(".")[0] == "torch":
-        value = value.detach().cpu().contiguous().numpy()
+        host = value.detach().cpu().contiguous()
+        value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
         if value.dtype.byteorder == ">":
-            value = value.astype(value.dtype.newbyteorder("="))
-        if value.flags.c_contiguous:
-            return value if value.flags.writeable else memoryview(value)
-        return value.copy(order="C")
+            value, copy = value.astype(value.dtype.newbyteorder("=")), False
+        if copy or not value.flags.c_contiguous:
+            return value.copy(order="C")
+        return value if value.flags.writeable else memoryview(value)
     if value is None or isinstance(value, (str, dict, set)):
         raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__}")
     import numpy as np
 
     if hasattr(value, "__dlpack__"):
-        return np.ascontiguousarray(np.from_dlpack(value))
-    array = np.asarray(value)
+        shared = np.from_dlpack(value)
+        return shared.copy(order="C") if copy else np.ascontiguousarray(shared)
+    array = np.array(value, order="C") if copy else np.asarray(value)
     if array.dtype == object:
         raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
     # As DALI's callables: a Python number is what NumPy makes of it.
     return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _copied_view(value: bytearray | memoryview) -> Any:
+    """Its elements as they are now, with their type and shape."""
+    import numpy as np
+
+    return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
 
 
 # Of the struct module.
@@ -52,12 +65,12 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
     return value
 
 
-def samples_of(batch: Any, limit: int) -> list[Any]:
-    """A batch, given as a list of samples or as one array with the samples along its first axis."""
+def samples_of(batch: Any, limit: int, copy: bool = False) -> list[Any]:
+    """A batch, given as a list of samples or as one array with the samples along its first axis. copy: as for as_buffer."""
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
         raise TypeError(f"external_source: a batch is a list of samples or one array, not {type(batch).__name__}")
     if len(batch) > limit:
         raise ValueError(f"external_source: the source gave {len(batch)} samples, the batch size is {limit}")
     if len(batch) == 0:
         raise ValueError("external_source: the source gave an empty batch; to end the epoch raise StopIteration")
-    return [as_buffer(batch[i]) for i in range(len(batch))]
+    return [as_buffer(batch[i], copy) for i in range(len(batch))]

@@ -59,11 +59,13 @@ def external_source(
     layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
     device: "gpu" uploads what the source gives, in a pipeline with a GPU. Arrays that lie on a GPU already go through host memory.
 
-    Python runs on one thread of its own, which alone takes the GIL. What it gives is read without a copy, so do not write to an array after
-    giving it away. An exception reaches whoever waits for the batch, with its own traceback and the sample's place.
+    no_copy: by default arrays are copied as soon as they are given (bytes objects are not: nobody can write to them), so a source may fill the same array
+    again for the next batch. With True they are read later, from where they lie: do not write to an array that you gave away.
 
-    Without meaning here: cuda_stream, use_copy_kernel, blocking, parallel (a thread is used), no_copy, prefetch_queue_depth,
-    bytes_per_sample_hint.
+    Python runs on one thread of its own, which alone takes the GIL. An exception reaches whoever waits for the batch, with its own traceback and the
+    sample's place.
+
+    Without meaning here: cuda_stream, use_copy_kernel, blocking, parallel (a thread is used), prefetch_queue_depth, bytes_per_sample_hint.
     """
     if kwargs:
         raise InvalidArgumentError(f"external_source at {users_line()}: there is no argument '{next(iter(kwargs))}'")
@@ -80,7 +82,15 @@ def external_source(
     ndims = _per_output(ndim, outputs, "ndim")
     try:
         adapter = make_source(
-            source, batch is not False, cycle, bool(batch_info), outputs=outputs, single=num_outputs is None, layouts=layouts, dtypes=dtypes
+            source,
+            batch is not False,
+            cycle,
+            bool(batch_info),
+            outputs=outputs,
+            single=num_outputs is None,
+            layouts=layouts,
+            dtypes=dtypes,
+            copy=not no_copy,
         )
     except (TypeError, ValueError) as e:
         raise InvalidArgumentError(f"{e} (at {users_line()})") from None

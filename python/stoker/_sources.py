@@ -31,8 +31,9 @@ class Source:
     seek = _BY_CALLS
     shard = (0, 1)  # without a reader: which batches of the global sequence these are
 
-    def __init__(self, outputs: int, single: bool, layouts: tuple[str, ...], dtypes: tuple[int | None, ...]) -> None:
+    def __init__(self, outputs: int, single: bool, layouts: tuple[str, ...], dtypes: tuple[int | None, ...], copy: bool) -> None:
         self.outputs = outputs
+        self.copy = copy  # what the source gives may be written to later, before the workers have read it
         self.single = single  # the source gives the data itself, not a tuple with one entry an output
         self.dtypes = dtypes
         self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
@@ -48,16 +49,17 @@ class Source:
         except Exception as e:
             e.add_note(f"in the callable of external_source, for sample {position} of epoch {epoch} (batch {batch})")
             raise
-        return self._split(given, index, count)
+        return self.split(given, index, count)
 
-    def _split(self, given: Any, index: int, count: int) -> Pulled:
+    def split(self, given: Any, index: int, count: int) -> list[list[Any]]:
+        """What the user gave, as a list of samples for each output: a batch of up to `count` samples, or one sample where index >= 0."""
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
             raise ValueError(
                 f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
             )
-        lists = [[as_buffer(p)] for p in parts] if index >= 0 else [samples_of(p, count) for p in parts]
+        lists = [[as_buffer(p, self.copy)] for p in parts] if index >= 0 else [samples_of(p, count, self.copy) for p in parts]
         return [[with_dtype(x, dtype) for x in items] for items, dtype in zip(lists, self.dtypes, strict=True)]
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
@@ -161,15 +163,17 @@ class FedSource(Source):
     seek = _BY_POSITION
 
     def __init__(self, **kwargs: Any) -> None:
-        self.queue: deque[Any] = deque()
+        self.queue: deque[list[list[Any]]] = deque()
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
         super().__init__(**kwargs)
 
-    def feed(self, data: Any) -> None:
+    def feed(self, data: Any, limit: int) -> None:
+        """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
+        samples = super().split(data, -1, limit)
         with self.ready:
-            self.queue.append(data)
+            self.queue.append(samples)
             self.fed += 1
             self.ready.notify()
 
@@ -179,6 +183,11 @@ class FedSource(Source):
             if not self.queue:
                 raise StopIteration
             return self.queue.popleft()
+
+    def split(self, given: Any, index: int, count: int) -> list[list[Any]]:
+        """As it was split when it was fed."""
+        samples: list[list[Any]] = given
+        return samples
 
     def close(self) -> None:
         with self.ready:

@@ -63,6 +63,13 @@ struct stk_fed {
 	int32_t pulls, count;
 };
 
+/* What an output of a user's source was first. Later batches have the same type and number of dimensions. */
+struct stk_first_given {
+	bool known;
+	enum stk_dtype dtype;
+	int32_t ndim;
+};
+
 struct stk_device_stage;
 struct stk_device_batch;
 struct stk_resident;
@@ -173,6 +180,7 @@ struct stk_pipeline {
 	pthread_t feeder;
 	bool has_feeder, feeder_runs, abandoned;
 	int64_t feed_epoch, feed_step;
+	struct stk_first_given *first_given; /* by value; only the feeder looks at it */
 
 	bool started, stopping;
 	_Atomic bool cancelled;

@@ -56,6 +56,22 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
+/* Batches of a source are alike, as in DALI: what reads them, a consumer's code too, was made for one type. */
+static enum stk_status check_steady(struct stk_first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
+{
+	if (!first->known)
+		*first = (struct stk_first_given){.known = true, .dtype = t->desc.dtype, .ndim = t->desc.ndim};
+	if (t->desc.dtype != first->dtype)
+		return stk__fail(err, STK_USER, "\"%s\" gave %s, where its first batch was %s; convert what it gives to one type", name,
+			stk_dtype_name(t->desc.dtype), stk_dtype_name(first->dtype));
+	if (t->desc.ndim != first->ndim)
+		return stk__fail(err, STK_USER,
+			"\"%s\" gave samples of %d dimensions, where those of its first batch have %d; a source keeps to one number of "
+			"dimensions",
+			name, t->desc.ndim, first->ndim);
+	return STK_OK;
+}
+
 /* An error of a source says which, and where it was. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
@@ -113,7 +129,8 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 		for (int32_t i = 0; i < r->count; i++) {
 			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
-			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err))) {
+			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err)) ||
+				(s = check_steady(&p->first_given[n->first_value + o], n->node->name, &t, err))) {
 				stk__error_set_op(err, "external_source");
 				stk__name_sample(p, &r->samples[i], err);
 				return s;
@@ -273,6 +290,10 @@ enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (!first_level(p)->n_callbacks)
 		return STK_OK;
+	if (!p->first_given)
+		p->first_given = stk__calloc((size_t)p->program->n_values, sizeof *p->first_given);
+	if (!p->first_given)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
 	p->feeder_runs = true;
 	enum stk_status s = stk__thread_start(&p->feeder, "stoker-feed", feeder_main, p, err);
 	p->has_feeder = s == STK_OK;

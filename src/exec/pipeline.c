@@ -308,6 +308,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p->workers);
 	free_records(p);
 	stk__free((void *)p->cost_ns);
+	stk__free(p->first_given);
 	stk__free(p->bad);
 	stk__program_unref(p->program);
 	pthread_cond_destroy(&p->delivered);

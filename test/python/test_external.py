@@ -243,12 +243,126 @@ def test_feed_input():
     for k in range(4):
         pipe.feed_input("in", np.full((3, 2), k, np.float32))
         assert values(pipe.run()) == [[k, k]] * 3
-    pipe.feed_input("in", [np.zeros(1)] * 3)
-    pipe.feed_input("in", [np.ones(1)] * 3)
+    pipe.feed_input("in", [np.zeros(1, np.float32)] * 3)
+    pipe.feed_input("in", [np.ones(1, np.float32)] * 3)
     assert [values(pipe.run()), values(pipe.run())] == [[[0]] * 3, [[1]] * 3]
-    assert np.array(pipe.run(**{"in": np.arange(3)})[0]).tolist() == [0, 1, 2]
+    assert np.array(pipe.run(**{"in": np.float32([[0], [1], [2]])})[0]).tolist() == [[0], [1], [2]]
     with pytest.raises(InvalidArgumentError, match="no external_source 'out'"):
         pipe.feed_input("out", [])
+
+
+def as_given(kind, rng):
+    """A batch of 3 samples in one of the forms that users have, its values, and a function that writes zeros over it."""
+    import torch
+
+    base = rng.integers(1, 255, (3, 40), dtype=np.uint8)
+    if kind == "torch":
+        tensor = torch.from_numpy(base)
+        return tensor, base.copy(), tensor.zero_
+    if kind == "list":
+        return list(base), base.copy(), lambda: base.fill(0)
+    if kind == "strided":
+        wide = np.repeat(base, 2, axis=1)
+        return wide[:, ::2], base.copy(), lambda: wide.fill(0)
+    if kind == "read-only view":
+        view = base.view()
+        view.flags.writeable = False
+        return view, base.copy(), lambda: base.fill(0)
+    if kind == "bytearrays":
+        arrays = [bytearray(row.tobytes()) for row in base]
+        return arrays, base.copy(), lambda: [a.__setitem__(slice(None), bytes(40)) for a in arrays]
+    if kind == "memoryviews":
+        return [memoryview(row) for row in base], base.copy(), lambda: base.fill(0)
+    return base, base.copy(), lambda: base.fill(0)
+
+
+KINDS = ["array", "list", "strided", "read-only view", "torch", "bytearrays", "memoryviews"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_fed_may_be_written_to(kind, rng):
+    given, want, overwrite = as_given(kind, rng)
+    pipe = pipeline(name="in")
+    pipe.feed_input("in", given)
+    overwrite()
+    np.testing.assert_array_equal(pipe.run()[0].as_array(), want)
+
+
+def test_memoryviews_keep_their_type_and_shape():
+    numbers = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    pipe = pipeline(name="in")
+    pipe.feed_input("in", [memoryview(n) for n in numbers])
+    (out,) = pipe.run()
+    assert out.dtype is types.FLOAT
+    np.testing.assert_array_equal(out.as_array(), numbers)
+
+
+@pytest.mark.parametrize("form", ["callable", "generator", "sample"])
+def test_a_source_may_fill_one_array_again_and_again(form):
+    same = np.zeros((3, 1000), np.int32)
+
+    def per_batch(i):
+        same[:] = i
+        return same
+
+    def generator():
+        for i in range(20):
+            yield per_batch(i)
+
+    def per_sample(info):
+        same[0, :] = info.idx_in_epoch
+        return same[0]
+
+    if form == "sample":
+        pipe = pipeline(per_sample, batch=False)
+        want = [[[3 * k + i] * 1000 for i in range(3)] for k in range(12)]
+    else:
+        pipe = pipeline(per_batch if form == "callable" else generator)
+        want = [[[k] * 1000] * 3 for k in range(12)]
+    assert [values(pipe.run()) for _ in want] == want
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_only_what_may_change_is_copied(no_copy):
+    """With no_copy=True the pipeline holds the array itself, else nothing of it; bytes are never copied."""
+
+    class Array(np.ndarray):
+        pass
+
+    array = np.zeros((3, 5), np.uint8).view(Array)
+    kept = weakref.ref(array)
+    text = b"never written to by anybody"
+    pipe = pipeline(name="in", no_copy=no_copy)
+    pipe.feed_input("in", array)
+    del array
+    gc.collect()
+    assert (kept() is not None) == no_copy
+    before = sys.getrefcount(text)
+    other = pipeline(name="in", no_copy=no_copy)
+    other.feed_input("in", [text] * 3)
+    assert sys.getrefcount(text) >= before + 3
+    assert values(other.run()) == [list(text)] * 3
+
+
+@pytest.mark.parametrize("fed", [False, True])
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        (np.zeros((3, 4), np.float64), '"in" gave float64, where its first batch was float32'),
+        (np.zeros((3, 4, 1), np.float32), '"in" gave samples of 2 dim'),
+    ],
+)
+def test_a_source_keeps_type_and_dims(fed, second, match):
+    batches = [np.zeros((3, 4), np.float32), np.ones((3, 9), np.float32), second]
+    pipe = pipeline(name="in") if fed else pipeline(batches, name="in")
+    for batch in batches[:2]:
+        if fed:
+            pipe.feed_input("in", batch)
+        assert values(pipe.run()) == batch.tolist()
+    if fed:
+        pipe.feed_input("in", second)
+    with pytest.raises(StokerError, match=match):
+        pipe.run()
 
 
 def test_short_last_batch_of_an_iterable():
@@ -277,7 +391,7 @@ def test_buffers_are_given_back():
         refs.append(weakref.ref(a))
         return a
 
-    pipe = pipeline(source, batch=False)
+    pipe = pipeline(source, batch=False, no_copy=True)
     for _ in range(30):
         pipe.run()
     alive = sum(r() is not None for r in refs)

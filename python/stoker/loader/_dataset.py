@@ -180,6 +180,7 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
             name="Dataset",
+            no_copy=True,  # as with a DataLoader, an item is given away until its batch is made
         )
         image = spec.upload(nodes[0]) if _is_array(example[0]) else spec.decode(nodes[0])
         return [spec.recipe.apply(Image(image, None)), *(spec.upload(n) for n in nodes[1:])]

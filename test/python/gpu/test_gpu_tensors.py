@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from driver_consumer import Driver
 from stoker import Pipeline, backend, fn, types
 from stoker.errors import ShapeError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
@@ -116,6 +119,37 @@ def test_unequal_shapes(tree: Path) -> None:
     with pytest.raises(ShapeError):
         host.as_tensor()
     assert [host.at(i).shape for i in range(6)] == images.shape()
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_what_was_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
+    """A batch of another pipeline is taken as it is when it is fed; it goes through host memory in any case."""
+    given = np.random.default_rng(5).integers(1, 255, (3, 40), dtype=np.uint8)
+    first, second = Pipeline(batch_size=3, num_threads=2, device_id=0), Pipeline(batch_size=3, num_threads=2, device_id=0)
+    with first:
+        first.set_outputs(fn.external_source(source=[given], device="gpu"))
+    with second:
+        second.set_outputs(fn.external_source(name="fed", device="gpu", no_copy=no_copy))
+    (batch,) = first.run()
+    second.feed_input("fed", batch)
+    driver = Driver()
+    stream = driver.stream()
+    driver.call("cuMemsetD8Async", ctypes.c_uint64(batch[0].data_ptr()), ctypes.c_ubyte(0), ctypes.c_size_t(given.size), stream)
+    driver.call("cuStreamSynchronize", stream)
+    assert not batch.as_cpu().as_array().any()
+    np.testing.assert_array_equal(second.run()[0].as_cpu().as_array(), given)
+
+
+def test_what_was_fed_from_torch_on_a_gpu_may_be_written_to(torch_cuda: Any) -> None:
+    given = torch_cuda.arange(1, 121, dtype=torch_cuda.uint8, device="cuda").reshape(3, 40)
+    want = given.cpu().numpy()
+    pipe = Pipeline(batch_size=3, num_threads=2, device_id=0)
+    with pipe:
+        pipe.set_outputs(fn.external_source(name="fed", device="gpu"))
+    pipe.feed_input("fed", given)
+    given.zero_()
+    torch_cuda.cuda.synchronize()
+    np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), want)
 
 
 def test_values_of_the_host_are_uploaded() -> None:
