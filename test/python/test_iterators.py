@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch iterators: where epochs end, what their last batch holds."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -84,6 +85,114 @@ def test_end_and_reset(files):
     again = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader", auto_reset=True)
     assert [len(list(again)) for _ in range(3)] == [4, 4, 4]
     assert len(list(DALIGenericIterator(seven(files), ["label"], size=7, auto_reset="yes"))) == 4
+
+
+def taken_to_the_last_batch(iterator, how, count):
+    """The labels of `count` batches, without asking for what is behind the last of them."""
+    if how == "zip":
+        return [step[0]["label"].flatten().tolist() for _, step in zip(range(count), iterator, strict=False)]
+    if how == "islice":
+        return [step[0]["label"].flatten().tolist() for step in itertools.islice(iterator, count)]
+    if how == "next":
+        running = iter(iterator)
+        return [next(running)[0]["label"].flatten().tolist() for _ in range(count)]
+    labels = []
+    for step in iterator:
+        labels.append(step[0]["label"].flatten().tolist())
+        if len(labels) == count:
+            break
+    return labels
+
+
+def counted(samples, epochs_end=True, batch_size=2):
+    """A pipeline over an external_source whose epochs have so many samples, or go on without an end."""
+
+    def source(info):
+        if epochs_end and info.idx_in_epoch >= samples:
+            raise StopIteration
+        return np.int64([info.idx_in_epoch % samples + 1])
+
+    @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
+    def define():
+        return fn.external_source(source, batch=False)
+
+    return define()
+
+
+def kinds_of_ends(files):
+    """Every way in which an iterator may know the end of an epoch, as functions of the policy and auto_reset."""
+
+    def by_reader(**reader):
+        def make(**kwargs):
+            return DALIGenericIterator(seven(files, **reader), ["label"], reader_name="Reader", **kwargs)
+
+        return make
+
+    def by_size(make_pipeline, size, padded=False):
+        return lambda **kwargs: DALIGenericIterator(make_pipeline(), ["label"], size=size, last_batch_padded=padded, **kwargs)
+
+    return {
+        "reader pads": by_reader(pad_last_batch=True),
+        "reader goes on": by_reader(pad_last_batch=False),
+        "reader shuffles": by_reader(pad_last_batch=False, random_shuffle=True),
+        "reader shuffles and pads": by_reader(pad_last_batch=True, random_shuffle=True),
+        "size, padded": by_size(lambda: seven(files, pad_last_batch=True), 7, True),
+        "size, goes on": by_size(lambda: seven(files, pad_last_batch=False), 7),
+        "source of 6": by_size(lambda: counted(6), 6),
+        "source of 7": by_size(lambda: counted(7), 7),
+        "endless source": by_size(lambda: counted(8, epochs_end=False), 8),
+    }
+
+
+@pytest.mark.parametrize("auto_reset", [False, True])
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+@pytest.mark.parametrize("how", ["zip", "islice", "next", "break"])
+def test_an_epoch_ends_with_its_last_batch(files, how, policy, auto_reset):
+    """Whoever takes all batches, but does not ask for more, gets the same epochs as a loop that runs to the StopIteration."""
+    for kind, make in kinds_of_ends(files).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            want = epochs(make(last_batch_policy=policy), 5)
+            assert all(want), kind
+            iterator, got = make(last_batch_policy=policy, auto_reset=auto_reset), []
+            for epoch in want:
+                got.append(taken_to_the_last_batch(iterator, how, len(epoch)))
+                if not auto_reset:
+                    iterator.reset()
+        assert got == want, kind
+
+
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+def test_an_epoch_that_ended_stays_so_until_reset(files, policy):
+    for kind, make in kinds_of_ends(files).items():
+        iterator = make(last_batch_policy=policy)
+        assert taken_to_the_last_batch(iterator, "islice", len(iterator)), kind
+        assert list(iterator) == [], kind
+        iterator.reset()
+        assert len(list(iterator)) > 0, kind
+
+
+@pytest.mark.parametrize("samples", [6, 7])
+@pytest.mark.parametrize("auto_reset", [False, True])
+def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
+    """The source's own end behind the last batch is no epoch of its own."""
+    iterator = DALIGenericIterator(counted(samples), ["label"], size=samples, auto_reset=auto_reset)
+    for _ in range(4):
+        assert [x for step in iterator for x in step[0]["label"].flatten().tolist()] == list(range(1, samples + 1))
+        if not auto_reset:
+            iterator.reset()
+    ending = DALIGenericIterator(pipeline_of([np.ones((2, 1))] * 3), ["label"], size=6, auto_reset=auto_reset)
+    assert len(list(ending)) == 3
+    ending.reset()
+    assert list(ending) == []  # a list that does not start over has ended for good
+
+
+def pipeline_of(batches):
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+    def define():
+        return fn.external_source(batches)
+
+    return define()
 
 
 def test_break_goes_on_with_a_warning(files):

@@ -373,6 +373,60 @@ def test_arguments_of_dataloader(tree, capfd):
     assert len(make(tree, drop_last=True)) == 5 and len(make(tree, drop_last=False, shuffle=True)) == 6
 
 
+class Numbers:
+    """A Dataset of 7 small images; the target is the index."""
+
+    def __len__(self):
+        return 7
+
+    def __getitem__(self, i):
+        return np.full((4, 4, 3), i, np.uint8), i
+
+
+def seven_samples(files, kind, last):
+    """A Loader over 7 samples in batches of 2, which are shuffled where the kind can be."""
+    pairs = [(str(f), i) for i, f in enumerate(files[:7])]
+    if kind == "list":
+        return Loader(pairs, 2, transforms=[T.Resize((8, 8))], shuffle=True, last_batch=last)
+    if kind == "dataset":
+        return Loader(Numbers(), 2, shuffle=True, last_batch=last)
+    order = {"sampler": lambda epoch: [(epoch + 3 * i) % 7 for i in range(7)]}
+    if kind == "own order":
+        return Loader(pairs, 2, transforms=[T.Resize((8, 8))], last_batch=last, **order)
+    return Loader(Numbers(), 2, last_batch=last, **order)
+
+
+@pytest.mark.parametrize("last", ["drop", "keep", "pad"])
+@pytest.mark.parametrize("kind", ["list", "dataset", "own order", "dataset in own order"])
+@pytest.mark.parametrize("how", ["islice", "zip", "next", "break", "as_dataloader"])
+def test_an_epoch_ends_with_its_last_batch(files, how, kind, last):
+    """Whoever takes all batches, but does not ask for more, gets the same epochs as a loop that runs to its end."""
+    whole = seven_samples(files, kind, last)
+    want = [[batch.label.tolist() for batch in whole] for _ in range(4)]
+    assert all(len(epoch) == len(whole) > 0 for epoch in want)
+    loader, got = seven_samples(files, kind, last), []
+    wrapped = loader.as_dataloader()
+    for _ in want:
+        labels, count = [], len(loader)
+        if how == "next":
+            running = iter(loader)
+            labels = [next(running).label.tolist() for _ in range(count)]
+        elif how == "break":
+            for batch in loader:
+                labels.append(batch.label.tolist())
+                if len(labels) == count:
+                    break
+        elif how == "zip":
+            labels = [batch.label.tolist() for _, batch in zip(range(count), loader, strict=False)]
+        else:
+            labels = [batch.label.tolist() for batch in itertools.islice(wrapped if how == "as_dataloader" else loader, count)]
+        got.append(labels)
+        again = seven_samples(files, kind, last)
+        again.load_state_dict(loader.state_dict())
+        assert again.epoch == len(got)
+    assert got == want
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "match"),
     [

@@ -30,7 +30,8 @@ class Run:
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
-        self.indices: array[int] | None = None  # of the user's order, for the epoch of the pipeline
+        self.indices: array[int] | None = None  # of the user's order, for the epoch `drawn`
+        self.drawn = -1
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.last = False  # the epoch's last batch is out, its end was not seen
@@ -39,11 +40,11 @@ class Run:
     # ---- making pipelines ----
 
     def _indices(self) -> array[int] | None:
-        if self.order is None:
-            return None
-        ids = self.order.indices(self.epoch)
-        self.count = len(ids)
-        return ids
+        """Of this epoch: the user is asked once."""
+        if self.order is not None and self.drawn != self.epoch:
+            self.indices, self.drawn = self.order.indices(self.epoch), self.epoch
+            self.count = len(self.indices)
+        return self.indices
 
     def ready(self) -> Pipeline:
         """The pipeline for this epoch."""
@@ -54,7 +55,7 @@ class Run:
         return self.pipe
 
     def _make(self, source: Source) -> Pipeline:
-        indices = self.indices = self._indices()
+        indices = self._indices()
         per_rank = self._per_rank()
         if per_rank:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
@@ -105,10 +106,12 @@ class Run:
 
     def samples(self) -> int | None:
         """Samples in an epoch, of all ranks together."""
-        if isinstance(self.source, DatasetSource):
-            return self.source.size if self.order is None else self.order.length() or self.count
         if self.order is not None:
+            if self.order.length() is None and self.count is None:
+                self._indices()
             return self.order.length() or self.count
+        if isinstance(self.source, DatasetSource):
+            return self.source.size
         size = self.meta().get("epoch_size")
         return None if size is None else int(size)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from collections.abc import Sequence
@@ -81,6 +82,9 @@ class EpochIterator:
         self._counter = 0  # with size: samples of this epoch taken so far, all pipelines together; with a reader: steps
         self._ended = False
         self._begun = False
+        self._given = 0  # steps of this epoch
+        self._kept: list[Taken] | None = None  # a step that was taken to see whether the epoch goes on
+        self._counted_out = False  # the last epoch ended by its size: its sources may still have to say that they ended
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
         for pipe in self._pipes:
             pipe.build()
@@ -99,30 +103,61 @@ class EpochIterator:
 
     def _take(self) -> list[Taken]:
         """The next batch of each pipeline, by the policy. StopIteration at the end of the epoch."""
+        if self._kept is None:
+            try:
+                taken = self._step()
+            except StopIteration:
+                if self._auto_reset:
+                    self.reset()
+                raise
+        else:
+            taken, self._kept = self._kept, None
+        self._given += 1
+        return taken
+
+    def _step(self) -> list[Taken]:
         if self._ended:
             raise StopIteration
-        if all(self._done) or 0 <= self._size <= self._counter:
+        if all(self._done):
             self._finish()
+        if 0 <= self._size <= self._counter:
+            self._finish(counted_out=True)
         if self._shards is not None and self._counter >= self._shard_steps:
             if self._policy is _DROP and self._shards.drops_one():
                 for pipe in self._pipes:
                     pipe._next()
             self._finish()
         try:
-            batches = [p._next() for p in self._pipes]
+            batches = [self._next_of(p) for p in self._pipes]
         except StopIteration:
             self._finish()
         self._begun = True
         taken = self._by_reader(batches) if self._reader is not None else self._by_size(batches)
         if taken is None:
-            self._finish()
+            self._finish(counted_out=self._size >= 0)
         return taken
 
-    def _finish(self) -> NoReturn:
+    def _next_of(self, pipe: Pipeline) -> _core.Batch:
+        try:
+            return pipe._next()
+        except StopIteration:
+            if self._begun or not self._counted_out:
+                raise
+        pipe.reset()  # that was the end of the last epoch, which `size` had found already
+        return pipe._next()
+
+    def _finish(self, counted_out: bool = False) -> NoReturn:
         self._ended = True
-        if self._auto_reset:
-            self.reset()
+        self._counted_out = counted_out
         raise StopIteration
+
+    def _is_over(self) -> bool:
+        """Whether the epoch has ended: nobody has to see the StopIteration behind its last batch. One that was left by then takes what its policy drops."""
+        last = all(self._done) or 0 <= self._size <= self._counter or 0 < len(self) <= self._given
+        if not self._ended and self._begun and last and self._kept is None:
+            with contextlib.suppress(StopIteration):
+                self._kept = self._step()
+        return self._ended
 
     def _steps(self, shards: Shards) -> int:
         """Batches of this epoch of contiguous shards, the same for all of them."""
@@ -166,6 +201,12 @@ class EpochIterator:
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
         self._counter += count
+        if (
+            self._size >= 0
+            and self._policy is _DROP
+            and any(b.is_last and len(b) < p.batch_size for b, p in zip(batches, self._pipes, strict=True))
+        ):
+            return None  # a source's last batch may be short
         if self._size < 0 or self._counter <= self._size or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]
         if self._policy is _DROP:
@@ -181,8 +222,8 @@ class EpochIterator:
     # ---- epochs ----
 
     def reset(self) -> None:
-        """Begins the next epoch; in the middle of one, as in DALI, nothing happens but a warning."""
-        if not self._ended:
+        """Begins the next epoch, once the last batch of this one was taken; in the middle of one, as in DALI, nothing happens but a warning."""
+        if not self._is_over():
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
@@ -199,6 +240,7 @@ class EpochIterator:
         self._shard_steps = self._steps(self._shards) if self._shards else 0
         self._ended = False
         self._begun = False
+        self._given = 0
         self._done = [False] * len(self._pipes)
         for pipe in self._pipes:
             pipe.reset()
@@ -206,6 +248,8 @@ class EpochIterator:
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
 
     def __iter__(self) -> Any:
+        if self._is_over() and self._auto_reset:
+            self.reset()
         if self._begun and not self._ended:
             warnings.warn(
                 "this epoch is not at its end: the iterator goes on where it was, as DALI's do (stoker.Loader begins the next epoch)",
