@@ -27,14 +27,14 @@ struct photo {
 struct setup {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
-	struct stk_cuda_jpeg *decoder;
+	struct stk_jpeg_gpu *decoder;
 	struct photo *photos;
 	int n_photos, batch, flights, rounds, memory;
 	uint8_t *pinned;
 	size_t bytes;
 	stk_gpu_ptr out; /* flights * batch crops */
-	struct stk_cuda_jpeg_batch **flight;
-	struct stk_cuda_jpeg_item *items;
+	struct stk_jpeg_gpu_batch **flight;
+	struct stk_jpeg_gpu_item *items;
 	struct stk_pass *passes;
 	uint64_t rng;
 };
@@ -158,13 +158,13 @@ static void draw_batch(struct setup *s, int flight)
 		size_t at = (size_t)flight * (size_t)s->batch + (size_t)i;
 		struct stk_pass *pass = &s->passes[at];
 		draw_pass(s, p, pass);
-		s->items[at] = (struct stk_cuda_jpeg_item){.data = p->data,
+		s->items[at] = (struct stk_jpeg_gpu_item){.data = p->data,
 			.size = p->size,
 			.header = &p->header,
 			.window = stk__pass_source(pass),
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
-		if (!stk__cuda_jpeg_need(&s->items[at], &s->items[at].need))
+		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
 			s->items[at].need.files.bytes = UINT32_MAX; /* for the cores */
 	}
 }
@@ -179,8 +179,8 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 	uint8_t *got = malloc(size), *want = malloc(size);
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
 	for (int i = 0; i < s->batch; i++) {
-		const struct stk_cuda_jpeg_item *it = &s->items[flight * s->batch + i];
-		enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(s->flight[flight], i);
+		const struct stk_jpeg_gpu_item *it = &s->items[flight * s->batch + i];
+		enum stk_jpeg_gpu_verdict verdict = stk__jpeg_gpu_verdict(s->flight[flight], i);
 		counts[verdict]++;
 		if (verdict)
 			continue;
@@ -213,12 +213,12 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 
 static void submit(struct setup *s, int flight)
 {
-	ok(stk__cuda_jpeg_submit(s->flight[flight], s->items + flight * s->batch, s->batch, &err));
+	ok(stk__jpeg_gpu_submit(s->flight[flight], s->items + flight * s->batch, s->batch, &err));
 }
 
 static void finish(struct setup *s, int flight)
 {
-	ok(stk__cuda_jpeg_wait(s->flight[flight], &err));
+	ok(stk__jpeg_gpu_wait(s->flight[flight], &err));
 }
 
 static void verify(struct setup *s)
@@ -257,7 +257,7 @@ static void throughput(struct setup *s)
 		finish(s, i);
 	double images = (double)s->rounds * s->flights * s->batch;
 	printf("batch %d in %d parts, %d in flight, %.0f MB of device memory: %.0f images/s, %.2f GB/s, host %.2f us an image\n", s->batch,
-		stk__cuda_jpeg_parts(s->flight[0]), s->flights, (double)stk__cuda_jpeg_memory(s->decoder) * 1e-6, images / seconds,
+		stk__jpeg_gpu_parts(s->flight[0]), s->flights, (double)stk__jpeg_gpu_memory(s->decoder) * 1e-6, images / seconds,
 		(double)bytes * s->rounds / seconds * 1e-9, host / images * 1e6);
 }
 
@@ -270,25 +270,25 @@ static int by_value(const void *a, const void *b)
 static void phases(struct setup *s)
 {
 	enum { RUNS = 9 };
-	float times[STK_CUDA_JPEG_TIMES][RUNS] = {{0}}, sum = 0;
-	struct stk_cuda_jpeg_times one;
-	struct stk_cuda_jpeg_batch *batch = s->flight[0];
-	stk__cuda_jpeg_measure(batch, true);
+	float times[STK_JPEG_GPU_TIMES][RUNS] = {{0}}, sum = 0;
+	struct stk_jpeg_gpu_times one;
+	struct stk_jpeg_gpu_batch *batch = s->flight[0];
+	stk__jpeg_gpu_measure(batch, true);
 	for (int run = -1; run < RUNS; run++) {
 		submit(s, 0);
 		finish(s, 0);
-		for (int part = 0; run >= 0 && part < stk__cuda_jpeg_parts(batch); part++) {
-			ok(stk__cuda_jpeg_times(batch, part, &one, &err));
-			for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++)
+		for (int part = 0; run >= 0 && part < stk__jpeg_gpu_parts(batch); part++) {
+			ok(stk__jpeg_gpu_times(batch, part, &one, &err));
+			for (int i = 0; i < STK_JPEG_GPU_TIMES; i++)
 				times[i][run] += one.milliseconds[i];
 		}
 	}
-	stk__cuda_jpeg_measure(batch, false);
+	stk__jpeg_gpu_measure(batch, false);
 	printf("batch %d alone, us:", s->batch);
-	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+	for (int i = 0; i < STK_JPEG_GPU_TIMES; i++) {
 		qsort(times[i], RUNS, sizeof *times[i], by_value);
 		sum += times[i][RUNS / 2];
-		printf(" %s %.0f", stk__cuda_jpeg_time_name(i), times[i][RUNS / 2] * 1000);
+		printf(" %s %.0f", stk__jpeg_gpu_time_name(i), times[i][RUNS / 2] * 1000);
 	}
 	printf(", sum %.0f\n", sum * 1000);
 }
@@ -296,10 +296,10 @@ static void phases(struct setup *s)
 static void make_flights(struct setup *s)
 {
 	size_t count = (size_t)s->batch * (size_t)s->flights;
-	ok(stk__cuda_jpeg_create(s->dev, (size_t)s->memory << 20, &s->decoder, &err));
+	ok(stk__jpeg_gpu_create(s->dev, (size_t)s->memory << 20, &s->decoder, &err));
 	s->flight = calloc((size_t)s->flights, sizeof *s->flight);
 	for (int i = 0; i < s->flights; i++)
-		ok(stk__cuda_jpeg_batch_create(s->decoder, &s->flight[i], &err));
+		ok(stk__jpeg_gpu_batch_create(s->decoder, &s->flight[i], &err));
 	ok(stk__gpu_alloc(s->dev, count * OUT * OUT * 6, &s->out, &err));
 	s->items = calloc(count, sizeof *s->items);
 	s->passes = stk__alloc(count * sizeof *s->passes);
@@ -310,8 +310,8 @@ static void make_flights(struct setup *s)
 static void free_flights(struct setup *s)
 {
 	for (int i = 0; i < s->flights; i++)
-		stk__cuda_jpeg_batch_destroy(s->flight[i]);
-	stk__cuda_jpeg_destroy(s->decoder);
+		stk__jpeg_gpu_batch_destroy(s->flight[i]);
+	stk__jpeg_gpu_destroy(s->decoder);
 	stk__gpu_free(s->dev, s->out);
 	free(s->flight);
 	free(s->items);

@@ -166,15 +166,15 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	d->window = stk__orient_rect(d->orientation, d->header.width, d->header.height, seen);
 	d->size = e->size;
 	d->type = e->type;
-	d->need = (struct stk_cuda_jpeg_limits){0};
-	struct stk_cuda_jpeg_item item = {.data = e->data,
+	d->need = (struct stk_jpeg_gpu_limits){0};
+	struct stk_jpeg_gpu_item item = {.data = e->data,
 		.size = e->size,
 		.header = &d->header,
 		.window = d->window,
 		.type = e->type,
 		.orientation = d->orientation,
 		.pass = pass};
-	return stk__cuda_jpeg_need(&item, &d->need);
+	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
 static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)

@@ -30,9 +30,9 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	if (!s && p->device->jpeg)
-		s = stk__cuda_jpeg_batch_create(p->device->jpeg, &b->jpeg, err);
+		s = stk__jpeg_gpu_batch_create(p->device->jpeg, &b->jpeg, err);
 	if (!s && b->jpeg)
-		stk__cuda_jpeg_measure(b->jpeg, p->trace != NULL);
+		stk__jpeg_gpu_measure(b->jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
@@ -43,7 +43,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	if (!b->files.dev)
 		return;
 	if (entered) {
-		stk__cuda_jpeg_batch_destroy(b->jpeg);
+		stk__jpeg_gpu_batch_destroy(b->jpeg);
 		stk__device_trace_free(dev, &b->marks);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
@@ -106,7 +106,7 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 bool stk__device_has_room(const struct stk_pipeline *p)
 {
 	const struct stk_device_stage *d = p->device;
-	size_t decoding = d->jpeg ? stk__cuda_jpeg_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
+	size_t decoding = d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
 	/* One more under way, and the one that the consumer has. Before the first was submitted nobody knows what they take. */
 	return batch && decoding + batch * (size_t)(p->depth + 2) <= d->memory_limit;
 }
@@ -151,7 +151,7 @@ bool stk__device_works(const struct stk_device_stage *d)
 
 static bool refused(const struct stk_device_batch *b, int32_t item)
 {
-	return stk__cuda_jpeg_verdict(b->jpeg, item) != STK_CUDA_JPEG_OK;
+	return stk__jpeg_gpu_verdict(b->jpeg, item) != STK_JPEG_GPU_OK;
 }
 
 static bool any_refused(const struct stk_pipeline *p, const struct stk_device_batch *b)
@@ -270,8 +270,8 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 		return s;
 	s = stk__gpu_event_sync(p->device->dev, b->done, err);
 	if (!s && b->n_decodes)
-		s = stk__cuda_jpeg_wait(b->jpeg, err);
-	if (s && (stk__gpu_stream_sync(p->device->dev, b->stream, NULL) || (b->jpeg && stk__cuda_jpeg_sync(p->device->jpeg, NULL)))) {
+		s = stk__jpeg_gpu_wait(b->jpeg, err);
+	if (s && (stk__gpu_stream_sync(p->device->dev, b->stream, NULL) || (b->jpeg && stk__jpeg_gpu_sync(p->device->jpeg, NULL)))) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
 	if (!s)
@@ -359,7 +359,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->enough = d->memory_limit;
 	if (p->program->n_decodes) { /* the rest is for batches */
-		s = stk__cuda_jpeg_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
+		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
 		p->ring->enough -= d->memory_limit / 2;
 	}
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
@@ -426,7 +426,7 @@ void stk__device_destroy(struct stk_pipeline *p)
 	for (int32_t i = 0; d->batches && i < d->n_batches; i++)
 		free_batch(p, &d->batches[i], entered);
 	if (entered) {
-		stk__cuda_jpeg_destroy(d->jpeg);
+		stk__jpeg_gpu_destroy(d->jpeg);
 		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
 	}

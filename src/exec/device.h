@@ -33,7 +33,7 @@ struct stk_decode_job {
 	struct stk_rect window; /* as stored */
 	enum stk_image_type type;
 	int orientation;
-	struct stk_cuda_jpeg_limits need;
+	struct stk_jpeg_gpu_limits need;
 };
 
 /* As large as its kind needs: what comes behind is not there. */
@@ -99,9 +99,9 @@ struct stk_device_batch {
 	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
-	struct stk_cuda_jpeg_batch *jpeg;
+	struct stk_jpeg_gpu_batch *jpeg;
 	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
-	struct stk_cuda_jpeg_item *items;
+	struct stk_jpeg_gpu_item *items;
 	int32_t n_decodes;
 	bool steps; /* there are jobs behind the files */
 	struct stk_device_job **uploads;
@@ -132,10 +132,10 @@ struct stk_device_stage {
 	pthread_cond_t work;                       /* there is something to wait for, or the thread shall end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;                  /* with a batch that it took from a list */
-	struct stk_cuda_jpeg *jpeg; /* of all batches; NULL where the program decodes nothing */
-	size_t memory_limit;        /* of what is here for the sake of speed: decoding, and batches under way */
-	_Atomic size_t largest;     /* of a batch's slot and scratch */
+	bool busy;                 /* with a batch that it took from a list */
+	struct stk_jpeg_gpu *jpeg; /* of all batches; NULL where the program decodes nothing */
+	size_t memory_limit;       /* of what is here for the sake of speed: decoding, and batches under way */
+	_Atomic size_t largest;    /* of a batch's slot and scratch */
 	struct stk_device_clock clock;
 };
 

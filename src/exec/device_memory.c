@@ -7,7 +7,7 @@
 /* GUARD: a block is an allocation, and the next one may begin where it ends; pieces of two never lie so close that they could be taken for one that is
  * copied at once. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
-_Static_assert((int)GUARD > (int)STK_CUDA_JPEG_GAP, "files in two blocks would travel in one copy");
+_Static_assert((int)GUARD > (int)STK_JPEG_GPU_GAP, "files in two blocks would travel in one copy");
 
 struct stk_device_block {
 	struct stk_device_block *next;

@@ -2,7 +2,7 @@
  *
  * Memory of one batch on its way over the GPU, taken piece by piece and given back at once: pinned host memory that copies start from, or device
  * memory for what lives between two steps. Pieces come from one block once warm: after a batch that took more, the block grows to what it took.
- * No two pieces touch, and those of two blocks are further apart than STK_CUDA_JPEG_GAP: what lies closer together lies in one allocation.
+ * No two pieces touch, and those of two blocks are further apart than STK_JPEG_GPU_GAP: what lies closer together lies in one allocation.
  *
  * Threads: take from any, several at once; reset and destroy by the owner when nobody takes. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H

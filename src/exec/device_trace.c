@@ -76,13 +76,13 @@ static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, 
 /* A part of the files: its copy, and a kernel after the other. */
 static void trace_part(const struct stk_pipeline *p, const struct stk_device_batch *b, int part)
 {
-	struct stk_cuda_jpeg_times times;
+	struct stk_jpeg_gpu_times times;
 	int64_t at;
-	if (stk__cuda_jpeg_times(b->jpeg, part, &times, NULL) || !time_of(p->device, times.begin, &at))
+	if (stk__jpeg_gpu_times(b->jpeg, part, &times, NULL) || !time_of(p->device, times.begin, &at))
 		return;
-	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+	for (int i = 0; i < STK_JPEG_GPU_TIMES; i++) {
 		int64_t end = at + (int64_t)((double)times.milliseconds[i] * 1e6);
-		add(p, b, STK_ROW_LANES + times.lane, i ? STK_SPAN_KERNEL : STK_SPAN_COPY, stk__cuda_jpeg_time_name(i), at, end);
+		add(p, b, STK_ROW_DECODER_STREAMS + times.stream, i ? STK_SPAN_KERNEL : STK_SPAN_COPY, stk__jpeg_gpu_time_name(i), at, end);
 		at = end;
 	}
 }
@@ -92,7 +92,7 @@ void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
 	const struct stk_device_marks *m = &b->marks;
 	if (!p->trace || !set_clock(p->device->dev, &p->device->clock))
 		return;
-	for (int part = 0; b->n_decodes && part < stk__cuda_jpeg_parts(b->jpeg); part++)
+	for (int part = 0; b->n_decodes && part < stk__jpeg_gpu_parts(b->jpeg); part++)
 		trace_part(p, b, part);
 	for (int32_t i = 1; i < m->count; i++) {
 		const struct stk_device_mark *k = &m->mark[i];

@@ -133,7 +133,7 @@ struct stk_exec_worker {
 /* clang-format on */
 
 /* Rows of a trace, behind the workers'. */
-enum stk_trace_row { STK_ROW_SOURCES, STK_ROW_CONSUMER, STK_ROW_GPU, STK_ROW_STORAGE, STK_ROW_STEPS, STK_ROW_LANES };
+enum stk_trace_row { STK_ROW_SOURCES, STK_ROW_CONSUMER, STK_ROW_GPU, STK_ROW_STORAGE, STK_ROW_STEPS, STK_ROW_DECODER_STREAMS };
 
 struct stk_exec_counters {
 #define STK_COUNTER_FIELD(name) _Atomic int64_t name;

@@ -187,15 +187,15 @@ static enum stk_status use_device(struct stk_pipeline *p, struct stk_error *err)
 static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 {
 	static const char *const rows[] = {"sources", "consumer", "batches on the GPU", "reads ahead", "GPU: steps"};
-	int32_t lanes = p->config.device_id >= 0 ? STK_CUDA_JPEG_LANES : 0;
-	p->trace = stk__trace_create(p->n_workers + STK_ROW_LANES + lanes, 1 << 14);
+	int32_t streams = p->config.device_id >= 0 ? STK_JPEG_GPU_STREAMS : 0;
+	p->trace = stk__trace_create(p->n_workers + STK_ROW_DECODER_STREAMS + streams, 1 << 14);
 	if (!p->trace)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
-	for (int32_t i = 0; i < p->n_workers + STK_ROW_LANES + lanes; i++) {
+	for (int32_t i = 0; i < p->n_workers + STK_ROW_DECODER_STREAMS + streams; i++) {
 		char name[32];
 		int32_t row = i - p->n_workers;
-		snprintf(name, sizeof name, row < 0 ? "worker %d" : "GPU: files, lane %d", row < 0 ? i : row - STK_ROW_LANES);
-		stk__trace_name(p->trace, i, row >= 0 && row < STK_ROW_LANES ? rows[row] : name);
+		snprintf(name, sizeof name, row < 0 ? "worker %d" : "GPU: files, stream %d", row < 0 ? i : row - STK_ROW_DECODER_STREAMS);
+		stk__trace_name(p->trace, i, row >= 0 && row < STK_ROW_DECODER_STREAMS ? rows[row] : name);
 	}
 	return STK_OK;
 }

@@ -96,7 +96,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 {
 	for (int32_t i = 0; i < b->n_decodes; i++) {
 		const struct stk_device_job *j = b->decodes[i];
-		b->items[i] = (struct stk_cuda_jpeg_item){.data = j->decode.file,
+		b->items[i] = (struct stk_jpeg_gpu_item){.data = j->decode.file,
 			.size = j->decode.size,
 			.header = &j->decode.header,
 			.window = j->decode.window,
@@ -106,7 +106,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.dst = j->dst,
 			.need = j->decode.need};
 	}
-	return stk__cuda_jpeg_submit(b->jpeg, b->items, b->n_decodes, err);
+	return stk__jpeg_gpu_submit(b->jpeg, b->items, b->n_decodes, err);
 }
 
 /* ---- steps ---- */
@@ -280,7 +280,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	if (b->n_uploads)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
 	if (b->n_decodes) {
-		if ((s = decode(b, err)) || (b->steps && (s = stk__cuda_jpeg_join(b->jpeg, b->stream, err))))
+		if ((s = decode(b, err)) || (b->steps && (s = stk__jpeg_gpu_join(b->jpeg, b->stream, err))))
 			return s;
 		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* lanes' rows tell of the files */
 	}
@@ -304,7 +304,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 		return s;
 	s = submit_all(p, r, err);
 	if (s && (stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL) ||
-			 (p->device->jpeg && stk__cuda_jpeg_sync(p->device->jpeg, NULL)))) {
+			 (p->device->jpeg && stk__jpeg_gpu_sync(p->device->jpeg, NULL)))) {
 		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
 	}
 	note_memory(p, r);

@@ -7,48 +7,48 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MARKS = STK_CUDA_JPEG_TIMES + 1, RAW_SLACK = 64 };
+enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* How a part lies in its lane's memory: tables of decoder and passes, results of both, with the files among them. */
+/* How a part lies in its stream's memory: tables of decoder and passes, results of both, with the files among them. */
 struct sizes {
-	struct stk_jpegpar_sizes decode;
+	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
-	struct stk_jpegpar_limits files; /* with room for their bytes */
+	struct stk_jpeg_gpu_plan_limits files; /* with room for their bytes */
 	size_t all;
 };
 
-/* What goes to one lane at once. Its tables stay the batch's until it is done; device memory is the lane's. */
+/* What goes to one stream at once. Its tables stay the batch's until it is done; device memory is the stream's. */
 struct part {
-	struct stk_cuda_jpeg_limits room; /* that tables were made for */
-	struct stk_jpegpar_plan *plan;
+	struct stk_jpeg_gpu_limits room; /* that tables were made for */
+	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
 	size_t pass_tables; /* where those begin */
-	uint32_t *flags;    /* pinned; view.told */
+	uint32_t *flags;    /* pinned; view.host_flags */
 	stk_gpu_event done, marks[MARKS];
 	/* of the last submission */
-	int first, count, lane;
-	struct stk_cuda_jpeg_limits need;
+	int first, count, stream;
+	struct stk_jpeg_gpu_limits need;
 	struct sizes sizes;
 	stk_gpu_ptr work; /* results of the decoder, then of the passes */
-	struct stk_jpegpar_view view;
+	struct stk_jpeg_gpu_view view;
 };
 
-struct stk_cuda_jpeg {
+struct stk_jpeg_gpu {
 	struct stk_gpu_device *dev;
-	struct stk_cuda_jpeg_kernels kernels;
+	struct stk_jpeg_gpu_kernels kernels;
 	struct stk_pass_gpu_kernels pass_kernels;
-	struct stk_jpeg_lanes *lanes;
+	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_cuda_jpeg_limits room; /* the most that a part was given: what one has needed, all will */
+	struct stk_jpeg_gpu_limits room; /* the most that a part was given: what one has needed, all will */
 };
 
-struct stk_cuda_jpeg_batch {
-	struct stk_cuda_jpeg *decoder;
+struct stk_jpeg_gpu_batch {
+	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
 	const uint32_t **flag; /* of each item; NULL: refused */
-	uint32_t *place;       /* of each item, in its lane's raw bytes */
+	uint32_t *place;       /* of each item, in its stream's raw bytes */
 	bool measure;
 };
 
@@ -59,36 +59,36 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-static struct stk_pass_gpu_limits pass_limits(const struct stk_cuda_jpeg_limits *l)
+static struct stk_pass_gpu_limits pass_limits(const struct stk_jpeg_gpu_limits *l)
 {
 	return (struct stk_pass_gpu_limits){l->files.images, l->taps};
 }
 
-static struct stk_jpegpar_limits file_limits(const struct stk_cuda_jpeg_limits *l)
+static struct stk_jpeg_gpu_plan_limits file_limits(const struct stk_jpeg_gpu_limits *l)
 {
-	struct stk_jpegpar_limits files = l->files;
+	struct stk_jpeg_gpu_plan_limits files = l->files;
 	/* Alignment and what lies between files travel too. */
 	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
 	return files;
 }
 
-static struct sizes sizes_of(const struct stk_cuda_jpeg_limits *l)
+static struct sizes sizes_of(const struct stk_jpeg_gpu_limits *l)
 {
 	struct stk_pass_gpu_limits passes = pass_limits(l);
-	struct stk_jpegpar_limits files = file_limits(l);
-	struct sizes z = {.decode = stk__jpegpar_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .files = files};
+	struct stk_jpeg_gpu_plan_limits files = file_limits(l);
+	struct sizes z = {.decode = stk__jpeg_gpu_plan_sizes(&files), .passes = stk__pass_gpu_sizes(&passes), .files = files};
 	z.all = aligned(z.decode.tables) + z.passes.tables + aligned(z.decode.work) + z.passes.work;
 	return z;
 }
 
-size_t stk__cuda_jpeg_bytes(const struct stk_cuda_jpeg_limits *limits)
+size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits)
 {
 	return sizes_of(limits).all;
 }
 
-static void part_empty(struct stk_cuda_jpeg *d, struct part *p)
+static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 {
-	stk__jpegpar_plan_destroy(p->plan);
+	stk__jpeg_gpu_plan_destroy(p->plan);
 	stk__pass_gpu_destroy(p->passes);
 	stk__gpu_host_free(d->dev, p->tables);
 	stk__gpu_host_free(d->dev, p->flags);
@@ -96,7 +96,7 @@ static void part_empty(struct stk_cuda_jpeg *d, struct part *p)
 	p->passes = NULL;
 	p->tables = NULL;
 	p->flags = NULL;
-	p->room = (struct stk_cuda_jpeg_limits){0};
+	p->room = (struct stk_jpeg_gpu_limits){0};
 }
 
 /* What grows takes half as much again, for the next, and not less than usual images do: to give pinned memory back waits for whatever the GPU does. */
@@ -107,35 +107,35 @@ static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 	return has >= need ? has : more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
 }
 
-static bool part_holds(const struct part *p, const struct stk_cuda_jpeg_limits *need)
+static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *need)
 {
 	return p->plan && p->room.files.images >= need->files.images && p->room.files.bytes >= need->files.bytes &&
 	       p->room.files.blocks >= need->files.blocks && p->room.taps >= need->taps;
 }
 
 /* Room for a part that needs so much, and for all that come after. */
-static struct stk_cuda_jpeg_limits choose_room(struct stk_cuda_jpeg *d, const struct stk_cuda_jpeg_limits *need)
+static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
 	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
 	pthread_mutex_lock(&d->lock);
-	struct stk_cuda_jpeg_limits *room = &d->room;
+	struct stk_jpeg_gpu_limits *room = &d->room;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
 	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
 	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
 	room->taps = grown(room->taps, need->taps, TAPS * images);
-	struct stk_cuda_jpeg_limits chosen = *room;
+	struct stk_jpeg_gpu_limits chosen = *room;
 	pthread_mutex_unlock(&d->lock);
 	return chosen;
 }
 
 /* Tables for what the part needs. */
-static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, struct stk_error *err)
+static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, struct stk_error *err)
 {
-	const struct stk_cuda_jpeg_limits *need = &p->need;
+	const struct stk_jpeg_gpu_limits *need = &p->need;
 	if (part_holds(p, need))
 		return STK_OK;
 	part_empty(d, p);
-	struct stk_cuda_jpeg_limits room = choose_room(d, need);
+	struct stk_jpeg_gpu_limits room = choose_room(d, need);
 	struct sizes z = sizes_of(&room);
 	struct stk_pass_gpu_limits passes = pass_limits(&room);
 	p->pass_tables = aligned(z.decode.tables);
@@ -143,7 +143,7 @@ static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, str
 	if (!s)
 		s = stk__gpu_host_alloc(d->dev, sizeof *p->flags * room.files.images, (void **)&p->flags, err);
 	if (!s)
-		s = stk__jpegpar_plan_create(&room.files, p->tables, &p->plan, err);
+		s = stk__jpeg_gpu_plan_create(&room.files, p->tables, &p->plan, err);
 	if (!s)
 		s = stk__pass_gpu_create(&passes, p->tables + p->pass_tables, &p->passes, err);
 	if (s)
@@ -155,47 +155,47 @@ static enum stk_status part_reserve(struct stk_cuda_jpeg *d, struct part *p, str
 
 /* ---- create and destroy ---- */
 
-enum stk_status stk__cuda_jpeg_create(struct stk_gpu_device *dev, size_t most, struct stk_cuda_jpeg **out, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_create(struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err)
 {
-	struct stk_cuda_jpeg *d = stk__calloc(1, sizeof *d);
+	struct stk_jpeg_gpu *d = stk__calloc(1, sizeof *d);
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	d->dev = dev;
 	pthread_mutex_init(&d->lock, NULL);
-	enum stk_status s = stk__cuda_jpeg_kernels_load(dev, &d->kernels, err);
+	enum stk_status s = stk__jpeg_gpu_kernels_load(dev, &d->kernels, err);
 	if (!s)
 		s = stk__pass_gpu_kernels_load(dev, &d->pass_kernels, err);
 	if (!s)
-		s = stk__jpeg_lanes_create(dev, most, &d->lanes, err);
+		s = stk__jpeg_gpu_streams_create(dev, most, &d->streams, err);
 	if (s)
-		stk__cuda_jpeg_destroy(d);
+		stk__jpeg_gpu_destroy(d);
 	else
 		*out = d;
 	return s;
 }
 
-void stk__cuda_jpeg_destroy(struct stk_cuda_jpeg *d)
+void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d)
 {
 	if (!d)
 		return;
-	stk__jpeg_lanes_destroy(d->lanes);
+	stk__jpeg_gpu_streams_destroy(d->streams);
 	pthread_mutex_destroy(&d->lock);
 	stk__free(d);
 }
 
-size_t stk__cuda_jpeg_memory(struct stk_cuda_jpeg *d)
+size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d)
 {
-	return stk__jpeg_lanes_memory(d->lanes);
+	return stk__jpeg_gpu_streams_memory(d->streams);
 }
 
-enum stk_status stk__cuda_jpeg_sync(struct stk_cuda_jpeg *d, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_sync(struct stk_jpeg_gpu *d, struct stk_error *err)
 {
-	return stk__jpeg_lanes_sync(d->lanes, err);
+	return stk__jpeg_gpu_streams_sync(d->streams, err);
 }
 
-enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_cuda_jpeg_batch **out, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err)
 {
-	struct stk_cuda_jpeg_batch *b = stk__calloc(1, sizeof *b);
+	struct stk_jpeg_gpu_batch *b = stk__calloc(1, sizeof *b);
 	if (!b)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	b->decoder = d;
@@ -203,7 +203,7 @@ enum stk_status stk__cuda_jpeg_batch_create(struct stk_cuda_jpeg *d, struct stk_
 	return STK_OK;
 }
 
-void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
+void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b)
 {
 	if (!b)
 		return;
@@ -221,15 +221,15 @@ void stk__cuda_jpeg_batch_destroy(struct stk_cuda_jpeg_batch *b)
 
 /* ---- parts ---- */
 
-static void add_need(struct stk_cuda_jpeg_limits *sum, const struct stk_cuda_jpeg_limits *more)
+static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_limits *more)
 {
-	sum->files.images = stk__jpegpar_add_up(sum->files.images, more->files.images);
-	sum->files.bytes = stk__jpegpar_add_up(sum->files.bytes, more->files.bytes);
-	sum->files.blocks = stk__jpegpar_add_up(sum->files.blocks, more->files.blocks);
-	sum->taps = stk__jpegpar_add_up(sum->taps, more->taps);
+	sum->files.images = stk__jpeg_gpu_add_up(sum->files.images, more->files.images);
+	sum->files.bytes = stk__jpeg_gpu_add_up(sum->files.bytes, more->files.bytes);
+	sum->files.blocks = stk__jpeg_gpu_add_up(sum->files.blocks, more->files.blocks);
+	sum->taps = stk__jpeg_gpu_add_up(sum->taps, more->taps);
 }
 
-static struct part *add_part(struct stk_cuda_jpeg_batch *b, int first)
+static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 {
 	if (b->n_parts == b->room_parts) {
 		int room = b->room_parts ? 2 * b->room_parts : 4;
@@ -243,20 +243,20 @@ static struct part *add_part(struct stk_cuda_jpeg_batch *b, int first)
 	struct part *p = &b->parts[b->n_parts++];
 	p->first = first;
 	p->count = 0;
-	p->need = (struct stk_cuda_jpeg_limits){0};
+	p->need = (struct stk_jpeg_gpu_limits){0};
 	return p;
 }
 
-/* Makes lanes fit the batch; leaves out what no lane can hold. Gives the bytes that a part should have: about the same for all, none larger than a
- * lane. */
+/* Makes streams fit the batch; leaves out what no stream can hold. Gives the bytes that a part should have: about the same for all, none larger than a
+ * stream. */
 static enum stk_status choose_share(
-	const struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, size_t *share, struct stk_error *err)
+	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
-	struct stk_cuda_jpeg_limits all = {0};
-	size_t most = stk__jpeg_lanes_most(b->decoder->lanes), largest = 0;
+	struct stk_jpeg_gpu_limits all = {0};
+	size_t most = stk__jpeg_gpu_streams_most(b->decoder->streams), largest = 0;
 	for (int i = 0; i < n; i++) {
-		size_t bytes = stk__cuda_jpeg_bytes(&items[i].need);
-		b->place[i] = bytes <= most ? 0 : STK_JPEGPAR_NONE;
+		size_t bytes = stk__jpeg_gpu_bytes(&items[i].need);
+		b->place[i] = bytes <= most ? 0 : STK_JPEG_GPU_NONE;
 		if (bytes > most)
 			continue;
 		largest = bytes > largest ? bytes : largest;
@@ -265,9 +265,9 @@ static enum stk_status choose_share(
 	*share = 0;
 	if (!largest)
 		return STK_OK;
-	size_t bytes = stk__cuda_jpeg_bytes(&all);
+	size_t bytes = stk__jpeg_gpu_bytes(&all);
 	size_t part;
-	enum stk_status s = stk__jpeg_lanes_fit(b->decoder->lanes, bytes, largest, &part, err);
+	enum stk_status s = stk__jpeg_gpu_streams_fit(b->decoder->streams, bytes, largest, &part, err);
 	if (s)
 		return s;
 	size_t parts = (bytes + part - 1) / part;
@@ -276,7 +276,7 @@ static enum stk_status choose_share(
 	return STK_OK;
 }
 
-static enum stk_status cut(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
+static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err)
 {
 	struct part *p = NULL;
 	size_t share;
@@ -284,12 +284,12 @@ static enum stk_status cut(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_
 	b->n_parts = 0;
 	for (int i = 0; i < n && !s; i++) {
 		b->flag[i] = NULL;
-		if (b->place[i] == STK_JPEGPAR_NONE)
+		if (b->place[i] == STK_JPEG_GPU_NONE)
 			continue;
-		struct stk_cuda_jpeg_limits with = items[i].need;
+		struct stk_jpeg_gpu_limits with = items[i].need;
 		if (p)
 			add_need(&with, &p->need);
-		if (!p || stk__cuda_jpeg_bytes(&with) > share) {
+		if (!p || stk__jpeg_gpu_bytes(&with) > share) {
 			p = add_part(b, i);
 			with = items[i].need;
 		}
@@ -304,26 +304,26 @@ static enum stk_status cut(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_
 /* ---- what a part does ---- */
 
 /* Copies the files' bytes and gives each its place; files that are for the cores are left out. */
-static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const struct part *p, const struct stk_jpeg_lane *lane,
-	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
+	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
 	size_t used = RAW_SLACK;
 	for (int i = p->first, j, end = p->first + p->count; i < end; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
 		size_t room = p->sizes.files.raw - RAW_SLACK - used;
-		if (b->place[i] == STK_JPEGPAR_NONE || items[i].size > room) {
-			b->place[i] = STK_JPEGPAR_NONE;
+		if (b->place[i] == STK_JPEG_GPU_NONE || items[i].size > room) {
+			b->place[i] = STK_JPEG_GPU_NONE;
 			j = i + 1;
 			continue;
 		}
-		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= STK_CUDA_JPEG_GAP &&
-				(size_t)(items[j].data - from) + items[j].size <= room && b->place[j] != STK_JPEGPAR_NONE;
+		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= STK_JPEG_GPU_GAP &&
+				(size_t)(items[j].data - from) + items[j].size <= room && b->place[j] != STK_JPEG_GPU_NONE;
 			j++)
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
 			b->place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
 		enum stk_status s = stk__gpu_upload(
-			b->decoder->dev, lane->stream, (stk_gpu_ptr)(uintptr_t)p->view.raw + used, from, (size_t)(to - from), err);
+			b->decoder->dev, stream->cuda, (stk_gpu_ptr)(uintptr_t)p->view.raw + used, from, (size_t)(to - from), err);
 		if (s)
 			return s;
 		used += ((size_t)(to - from) + 15) & ~(size_t)15;
@@ -331,22 +331,22 @@ static enum stk_status copy_files(const struct stk_cuda_jpeg_batch *b, const str
 	return STK_OK;
 }
 
-static struct stk_jpegpar_file file_of(const struct stk_cuda_jpeg_item *it, uint32_t place)
+static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint32_t place)
 {
-	return (struct stk_jpegpar_file){it->data, it->size, it->header, it->window, place, it->type};
+	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type};
 }
 
 /* Passes are of uint8 with as many channels as the type has. */
-static bool suits(const struct stk_cuda_jpeg_item *it)
+static bool suits(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
 	       stk__pass_gpu_supports(it->pass);
 }
 
-bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *it, struct stk_cuda_jpeg_limits *sum)
+bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_limits *sum)
 {
-	struct stk_jpegpar_file file = file_of(it, 0);
-	if (!suits(it) || !stk__jpegpar_need(&file, &sum->files))
+	struct stk_jpeg_gpu_file file = file_of(it, 0);
+	if (!suits(it) || !stk__jpeg_gpu_plan_need(&file, &sum->files))
 		return false;
 	struct stk_pass_gpu_limits passes = {0, sum->taps};
 	stk__pass_gpu_need(it->pass, &passes);
@@ -355,11 +355,11 @@ bool stk__cuda_jpeg_need(const struct stk_cuda_jpeg_item *it, struct stk_cuda_jp
 }
 
 /* The pass reads the window from where the decoder puts it, turned as it sees it. */
-static bool plan_pass(const struct part *p, const struct stk_cuda_jpeg_item *it, uint32_t index)
+static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;
 	uint32_t pitch;
-	stk__jpegpar_plan_window(p->plan, index, &at, &pitch);
+	stk__jpeg_gpu_plan_window(p->plan, index, &at, &pitch);
 	struct stk_image src = stk__image_hwc((void *)((uintptr_t)p->view.rgb + at), STK_UINT8, it->window.w, it->window.h, it->pass->in_c);
 	src.row = pitch;
 	struct stk_rect seen = it->window;
@@ -370,99 +370,100 @@ static bool plan_pass(const struct part *p, const struct stk_cuda_jpeg_item *it,
 
 /* Decides for each item, and describes what the GPU does. */
 static void plan_items(
-	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, const struct stk_cuda_jpeg_item *items)
+	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {
 	struct stk_pass_gpu_limits passes = pass_limits(&p->need);
-	stk__pass_gpu_begin(p->passes, &passes, lane->memory + aligned(p->sizes.decode.tables), p->work + aligned(p->sizes.decode.work));
+	stk__pass_gpu_begin(p->passes, &passes, stream->memory + aligned(p->sizes.decode.tables), p->work + aligned(p->sizes.decode.work));
 	for (int i = p->first; i < p->first + p->count; i++) {
 		uint32_t index, at = b->place[i];
-		struct stk_jpegpar_file file = file_of(&items[i], at);
-		bool taken = at != STK_JPEGPAR_NONE && suits(&items[i]) && stk__jpegpar_plan_add(p->plan, &file, &index) &&
+		struct stk_jpeg_gpu_file file = file_of(&items[i], at);
+		bool taken = at != STK_JPEG_GPU_NONE && suits(&items[i]) && stk__jpeg_gpu_plan_add(p->plan, &file, &index) &&
 			     plan_pass(p, &items[i], index);
 		b->flag[i] = taken ? &p->flags[index] : NULL;
 	}
 }
 
 static enum stk_status mark(
-	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, int i, struct stk_error *err)
+	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, int i, struct stk_error *err)
 {
 	if (!b->measure)
 		return STK_OK;
 	enum stk_status s = p->marks[i] ? STK_OK : stk__gpu_event_create(b->decoder->dev, true, &p->marks[i], err);
-	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], lane->stream, err);
+	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], stream->cuda, err);
 }
 
 /* All copies of a part come before its kernels, and nothing is copied back: in the few queues of the copy engines a copy that waits for kernels would hold
- * up those of other lanes. */
+ * up those of other streams. */
 static enum stk_status copy_tables(
-	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
-	size_t bytes = stk__jpegpar_plan_end(p->plan), passes = stk__pass_gpu_end(p->passes);
-	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view);
-	p->view.told = p->flags;
-	enum stk_status s = stk__gpu_upload(dev, lane->stream, lane->memory, p->tables, bytes, err);
+	size_t bytes = stk__jpeg_gpu_plan_end(p->plan), passes = stk__pass_gpu_end(p->passes);
+	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view);
+	p->view.host_flags = p->flags;
+	enum stk_status s = stk__gpu_upload(dev, stream->cuda, stream->memory, p->tables, bytes, err);
 	return s ? s
 		 : stk__gpu_upload(
-			   dev, lane->stream, lane->memory + aligned(p->sizes.decode.tables), p->tables + p->pass_tables, passes, err);
+			   dev, stream->cuda, stream->memory + aligned(p->sizes.decode.tables), p->tables + p->pass_tables, passes, err);
 }
 
-static enum stk_status decode(const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+static enum stk_status decode(
+	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, struct stk_error *err)
 {
-	const struct stk_cuda_jpeg *d = b->decoder;
-	enum stk_status s = mark(b, p, lane, 1, err);
-	for (int phase = 0; !s && phase < STK_CUDA_JPEG_PHASES; phase++) {
-		s = stk__cuda_jpeg_launch(d->dev, &d->kernels, &p->view, (enum stk_cuda_jpeg_phase)phase, lane->stream, err);
+	const struct stk_jpeg_gpu *d = b->decoder;
+	enum stk_status s = mark(b, p, stream, 1, err);
+	for (int phase = 0; !s && phase < STK_JPEG_GPU_PHASES; phase++) {
+		s = stk__jpeg_gpu_launch(d->dev, &d->kernels, &p->view, (enum stk_jpeg_gpu_phase)phase, stream->cuda, err);
 		if (!s)
-			s = mark(b, p, lane, phase + 2, err);
+			s = mark(b, p, stream, phase + 2, err);
 	}
 	return s;
 }
 
 static enum stk_status run_passes(
-	const struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane, struct stk_error *err)
+	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, struct stk_error *err)
 {
-	const struct stk_cuda_jpeg *d = b->decoder;
-	enum stk_status s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, lane->stream, err);
-	return s ? s : mark(b, p, lane, MARKS - 1, err);
+	const struct stk_jpeg_gpu *d = b->decoder;
+	enum stk_status s = stk__pass_gpu_launch(d->dev, &d->pass_kernels, p->passes, stream->cuda, err);
+	return s ? s : mark(b, p, stream, MARKS - 1, err);
 }
 
-static enum stk_status run_part(struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_jpeg_lane *lane,
-	const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+static enum stk_status run_part(struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream,
+	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = b->decoder->dev;
-	p->work = lane->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
-	stk__jpegpar_plan_begin(p->plan, &p->sizes.files);
-	stk__jpegpar_plan_view(p->plan, lane->memory, p->work, 0, &p->view); /* files and results lie where they always do */
+	p->work = stream->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
+	stk__jpeg_gpu_plan_begin(p->plan, &p->sizes.files);
+	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* files and results lie where they always do */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
-	if (s || (s = mark(b, p, lane, 0, err)) || (s = copy_files(b, p, lane, items, err)))
+	if (s || (s = mark(b, p, stream, 0, err)) || (s = copy_files(b, p, stream, items, err)))
 		return s;
-	plan_items(b, p, lane, items);
-	if ((s = copy_tables(b, p, lane, err)) || (s = decode(b, p, lane, err)) || (s = run_passes(b, p, lane, err)))
+	plan_items(b, p, stream, items);
+	if ((s = copy_tables(b, p, stream, err)) || (s = decode(b, p, stream, err)) || (s = run_passes(b, p, stream, err)))
 		return s;
-	return stk__gpu_event_record(dev, p->done, lane->stream, err);
+	return stk__gpu_event_record(dev, p->done, stream->cuda, err);
 }
 
 /* ---- a batch ---- */
 
 static enum stk_status submit_part(
-	struct stk_cuda_jpeg_batch *b, struct part *p, const struct stk_cuda_jpeg_item *items, struct stk_error *err)
+	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
-	struct stk_cuda_jpeg *d = b->decoder;
+	struct stk_jpeg_gpu *d = b->decoder;
 	p->sizes = sizes_of(&p->need);
 	enum stk_status s = part_reserve(d, p, err);
 	if (s)
 		return s;
-	struct stk_jpeg_lane *lane = stk__jpeg_lanes_take(d->lanes, err);
-	if (!lane)
+	struct stk_jpeg_gpu_stream *stream = stk__jpeg_gpu_streams_take(d->streams, err);
+	if (!stream)
 		return STK_NO_MEMORY;
-	p->lane = lane->number;
-	s = run_part(b, p, lane, items, err);
-	enum stk_status given = stk__jpeg_lanes_give(d->lanes, lane, s ? NULL : err);
+	p->stream = stream->number;
+	s = run_part(b, p, stream, items, err);
+	enum stk_status given = stk__jpeg_gpu_streams_give(d->streams, stream, s ? NULL : err);
 	return s ? s : given;
 }
 
-static enum stk_status make_room(struct stk_cuda_jpeg_batch *b, int n, struct stk_error *err)
+static enum stk_status make_room(struct stk_jpeg_gpu_batch *b, int n, struct stk_error *err)
 {
 	if (n <= b->room_items)
 		return STK_OK;
@@ -476,7 +477,7 @@ static enum stk_status make_room(struct stk_cuda_jpeg_batch *b, int n, struct st
 	return STK_OK;
 }
 
-enum stk_status stk__cuda_jpeg_submit(struct stk_cuda_jpeg_batch *b, const struct stk_cuda_jpeg_item *items, int n, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_submit(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err)
 {
 	enum stk_status s = make_room(b, n, err);
 	if (!s)
@@ -486,7 +487,7 @@ enum stk_status stk__cuda_jpeg_submit(struct stk_cuda_jpeg_batch *b, const struc
 	return s;
 }
 
-enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu_stream stream, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream stream, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	for (int i = 0; i < b->n_parts && !s; i++)
@@ -494,7 +495,7 @@ enum stk_status stk__cuda_jpeg_join(const struct stk_cuda_jpeg_batch *b, stk_gpu
 	return s;
 }
 
-enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	for (int i = 0; i < b->n_parts && !s; i++)
@@ -502,35 +503,34 @@ enum stk_status stk__cuda_jpeg_wait(const struct stk_cuda_jpeg_batch *b, struct 
 	return s;
 }
 
-enum stk_cuda_jpeg_verdict stk__cuda_jpeg_verdict(const struct stk_cuda_jpeg_batch *b, int item)
+enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch *b, int item)
 {
-	return !b->flag[item] ? STK_CUDA_JPEG_REFUSED : *b->flag[item] ? STK_CUDA_JPEG_FLAGGED : STK_CUDA_JPEG_OK;
+	return !b->flag[item] ? STK_JPEG_GPU_REFUSED : *b->flag[item] ? STK_JPEG_GPU_FLAGGED : STK_JPEG_GPU_OK;
 }
 
 /* ---- times ---- */
 
-void stk__cuda_jpeg_measure(struct stk_cuda_jpeg_batch *b, bool on)
+void stk__jpeg_gpu_measure(struct stk_jpeg_gpu_batch *b, bool on)
 {
 	b->measure = on;
 }
 
-int stk__cuda_jpeg_parts(const struct stk_cuda_jpeg_batch *b)
+int stk__jpeg_gpu_parts(const struct stk_jpeg_gpu_batch *b)
 {
 	return b->n_parts;
 }
 
-const char *stk__cuda_jpeg_time_name(int i)
+const char *stk__jpeg_gpu_time_name(int i)
 {
-	return i == 0 ? "copy" : i <= STK_CUDA_JPEG_PHASES ? stk__cuda_jpeg_phase_names[i - 1] : "pass";
+	return i == 0 ? "copy" : i <= STK_JPEG_GPU_PHASES ? stk__jpeg_gpu_phase_names[i - 1] : "pass";
 }
 
-enum stk_status stk__cuda_jpeg_times(
-	const struct stk_cuda_jpeg_batch *b, int part, struct stk_cuda_jpeg_times *times, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_times(const struct stk_jpeg_gpu_batch *b, int part, struct stk_jpeg_gpu_times *times, struct stk_error *err)
 {
 	const struct part *p = &b->parts[part];
-	times->lane = p->lane;
+	times->stream = p->stream;
 	times->begin = p->marks[0];
-	for (int i = 0; i < STK_CUDA_JPEG_TIMES; i++) {
+	for (int i = 0; i < STK_JPEG_GPU_TIMES; i++) {
 		enum stk_status s = stk__gpu_event_elapsed(b->decoder->dev, p->marks[i], p->marks[i + 1], &times->milliseconds[i], err);
 		if (s)
 			return s;

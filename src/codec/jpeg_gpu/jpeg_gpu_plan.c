@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files are collected by plan_add; plan_end puts the streams into the order of their table sets, so that a thread block loads one set, and writes all
+ * Files are collected by plan_add; plan_end puts the bitstreams into the order of their table sets, so that a thread block loads one set, and writes all
  * tables compactly. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
@@ -11,7 +11,7 @@
 enum {
 	CACHE = 16,
 	TAIL = 256,
-	MIN_INTERVAL = 128,   /* mean bytes of a restart interval below which streams are too small to pay */
+	MIN_INTERVAL = 128,   /* mean bytes of a restart interval below which bitstreams are too small to pay */
 	MEAN_INTERVAL = 1024, /* room for this on average over a batch */
 	/* for each block of the limits: bytes of coefficients, in whose place pixels come (of gray images 192, else 64 to 128), and DC coefficients, which
 	 * rows above the window have too */
@@ -32,9 +32,9 @@ struct tables_key {
 
 struct cached_set {
 	struct tables_key key;
-	struct stk_jpegpar_set set; /* tables 0: an unused place */
+	struct stk_jpeg_gpu_set set; /* tables 0: an unused place */
 	bool fits;
-	uint16_t lut[STK_JPEGPAR_MAX_SET];
+	uint16_t lut[STK_JPEG_GPU_MAX_SET];
 };
 
 struct range {
@@ -43,42 +43,42 @@ struct range {
 
 /* Most that the arrays hold. */
 struct capacity {
-	uint32_t images, streams, segments, chunks, sync_work, write_work, lut;
+	uint32_t images, bitstreams, subsequences, chunks, sync_work, coefficient_work, lut;
 	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, or what else lies there */
 };
 
-struct stk_jpegpar_plan {
+struct stk_jpeg_gpu_plan {
 	struct capacity cap; /* of the batch */
 	uint8_t *tables;     /* the caller's */
 	/* collected */
-	struct stk_jpegpar_image *images;
-	struct range *image_streams;
-	struct stk_jpegpar_stream *streams; /* in the order of files */
+	struct stk_jpeg_gpu_image *images;
+	struct range *image_bitstreams;
+	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order of files */
 	struct tables_key *set_key;
-	struct stk_jpegpar_set *sets;
+	struct stk_jpeg_gpu_set *sets;
 	uint16_t *lut;
 	uint16_t *quant;
-	uint32_t n_images, n_streams, n_sets, n_lut, n_segments, n_chunks;
+	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
 	/* laid out by plan_end: addresses relative to tables and work */
-	struct stk_jpegpar_view view;
+	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;
 };
 
 /* ---- memory ---- */
 
-static struct capacity capacity_of(const struct stk_jpegpar_limits *l)
+static struct capacity capacity_of(const struct stk_jpeg_gpu_plan_limits *l)
 {
-	struct capacity c = {.images = l->images, .streams = l->images + l->bytes / MEAN_INTERVAL};
-	c.segments = (uint32_t)((uint64_t)l->bytes * 8 / STK_JPEGPAR_SEGMENT) + c.streams;
-	c.chunks = l->bytes / STK_JPEGPAR_CHUNK + 2 * c.streams;
-	c.sync_work = c.segments / STK_JPEGPAR_SYNC_LANES + l->images + 1;
-	c.write_work = c.segments / (STK_JPEGPAR_WRITE_LANES / STK_JPEGPAR_PIECES) + l->images + 1;
-	c.lut = l->images * (STK_JPEGPAR_MAX_SET / 2) + STK_JPEGPAR_MAX_SET;
+	struct capacity c = {.images = l->images, .bitstreams = l->images + l->bytes / MEAN_INTERVAL};
+	c.subsequences = (uint32_t)((uint64_t)l->bytes * 8 / STK_JPEG_GPU_SUBSEQUENCE) + c.bitstreams;
+	c.chunks = l->bytes / STK_JPEG_GPU_CHUNK + 2 * c.bitstreams;
+	c.sync_work = c.subsequences / STK_JPEG_GPU_SYNC_THREADS + l->images + 1;
+	c.coefficient_work = c.subsequences / (STK_JPEG_GPU_COEFFICIENT_THREADS / STK_JPEG_GPU_PIECES) + l->images + 1;
+	c.lut = l->images * (STK_JPEG_GPU_MAX_SET / 2) + STK_JPEG_GPU_MAX_SET;
 	c.blocks = l->blocks;
 	c.dc = BLOCK_DC * (uint64_t)l->blocks;
-	c.idct = l->blocks + (uint64_t)STK_JPEGPAR_IDCT_BLOCKS * l->images;
+	c.idct = l->blocks + (uint64_t)STK_JPEG_GPU_IDCT_BLOCKS * l->images;
 	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
 	c.rgb = BLOCK_BYTES * (uint64_t)l->blocks;
 	c.coef = (c.rgb > l->raw ? c.rgb : l->raw) + TAIL;
@@ -97,34 +97,34 @@ static void *place(struct layout *l, uint64_t size)
 	return (void *)(uintptr_t)at;
 }
 
-static uint64_t place_tables(struct stk_jpegpar_view *v, uint64_t base, uint64_t lut)
+static uint64_t place_tables(struct stk_jpeg_gpu_view *v, uint64_t base, uint64_t lut)
 {
 	struct layout l = {base, 0};
 	v->flags = place(&l, sizeof *v->flags * v->n_images);
-	v->n_far = place(&l, sizeof *v->n_far);
-	v->marker = place(&l, sizeof *v->marker * v->n_streams);
+	v->n_stragglers = place(&l, sizeof *v->n_stragglers);
+	v->marker = place(&l, sizeof *v->marker * v->n_bitstreams);
 	v->images = place(&l, sizeof *v->images * v->n_images);
-	v->streams = place(&l, sizeof *v->streams * v->n_streams);
+	v->bitstreams = place(&l, sizeof *v->bitstreams * v->n_bitstreams);
 	v->sets = place(&l, sizeof *v->sets * v->n_images);
 	v->lut = place(&l, sizeof *v->lut * lut);
 	v->quant = place(&l, sizeof *v->quant * 64 * 3 * v->n_images);
 	v->sync_work = place(&l, sizeof *v->sync_work * v->n_sync_work);
-	v->write_work = place(&l, sizeof *v->write_work * v->n_write_work);
+	v->coefficient_work = place(&l, sizeof *v->coefficient_work * v->n_coefficient_work);
 	return l.used;
 }
 
-static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const struct capacity *c)
+static uint64_t place_work(struct stk_jpeg_gpu_view *v, uint64_t base, const struct capacity *c)
 {
 	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients, and these that of the files. */
 	struct layout l = {base, 0}, planes = l;
 	v->kept = place(&l, sizeof *v->kept * c->chunks);
-	v->bits = place(&l, (uint64_t)c->segments * (STK_JPEGPAR_SEGMENT / 8) + TAIL);
-	v->bit_length = place(&l, sizeof *v->bit_length * c->streams);
-	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEGPAR_ROWS * STK_JPEGPAR_PER_SEGMENT * c->segments);
-	v->match = place(&l, sizeof *v->match * c->segments);
-	v->far = place(&l, sizeof *v->far * c->segments);
-	v->cover = place(&l, sizeof *v->cover * c->segments);
-	v->starts = place(&l, sizeof *v->starts * STK_JPEGPAR_PIECES * c->segments);
+	v->bits = place(&l, (uint64_t)c->subsequences * (STK_JPEG_GPU_SUBSEQUENCE / 8) + TAIL);
+	v->bit_length = place(&l, sizeof *v->bit_length * c->bitstreams);
+	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEG_GPU_ROWS * STK_JPEG_GPU_PER_SUBSEQUENCE * c->subsequences);
+	v->match = place(&l, sizeof *v->match * c->subsequences);
+	v->stragglers = place(&l, sizeof *v->stragglers * c->subsequences);
+	v->cover = place(&l, sizeof *v->cover * c->subsequences);
+	v->starts = place(&l, sizeof *v->starts * STK_JPEG_GPU_PIECES * c->subsequences);
 	v->planes = place(&planes, c->planes);
 	l.used = l.used > planes.used ? l.used : planes.used;
 	v->coef = place(&l, c->coef);
@@ -133,45 +133,45 @@ static uint64_t place_work(struct stk_jpegpar_view *v, uint64_t base, const stru
 	return l.used;
 }
 
-struct stk_jpegpar_sizes stk__jpegpar_plan_sizes(const struct stk_jpegpar_limits *limits)
+struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gpu_plan_limits *limits)
 {
 	struct capacity c = capacity_of(limits);
-	struct stk_jpegpar_view v = {
-		.n_images = c.images, .n_streams = c.streams, .n_sync_work = c.sync_work, .n_write_work = c.write_work};
-	return (struct stk_jpegpar_sizes){place_tables(&v, 0, c.lut), place_work(&v, 0, &c), c.rgb};
+	struct stk_jpeg_gpu_view v = {
+		.n_images = c.images, .n_bitstreams = c.bitstreams, .n_sync_work = c.sync_work, .n_coefficient_work = c.coefficient_work};
+	return (struct stk_jpeg_gpu_plan_sizes){place_tables(&v, 0, c.lut), place_work(&v, 0, &c), c.rgb};
 }
 
-enum stk_status stk__jpegpar_plan_create(
-	const struct stk_jpegpar_limits *limits, void *tables, struct stk_jpegpar_plan **out, struct stk_error *err)
+enum stk_status stk__jpeg_gpu_plan_create(
+	const struct stk_jpeg_gpu_plan_limits *limits, void *tables, struct stk_jpeg_gpu_plan **out, struct stk_error *err)
 {
-	struct stk_jpegpar_plan *p = stk__calloc(1, sizeof *p);
+	struct stk_jpeg_gpu_plan *p = stk__calloc(1, sizeof *p);
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	p->cap = capacity_of(limits);
 	p->tables = tables;
 	p->images = stk__alloc(sizeof *p->images * p->cap.images);
-	p->image_streams = stk__alloc(sizeof *p->image_streams * p->cap.images);
-	p->streams = stk__alloc(sizeof *p->streams * p->cap.streams);
+	p->image_bitstreams = stk__alloc(sizeof *p->image_bitstreams * p->cap.images);
+	p->bitstreams = stk__alloc(sizeof *p->bitstreams * p->cap.bitstreams);
 	p->set_key = stk__alloc(sizeof *p->set_key * p->cap.images);
 	p->sets = stk__alloc(sizeof *p->sets * p->cap.images);
 	p->lut = stk__alloc(sizeof *p->lut * p->cap.lut);
 	p->quant = stk__alloc(sizeof *p->quant * 64 * 3 * p->cap.images);
 	p->cache = stk__calloc(CACHE, sizeof *p->cache);
-	if (!p->images || !p->image_streams || !p->streams || !p->set_key || !p->sets || !p->lut || !p->quant || !p->cache) {
-		stk__jpegpar_plan_destroy(p);
+	if (!p->images || !p->image_bitstreams || !p->bitstreams || !p->set_key || !p->sets || !p->lut || !p->quant || !p->cache) {
+		stk__jpeg_gpu_plan_destroy(p);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	}
 	*out = p;
 	return STK_OK;
 }
 
-void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *p)
+void stk__jpeg_gpu_plan_destroy(struct stk_jpeg_gpu_plan *p)
 {
 	if (!p)
 		return;
 	stk__free(p->images);
-	stk__free(p->image_streams);
-	stk__free(p->streams);
+	stk__free(p->image_bitstreams);
+	stk__free(p->bitstreams);
 	stk__free(p->set_key);
 	stk__free(p->sets);
 	stk__free(p->lut);
@@ -180,10 +180,10 @@ void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *p)
 	stk__free(p);
 }
 
-void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *p, const struct stk_jpegpar_limits *limits)
+void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_plan_limits *limits)
 {
 	p->cap = capacity_of(limits);
-	p->n_images = p->n_streams = p->n_sets = p->n_lut = p->n_segments = p->n_chunks = 0;
+	p->n_images = p->n_bitstreams = p->n_sets = p->n_lut = p->n_subsequences = p->n_chunks = 0;
 	p->n_blocks = p->n_dc = p->n_idct = p->n_planes = p->n_rgb = p->n_rows = 0;
 }
 
@@ -223,22 +223,22 @@ static bool same_key(const struct tables_key *a, const struct tables_key *b)
 	return a->hash == b->hash && a->pairs == b->pairs && memcmp(a->table, b->table, 2 * (size_t)a->pairs * sizeof *a->table) == 0;
 }
 
-static struct cached_set *cached(struct stk_jpegpar_plan *p, const struct tables_key *key)
+static struct cached_set *cached(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (int i = 0; i < CACHE; i++)
 		if (same_key(&p->cache[i].key, key))
 			return &p->cache[i];
 	struct cached_set *c = &p->cache[p->next_victim++ % CACHE];
-	struct stk_jpegpar_pair pairs[3];
+	struct stk_jpeg_gpu_pair pairs[3];
 	c->key = *key;
 	for (int i = 0; i < key->pairs; i++)
-		pairs[i] = (struct stk_jpegpar_pair){&c->key.table[2 * i], &c->key.table[2 * i + 1]};
-	c->fits = stk__jpegpar_tables_make(pairs, key->pairs, &c->set, c->lut);
+		pairs[i] = (struct stk_jpeg_gpu_pair){&c->key.table[2 * i], &c->key.table[2 * i + 1]};
+	c->fits = stk__jpeg_gpu_tables_make(pairs, key->pairs, &c->set, c->lut);
 	return c;
 }
 
 /* The number of the set in this batch, or NONE. */
-static uint32_t add_set(struct stk_jpegpar_plan *p, const struct tables_key *key)
+static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (uint32_t i = 0; i < p->n_sets; i++)
 		if (same_key(&p->set_key[i], key))
@@ -246,7 +246,7 @@ static uint32_t add_set(struct stk_jpegpar_plan *p, const struct tables_key *key
 	const struct cached_set *c = cached(p, key);
 	uint32_t entries = c->set.size * c->set.tables;
 	if (!c->fits || p->n_lut + entries > p->cap.lut || p->n_sets == p->cap.images)
-		return STK_JPEGPAR_NONE;
+		return STK_JPEG_GPU_NONE;
 	p->set_key[p->n_sets] = *key;
 	p->sets[p->n_sets] = c->set;
 	p->sets[p->n_sets].at = p->n_lut;
@@ -255,23 +255,24 @@ static uint32_t add_set(struct stk_jpegpar_plan *p, const struct tables_key *key
 	return p->n_sets++;
 }
 
-/* ---- streams ---- */
+/* ---- bitstreams ---- */
 
-static bool add_stream(struct stk_jpegpar_plan *p, struct stk_jpegpar_stream s, const uint8_t *data)
+static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitstream s, const uint8_t *data)
 {
 	/* FF before a marker is a fill byte, not data. */
 	while (s.src_size && data[s.src_size - 1] == 0xff)
 		s.src_size--;
 	uint64_t bits = 8 * (uint64_t)s.src_size;
-	s.segments = (uint32_t)((bits + STK_JPEGPAR_SEGMENT - 1) / STK_JPEGPAR_SEGMENT);
-	s.segments = s.segments ? s.segments : 1;
-	s.chunks = ((s.src & 15) + s.src_size + STK_JPEGPAR_CHUNK - 1) / STK_JPEGPAR_CHUNK;
+	s.subsequences = (uint32_t)((bits + STK_JPEG_GPU_SUBSEQUENCE - 1) / STK_JPEG_GPU_SUBSEQUENCE);
+	s.subsequences = s.subsequences ? s.subsequences : 1;
+	s.chunks = ((s.src & 15) + s.src_size + STK_JPEG_GPU_CHUNK - 1) / STK_JPEG_GPU_CHUNK;
 	s.chunks = s.chunks ? s.chunks : 1;
-	if (p->n_streams == p->cap.streams || p->cap.segments - p->n_segments < s.segments || p->cap.chunks - p->n_chunks < s.chunks)
+	if (p->n_bitstreams == p->cap.bitstreams || p->cap.subsequences - p->n_subsequences < s.subsequences ||
+		p->cap.chunks - p->n_chunks < s.chunks)
 		return false;
-	p->n_segments += s.segments;
+	p->n_subsequences += s.subsequences;
 	p->n_chunks += s.chunks;
-	p->streams[p->n_streams++] = s;
+	p->bitstreams[p->n_bitstreams++] = s;
 	return true;
 }
 
@@ -286,8 +287,8 @@ static const uint8_t *next_marker(const uint8_t *at, const uint8_t *end)
 	return NULL;
 }
 
-/* One stream for each restart interval up to the window's last row: those above it are decoded too, since the cores would complain of their damage. */
-static bool add_intervals(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan,
+/* One bitstream for each restart interval up to the window's last row: those above it are decoded too, since the cores would complain of their damage. */
+static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
 	uint64_t total = (uint64_t)scan->mcus_x * (uint64_t)scan->mcus_y, interval = (uint64_t)scan->restart_interval;
@@ -304,43 +305,43 @@ static bool add_intervals(struct stk_jpegpar_plan *p, const struct stk_jpegpar_f
 		if (marker && *marker != 0xd0 + (number & 7) && !last)
 			return false;
 		const uint8_t *to = marker ? marker - 1 : end;
-		struct stk_jpegpar_stream s = {.image = image,
+		struct stk_jpeg_gpu_bitstream s = {.image = image,
 			.src = f->raw + (uint32_t)(at - f->data),
 			.src_size = (uint32_t)(to - at),
 			.mcu0 = (uint32_t)mcu,
 			.blocks = (uint32_t)mcus * (uint32_t)scan->blocks,
 			.last = last};
-		if (!add_stream(p, s, at))
+		if (!add_bitstream(p, s, at))
 			return false;
 		at = marker ? marker + 1 : end;
 	}
 	return true;
 }
 
-static bool add_streams(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan,
+static bool add_bitstreams(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
 	if (scan->restart_interval && (int64_t)scan->restart_interval < (int64_t)scan->mcus_x * scan->mcus_y)
 		return add_intervals(p, f, scan, window, image);
-	struct stk_jpegpar_stream s = {.image = image,
+	struct stk_jpeg_gpu_bitstream s = {.image = image,
 		.src = f->raw + (uint32_t)scan->offset,
 		.src_size = (uint32_t)scan->size,
 		.blocks = (uint32_t)(window->mcu_y1 * scan->mcus_x * scan->blocks),
 		.last = 1};
-	return add_stream(p, s, f->data + scan->offset);
+	return add_bitstream(p, s, f->data + scan->offset);
 }
 
 /* ---- images ---- */
 
 static void add_planes(
-	struct stk_jpegpar_plan *p, struct stk_jpegpar_image *im, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *scan)
+	struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_image *im, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *scan)
 {
 	uint16_t *quant = p->quant + (size_t)64 * 3 * p->n_images;
 	for (uint32_t c = 0; c < im->components; c++) {
 		const struct stk_jpeg_component *from = &scan->component[c];
 		uint32_t mcus_x = im->mcu_x1 - im->mcu_x0, mcus_y = im->mcu_y1 - im->mcu_y0;
-		struct stk_jpegpar_plane *to = &im->plane[c];
-		*to = (struct stk_jpegpar_plane){.at = (uint32_t)p->n_planes,
+		struct stk_jpeg_gpu_plane *to = &im->plane[c];
+		*to = (struct stk_jpeg_gpu_plane){.at = (uint32_t)p->n_planes,
 			.pitch = 8 * from->h * mcus_x,
 			.width = (uint32_t)from->width - 8 * from->h * im->mcu_x0,
 			.height = (uint32_t)from->height - 8 * from->v * im->mcu_y0,
@@ -354,11 +355,11 @@ static void add_planes(
 	}
 }
 
-/* Everything about the image but its set and streams. */
-static struct stk_jpegpar_image describe(
-	const struct stk_jpegpar_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
+/* Everything about the image but its set and bitstreams. */
+static struct stk_jpeg_gpu_image describe(
+	const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
 {
-	struct stk_jpegpar_image im = {.blocks_mcu = (uint32_t)scan->blocks,
+	struct stk_jpeg_gpu_image im = {.blocks_mcu = (uint32_t)scan->blocks,
 		.components = (uint32_t)scan->components,
 		.color = scan->color,
 		.h_max = (uint32_t)scan->h_max,
@@ -382,12 +383,12 @@ static struct stk_jpegpar_image describe(
 	return im;
 }
 
-static uint64_t window_blocks(const struct stk_jpegpar_image *im)
+static uint64_t window_blocks(const struct stk_jpeg_gpu_image *im)
 {
 	return (uint64_t)(im->mcu_x1 - im->mcu_x0) * (im->mcu_y1 - im->mcu_y0) * im->blocks_mcu;
 }
 
-static bool has_room(const struct stk_jpegpar_plan *p, const struct stk_jpegpar_image *im, uint64_t blocks, uint64_t dc)
+static bool has_room(const struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_image *im, uint64_t blocks, uint64_t dc)
 {
 	return p->n_images < p->cap.images && p->n_blocks + blocks <= p->cap.blocks && p->n_dc + dc <= p->cap.dc &&
 	       p->n_rgb + (uint64_t)im->rgb_pitch * im->h <= p->cap.rgb;
@@ -406,7 +407,7 @@ static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
 	return a > c ? a : c;
 }
 
-static bool plan_scan(const struct stk_jpegpar_file *f, struct stk_jpeg_scan *scan)
+static bool plan_scan(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_scan *scan)
 {
 	size_t end;
 	bool type = f->type == STK_RGB || f->type == STK_BGR || f->type == STK_GRAY || f->type == STK_YCBCR;
@@ -416,42 +417,42 @@ static bool plan_scan(const struct stk_jpegpar_file *f, struct stk_jpeg_scan *sc
 	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
 }
 
-bool stk__jpegpar_need(const struct stk_jpegpar_file *f, struct stk_jpegpar_limits *sum)
+bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_gpu_plan_limits *sum)
 {
 	static const uint32_t no_pairs[3];
 	struct stk_jpeg_scan scan;
 	if (!plan_scan(f, &scan))
 		return false;
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
-	struct stk_jpegpar_image im = describe(f, &scan, &window, no_pairs);
+	struct stk_jpeg_gpu_image im = describe(f, &scan, &window, no_pairs);
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
 	uint64_t blocks =
 		largest(window_blocks(&im), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
-	sum->images = stk__jpegpar_add_up(sum->images, 1);
-	sum->bytes = stk__jpegpar_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
-	sum->blocks = stk__jpegpar_add_up(sum->blocks, blocks);
+	sum->images = stk__jpeg_gpu_add_up(sum->images, 1);
+	sum->bytes = stk__jpeg_gpu_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
+	sum->blocks = stk__jpeg_gpu_add_up(sum->blocks, blocks);
 	return true;
 }
 
-bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_file *f, uint32_t *index)
+bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, uint32_t *index)
 {
 	struct stk_jpeg_scan scan;
 	struct tables_key key;
-	uint32_t pair_of[3], stream0 = p->n_streams, segments = p->n_segments, chunks = p->n_chunks;
+	uint32_t pair_of[3], bitstream0 = p->n_bitstreams, subsequences = p->n_subsequences, chunks = p->n_chunks;
 	if (!plan_scan(f, &scan))
 		return false;
 	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
 	make_key(f->header, &key, pair_of);
-	struct stk_jpegpar_image im = describe(f, &scan, &window, pair_of);
+	struct stk_jpeg_gpu_image im = describe(f, &scan, &window, pair_of);
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, blocks = window_blocks(&im), dc = row * im.mcu_y1;
 	if (!has_room(p, &im, blocks, dc))
 		return false;
 	im.set = add_set(p, &key);
-	if (im.set == STK_JPEGPAR_NONE)
+	if (im.set == STK_JPEG_GPU_NONE)
 		return false;
-	if (!add_streams(p, f, &scan, &window, p->n_images)) {
-		p->n_streams = stream0;
-		p->n_segments = segments;
+	if (!add_bitstreams(p, f, &scan, &window, p->n_images)) {
+		p->n_bitstreams = bitstream0;
+		p->n_subsequences = subsequences;
 		p->n_chunks = chunks;
 		return false;
 	}
@@ -464,10 +465,10 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 	add_planes(p, &im, f->header, &scan);
 	p->n_dc += dc;
 	p->n_blocks += blocks;
-	p->n_idct += (im.idct + STK_JPEGPAR_IDCT_BLOCKS - 1) / STK_JPEGPAR_IDCT_BLOCKS * STK_JPEGPAR_IDCT_BLOCKS;
-	p->n_rows += (im.h + STK_JPEGPAR_COLOR_ROWS) / STK_JPEGPAR_COLOR_ROWS * STK_JPEGPAR_COLOR_ROWS;
+	p->n_idct += (im.idct + STK_JPEG_GPU_IDCT_BLOCKS - 1) / STK_JPEG_GPU_IDCT_BLOCKS * STK_JPEG_GPU_IDCT_BLOCKS;
+	p->n_rows += (im.h + STK_JPEG_GPU_COLOR_ROWS) / STK_JPEG_GPU_COLOR_ROWS * STK_JPEG_GPU_COLOR_ROWS;
 	p->n_rgb += (uint64_t)im.rgb_pitch * im.h;
-	p->image_streams[p->n_images] = (struct range){stream0, p->n_streams - stream0};
+	p->image_bitstreams[p->n_images] = (struct range){bitstream0, p->n_bitstreams - bitstream0};
 	p->images[p->n_images] = im;
 	*index = p->n_images++;
 	return true;
@@ -475,64 +476,65 @@ bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *p, const struct stk_jpegpar_
 
 /* ---- the end ---- */
 
-/* Cuts count lanes that share a set into thread blocks of at most `most`. */
-static uint32_t cut_work(struct stk_jpegpar_work *out, uint32_t set, uint32_t first, uint32_t count, uint32_t most)
+/* Cuts `count` threads that decode with one set into thread blocks of at most `most`. */
+static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t first, uint32_t count, uint32_t most)
 {
 	uint32_t n = 0;
 	for (uint32_t done = 0; done < count; done += most)
-		out[n++] = (struct stk_jpegpar_work){set, first + done, count - done < most ? count - done : most};
+		out[n++] = (struct stk_jpeg_gpu_work){set, first + done, count - done < most ? count - done : most};
 	return n;
 }
 
-/* Puts streams and lanes into the order of the sets; without `write` only counts the thread blocks. */
-static void order_streams(const struct stk_jpegpar_plan *p, struct stk_jpegpar_view *v, bool write)
+/* Puts bitstreams and thread blocks into the order of the sets; without `write` only counts the thread blocks. */
+static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_view *v, bool write)
 {
-	struct stk_jpegpar_stream *out = (struct stk_jpegpar_stream *)(uintptr_t)v->streams;
-	struct stk_jpegpar_work *sync = write ? (struct stk_jpegpar_work *)(uintptr_t)v->sync_work : NULL;
-	struct stk_jpegpar_work *writes = write ? (struct stk_jpegpar_work *)(uintptr_t)v->write_work : NULL;
-	uint32_t segment = 0, chunk = 0;
-	v->n_sync_work = v->n_write_work = 0;
+	struct stk_jpeg_gpu_bitstream *out = (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams;
+	struct stk_jpeg_gpu_work *sync = write ? (struct stk_jpeg_gpu_work *)(uintptr_t)v->sync_work : NULL;
+	struct stk_jpeg_gpu_work *coefficients = write ? (struct stk_jpeg_gpu_work *)(uintptr_t)v->coefficient_work : NULL;
+	uint32_t subsequence = 0, chunk = 0;
+	v->n_sync_work = v->n_coefficient_work = 0;
 	for (uint32_t set = 0; set < p->n_sets; set++) {
-		uint32_t first = segment;
+		uint32_t first = subsequence;
 		for (uint32_t i = 0; i < p->n_images; i++) {
 			if (p->images[i].set != set)
 				continue;
-			struct range r = p->image_streams[i];
+			struct range r = p->image_bitstreams[i];
 			for (uint32_t j = r.first; j < r.first + r.count; j++) {
 				if (write) {
-					*out = p->streams[j];
-					out->segment0 = segment;
+					*out = p->bitstreams[j];
+					out->subsequence0 = subsequence;
 					out++->chunk0 = chunk;
 				}
-				segment += p->streams[j].segments;
-				chunk += p->streams[j].chunks;
+				subsequence += p->bitstreams[j].subsequences;
+				chunk += p->bitstreams[j].chunks;
 			}
 		}
-		uint32_t lanes = segment - first, pieces = lanes * STK_JPEGPAR_PIECES;
+		uint32_t subsequences = subsequence - first, pieces = subsequences * STK_JPEG_GPU_PIECES;
 		if (write) {
-			cut_work(sync + v->n_sync_work, set, first, lanes, STK_JPEGPAR_SYNC_LANES);
-			cut_work(writes + v->n_write_work, set, first * STK_JPEGPAR_PIECES, pieces, STK_JPEGPAR_WRITE_LANES);
+			cut_work(sync + v->n_sync_work, set, first, subsequences, STK_JPEG_GPU_SYNC_THREADS);
+			cut_work(coefficients + v->n_coefficient_work, set, first * STK_JPEG_GPU_PIECES, pieces,
+				STK_JPEG_GPU_COEFFICIENT_THREADS);
 		}
-		v->n_sync_work += (lanes + STK_JPEGPAR_SYNC_LANES - 1) / STK_JPEGPAR_SYNC_LANES;
-		v->n_write_work += (pieces + STK_JPEGPAR_WRITE_LANES - 1) / STK_JPEGPAR_WRITE_LANES;
+		v->n_sync_work += (subsequences + STK_JPEG_GPU_SYNC_THREADS - 1) / STK_JPEG_GPU_SYNC_THREADS;
+		v->n_coefficient_work += (pieces + STK_JPEG_GPU_COEFFICIENT_THREADS - 1) / STK_JPEG_GPU_COEFFICIENT_THREADS;
 	}
 }
 
-size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *p)
+size_t stk__jpeg_gpu_plan_end(struct stk_jpeg_gpu_plan *p)
 {
-	struct stk_jpegpar_view *v = &p->view;
-	*v = (struct stk_jpegpar_view){.n_images = p->n_images,
-		.n_streams = p->n_streams,
+	struct stk_jpeg_gpu_view *v = &p->view;
+	*v = (struct stk_jpeg_gpu_view){.n_images = p->n_images,
+		.n_bitstreams = p->n_bitstreams,
 		.n_chunks = p->n_chunks,
-		.n_segments = p->n_segments,
+		.n_subsequences = p->n_subsequences,
 		.n_idct = (uint32_t)p->n_idct,
 		.n_rows = (uint32_t)p->n_rows};
-	order_streams(p, v, false);
+	order_bitstreams(p, v, false);
 	uint64_t used = place_tables(v, (uintptr_t)p->tables, p->n_lut);
-	order_streams(p, v, true);
+	order_bitstreams(p, v, true);
 	memset(v->flags, 0, sizeof *v->flags * p->n_images);
-	*v->n_far = 0;
-	memset(v->marker, 0xff, sizeof *v->marker * p->n_streams);
+	*v->n_stragglers = 0;
+	memset(v->marker, 0xff, sizeof *v->marker * p->n_bitstreams);
 	memcpy((void *)(uintptr_t)v->images, p->images, sizeof *p->images * p->n_images);
 	memcpy((void *)(uintptr_t)v->sets, p->sets, sizeof *p->sets * p->n_sets);
 	memcpy((void *)(uintptr_t)v->lut, p->lut, sizeof *p->lut * p->n_lut);
@@ -544,16 +546,17 @@ size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *p)
 	return used;
 }
 
-void stk__jpegpar_plan_view(const struct stk_jpegpar_plan *p, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view)
+void stk__jpeg_gpu_plan_view(
+	const struct stk_jpeg_gpu_plan *p, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpeg_gpu_view *view)
 {
 	*view = p->view;
 	place_tables(view, tables, p->n_lut);
 	place_work(view, work, &p->cap);
 	view->raw = raw ? (const uint8_t *)(uintptr_t)raw : (const uint8_t *)view->coef;
-	view->told = view->flags;
+	view->host_flags = view->flags;
 }
 
-void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
+void stk__jpeg_gpu_plan_window(const struct stk_jpeg_gpu_plan *p, uint32_t index, uint64_t *at, uint32_t *pitch)
 {
 	*at = p->images[index].rgb + p->images[index].channels * (p->images[index].x & 7);
 	*pitch = p->images[index].rgb_pitch;

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lays out a batch of JPEG files for the parallel decoder (kernel/jpeg_gpu/jpeg_gpu.h): which streams, tables and windows there are, and where everything lies.
+ * Lays out a batch of JPEG files for the parallel decoder (kernel/jpeg_gpu/jpeg_gpu.h): which bitstreams, tables and windows there are, and where everything lies.
  *
  * Usage:
- *     stk__jpegpar_plan_create(&limits, memory, &plan, err);
- *     stk__jpegpar_plan_begin(plan, &limits);                  // or less: what this batch's files take
+ *     stk__jpeg_gpu_plan_create(&limits, memory, &plan, err);
+ *     stk__jpeg_gpu_plan_begin(plan, &limits);                  // or less: what this batch's files take
  *     for each file
- *         if (!stk__jpegpar_plan_add(plan, &file, &slot)) decode it on the cores;
- *     stk__jpegpar_plan_end(plan);
- *     stk__jpegpar_plan_view(plan, base_of_tables, base_of_work, raw, &view);
+ *         if (!stk__jpeg_gpu_plan_add(plan, &file, &slot)) decode it on the cores;
+ *     stk__jpeg_gpu_plan_end(plan);
+ *     stk__jpeg_gpu_plan_view(plan, base_of_tables, base_of_work, raw, &view);
  *
  * Whether a file is taken depends on the file and the limits alone, but for the batch being full. */
-#ifndef STK_CODEC_JPEGPAR_PLAN_H
-#define STK_CODEC_JPEGPAR_PLAN_H
+#ifndef STK_CODEC_JPEG_GPU_PLAN_H
+#define STK_CODEC_JPEG_GPU_PLAN_H
 
 #include "codec/jpeg_header.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
 /* What a batch may hold. */
-struct stk_jpegpar_limits {
+struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
 	uint32_t bytes;  /* of entropy-coded data */
-	uint32_t blocks; /* of 8x8 samples: as stk__jpegpar_need counts them */
+	uint32_t blocks; /* of 8x8 samples: as stk__jpeg_gpu_plan_need counts them */
 	size_t raw;      /* bytes of view.raw that are to lie among the results, in whose place coefficients come; 0: they lie elsewhere */
 };
 
 /* Sums of limits end at UINT32_MAX, which no memory holds. */
-static inline uint32_t stk__jpegpar_add_up(uint32_t sum, uint64_t more)
+static inline uint32_t stk__jpeg_gpu_add_up(uint32_t sum, uint64_t more)
 {
 	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;
 }
 
-struct stk_jpegpar_file {
+struct stk_jpeg_gpu_file {
 	const uint8_t *data;
 	size_t size;
 	const struct stk_jpeg_header *header;
@@ -43,40 +43,40 @@ struct stk_jpegpar_file {
 /* What a file adds to the limits of its batch. Blocks are those from the first MCU row to the last one that the window needs, or more where the pixels
  * are many or the window lies deep in the image. False: it is for the cores whatever the limits are (jpeg_header.h's rules, its types). A pure function
  * of the header, the window, the type, and where the file ends. */
-bool stk__jpegpar_need(const struct stk_jpegpar_file *file, struct stk_jpegpar_limits *sum);
+bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
 /* Sizes of the two blocks of memory behind a view: tables, which the host writes (and uploads), and results, which the phases write.
  * Both want 256-byte alignment. */
-struct stk_jpegpar_sizes {
+struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
 	size_t pixels; /* of rgb, within work */
 };
-struct stk_jpegpar_sizes stk__jpegpar_plan_sizes(const struct stk_jpegpar_limits *limits);
+struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gpu_plan_limits *limits);
 
-struct stk_jpegpar_plan;
+struct stk_jpeg_gpu_plan;
 
 /* Room for batches of up to these limits. tables: sizes.tables bytes that the plan writes to and the caller keeps. */
-STK_MUST_USE enum stk_status stk__jpegpar_plan_create(
-	const struct stk_jpegpar_limits *limits, void *tables, struct stk_jpegpar_plan **out, struct stk_error *err);
-void stk__jpegpar_plan_destroy(struct stk_jpegpar_plan *plan);
+STK_MUST_USE enum stk_status stk__jpeg_gpu_plan_create(
+	const struct stk_jpeg_gpu_plan_limits *limits, void *tables, struct stk_jpeg_gpu_plan **out, struct stk_error *err);
+void stk__jpeg_gpu_plan_destroy(struct stk_jpeg_gpu_plan *plan);
 
-/* limits: of this batch, none above the plan's own. Its results take what stk__jpegpar_plan_sizes says of them. */
-void stk__jpegpar_plan_begin(struct stk_jpegpar_plan *plan, const struct stk_jpegpar_limits *limits);
+/* limits: of this batch, none above the plan's own. Its results take what stk__jpeg_gpu_plan_sizes says of them. */
+void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_plan_limits *limits);
 
 /* Takes the file as image *index of the batch. False: it is for the cores (jpeg_header.h's rules, restart markers out of order, tiny restart
  * intervals, huge tables), or the batch is full. */
-bool stk__jpegpar_plan_add(struct stk_jpegpar_plan *plan, const struct stk_jpegpar_file *file, uint32_t *index);
+bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_file *file, uint32_t *index);
 
 /* Finishes the tables: no more files. Bytes of tables in use. */
-size_t stk__jpegpar_plan_end(struct stk_jpegpar_plan *plan);
+size_t stk__jpeg_gpu_plan_end(struct stk_jpeg_gpu_plan *plan);
 
 /* The view of the finished plan with its tables at `tables`, results at `work` (addresses of whichever memory decodes) and the files' bytes at
  * `raw`, or, where that is 0, among the results (limits.raw). Only the tables and the files need to be written beforehand. The first bytes of the
  * tables are view.flags, one uint32_t an image, 0 if it came out right. */
-void stk__jpegpar_plan_view(
-	const struct stk_jpegpar_plan *plan, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpegpar_view *view);
+void stk__jpeg_gpu_plan_view(
+	const struct stk_jpeg_gpu_plan *plan, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpeg_gpu_view *view);
 
 /* Where the window of image `index` ends up: pixels from offset `at` of view.rgb, `pitch` bytes a row. */
-void stk__jpegpar_plan_window(const struct stk_jpegpar_plan *plan, uint32_t index, uint64_t *at, uint32_t *pitch);
+void stk__jpeg_gpu_plan_window(const struct stk_jpeg_gpu_plan *plan, uint32_t index, uint64_t *at, uint32_t *pitch);
 
 #endif

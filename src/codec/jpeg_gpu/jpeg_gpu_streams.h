@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the decoder on the GPU works: lanes, each a stream and a piece of device memory. Parts of batches take a lane one after the other; what is
- * submitted to a lane runs in the order of submission, so they share its memory and nobody waits for it on the host. The memory that decoding takes
- * does not grow with the batches in flight.
+ * The decoder streams: where the decoder on the GPU works. Each is a CUDA stream with a piece of device memory. Parts of batches take turns at them. What is
+ * submitted to one stream runs in the order of submission, so parts share its memory without anybody waiting on the host, and the memory that decoding
+ * takes does not grow with the number of batches in flight.
  *
- *     stk__jpeg_lanes_fit(lanes, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // once warm: nothing to do
- *     lane = stk__jpeg_lanes_take(lanes, err);                                       // for one part, of up to `part` bytes
- *     ... submit to lane->stream, over lane->memory ...
- *     stk__jpeg_lanes_give(lanes, lane, err);
+ *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // does nothing once warm
+ *     stream = stk__jpeg_gpu_streams_take(streams, err);                                            // for one part of up to `part` bytes
+ *     ... submit to stream->cuda, over stream->memory ...
+ *     stk__jpeg_gpu_streams_give(streams, stream, err);
  *
  * Threads: any, inside stk__gpu_enter. */
-#ifndef STK_CODEC_CUDA_JPEG_LANES_H
-#define STK_CODEC_CUDA_JPEG_LANES_H
+#ifndef STK_CODEC_JPEG_GPU_STREAMS_H
+#define STK_CODEC_JPEG_GPU_STREAMS_H
 
 #include "gpu/gpu.h"
 
-enum { STK_CUDA_JPEG_LANES = 8 }; /* as many as the hardware has queues, if CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise */
+enum { STK_JPEG_GPU_STREAMS = 8 }; /* the number of the hardware's queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another */
 
-struct stk_jpeg_lane {
+struct stk_jpeg_gpu_stream {
 	int number;
-	stk_gpu_stream stream;
+	stk_gpu_stream cuda;
 	stk_gpu_ptr memory;
-	stk_gpu_event done; /* behind the last part's last kernel */
-	bool taken;         /* somebody submits to it */
-	int64_t turn;       /* when it was given back last */
+	stk_gpu_event done; /* recorded after the last kernel of the last part */
+	bool taken;         /* a thread is submitting to it */
+	int64_t turn;       /* when it was last given back */
 };
 
-struct stk_jpeg_lanes;
+struct stk_jpeg_gpu_streams;
 
-/* most: bytes of device memory for all lanes together. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_create(
-	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_lanes **out, struct stk_error *err);
-void stk__jpeg_lanes_destroy(struct stk_jpeg_lanes *lanes); /* waits for what is in flight; NULL is fine */
+/* most: bytes of device memory for all streams together. */
+STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
+	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
+void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for what is in flight; NULL is fine */
 
-/* Bytes that all lanes may take, and those that they do, or will once all of them were needed. */
-size_t stk__jpeg_lanes_most(const struct stk_jpeg_lanes *lanes);
-size_t stk__jpeg_lanes_memory(struct stk_jpeg_lanes *lanes);
+/* The bytes that all streams may take, and those that they take now, or will take once all of them were needed. */
+size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
+size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
-/* Makes parts as large as suits a batch of so many bytes, whose largest file alone takes `largest`, at most `most`; *part: the bytes that one may take.
- * Parts never become smaller. Waits for the device where lanes have to be made anew. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_fit(
-	struct stk_jpeg_lanes *lanes, size_t batch, size_t largest, size_t *part, struct stk_error *err);
+/* Makes parts as large as suits a batch of `batch` bytes whose largest file alone takes `largest`, which is at most `most`. *part: the bytes that one part
+ * may take. Parts never become smaller. Waits for the device if the streams' memory has to be allocated anew. */
+STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_fit(
+	struct stk_jpeg_gpu_streams *s, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
-/* The lane that is free, or the one whose work ends first. Waits where others are submitting to all of them. NULL: no memory. */
-struct stk_jpeg_lane *stk__jpeg_lanes_take(struct stk_jpeg_lanes *lanes, struct stk_error *err);
-/* Whatever this returns, the lane is given back. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_give(struct stk_jpeg_lanes *lanes, struct stk_jpeg_lane *lane, struct stk_error *err);
-/* Waits on the host until nothing is under way on any lane. */
-STK_MUST_USE enum stk_status stk__jpeg_lanes_sync(struct stk_jpeg_lanes *lanes, struct stk_error *err);
+/* Returns a stream that is idle, or the one whose work ends first. Waits while other threads are submitting to all of them. NULL: no memory. */
+struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
+/* Gives the stream back, even if this fails. */
+STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_give(
+	struct stk_jpeg_gpu_streams *s, struct stk_jpeg_gpu_stream *stream, struct stk_error *err);
+/* Waits on the host until no stream has work under way. */
+STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_sync(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
 
 #endif

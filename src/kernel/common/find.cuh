@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last of n elements whose first number, or the one at `first`, is not above x; the first element's is not. By the threads of a warp together, which
- * all get its number: 32 elements a step instead of one (stk__jpegpar_find), since each step waits for memory. */
+ * Finds the last of n elements whose number is at most x. The first element's is. Numbers ascend; the first lies at `first`. All threads of a warp call this
+ * together and get the element's index. It compares 32 elements a step instead of one (stk__jpeg_gpu_find), since each step waits for memory. */
 #ifndef STK_KERNEL_FIND_CUH
 #define STK_KERNEL_FIND_CUH
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases 5 and 6 of kernel/jpeg_gpu/jpeg_gpu.h. A lane builds its block in shared memory; its warp stores each finished block as one line of 128 bytes. */
+ * Phases decode_coefficients and dc of jpeg_gpu.h. A thread builds its block in shared memory; its warp stores each finished block as one line of 128 bytes. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 16
 #define RING (WORDS + STK_CURSOR_PAD)
 #define NEVER 0xffffffffu
-#define BLOCK_PITCH 33 /* words of a lane's block and one, so that lanes' blocks begin in different banks */
+#define BLOCK_PITCH 33 /* words of a thread's block and one, so that the blocks of a warp's threads begin in different banks */
 
-/* Where a lane's blocks go. */
+/* Where a thread's blocks go. */
 struct writer {
 	uint32_t dc, dc_end;	/* places of the current block in v.dc, and of the first that is not needed */
 	uint32_t coef;		/* its place in v.coef if it is inside the window, else that of the next that is */
@@ -26,57 +26,57 @@ struct writer {
 };
 
 /* Block b of the image, which needs `left` blocks from it on. */
-static __device__ __forceinline__ writer writer_at(const stk_jpegpar_image &image, uint32_t b, uint32_t left)
+static __device__ __forceinline__ writer writer_at(const stk_jpeg_gpu_image &image, uint32_t b, uint32_t left)
 {
-	const stk_jpegpar_place p = stk__jpegpar_place(&image, b);
+	const stk_jpeg_gpu_place p = stk__jpeg_gpu_place(&image, b);
 	uint32_t above = p.y < image.mcu_y0 ? (image.mcu_y0 - p.y) * p.row : 0;
 	writer w;
 	w.dc = image.dc0 + b;
 	w.dc_end = w.dc + left;
-	w.coef = stk__jpegpar_coef_of(&image, &p);
+	w.coef = stk__jpeg_gpu_coef_of(&image, &p);
 	w.out = p.row - (p.high - p.low);
 	w.in = w.out ? p.high - p.low : NEVER;
-	w.inside = stk__jpegpar_inside(&image, &p);
+	w.inside = stk__jpeg_gpu_inside(&image, &p);
 	w.until = w.inside ? (w.out ? p.high - p.x : NEVER) : above || p.x < p.low ? above + p.low - p.x : p.row - p.x + p.low;
 	return w;
 }
 
-/* What a lane works on. */
+/* What a thread works on. */
 struct piece {
-	stk_jpegpar_lane lane;
-	stk_jpegpar_code code;
+	stk_jpeg_gpu_state state;
+	stk_jpeg_gpu_code code;
 	const uint32_t *words;
 	uint32_t image, end; /* bit at which no further block begins */
-	uint32_t whole;	     /* bits of a stream that has to end with its last block; else 0 */
+	uint32_t whole;	     /* bits of a bitstream that has to end with its last block; else 0 */
 	struct writer writer;
 };
 
-static __device__ __forceinline__ piece no_piece(const stk_jpegpar_view &v)
+static __device__ __forceinline__ piece no_piece(const stk_jpeg_gpu_view &v)
 {
-	piece own = {{}, stk__jpegpar_no_code(), (const uint32_t *)v.bits, 0, 0, 0, {}};
+	piece own = {{}, stk__jpeg_gpu_no_code(), (const uint32_t *)v.bits, 0, 0, 0, {}};
 	return own;
 }
 
-static __device__ __forceinline__ piece find_piece(const stk_jpegpar_view &v, const stk_jpegpar_set &set, uint32_t number)
+static __device__ __forceinline__ piece find_piece(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_set &set, uint32_t number)
 {
-	stk_jpegpar_start start = v.starts[number];
-	uint32_t stream = stk__jpegpar_stream_of_segment(&v, number / STK_JPEGPAR_PIECES), length = v.bit_length[stream];
-	const stk_jpegpar_stream &s = v.streams[stream];
-	const stk_jpegpar_image &image = v.images[s.image];
-	uint32_t begin = (number - s.segment0 * STK_JPEGPAR_PIECES) * STK_JPEGPAR_PIECE;
+	stk_jpeg_gpu_start start = v.starts[number];
+	uint32_t bitstream = stk__jpeg_gpu_bitstream_of_subsequence(&v, number / STK_JPEG_GPU_PIECES), length = v.bit_length[bitstream];
+	const stk_jpeg_gpu_bitstream &s = v.bitstreams[bitstream];
+	const stk_jpeg_gpu_image &image = v.images[s.image];
+	uint32_t begin = (number - s.subsequence0 * STK_JPEG_GPU_PIECES) * STK_JPEG_GPU_PIECE;
 	piece own;
-	own.lane = stk__jpegpar_unpack(start.state, begin);
-	own.code = stk__jpegpar_code(&image, &set);
-	own.words = stk__jpegpar_words(&v, &s);
+	own.state = stk__jpeg_gpu_unpack(start.state, begin);
+	own.code = stk__jpeg_gpu_code(&image, &set);
+	own.words = stk__jpeg_gpu_words(&v, &s);
 	own.image = s.image;
-	own.end = min(begin + STK_JPEGPAR_PIECE, length);
+	own.end = min(begin + STK_JPEG_GPU_PIECE, length);
 	own.whole = s.last ? 0 : length;
 	own.writer = writer_at(image, s.mcu0 * image.blocks_mcu + start.block, s.blocks - start.block);
 	return own;
 }
 
 /* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next. from: this lane's word of the warp's first
- * block; at: bytes from a block's begin to this lane's word. */
+ * block; at: bytes from the beginning of a block to this lane's word. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
 	__syncwarp();
@@ -90,30 +90,30 @@ static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, 
 	__syncwarp();
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS) jpeg_gpu_decode_coefficients(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
-	uint32_t *blocks = shared + STK_JPEGPAR_WRITE_LANES * RING;
-	uint16_t *lut = (uint16_t *)(blocks + STK_JPEGPAR_WRITE_LANES * BLOCK_PITCH);
-	const stk_jpegpar_work &work = v.write_work[blockIdx.x];
-	const stk_jpegpar_set &set = v.sets[work.set];
+	uint32_t *blocks = shared + STK_JPEG_GPU_COEFFICIENT_THREADS * RING;
+	uint16_t *lut = (uint16_t *)(blocks + STK_JPEG_GPU_COEFFICIENT_THREADS * BLOCK_PITCH);
+	const stk_jpeg_gpu_work &work = v.coefficient_work[blockIdx.x];
+	const stk_jpeg_gpu_set &set = v.sets[work.set];
 	stk__cursor_load_tables(lut, v.lut + set.at, set.size * set.tables);
-	for (uint32_t i = threadIdx.x; i < STK_JPEGPAR_WRITE_LANES * BLOCK_PITCH; i += STK_JPEGPAR_WRITE_LANES)
+	for (uint32_t i = threadIdx.x; i < STK_JPEG_GPU_COEFFICIENT_THREADS * BLOCK_PITCH; i += STK_JPEG_GPU_COEFFICIENT_THREADS)
 		blocks[i] = 0;
 	__syncthreads();
 
-	bool given = threadIdx.x < work.count && v.starts[work.first + threadIdx.x].block != STK_JPEGPAR_NONE;
+	bool given = threadIdx.x < work.count && v.starts[work.first + threadIdx.x].block != STK_JPEG_GPU_NONE;
 	piece own = given ? find_piece(v, set, work.first + threadIdx.x) : no_piece(v);
 	writer w = own.writer;
 	uint32_t flags = 0;
-	bool run = own.lane.p < own.end && w.dc < w.dc_end;
+	bool run = own.state.p < own.end && w.dc < w.dc_end;
 	if (!__any_sync(~0u, run))
 		return;
 	stk_cursor<WORDS> at;
-	at.begin(shared, threadIdx.x * RING, own.words, lut, own.code, own.lane);
+	at.begin(shared, threadIdx.x * RING, own.words, lut, own.code, own.state);
 	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32), in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
-	bool begun = own.lane.z != 0; /* in an earlier piece, whose lane stores this block */
+	bool begun = own.state.z != 0; /* in an earlier piece, whose thread stores this block */
 	bool keep = run && !begun && w.inside; /* the block's coefficients */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 #pragma unroll
 		for (int i = 0; i < STK_CURSOR_GROUP; i++) {
 			uint32_t entry = at.look(at.over());
-			int32_t value = stk__jpegpar_value(entry, at.ahead);
+			int32_t value = stk__jpeg_gpu_value(entry, at.ahead);
 			dc = at.z ? dc : value;
 			last = entry ? entry : last;
 			at.advance(entry);
@@ -131,15 +131,15 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_WRITE_LANES) jpeg_write
 		uint32_t coef = w.coef, done = __ballot_sync(~0u, at.over() && keep);
 		if (at.over()) {
 			if (run) {
-				flags |= last >> 13 & STK_JPEGPAR_BAD_CODE; /* bit 14 */
-				if (at.z > 64 && stk__jpegpar_entry_moves(last) < 64)
-					flags |= STK_JPEGPAR_OVERRUN;
+				flags |= last >> 13 & STK_JPEG_GPU_BAD_CODE; /* bit 14 */
+				if (at.z > 64 && stk__jpeg_gpu_entry_moves(last) < 64)
+					flags |= STK_JPEG_GPU_OVERRUN;
 				if (!begun)
 					v.dc[w.dc] = (int16_t)dc;
 				begun = false;
 				w.next();
 				if (w.dc == w.dc_end && own.whole >= at.p + 8)
-					flags |= STK_JPEGPAR_LEFTOVER;
+					flags |= STK_JPEG_GPU_LEFTOVER;
 				run = at.p < own.end && w.dc < w.dc_end;
 				keep = run && w.inside;
 			}
@@ -186,11 +186,11 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 }
 
 /* An MCU a thread, 256 MCUs at a time. */
-extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_dc(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];
-	const stk_jpegpar_stream &s = v.streams[blockIdx.x];
-	const stk_jpegpar_image &image = v.images[s.image];
+	const stk_jpeg_gpu_bitstream &s = v.bitstreams[blockIdx.x];
+	const stk_jpeg_gpu_image &image = v.images[s.image];
 	uint32_t blocks = image.blocks_mcu, places = image.places, mcus = s.blocks / blocks;
 	int16_t *dc = v.dc + image.dc0 + (size_t)s.mcu0 * blocks;
 	int32_t carry[COMPONENTS] = {};
@@ -222,5 +222,5 @@ extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_dc(const __grid_co
 			}
 	}
 	if (outside)
-		atomicOr(&v.flags[s.image], STK_JPEGPAR_DC_RANGE);
+		atomicOr(&v.flags[s.image], STK_JPEG_GPU_DC_RANGE);
 }

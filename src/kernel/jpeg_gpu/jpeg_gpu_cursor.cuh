@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a lane stands on the GPU and what it decodes with: stk_jpegpar_lane and stk_jpegpar_code (jpegpar_lane.h), arranged so that a symbol takes few
- * instructions and the chain from one to the next is short. What the next symbol needs is in registers: three words of the bits, and where its table
- * begins. The words behind come through a ring of WORDS words in shared memory, which is the lane's alone and filled from global memory by asynchronous
- * copies some symbols ahead: no lane's load stalls its warp.
+ * The state of a thread that decodes, and what it decodes with: stk_jpeg_gpu_state and stk_jpeg_gpu_code (jpeg_gpu_symbols.h), arranged so that a symbol takes
+ * few instructions and the chain of dependent ones from a symbol to the next is short. What the next symbol needs is in registers: three words of the bits,
+ * and where its table begins. Later words come through a ring of WORDS words in shared memory. Each thread has a ring of its own, filled from global
+ * memory by asynchronous copies some symbols ahead, so that no thread's load stalls its warp.
  *
  *     begin(...);
- *     while (any of the warp runs) {
- *         GROUP times: entry = look(over() || ...); ... advance(entry);  // a lane that waits, or runs no more, goes along and stays where it is
- *         if (over()) { ... next_block(); }                              // for several lanes at once, instead of at each one's symbol
+ *     while (any thread of the warp runs) {
+ *         GROUP times: entry = look(over() || ...); ... advance(entry);  // a thread that waits, or runs no more, executes this and stays where it is
+ *         if (over()) { ... next_block(); }                              // for several threads at once, instead of at each one's symbol
  *         refill<QUADS>(run);                                            // every QUADS * 128 / 31 symbols at the latest
  *     } */
-#ifndef STK_KERNEL_JPEGPAR_CURSOR_CUH
-#define STK_KERNEL_JPEGPAR_CURSOR_CUH
+#ifndef STK_KERNEL_JPEG_GPU_CURSOR_CUH
+#define STK_KERNEL_JPEG_GPU_CURSOR_CUH
 
 #include "kernel/common/cuda.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few lanes wait */
-#define STK_CURSOR_PAD 4 /* words between rings: spreads lanes over the banks, keeps 16-byte alignment */
+#define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few threads wait */
+#define STK_CURSOR_PAD 4 /* words between rings: spreads threads over the banks, keeps 16-byte alignment */
 
 template <int WORDS> struct stk_cursor {
-	uint32_t p, z, c;   /* as in stk_jpegpar_lane */
+	uint32_t p, z, c;   /* as in stk_jpeg_gpu_state */
 	uint32_t ahead;	    /* the 32 bits from p on, as of the last look */
 	uint32_t high, low, coming; /* the word that p is in, and the two behind */
 	uint32_t table, ac; /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
@@ -52,9 +52,9 @@ template <int WORDS> struct stk_cursor {
 		table = z ? ac : dc;
 	}
 
-	/* at: the ring, in words of `shared_words`; words: the stream's bits, 16-byte aligned. */
-	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts, const stk_jpegpar_code &code,
-		const stk_jpegpar_lane &lane)
+	/* at: the ring, in words of `shared_words`; words: the bitstream's bits, 16-byte aligned. */
+	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts, const stk_jpeg_gpu_code &code,
+		const stk_jpeg_gpu_state &state)
 	{
 		shared = (char *)shared_words;
 		ring = stk__keep(4 * at);
@@ -65,9 +65,9 @@ template <int WORDS> struct stk_cursor {
 		pairs = code.pairs;
 		blocks = code.blocks;
 		size = 2 * code.size;
-		p = lane.p;
-		z = lane.z;
-		c = lane.c;
+		p = state.p;
+		z = state.z;
+		c = state.c;
 		choose_table();
 		fetched = p >> 7;
 #pragma unroll
@@ -80,7 +80,7 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* The entry of the symbol ahead; of a lane that waits 0, which stands for nothing. */
+	/* The entry of the symbol ahead; 0, which changes nothing, for a thread that waits. */
 	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);
@@ -88,21 +88,21 @@ template <int WORDS> struct stk_cursor {
 		return waits ? 0 : entry;
 	}
 
-	/* Moves behind the symbol. */
+	/* Moves past the symbol. */
 	__device__ __forceinline__ void advance(uint32_t entry)
 	{
-		uint32_t to = p + stk__jpegpar_entry_bits(entry);
+		uint32_t to = p + stk__jpeg_gpu_entry_bits(entry);
 		if ((p ^ to) & 32) {
 			high = low;
 			low = coming;
 			coming = word(to + 64);
 		}
 		p = to;
-		z += stk__jpegpar_entry_moves(entry);
+		z += stk__jpeg_gpu_entry_moves(entry);
 		table = ac;
 	}
 
-	/* The block is. */
+	/* True if the block has ended. */
 	__device__ __forceinline__ bool over() const
 	{
 		return z >= 64;
@@ -127,8 +127,8 @@ template <int WORDS> struct stk_cursor {
 
 	__device__ __forceinline__ uint32_t checkpoint(uint32_t interval_end, uint32_t finished) const
 	{
-		stk_jpegpar_lane lane = {p, c, z};
-		return stk__jpegpar_pack(&lane, interval_end, finished);
+		stk_jpeg_gpu_state state = {p, c, z};
+		return stk__jpeg_gpu_pack(&state, interval_end, finished);
 	}
 };
 

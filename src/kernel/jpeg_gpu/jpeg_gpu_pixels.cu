@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases 7 and 8 of kernel/jpeg_gpu/jpeg_gpu.h. */
+ * Phases idct and color of jpeg_gpu.h. */
 #include "kernel/common/find.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_pixels.h"
 
@@ -19,7 +19,7 @@ struct alignas(16) idct_block {
 
 /* What a warp has in shared memory: its blocks, and values of the four that it is at, by zigzag order and by column. */
 struct alignas(16) idct_warp {
-	idct_block block[STK_JPEGPAR_IDCT_BLOCKS];
+	idct_block block[STK_JPEG_GPU_IDCT_BLOCKS];
 	int16_t zigzag[4][PITCH], column[4][PITCH];
 };
 
@@ -48,10 +48,10 @@ static __device__ __forceinline__ uint4 multiply(uint4 c, uint4 q)
 	return make_uint4(multiply(c.x, q.x), multiply(c.y, q.y), multiply(c.z, q.z), multiply(c.w, q.w));
 }
 
-static __device__ __forceinline__ idct_block find_block(const stk_jpegpar_view &v, const stk_jpegpar_image &im, uint32_t b)
+static __device__ __forceinline__ idct_block find_block(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, uint32_t b)
 {
-	stk_jpegpar_block block = stk__jpegpar_block(&im, b);
-	const stk_jpegpar_plane &plane = im.plane[block.component];
+	stk_jpeg_gpu_block block = stk__jpeg_gpu_block(&im, b);
+	const stk_jpeg_gpu_plane &plane = im.plane[block.component];
 	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
 }
 
@@ -63,11 +63,11 @@ static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared
 	for (int i = 0; i < 8; i++)
 		x[i] = stk__forget(*(const int16_t *)((const char *)shared + at[i]));
 	int32_t first = x[0];
-	stk__jpegpar_idct8(x, 11);
-	if (__any_sync(~0u, stk__jpegpar_wraps(first)) && is_flat(coef, part) && stk__jpegpar_wraps(first))
+	stk__jpeg_gpu_idct8(x, 11);
+	if (__any_sync(~0u, stk__jpeg_gpu_wraps(first)) && is_flat(coef, part) && stk__jpeg_gpu_wraps(first))
 #pragma unroll
 		for (int i = 0; i < 8; i++)
-			x[i] = stk__jpegpar_wrap16(4 * first);
+			x[i] = stk__jpeg_gpu_wrap16(4 * first);
 	return make_uint4(stk__saturate_shorts(x[0], x[1]), stk__saturate_shorts(x[2], x[3]), stk__saturate_shorts(x[4], x[5]),
 		stk__saturate_shorts(x[6], x[7]));
 }
@@ -79,7 +79,7 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		x[i] = stk__forget(from[8 * i]);
-	stk__jpegpar_idct8(x, 18);
+	stk__jpeg_gpu_idct8(x, 18);
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		x[i] += 128;
@@ -87,17 +87,17 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 }
 
 /* A warp takes IDCT_BLOCKS blocks, four at a time, with eight threads each: a thread dequantises 8 coefficients, then transforms a column, then a row. */
-extern "C" __global__ void __launch_bounds__(32 * STK_JPEGPAR_IDCT_WARPS) jpeg_idct(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_gpu_idct(const __grid_constant__ stk_jpeg_gpu_view v)
 {
-	__shared__ idct_warp shared[STK_JPEGPAR_IDCT_WARPS];
+	__shared__ idct_warp shared[STK_JPEG_GPU_IDCT_WARPS];
 	uint32_t lane = threadIdx.x % 32, part = lane % 8;
-	uint32_t first = (blockIdx.x * STK_JPEGPAR_IDCT_WARPS + threadIdx.x / 32) * STK_JPEGPAR_IDCT_BLOCKS;
+	uint32_t first = (blockIdx.x * STK_JPEG_GPU_IDCT_WARPS + threadIdx.x / 32) * STK_JPEG_GPU_IDCT_BLOCKS;
 	if (first >= v.n_idct)
 		return;
 	idct_warp &warp = shared[threadIdx.x / 32];
-	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
+	const stk_jpeg_gpu_image &im = v.images[stk__find_warp(&v.images->idct0, sizeof *v.images, v.n_images, first)];
 	first -= im.idct0;
-	uint32_t count = min(im.idct - first, STK_JPEGPAR_IDCT_BLOCKS);
+	uint32_t count = min(im.idct - first, STK_JPEG_GPU_IDCT_BLOCKS);
 	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
 	__syncwarp();
 
@@ -142,7 +142,7 @@ struct row_sources {
 };
 
 /* True where color_rows can make the image's pixels. */
-static __device__ __forceinline__ bool is_common(const stk_jpegpar_image &im)
+static __device__ __forceinline__ bool is_common(const stk_jpeg_gpu_image &im)
 {
 	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
 		return false;
@@ -150,15 +150,15 @@ static __device__ __forceinline__ bool is_common(const stk_jpegpar_image &im)
 	return im.color == STK_JPEG_GRAY || (im.color == STK_JPEG_YCBCR && how == im.plane[2].upsample && how != STK_JPEG_UP_REPLICATE);
 }
 
-static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, const stk_jpegpar_plane &p, int32_t y)
+static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, const stk_jpeg_gpu_plane &p, int32_t y)
 {
 	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
 }
 
 /* Of rows 2k - 1 and 2k. */
-static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpegpar_image &im, int32_t k)
+static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpeg_gpu_image &im, int32_t k)
 {
-	const stk_jpegpar_plane &p = im.plane[1];
+	const stk_jpeg_gpu_plane &p = im.plane[1];
 	const uint32_t how = p.upsample, both = 0x00010001;
 	row_sources s = {{row_of(planes, im.plane[0], 2 * k - 1), row_of(planes, im.plane[0], 2 * k)}};
 	if (im.color == STK_JPEG_GRAY)
@@ -204,7 +204,7 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	return s;
 }
 
-/* Rows are mixed first, then columns [stk__jpegpar_sample], two at a time; that the sums are in 256ths puts samples in the upper bytes. */
+/* Rows are mixed first, then columns [stk__jpeg_gpu_sample], two at a time; that the sums are in 256ths puts samples in the upper bytes. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
 	uint32_t before = 3 * near.before + far.before, behind = 3 * near.behind + far.behind;
@@ -272,7 +272,7 @@ static __device__ __forceinline__ void convert4(uint32_t luma, const chroma8 &ch
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		int32_t rgb[3];
-		stk__jpegpar_ycbcr((int32_t)__byte_perm(luma, 0, 0x4440 + i), (int32_t)__byte_perm(chroma.cb[i], 0, upper),
+		stk__jpeg_gpu_ycbcr((int32_t)__byte_perm(luma, 0, 0x4440 + i), (int32_t)__byte_perm(chroma.cb[i], 0, upper),
 			(int32_t)__byte_perm(chroma.cr[i], 0, upper), rgb);
 		value[3 * i] = rgb[bgr ? 2 : 0];
 		value[3 * i + 1] = rgb[1];
@@ -309,7 +309,7 @@ struct row_store {
 
 /* `line`: the upper row of the warp's first pair, in the window. */
 static __device__ __forceinline__ row_store row_store_of(
-	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t line, const uint4 *from)
+	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {
 	const int32_t lane = threadIdx.x % 32, first = line + 2 * (lane / UNITS);
 	const uint32_t pitch = im.rgb_pitch;
@@ -333,7 +333,7 @@ static __device__ __forceinline__ void store_rows(const row_store &s)
 /* A warp makes 8 rows of pixels, as far as the window has them, 8 threads a pair of rows and 8 pixels of both rows a thread. They pass through shared memory,
  * so that what is stored at a time lies together. `pair`: the first, 2k - 1 and 2k in the window's MCUs. */
 static __device__ __forceinline__ void color_rows(
-	const stk_jpegpar_view &v, const stk_jpegpar_image &im, int32_t pair, bool bgr, char *shared)
+	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t pair, bool bgr, char *shared)
 {
 	const uint32_t lane = threadIdx.x % 32, begin = im.x & ~7u, end = im.x + im.w, warp = threadIdx.x / 32 * WARP_BYTES;
 	const row_sources s = sources_of(v.planes, im, pair + (int32_t)lane / 8);
@@ -355,15 +355,15 @@ static __device__ __forceinline__ void color_rows(
 }
 
 /* A row, pixel by pixel, for other types, factors of 3 and 4 and other rarities: by a warp, four pixels a thread. */
-static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpegpar_image &im, uint32_t line, uint8_t *row)
+static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;
 	for (uint32_t x = first + 4 * (threadIdx.x % 32); x < end; x += 128) {
 		uint32_t pixel[4], *out = (uint32_t *)row + (x - first) / 4 * im.channels;
 		for (int i = 0; i < 4; i++) {
 			uint32_t rgb[3];
-			stk__jpegpar_rgb(planes, &im, min(x + i, end - 1), im.y + line, rgb);
-			pixel[i] = stk__jpegpar_pixel(im.type, rgb);
+			stk__jpeg_gpu_rgb(planes, &im, min(x + i, end - 1), im.y + line, rgb);
+			pixel[i] = stk__jpeg_gpu_pixel(im.type, rgb);
 		}
 		if (im.channels == 1) {
 			*out = pixel[0] & 255 | (pixel[1] & 255) << 8 | (pixel[2] & 255) << 16 | pixel[3] << 24;
@@ -375,14 +375,14 @@ static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, cons
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEGPAR_COLOR_ROWS, 8)
-	jpeg_color(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEG_GPU_COLOR_ROWS, 8)
+	jpeg_gpu_color(const __grid_constant__ stk_jpeg_gpu_view v)
 {
-	__shared__ __align__(16) char shared[STK_JPEGPAR_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
-	uint32_t line = blockIdx.x * STK_JPEGPAR_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
+	__shared__ __align__(16) char shared[STK_JPEG_GPU_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
+	uint32_t line = blockIdx.x * STK_JPEG_GPU_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
 	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
-		v.told[i] = v.flags[i]; /* which are final since phase dc */
-	const stk_jpegpar_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
+		v.host_flags[i] = v.flags[i]; /* which are final since phase dc */
+	const stk_jpeg_gpu_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);
 	if (line > im.h)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From coefficients to pixels, as libjpeg-turbo 2.1 computes them on x86. Shared by the twins and the kernels. */
-#ifndef STK_KERNEL_JPEGPAR_PIXELS_H
-#define STK_KERNEL_JPEGPAR_PIXELS_H
+#ifndef STK_KERNEL_JPEG_GPU_PIXELS_H
+#define STK_KERNEL_JPEG_GPU_PIXELS_H
 
 #include "kernel/common/hd.h"
 #include "kernel/convert/ycbcr.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-STK_HD int32_t stk__jpegpar_wrap16(int32_t x)
+STK_HD int32_t stk__jpeg_gpu_wrap16(int32_t x)
 {
 	return (int16_t)x;
 }
 
-STK_HD int32_t stk__jpegpar_saturate16(int32_t x)
+STK_HD int32_t stk__jpeg_gpu_saturate16(int32_t x)
 {
 	return x < -32768 ? -32768 : x > 32767 ? 32767 : x;
 }
@@ -21,16 +21,16 @@ STK_HD int32_t stk__jpegpar_saturate16(int32_t x)
  * Constants have 13 bits of fraction; shift is 11 after columns (which keep 2 bits) and 18 after rows. Inputs are 16 bits wide and sums of two of
  * them wrap, as in libjpeg-turbo's vector code, which also saturates the results of columns to 16 bits (those of rows to 8 afterwards, which makes 16
  * needless): that is left to the caller. Only damaged files can tell. */
-STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
+STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
 	uint32_t even2 = z1 - (uint32_t)x[6] * 15137u, even3 = z1 + (uint32_t)x[2] * 6270u;
 	uint32_t round = 1u << (shift - 1);
-	uint32_t even0 = ((uint32_t)stk__jpegpar_wrap16(x[0] + x[4]) << 13) + round,
-		 even1 = ((uint32_t)stk__jpegpar_wrap16(x[0] - x[4]) << 13) + round;
+	uint32_t even0 = ((uint32_t)stk__jpeg_gpu_wrap16(x[0] + x[4]) << 13) + round,
+		 even1 = ((uint32_t)stk__jpeg_gpu_wrap16(x[0] - x[4]) << 13) + round;
 	uint32_t a0 = even0 + even3, a3 = even0 - even3, a1 = even1 + even2, a2 = even1 - even2;
 
-	int32_t z3 = stk__jpegpar_wrap16(x[7] + x[3]), z4 = stk__jpegpar_wrap16(x[5] + x[1]);
+	int32_t z3 = stk__jpeg_gpu_wrap16(x[7] + x[3]), z4 = stk__jpeg_gpu_wrap16(x[5] + x[1]);
 	uint32_t z5 = ((uint32_t)z3 + (uint32_t)z4) * 9633u;
 	uint32_t p3 = z5 - (uint32_t)z3 * 16069u, p4 = z5 - (uint32_t)z4 * 3196u;
 	uint32_t p1 = (uint32_t)(x[7] + x[1]) * 7373u, p2 = (uint32_t)(x[5] + x[3]) * 20995u;
@@ -49,23 +49,23 @@ STK_HD void stk__jpegpar_idct8(int32_t x[8], int shift)
 
 /* Where no coefficient below the first row of the block is set, libjpeg-turbo's columns are their first value times 4, wrapped instead of saturated.
  * True where that makes a difference: only damaged files have such values. */
-STK_HD bool stk__jpegpar_wraps(int32_t first)
+STK_HD bool stk__jpeg_gpu_wraps(int32_t first)
 {
 	return first < -8192 || first > 8191;
 }
 
-STK_HD uint32_t stk__jpegpar_clamp8(int32_t x)
+STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 {
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
 /* Where block number `b` of the window lies: its component, its coefficients, and the place of its samples in planes. */
-struct stk_jpegpar_block {
+struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
 
 /* n / d for n below 2^22 and d from 1 to 2^16, by a float reciprocal: the half keeps it clear of both neighbours. */
-STK_HD uint32_t stk__jpegpar_divide(uint32_t n, uint32_t d)
+STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 {
 #ifdef __CUDA_ARCH__
 	return n < 1u << 20 ? (uint32_t)(((float)n + 0.5f) * __frcp_rn((float)d)) : n / d;
@@ -74,17 +74,17 @@ STK_HD uint32_t stk__jpegpar_divide(uint32_t n, uint32_t d)
 #endif
 }
 
-STK_HD struct stk_jpegpar_block stk__jpegpar_block(const struct stk_jpegpar_image *im, uint32_t b)
+STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_image *im, uint32_t b)
 {
-	uint32_t blocks = im->blocks_mcu, wide = im->mcu_x1 - im->mcu_x0, mcu = stk__jpegpar_divide(b, blocks), part = b - mcu * blocks;
-	uint32_t row = stk__jpegpar_divide(mcu, wide), column = mcu - row * wide, component = im->places >> 2 * part & 3;
+	uint32_t blocks = im->blocks_mcu, wide = im->mcu_x1 - im->mcu_x0, mcu = stk__jpeg_gpu_divide(b, blocks), part = b - mcu * blocks;
+	uint32_t row = stk__jpeg_gpu_divide(mcu, wide), column = mcu - row * wide, component = im->places >> 2 * part & 3;
 	/* Blocks of an MCU come by component, row by row in each. */
 	uint32_t inner = part;
 	inner -= component > 0 ? im->plane[0].h * im->plane[0].v : 0;
 	inner -= component > 1 ? im->plane[1].h * im->plane[1].v : 0;
-	const struct stk_jpegpar_plane *plane = &im->plane[component];
+	const struct stk_jpeg_gpu_plane *plane = &im->plane[component];
 	uint32_t h = plane->h, down = (inner >= h) + (inner >= 2 * h) + (inner >= 3 * h), right = inner - down * h;
-	struct stk_jpegpar_block block;
+	struct stk_jpeg_gpu_block block;
 	block.component = component;
 	block.coef = im->coef0 + b;
 	block.dc = im->dc0 + ((im->mcu_y0 + row) * im->mcus_x + im->mcu_x0 + column) * blocks + part;
@@ -94,8 +94,8 @@ STK_HD struct stk_jpegpar_block stk__jpegpar_block(const struct stk_jpegpar_imag
 
 /* A component's sample for pixel (x, y) of the window's MCUs, x and y counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle
  * filters weigh the nearer sample 3/4 and the farther 1/4 along each axis; rounding alternates. Outside the component its edge repeats. */
-STK_HD int32_t stk__jpegpar_sample(
-	const uint8_t *planes, const struct stk_jpegpar_image *im, const struct stk_jpegpar_plane *p, uint32_t x, uint32_t y)
+STK_HD int32_t stk__jpeg_gpu_sample(
+	const uint8_t *planes, const struct stk_jpeg_gpu_image *im, const struct stk_jpeg_gpu_plane *p, uint32_t x, uint32_t y)
 {
 	const uint8_t *at = planes + p->at;
 	if (p->upsample == STK_JPEG_UP_NONE)
@@ -122,7 +122,7 @@ STK_HD int32_t stk__jpegpar_sample(
 }
 
 /* Red, green and blue, before they are clamped to 8 bits [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
-STK_HD void stk__jpegpar_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3])
+STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3])
 {
 	rgb[0] = y + ((91881 * cr + (32768 - 91881 * 128)) >> 16);
 	rgb[1] = y + ((-22554 * cb - 46802 * cr + (32768 + (22554 + 46802) * 128)) >> 16);
@@ -130,27 +130,27 @@ STK_HD void stk__jpegpar_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3]
 }
 
 /* The colour of a pixel from its samples; those of gray are the first. */
-STK_HD void stk__jpegpar_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
+STK_HD void stk__jpeg_gpu_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
 	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};
 	if (color == STK_JPEG_YCBCR)
-		stk__jpegpar_ycbcr(first, second, third, value);
+		stk__jpeg_gpu_ycbcr(first, second, third, value);
 	for (int i = 0; i < 3; i++)
-		rgb[i] = stk__jpegpar_clamp8(value[i]);
+		rgb[i] = stk__jpeg_gpu_clamp8(value[i]);
 }
 
-STK_HD void stk__jpegpar_rgb(const uint8_t *planes, const struct stk_jpegpar_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
+STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_image *im, uint32_t x, uint32_t y, uint32_t rgb[3])
 {
-	int32_t first = stk__jpegpar_sample(planes, im, &im->plane[0], x, y), second = 0, third = 0;
+	int32_t first = stk__jpeg_gpu_sample(planes, im, &im->plane[0], x, y), second = 0, third = 0;
 	if (im->color != STK_JPEG_GRAY && im->type != STK_GRAY) {
-		second = stk__jpegpar_sample(planes, im, &im->plane[1], x, y);
-		third = stk__jpegpar_sample(planes, im, &im->plane[2], x, y);
+		second = stk__jpeg_gpu_sample(planes, im, &im->plane[1], x, y);
+		third = stk__jpeg_gpu_sample(planes, im, &im->plane[2], x, y);
 	}
-	stk__jpegpar_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
+	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
 /* What becomes of a pixel, its bytes in their order; of GRAY the first is all. */
-STK_HD uint32_t stk__jpegpar_pixel(uint32_t type, const uint32_t rgb[3])
+STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};
 	if (type == STK_YCBCR)

@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases 2 to 4 of kernel/jpeg_gpu/jpeg_gpu.h: a thread a lane. Lanes that meet no other soon would hold up their warps: jpeg_near notes them, jpeg_far gathers
- * them. */
+ * Phases decode_subsequences to resolve of jpeg_gpu.h: a thread for each subsequence. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 32
 #define GROUPS 2 /* between refills */
-#define RING (WORDS + STK_CURSOR_PAD) /* words of a lane: the cursor's, and some of its own */
-#define NEVER 0xffffffffu /* the stop of a lane that runs no more: it goes along with its warp */
+#define RING (WORDS + STK_CURSOR_PAD) /* words of a thread: the cursor's, and some more */
+#define NEVER 0xffffffffu /* the stop of a thread that runs no more, but executes what its warp does */
 
 typedef stk_cursor<WORDS> cursor;
 
-struct lane_setup {
-	const stk_jpegpar_stream *stream;
-	stk_jpegpar_code code;
-	uint32_t length, local; /* bits of the stream; segment in it */
+struct thread_setup {
+	const stk_jpeg_gpu_bitstream *bitstream;
+	stk_jpeg_gpu_code code;
+	uint32_t length, local; /* bits of the bitstream; subsequence in it */
 };
 
-static __device__ __forceinline__ lane_setup idle()
+static __device__ __forceinline__ thread_setup idle()
 {
-	lane_setup l = {NULL, stk__jpegpar_no_code(), 0, 0};
+	thread_setup l = {NULL, stk__jpeg_gpu_no_code(), 0, 0};
 	return l;
 }
 
-static __device__ __forceinline__ lane_setup set_up(const stk_jpegpar_view &v, uint32_t segment)
+static __device__ __forceinline__ thread_setup set_up(const stk_jpeg_gpu_view &v, uint32_t subsequence)
 {
-	lane_setup l;
-	uint32_t stream = stk__jpegpar_stream_of_segment(&v, segment);
-	l.stream = &v.streams[stream];
-	const stk_jpegpar_image &image = v.images[l.stream->image];
-	l.code = stk__jpegpar_code(&image, &v.sets[image.set]);
-	l.length = v.bit_length[stream];
-	l.local = segment - l.stream->segment0;
+	thread_setup l;
+	uint32_t bitstream = stk__jpeg_gpu_bitstream_of_subsequence(&v, subsequence);
+	l.bitstream = &v.bitstreams[bitstream];
+	const stk_jpeg_gpu_image &image = v.images[l.bitstream->image];
+	l.code = stk__jpeg_gpu_code(&image, &v.sets[image.set]);
+	l.length = v.bit_length[bitstream];
+	l.local = subsequence - l.bitstream->subsequence0;
 	return l;
 }
 
-/* Loads the block's tables behind its rings. */
-static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpegpar_view &v, const stk_jpegpar_work &work, uint32_t *shared)
+/* Loads the tables of the thread block into the shared memory after its rings. */
+static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_work &work, uint32_t *shared)
 {
-	const stk_jpegpar_set &set = v.sets[work.set];
-	uint16_t *lut = (uint16_t *)(shared + STK_JPEGPAR_SYNC_LANES * RING);
+	const stk_jpeg_gpu_set &set = v.sets[work.set];
+	uint16_t *lut = (uint16_t *)(shared + STK_JPEG_GPU_SYNC_THREADS * RING);
 	stk__cursor_load_tables(lut, v.lut + set.at, set.size * set.tables);
 	__syncthreads();
 	return lut;
 }
 
-/* Some symbols, but none from bit `stop` on or behind a block's last. Blocks that were finished before the stream's end, 0 or 1. */
+/* Decodes some symbols, but none from bit `stop` on and none after the last of a block. Returns how many blocks it finished before the bitstream's end: 0 or
+ * 1. */
 static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
 {
 #pragma unroll
@@ -56,31 +56,31 @@ static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint
 	return at.p <= length;
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu_decode_subsequences(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
-	const stk_jpegpar_work &work = v.sync_work[blockIdx.x];
+	const stk_jpeg_gpu_work &work = v.sync_work[blockIdx.x];
 	const uint16_t *lut = load_tables(v, work, shared);
-	lane_setup l = idle();
+	thread_setup l = idle();
 	bool run = threadIdx.x < work.count;
 	if (run)
 		l = set_up(v, work.first + threadIdx.x);
-	run = run && l.local * STK_JPEGPAR_SEGMENT < l.length;
+	run = run && l.local * STK_JPEG_GPU_SUBSEQUENCE < l.length;
 	if (!__any_sync(~0u, run))
 		return;
-	stk_jpegpar_lane lane = {run ? l.local * STK_JPEGPAR_SEGMENT : 0, 0, 0};
+	stk_jpeg_gpu_state state = {run ? l.local * STK_JPEG_GPU_SUBSEQUENCE : 0, 0, 0};
 	cursor at;
-	at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
-	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 0) + l.local * STK_JPEGPAR_PER_SEGMENT : v.checkpoints;
-	uint32_t end = lane.p + STK_JPEGPAR_INTERVAL, last = min(lane.p + STK_JPEGPAR_SEGMENT, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
+	at.begin(shared, threadIdx.x * RING, run ? stk__jpeg_gpu_words(&v, l.bitstream) : (const uint32_t *)v.bits, lut, l.code, state);
+	uint32_t *row = run ? stk__jpeg_gpu_row(&v, l.bitstream, 0) + l.local * STK_JPEG_GPU_PER_SUBSEQUENCE : v.checkpoints;
+	uint32_t end = state.p + STK_JPEG_GPU_INTERVAL, last = min(state.p + STK_JPEG_GPU_SUBSEQUENCE, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
 		for (int i = 0; i < GROUPS; i++) {
 			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
-				*row++ = end >= l.length ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
-				stop = end < last ? min(end + STK_JPEGPAR_INTERVAL, l.length) : NEVER;
-				end += STK_JPEGPAR_INTERVAL;
+				*row++ = end >= l.length ? STK_JPEG_GPU_END | blocks << 16 : at.checkpoint(end, blocks);
+				stop = end < last ? min(end + STK_JPEG_GPU_INTERVAL, l.length) : NEVER;
+				end += STK_JPEG_GPU_INTERVAL;
 				blocks = 0;
 			}
 		}
@@ -88,18 +88,18 @@ extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_own(co
 	}
 }
 
-/* Decodes on from interval `first` behind the segment, which is interval k of the stream, to before `end`. Gives the interval where the lane met another,
- * STREAM_END, or NONE. All threads of the warp call it. theirs: two words of the lane's in shared memory, for what row 0 has at this and the next
- * checkpoint: a load at each would stall all lanes of the warp for the sake of one. */
-static __device__ __forceinline__ uint32_t follow(
-	const stk_jpegpar_view &v, const lane_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval, uint32_t *theirs)
+/* Overflows into interval `first` after the subsequence, which is interval k of the bitstream, and those up to end_interval, exclusive. Returns the interval
+ * in which the thread synchronised, BITSTREAM_END, or NONE. All threads of the warp call it. theirs: two words of the thread's own in shared memory, for
+ * row 0 at this and the next checkpoint: a load at each would stall all threads of the warp for the sake of one. */
+static __device__ __forceinline__ uint32_t overflow(
+	const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
-	const uint32_t *own = run ? stk__jpegpar_row(&v, l.stream, 0) : v.checkpoints;
-	uint32_t *row = run ? stk__jpegpar_row(&v, l.stream, 1 + first / STK_JPEGPAR_PER_SEGMENT) : v.checkpoints;
-	uint32_t end = (k + 1) * STK_JPEGPAR_INTERVAL, stop = run ? min(end, l.length) : NEVER;
-	uint32_t blocks = 0, met = STK_JPEGPAR_NONE, left = end_interval - first;
-	stk__copy_ahead4(theirs + k % 2, own + k);
-	stk__copy_ahead4(theirs + (k + 1) % 2, own + k + 1); /* behind row 0 there are others */
+	const uint32_t *row0 = run ? stk__jpeg_gpu_row(&v, l.bitstream, 0) : v.checkpoints;
+	uint32_t *row = run ? stk__jpeg_gpu_row(&v, l.bitstream, 1 + first / STK_JPEG_GPU_PER_SUBSEQUENCE) : v.checkpoints;
+	uint32_t end = (k + 1) * STK_JPEG_GPU_INTERVAL, stop = run ? min(end, l.length) : NEVER;
+	uint32_t blocks = 0, met = STK_JPEG_GPU_NONE, left = end_interval - first;
+	stk__copy_ahead4(theirs + k % 2, row0 + k);
+	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* past the end of row 0 lies row 1 */
 	stk__copy_commit();
 	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
@@ -108,18 +108,18 @@ static __device__ __forceinline__ uint32_t follow(
 			blocks += group(at, stop, l.length);
 			if (at.p >= stop) {
 				bool over = end >= l.length;
-				uint32_t mine = over ? STK_JPEGPAR_END | blocks << 16 : at.checkpoint(end, blocks);
+				uint32_t mine = over ? STK_JPEG_GPU_END | blocks << 16 : at.checkpoint(end, blocks);
 				row[k] = mine;
 				stop = NEVER;
 				if (over)
-					met = STK_JPEGPAR_STREAM_END;
-				else if (((mine ^ theirs[k % 2]) & STK_JPEGPAR_STATE) == 0)
+					met = STK_JPEG_GPU_BITSTREAM_END;
+				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					stk__copy_ahead4(theirs + k % 2, own + k + 2); /* committed with the next refill, and there some refills later */
-					if (++k % STK_JPEGPAR_PER_SEGMENT == 0)
-						row += (size_t)v.n_segments * STK_JPEGPAR_PER_SEGMENT;
-					end += STK_JPEGPAR_INTERVAL;
+					stk__copy_ahead4(theirs + k % 2, row0 + k + 2); /* committed with the next refill, and there some refills later */
+					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
+						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
+					end += STK_JPEG_GPU_INTERVAL;
 					stop = min(end, l.length);
 					blocks = 0;
 				}
@@ -130,100 +130,101 @@ static __device__ __forceinline__ uint32_t follow(
 	return met;
 }
 
-/* Where the lane is when interval `first` behind its segment begins, which is interval k of the stream. */
-static __device__ __forceinline__ stk_jpegpar_lane lane_at(const stk_jpegpar_view &v, const lane_setup &l, uint32_t k, uint32_t first)
+/* The thread's state where interval `first` after its subsequence begins, which is interval k of the bitstream. */
+static __device__ __forceinline__ stk_jpeg_gpu_state state_at(const stk_jpeg_gpu_view &v, const thread_setup &l, uint32_t k, uint32_t first)
 {
-	const uint32_t *row = stk__jpegpar_row(&v, l.stream, (first + STK_JPEGPAR_PER_SEGMENT - 1) / STK_JPEGPAR_PER_SEGMENT);
-	return stk__jpegpar_unpack(row[k - 1], k * STK_JPEGPAR_INTERVAL);
+	const uint32_t *row = stk__jpeg_gpu_row(&v, l.bitstream, (first + STK_JPEG_GPU_PER_SUBSEQUENCE - 1) / STK_JPEG_GPU_PER_SUBSEQUENCE);
+	return stk__jpeg_gpu_unpack(row[k - 1], k * STK_JPEG_GPU_INTERVAL);
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_SYNC_LANES) jpeg_near(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu_synchronise(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
-	const stk_jpegpar_work &work = v.sync_work[blockIdx.x];
+	const stk_jpeg_gpu_work &work = v.sync_work[blockIdx.x];
 	const uint16_t *lut = load_tables(v, work, shared);
-	uint32_t segment = work.first + threadIdx.x;
-	lane_setup l = idle();
+	uint32_t subsequence = work.first + threadIdx.x;
+	thread_setup l = idle();
 	bool mine = threadIdx.x < work.count;
 	if (mine)
-		l = set_up(v, segment);
-	uint32_t k = (l.local + 1) * STK_JPEGPAR_PER_SEGMENT, met = STK_JPEGPAR_STREAM_END;
-	bool run = mine && k * STK_JPEGPAR_INTERVAL < l.length;
+		l = set_up(v, subsequence);
+	uint32_t k = (l.local + 1) * STK_JPEG_GPU_PER_SUBSEQUENCE, met = STK_JPEG_GPU_BITSTREAM_END;
+	bool run = mine && k * STK_JPEG_GPU_INTERVAL < l.length;
 	if (__any_sync(~0u, run)) {
-		stk_jpegpar_lane lane = {};
+		stk_jpeg_gpu_state state = {};
 		if (run)
-			lane = lane_at(v, l, k, 0);
+			state = state_at(v, l, k, 0);
 		cursor at;
-		at.begin(shared, threadIdx.x * RING, run ? stk__jpegpar_words(&v, l.stream) : (const uint32_t *)v.bits, lut, l.code, lane);
-		uint32_t found = follow(v, l, run, at, k, 0, STK_JPEGPAR_NEAR, shared + threadIdx.x * RING + WORDS);
+		at.begin(shared, threadIdx.x * RING, run ? stk__jpeg_gpu_words(&v, l.bitstream) : (const uint32_t *)v.bits, lut, l.code, state);
+		uint32_t found = overflow(v, l, run, at, k, 0, STK_JPEG_GPU_SYNC_INTERVALS, shared + threadIdx.x * RING + WORDS);
 		met = run ? found : met;
 	}
 	if (!mine)
 		return;
-	v.match[segment] = met;
-	if (met == STK_JPEGPAR_NONE)
-		v.far[atomicAdd(v.n_far, 1)] = segment;
+	v.match[subsequence] = met;
+	if (met == STK_JPEG_GPU_NONE)
+		v.stragglers[atomicAdd(v.n_stragglers, 1)] = subsequence;
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEGPAR_FAR_LANES) jpeg_far(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS) jpeg_gpu_synchronise_stragglers(const __grid_constant__ stk_jpeg_gpu_view v)
 {
-	__shared__ __align__(16) uint32_t shared[STK_JPEGPAR_FAR_LANES * RING];
-	uint32_t index = blockIdx.x * STK_JPEGPAR_FAR_LANES + threadIdx.x;
-	bool run = index < *v.n_far;
+	__shared__ __align__(16) uint32_t shared[STK_JPEG_GPU_STRAGGLER_THREADS * RING];
+	uint32_t index = blockIdx.x * STK_JPEG_GPU_STRAGGLER_THREADS + threadIdx.x;
+	bool run = index < *v.n_stragglers;
 	if (!__any_sync(~0u, run))
 		return;
-	lane_setup l = idle();
-	stk_jpegpar_lane lane = {};
-	uint32_t segment = 0, k = 0;
+	thread_setup l = idle();
+	stk_jpeg_gpu_state state = {};
+	uint32_t subsequence = 0, k = 0;
 	const uint32_t *words = (const uint32_t *)v.bits;
 	const uint16_t *lut = v.lut;
 	if (run) {
-		segment = v.far[index];
-		l = set_up(v, segment);
-		k = (l.local + 1) * STK_JPEGPAR_PER_SEGMENT + STK_JPEGPAR_NEAR;
-		lane = lane_at(v, l, k, STK_JPEGPAR_NEAR);
-		words = stk__jpegpar_words(&v, l.stream);
-		lut += v.sets[v.images[l.stream->image].set].at;
+		subsequence = v.stragglers[index];
+		l = set_up(v, subsequence);
+		k = (l.local + 1) * STK_JPEG_GPU_PER_SUBSEQUENCE + STK_JPEG_GPU_SYNC_INTERVALS;
+		state = state_at(v, l, k, STK_JPEG_GPU_SYNC_INTERVALS);
+		words = stk__jpeg_gpu_words(&v, l.bitstream);
+		lut += v.sets[v.images[l.bitstream->image].set].at;
 	}
 	cursor at;
-	at.begin(shared, threadIdx.x * RING, words, lut, l.code, lane); /* lanes may have tables of their own: those stay in global memory */
-	uint32_t met = follow(
-		v, l, run, at, k, STK_JPEGPAR_NEAR, (STK_JPEGPAR_ROWS - 1) * STK_JPEGPAR_PER_SEGMENT, shared + threadIdx.x * RING + WORDS);
+	at.begin(shared, threadIdx.x * RING, words, lut, l.code, state); /* each thread may need other tables, so they stay in global memory */
+	uint32_t met = overflow(
+		v, l, run, at, k, STK_JPEG_GPU_SYNC_INTERVALS, (STK_JPEG_GPU_ROWS - 1) * STK_JPEG_GPU_PER_SUBSEQUENCE, shared + threadIdx.x * RING + WORDS);
 	if (run)
-		v.match[segment] = met;
+		v.match[subsequence] = met;
 }
 
-/* ---- which lane is right where ---- */
+/* ---- resolving ---- */
 
-#define CHAIN_THREADS 256
+#define RESOLVE_THREADS 256
 #define TILE 1024
 
-/* As the twin's walk, by one thread out of a tile of matches in shared memory. Returns the lane to go on from, or NONE where it ends. */
-static __device__ uint32_t walk(const uint32_t *tile, uint32_t base, uint32_t lane, uint32_t segments, uint32_t *cover, uint32_t *covered)
+/* Walks from a subsequence to the one with which its thread synchronised, and so on, as far as the tile of matches in shared memory goes. Run by one
+ * thread. Returns the subsequence from which to go on, or NONE at the end. */
+static __device__ uint32_t walk(const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {
-	while (lane < base + TILE && lane + 1 < segments) {
-		uint32_t match = tile[lane - base];
-		if (match == STK_JPEGPAR_NONE) {
-			*covered = lane + 1;
-			return STK_JPEGPAR_NONE;
+	while (from < base + TILE && from + 1 < subsequences) {
+		uint32_t match = tile[from - base];
+		if (match == STK_JPEG_GPU_NONE) {
+			*covered = from + 1;
+			return STK_JPEG_GPU_NONE;
 		}
-		bool ends = match == STK_JPEGPAR_STREAM_END;
-		uint32_t to = ends ? segments - 1 : match / STK_JPEGPAR_PER_SEGMENT;
-		for (uint32_t j = lane + 1; j < to; j++)
-			cover[j] = (j - lane) << 16 | STK_JPEGPAR_PER_SEGMENT;
-		cover[to] = (to - lane) << 16 | (ends ? STK_JPEGPAR_PER_SEGMENT : match % STK_JPEGPAR_PER_SEGMENT + 1);
-		lane = to;
+		bool ends = match == STK_JPEG_GPU_BITSTREAM_END;
+		uint32_t to = ends ? subsequences - 1 : match / STK_JPEG_GPU_PER_SUBSEQUENCE;
+		for (uint32_t j = from + 1; j < to; j++)
+			cover[j] = (j - from) << 16 | STK_JPEG_GPU_PER_SUBSEQUENCE;
+		cover[to] = (to - from) << 16 | (ends ? STK_JPEG_GPU_PER_SUBSEQUENCE : match % STK_JPEG_GPU_PER_SUBSEQUENCE + 1);
+		from = to;
 		if (ends)
 			break;
 	}
-	return lane + 1 < segments ? lane : STK_JPEGPAR_NONE;
+	return from + 1 < subsequences ? from : STK_JPEG_GPU_NONE;
 }
 
-static __device__ __forceinline__ uint32_t right_checkpoint(const stk_jpegpar_view &v, const stk_jpegpar_stream &s, uint32_t k)
+static __device__ __forceinline__ uint32_t right_checkpoint(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t k)
 {
-	uint32_t cover = v.cover[s.segment0 + k / STK_JPEGPAR_PER_SEGMENT];
-	uint32_t row = k % STK_JPEGPAR_PER_SEGMENT < (cover & 0xffff) ? cover >> 16 : 0;
-	return stk__jpegpar_row(&v, &s, row)[k];
+	uint32_t cover = v.cover[s.subsequence0 + k / STK_JPEG_GPU_PER_SUBSEQUENCE];
+	uint32_t row = k % STK_JPEG_GPU_PER_SUBSEQUENCE < (cover & 0xffff) ? cover >> 16 : 0;
+	return stk__jpeg_gpu_row(&v, &s, row)[k];
 }
 
 /* The sum of x over the block's threads before this one; *total: over all. */
@@ -240,7 +241,7 @@ static __device__ __forceinline__ uint32_t scan(uint32_t x, uint32_t *sums, uint
 	__syncthreads();
 	uint32_t before = 0, all = 0;
 #pragma unroll
-	for (uint32_t i = 0; i < CHAIN_THREADS / 32; i++) {
+	for (uint32_t i = 0; i < RESOLVE_THREADS / 32; i++) {
 		before += i < warp ? sums[i] : 0;
 		all += sums[i];
 	}
@@ -249,41 +250,41 @@ static __device__ __forceinline__ uint32_t scan(uint32_t x, uint32_t *sums, uint
 	return before + sum - x;
 }
 
-extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) jpeg_chain(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(RESOLVE_THREADS) jpeg_gpu_resolve(const __grid_constant__ stk_jpeg_gpu_view v)
 {
-	__shared__ uint32_t tile[TILE], sums[CHAIN_THREADS / 32], next, shared_covered;
-	const stk_jpegpar_stream &s = v.streams[blockIdx.x];
-	uint32_t length = v.bit_length[blockIdx.x], segments = (length + STK_JPEGPAR_SEGMENT - 1) / STK_JPEGPAR_SEGMENT;
+	__shared__ uint32_t tile[TILE], sums[RESOLVE_THREADS / 32], next, shared_covered;
+	const stk_jpeg_gpu_bitstream &s = v.bitstreams[blockIdx.x];
+	uint32_t length = v.bit_length[blockIdx.x], subsequences = (length + STK_JPEG_GPU_SUBSEQUENCE - 1) / STK_JPEG_GPU_SUBSEQUENCE;
 	if (threadIdx.x == 0) {
-		next = segments > 1 ? 0 : STK_JPEGPAR_NONE;
-		shared_covered = segments;
-		v.cover[s.segment0] = 0;
+		next = subsequences > 1 ? 0 : STK_JPEG_GPU_NONE;
+		shared_covered = subsequences;
+		v.cover[s.subsequence0] = 0;
 	}
 	__syncthreads();
-	while (next != STK_JPEGPAR_NONE) {
+	while (next != STK_JPEG_GPU_NONE) {
 		uint32_t base = next / TILE * TILE;
-		for (uint32_t i = threadIdx.x; i < TILE && base + i < segments; i += CHAIN_THREADS)
-			tile[i] = v.match[s.segment0 + base + i];
+		for (uint32_t i = threadIdx.x; i < TILE && base + i < subsequences; i += RESOLVE_THREADS)
+			tile[i] = v.match[s.subsequence0 + base + i];
 		__syncthreads();
 		if (threadIdx.x == 0)
-			next = walk(tile, base, next, segments, v.cover + s.segment0, &shared_covered);
+			next = walk(tile, base, next, subsequences, v.cover + s.subsequence0, &shared_covered);
 		__syncthreads();
 	}
-	uint32_t covered = shared_covered, intervals = (length + STK_JPEGPAR_INTERVAL - 1) / STK_JPEGPAR_INTERVAL;
-	uint32_t known = min(covered * STK_JPEGPAR_PER_SEGMENT, intervals), pieces = s.segments * STK_JPEGPAR_PIECES, block = 0;
-	for (uint32_t first = 0; first < pieces; first += CHAIN_THREADS) {
-		uint32_t piece = first + threadIdx.x, k = piece * STK_JPEGPAR_PER_PIECE, count = 0, total;
-		uint32_t state = k && k < known ? right_checkpoint(v, s, k - 1) & STK_JPEGPAR_STATE : 0;
+	uint32_t covered = shared_covered, intervals = (length + STK_JPEG_GPU_INTERVAL - 1) / STK_JPEG_GPU_INTERVAL;
+	uint32_t known = min(covered * STK_JPEG_GPU_PER_SUBSEQUENCE, intervals), pieces = s.subsequences * STK_JPEG_GPU_PIECES, block = 0;
+	for (uint32_t first = 0; first < pieces; first += RESOLVE_THREADS) {
+		uint32_t piece = first + threadIdx.x, k = piece * STK_JPEG_GPU_PER_PIECE, count = 0, total;
+		uint32_t state = k && k < known ? right_checkpoint(v, s, k - 1) & STK_JPEG_GPU_STATE : 0;
 		bool here = piece < pieces && k < known;
-		for (uint32_t i = 0; here && i < STK_JPEGPAR_PER_PIECE && k + i < known; i++)
+		for (uint32_t i = 0; here && i < STK_JPEG_GPU_PER_PIECE && k + i < known; i++)
 			count += right_checkpoint(v, s, k + i) >> 16;
 		uint32_t before = block + scan(count, sums, &total);
 		block += total;
 		if (piece < pieces) {
-			stk_jpegpar_start start = {here && before < s.blocks ? before : STK_JPEGPAR_NONE, state};
-			v.starts[s.segment0 * STK_JPEGPAR_PIECES + piece] = start;
+			stk_jpeg_gpu_start start = {here && before < s.blocks ? before : STK_JPEG_GPU_NONE, state};
+			v.starts[s.subsequence0 * STK_JPEG_GPU_PIECES + piece] = start;
 		}
 	}
 	if (threadIdx.x == 0 && block < s.blocks)
-		atomicOr(&v.flags[s.image], covered < segments ? STK_JPEGPAR_NO_SYNC : STK_JPEGPAR_SHORT);
+		atomicOr(&v.flags[s.image], covered < subsequences ? STK_JPEG_GPU_NO_SYNC : STK_JPEG_GPU_SHORT);
 }

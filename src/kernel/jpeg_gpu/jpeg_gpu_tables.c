@@ -31,7 +31,7 @@ static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint
 	const uint32_t cell = 1u << (16 - SHORT_BITS), cells = split / cell;
 	uint32_t v = 0, symbol = 0;
 	for (uint32_t i = 0; i < size; i++)
-		lut[i] = STK_JPEGPAR_INVALID;
+		lut[i] = STK_JPEG_GPU_INVALID;
 	for (int length = 1; length <= 16; length++)
 		for (int n = t->counts[length - 1]; n > 0; n--) {
 			uint16_t entry = make_entry(length, t->values[symbol++], ac);
@@ -43,7 +43,7 @@ static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint
 		}
 }
 
-bool stk__jpegpar_tables_make(const struct stk_jpegpar_pair *pairs, int n, struct stk_jpegpar_set *set, uint16_t *lut)
+bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut)
 {
 	uint32_t split = 65536;
 	for (int i = 0; i < n; i++) {
@@ -53,9 +53,9 @@ bool stk__jpegpar_tables_make(const struct stk_jpegpar_pair *pairs, int n, struc
 	}
 	uint32_t size = (split >> (16 - SHORT_BITS)) + 65536 - split;
 	size = (size + 7) & ~7u;
-	if (size * 2 * (uint32_t)n > STK_JPEGPAR_MAX_SET)
+	if (size * 2 * (uint32_t)n > STK_JPEG_GPU_MAX_SET)
 		return false;
-	*set = (struct stk_jpegpar_set){.size = size, .split = split, .tables = 2 * (uint32_t)n};
+	*set = (struct stk_jpeg_gpu_set){.size = size, .split = split, .tables = 2 * (uint32_t)n};
 	for (int i = 0; i < n; i++) {
 		fill(pairs[i].dc, false, split, size, lut + (size_t)(2 * i) * size);
 		fill(pairs[i].ac, true, split, size, lut + (size_t)(2 * i + 1) * size);

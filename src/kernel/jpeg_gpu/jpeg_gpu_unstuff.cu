@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phase 1 of kernel/jpeg_gpu/jpeg_gpu.h: 256 threads a chunk, 16 stuffed bytes a thread. */
+ * Phases count and unstuff of jpeg_gpu.h: 256 threads a chunk, 16 stuffed bytes a thread. */
 #include "kernel/common/find.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
 #define THREADS 256
-static_assert(THREADS * 16 == STK_JPEGPAR_CHUNK, "a thread takes 16 bytes");
+static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 
 /* A thread's 16 bytes, as masks with a bit a byte. */
 struct piece {
@@ -34,11 +34,11 @@ static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
 	return low >> 7 | high << 1;
 }
 
-static __device__ __forceinline__ piece load_piece(const stk_jpegpar_view &v, const stk_jpegpar_stream &s, uint32_t chunk)
+static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	piece p = {};
 	uint32_t begin = s.src, end = s.src + s.src_size;
-	p.at = (s.src & ~15u) + (chunk - s.chunk0) * STK_JPEGPAR_CHUNK + threadIdx.x * 16;
+	p.at = (s.src & ~15u) + (chunk - s.chunk0) * STK_JPEG_GPU_CHUNK + threadIdx.x * 16;
 	if (p.at >= end)
 		return p;
 	const uint8_t *from = v.raw + p.at;
@@ -58,23 +58,23 @@ static __device__ __forceinline__ piece load_piece(const stk_jpegpar_view &v, co
 	uint32_t can_follow = p.valid;
 	if (p.at <= begin) {
 		p.valid &= 0xffffu << (begin - p.at);
-		can_follow = p.valid & p.valid - 1; /* what lies before the stream is none of it */
+		can_follow = p.valid & p.valid - 1; /* what lies before the bitstream is none of it */
 	}
 	p.stuffing = can_follow & gather(stuffing);
 	p.marker = can_follow & gather(behind_ff) & ~p.stuffing;
 	return p;
 }
 
-static __device__ __forceinline__ uint32_t find_stream(const stk_jpegpar_view &v, uint32_t chunk)
+static __device__ __forceinline__ uint32_t find_bitstream(const stk_jpeg_gpu_view &v, uint32_t chunk)
 {
-	return stk__find_warp(&v.streams->chunk0, sizeof *v.streams, v.n_streams, chunk);
+	return stk__find_warp(&v.bitstreams->chunk0, sizeof *v.bitstreams, v.n_bitstreams, chunk);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_count(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_count(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ uint32_t sums[THREADS / 32];
-	uint32_t at = find_stream(v, blockIdx.x);
-	const stk_jpegpar_stream &s = v.streams[at];
+	uint32_t at = find_bitstream(v, blockIdx.x);
+	const stk_jpeg_gpu_bitstream &s = v.bitstreams[at];
 	piece p = load_piece(v, s, blockIdx.x);
 	if (p.marker)
 		atomicMin(&v.marker[at], p.at + __ffs(p.marker) - 2 - s.src);
@@ -91,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_count(const __grid_co
 	}
 }
 
-/* Sum of the kept bytes of the stream's chunks before this one, by the first warp. */
-static __device__ __forceinline__ uint32_t bytes_before(const stk_jpegpar_view &v, const stk_jpegpar_stream &s, uint32_t chunk)
+/* Sum of the kept bytes of the bitstream's chunks before this one, by the first warp. */
+static __device__ __forceinline__ uint32_t bytes_before(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	uint32_t sum = 0;
 	for (uint32_t i = s.chunk0 + threadIdx.x; i < chunk; i += 32)
@@ -120,12 +120,12 @@ static __device__ __forceinline__ void flush(uint8_t *to, const uint8_t *from, u
 		}
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) jpeg_unstuff(const __grid_constant__ stk_jpegpar_view v)
+extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_unstuff(const __grid_constant__ stk_jpeg_gpu_view v)
 {
-	__shared__ __align__(16) uint8_t bytes[STK_JPEGPAR_CHUNK + 32];
+	__shared__ __align__(16) uint8_t bytes[STK_JPEG_GPU_CHUNK + 32];
 	__shared__ uint32_t sums[THREADS / 32], shared_base;
-	uint32_t at = find_stream(v, blockIdx.x), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const stk_jpegpar_stream &s = v.streams[at];
+	uint32_t at = find_bitstream(v, blockIdx.x), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	const stk_jpeg_gpu_bitstream &s = v.bitstreams[at];
 	piece p = load_piece(v, s, blockIdx.x);
 	uint32_t stop = s.src + min(v.marker[at], s.src_size);
 	uint32_t live = p.at >= stop ? 0 : stop - p.at < 16 ? (1u << (stop - p.at)) - 1 : 0xffff;
@@ -157,9 +157,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_unstuff(const __grid_
 		else
 			kept--; /* those behind move up */
 	__syncthreads();
-	flush(v.bits + (size_t)s.segment0 * (STK_JPEGPAR_SEGMENT / 8) + (base - skip), bytes, skip, total);
+	flush(v.bits + (size_t)s.subsequence0 * (STK_JPEG_GPU_SUBSEQUENCE / 8) + (base - skip), bytes, skip, total);
 
-	uint32_t begin = (s.src & ~15u) + (blockIdx.x - s.chunk0) * STK_JPEGPAR_CHUNK, end = min(begin + STK_JPEGPAR_CHUNK, s.src + s.src_size);
+	uint32_t begin = (s.src & ~15u) + (blockIdx.x - s.chunk0) * STK_JPEG_GPU_CHUNK, end = min(begin + STK_JPEG_GPU_CHUNK, s.src + s.src_size);
 	bool first = blockIdx.x == s.chunk0, last = blockIdx.x == s.chunk0 + s.chunks - 1;
 	if (threadIdx.x == 0 && (stop > max(begin, s.src) || first) && (stop <= end || last))
 		v.bit_length[at] = 8 * (base + total);

@@ -13,13 +13,13 @@ enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
 
 /* A batch in flight: its pass gives the window as it is. */
 struct flight {
-	struct stk_cuda_jpeg_batch *batch;
+	struct stk_jpeg_gpu_batch *batch;
 	stk_gpu_stream stream;
 	uint8_t *pinned;
 	stk_gpu_ptr out;
 	struct file files[FILES];
 	struct stk_pass passes[FILES];
-	struct stk_cuda_jpeg_item items[FILES];
+	struct stk_jpeg_gpu_item items[FILES];
 };
 
 static void draw_flight(struct flight *f, bool damage)
@@ -31,20 +31,20 @@ static void draw_flight(struct flight *f, bool damage)
 		memcpy(at, file->data, file->size);
 		stk__pass_begin(&f->passes[i], STK_UINT8, file->header.width, file->header.height, 3);
 		stk__pass_window(&f->passes[i], file->window, NULL);
-		struct stk_cuda_jpeg_item *it = &f->items[i];
-		*it = (struct stk_cuda_jpeg_item){.data = at,
+		struct stk_jpeg_gpu_item *it = &f->items[i];
+		*it = (struct stk_jpeg_gpu_item){.data = at,
 			.size = file->size,
 			.header = &file->header,
 			.window = stk__pass_source(&f->passes[i]),
 			.pass = &f->passes[i],
 			.dst = stk__image_hwc(
 				(void *)(uintptr_t)(f->out + (uint64_t)i * WINDOW_BYTES), STK_UINT8, file->window.w, file->window.h, 3)};
-		assert_true(stk__cuda_jpeg_need(it, &it->need) || it->need.files.images == 0);
+		assert_true(stk__jpeg_gpu_need(it, &it->need) || it->need.files.images == 0);
 		at += file->size + draw(3) * 3000;
 	}
 }
 
-static void check_window(struct stk_gpu_device *dev, const struct file *f, const struct stk_cuda_jpeg_item *it)
+static void check_window(struct stk_gpu_device *dev, const struct file *f, const struct stk_jpeg_gpu_item *it)
 {
 	int w, h;
 	long warnings;
@@ -60,17 +60,17 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 	free(got);
 }
 
-/* Batches that take turns at lanes with memory for a part of them each. */
+/* Batches that take turns at streams, each with memory for a part of a batch. */
 static void batches_in_flight_equal_libjpeg_turbo(void **state)
 {
 	enum { BATCHES = 3, MEMORY = 12 << 20 };
 	struct stk_gpu_device *dev = need_gpu(state);
 	static struct flight flights[BATCHES];
-	struct stk_cuda_jpeg *d;
+	struct stk_jpeg_gpu *d;
 	int count[4] = {0};
-	ok(stk__cuda_jpeg_create(dev, MEMORY, &d, &err));
+	ok(stk__jpeg_gpu_create(dev, MEMORY, &d, &err));
 	for (int b = 0; b < BATCHES; b++) {
-		ok(stk__cuda_jpeg_batch_create(d, &flights[b].batch, &err));
+		ok(stk__jpeg_gpu_batch_create(d, &flights[b].batch, &err));
 		ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&flights[b].pinned, &err));
 		ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &flights[b].out, &err));
 		ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &flights[b].stream, &err));
@@ -80,25 +80,25 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
 			draw_flight(f, b == 2);
-			ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
-			parts += stk__cuda_jpeg_parts(f->batch);
-			assert_true(stk__cuda_jpeg_memory(d) <= MEMORY);
+			ok(stk__jpeg_gpu_submit(f->batch, f->items, FILES, &err));
+			parts += stk__jpeg_gpu_parts(f->batch);
+			assert_true(stk__jpeg_gpu_memory(d) <= MEMORY);
 		}
 		for (int b = 0; b < BATCHES; b++) {
 			struct flight *f = &flights[b];
-			ok(stk__cuda_jpeg_wait(f->batch, &err));
+			ok(stk__jpeg_gpu_wait(f->batch, &err));
 			for (int i = 0; i < FILES; i++) {
-				enum stk_cuda_jpeg_verdict verdict = stk__cuda_jpeg_verdict(f->batch, i);
+				enum stk_jpeg_gpu_verdict verdict = stk__jpeg_gpu_verdict(f->batch, i);
 				count[verdict]++;
-				if (verdict == STK_CUDA_JPEG_OK)
+				if (verdict == STK_JPEG_GPU_OK)
 					check_window(dev, &f->files[i], &f->items[i]);
 			}
 			/* Twice more: parts may have become larger since, but then everything is there. */
 			uint64_t allocations = 0;
 			for (int again = 0; again < 2; again++) {
 				allocations = stk__alloc_count();
-				ok(stk__cuda_jpeg_submit(f->batch, f->items, FILES, &err));
-				ok(stk__cuda_jpeg_join(f->batch, f->stream, &err));
+				ok(stk__jpeg_gpu_submit(f->batch, f->items, FILES, &err));
+				ok(stk__jpeg_gpu_join(f->batch, f->stream, &err));
 				ok(stk__gpu_stream_sync(dev, f->stream, &err));
 			}
 			assert_int_equal(allocations, stk__alloc_count());
@@ -109,44 +109,44 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 	assert_true(count[0] > (is_emulated(dev) ? 35 : 140));
 	assert_true(parts > (is_emulated(dev) ? 1 : 4) * BATCHES);
 	for (int b = 0; b < BATCHES; b++) {
-		stk__cuda_jpeg_batch_destroy(flights[b].batch);
+		stk__jpeg_gpu_batch_destroy(flights[b].batch);
 		stk__gpu_host_free(dev, flights[b].pinned);
 		stk__gpu_free(dev, flights[b].out);
 		stk__gpu_stream_destroy(dev, flights[b].stream);
 	}
-	stk__cuda_jpeg_destroy(d);
+	stk__jpeg_gpu_destroy(d);
 }
 
-/* What no lane can hold is for the cores, and the others of its batch are not. */
+/* The CPU decodes a file that no stream can hold, but not the other files of its batch. */
 static void files_over_the_memory_are_refused(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
 	static struct flight f;
-	struct stk_cuda_jpeg *d;
+	struct stk_jpeg_gpu *d;
 	size_t most = 0, least = SIZE_MAX;
 	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&f.pinned, &err));
 	ok(stk__gpu_alloc(dev, FILES * WINDOW_BYTES, &f.out, &err));
 	draw_flight(&f, false);
 	for (int i = 0; i < FILES; i++) {
-		size_t bytes = stk__cuda_jpeg_bytes(&f.items[i].need);
+		size_t bytes = stk__jpeg_gpu_bytes(&f.items[i].need);
 		most = bytes > most ? bytes : most;
 		least = bytes < least ? bytes : least;
 	}
 	size_t limit = (most + least) / 2;
-	ok(stk__cuda_jpeg_create(dev, limit, &d, &err));
-	ok(stk__cuda_jpeg_batch_create(d, &f.batch, &err));
-	ok(stk__cuda_jpeg_submit(f.batch, f.items, FILES, &err));
-	ok(stk__cuda_jpeg_wait(f.batch, &err));
+	ok(stk__jpeg_gpu_create(dev, limit, &d, &err));
+	ok(stk__jpeg_gpu_batch_create(d, &f.batch, &err));
+	ok(stk__jpeg_gpu_submit(f.batch, f.items, FILES, &err));
+	ok(stk__jpeg_gpu_wait(f.batch, &err));
 	int right = 0;
 	for (int i = 0; i < FILES; i++) {
-		if (stk__cuda_jpeg_bytes(&f.items[i].need) > limit)
-			assert_int_equal(stk__cuda_jpeg_verdict(f.batch, i), STK_CUDA_JPEG_REFUSED);
-		else if (stk__cuda_jpeg_verdict(f.batch, i) == STK_CUDA_JPEG_OK && ++right)
+		if (stk__jpeg_gpu_bytes(&f.items[i].need) > limit)
+			assert_int_equal(stk__jpeg_gpu_verdict(f.batch, i), STK_JPEG_GPU_REFUSED);
+		else if (stk__jpeg_gpu_verdict(f.batch, i) == STK_JPEG_GPU_OK && ++right)
 			check_window(dev, &f.files[i], &f.items[i]);
 	}
 	assert_true(right > 0);
-	stk__cuda_jpeg_batch_destroy(f.batch);
-	stk__cuda_jpeg_destroy(d);
+	stk__jpeg_gpu_batch_destroy(f.batch);
+	stk__jpeg_gpu_destroy(d);
 	stk__gpu_host_free(dev, f.pinned);
 	stk__gpu_free(dev, f.out);
 	free_files(f.files, FILES);
@@ -155,7 +155,7 @@ static void files_over_the_memory_are_refused(void **state)
 /* ---- types and turned images ---- */
 
 /* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
-static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
+static void decode_on_cores(const struct stk_jpeg_gpu_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
 {
 	struct stk_image_info info;
 	struct stk_codec_limits limits = {0};
@@ -182,7 +182,7 @@ static void decode_on_cores(const struct stk_cuda_jpeg_item *it, struct stk_deco
 }
 
 /* A crop of the image as its orientation shows it, resized, to float. */
-static void draw_turned_pass(struct stk_cuda_jpeg_item *it, struct stk_pass *pass)
+static void draw_turned_pass(struct stk_jpeg_gpu_item *it, struct stk_pass *pass)
 {
 	int32_t w = it->header->width, h = it->header->height;
 	bool swaps = stk__orient_swaps(it->orientation);
@@ -203,18 +203,18 @@ enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
 
 /* Types and orientations at random. Returns how many came out right. */
 static int run_turned(
-	struct stk_gpu_device *dev, struct stk_cuda_jpeg_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
+	struct stk_gpu_device *dev, struct stk_jpeg_gpu_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
 {
 	static struct stk_pass passes[TURNED];
 	static uint8_t got[TURNED_BYTES], want[TURNED_BYTES];
-	struct stk_cuda_jpeg_item items[TURNED];
+	struct stk_jpeg_gpu_item items[TURNED];
 	struct file files[TURNED];
 	uint8_t *at = pinned;
 	int right = 0;
 	for (int i = 0; i < TURNED; i++) {
 		make_file(&files[i], false);
 		memcpy(at, files[i].data, files[i].size);
-		items[i] = (struct stk_cuda_jpeg_item){.data = at,
+		items[i] = (struct stk_jpeg_gpu_item){.data = at,
 			.size = files[i].size,
 			.header = &files[i].header,
 			.type = (enum stk_image_type)draw(STK_YCBCR + 1),
@@ -222,14 +222,14 @@ static int run_turned(
 		draw_turned_pass(&items[i], &passes[i]);
 		items[i].dst = stk__image_hwc(
 			(void *)(uintptr_t)(out + (uint64_t)i * TURNED_BYTES), STK_FLOAT, passes[i].w, passes[i].h, passes[i].c);
-		assert_true(stk__cuda_jpeg_need(&items[i], &items[i].need));
+		assert_true(stk__jpeg_gpu_need(&items[i], &items[i].need));
 		assert_int_equal(items[i].need.files.images, 1);
 		at += files[i].size;
 	}
-	ok(stk__cuda_jpeg_submit(batch, items, TURNED, &err));
-	ok(stk__cuda_jpeg_wait(batch, &err));
+	ok(stk__jpeg_gpu_submit(batch, items, TURNED, &err));
+	ok(stk__jpeg_gpu_wait(batch, &err));
 	for (int i = 0; i < TURNED; i++) {
-		if (stk__cuda_jpeg_verdict(batch, i))
+		if (stk__jpeg_gpu_verdict(batch, i))
 			continue;
 		size_t bytes = (size_t)passes[i].w * (size_t)passes[i].h * (size_t)passes[i].c * 4;
 		ok(stk__gpu_download(dev, NULL, got, out + (uint64_t)i * TURNED_BYTES, bytes, &err));
@@ -248,22 +248,22 @@ static void types_and_orientations_equal_the_cores(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
 	struct stk_codec_limits limits = {0};
-	struct stk_cuda_jpeg *d;
-	struct stk_cuda_jpeg_batch *batch;
+	struct stk_jpeg_gpu *d;
+	struct stk_jpeg_gpu_batch *batch;
 	struct stk_decoder *decoder;
 	uint8_t *pinned;
 	stk_gpu_ptr out;
 	int right = 0, rounds = is_emulated(dev) ? 2 : 10;
-	ok(stk__cuda_jpeg_create(dev, 64 << 20, &d, &err));
-	ok(stk__cuda_jpeg_batch_create(d, &batch, &err));
+	ok(stk__jpeg_gpu_create(dev, 64 << 20, &d, &err));
+	ok(stk__jpeg_gpu_batch_create(d, &batch, &err));
 	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
 	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
 	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
 	for (int i = 0; i < rounds; i++)
 		right += run_turned(dev, batch, decoder, pinned, out);
 	assert_true(right > rounds * TURNED * 3 / 4);
-	stk__cuda_jpeg_batch_destroy(batch);
-	stk__cuda_jpeg_destroy(d);
+	stk__jpeg_gpu_batch_destroy(batch);
+	stk__jpeg_gpu_destroy(d);
 	stk__decoder_destroy(decoder);
 	stk__gpu_host_free(dev, pinned);
 	stk__gpu_free(dev, out);
@@ -275,22 +275,22 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	(void)state;
 	struct file f;
 	struct stk_pass pass;
-	struct stk_cuda_jpeg_limits sum = {0};
+	struct stk_jpeg_gpu_limits sum = {0};
 	make_file(&f, false);
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
-	struct stk_cuda_jpeg_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window, .pass = &pass};
-	assert_true(stk__cuda_jpeg_need(&it, &sum));
+	struct stk_jpeg_gpu_item it = {.data = f.data, .size = f.size, .header = &f.header, .window = f.window, .pass = &pass};
+	assert_true(stk__jpeg_gpu_need(&it, &sum));
 	assert_int_equal(sum.files.images, 1);
-	struct stk_cuda_jpeg_limits before = sum;
-	struct stk_cuda_jpeg_item any = it, alone = it;
+	struct stk_jpeg_gpu_limits before = sum;
+	struct stk_jpeg_gpu_item any = it, alone = it;
 	any.type = STK_ANY_DATA;
 	alone.pass = NULL;
-	assert_false(stk__cuda_jpeg_need(&any, &sum) || stk__cuda_jpeg_need(&alone, &sum));
+	assert_false(stk__jpeg_gpu_need(&any, &sum) || stk__jpeg_gpu_need(&alone, &sum));
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
-	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	assert_false(stk__jpeg_gpu_need(&it, &sum));
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
 	f.header.process = STK_JPEG_PROGRESSIVE;
-	assert_false(stk__cuda_jpeg_need(&it, &sum));
+	assert_false(stk__jpeg_gpu_need(&it, &sum));
 	assert_memory_equal(&before, &sum, sizeof sum);
 	free_files(&f, 1);
 }
@@ -316,7 +316,7 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 	ok(stk__gpu_enter(dev, &err));
 	for (int i = 0; i < PIECES; i++)
 		for (int k = 0; k < PIECES; k++)
-			if (k != i && at[k] >= at[i] + size[i] && at[k] - (at[i] + size[i]) <= STK_CUDA_JPEG_GAP) {
+			if (k != i && at[k] >= at[i] + size[i] && at[k] - (at[i] + size[i]) <= STK_JPEG_GPU_GAP) {
 				ok(stk__gpu_upload(dev, NULL, to, (void *)at[i], at[k] + size[k] - at[i], &err));
 				joined++;
 			}

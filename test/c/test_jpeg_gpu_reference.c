@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parallel JPEG decoder's twins against libjpeg-turbo: made files of every sampling, photographs (STOKER_TEST_JPEGS names a folder; the corpus of
- * the tests otherwise), and damage. What the twins call right must be what libjpeg-turbo makes without a warning. */
+ * The plain C version of the GPU's JPEG decoder against libjpeg-turbo: made files of every sampling, photographs (STOKER_TEST_JPEGS names a folder; the
+ * corpus of the tests otherwise), and damage. What it decodes without setting flags must be what libjpeg-turbo makes without a warning. */
 #include "test.h"
 
 #include "base/memory.h"
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 #include "jpeg_reference.h"
+#include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -21,27 +22,27 @@ static uint32_t draw(uint32_t n)
 }
 
 struct bench {
-	struct stk_jpegpar_limits limits;
-	struct stk_jpegpar_plan *plan;
+	struct stk_jpeg_gpu_plan_limits limits;
+	struct stk_jpeg_gpu_plan *plan;
 	void *tables, *work;
 };
 
 static int setup(void **state)
 {
 	struct bench *b = calloc(1, sizeof *b);
-	b->limits = (struct stk_jpegpar_limits){.images = 8, .bytes = 8 << 20, .blocks = 200000};
-	struct stk_jpegpar_sizes sizes = stk__jpegpar_plan_sizes(&b->limits);
+	b->limits = (struct stk_jpeg_gpu_plan_limits){.images = 8, .bytes = 8 << 20, .blocks = 200000};
+	struct stk_jpeg_gpu_plan_sizes sizes = stk__jpeg_gpu_plan_sizes(&b->limits);
 	b->tables = stk__alloc(sizes.tables);
 	b->work = stk__alloc(sizes.work);
 	memset(b->work, 0xa5, sizes.work);
 	*state = b;
-	return stk__jpegpar_plan_create(&b->limits, b->tables, &b->plan, NULL);
+	return stk__jpeg_gpu_plan_create(&b->limits, b->tables, &b->plan, NULL);
 }
 
 static int teardown(void **state)
 {
 	struct bench *b = *state;
-	stk__jpegpar_plan_destroy(b->plan);
+	stk__jpeg_gpu_plan_destroy(b->plan);
 	stk__free(b->tables);
 	stk__free(b->work);
 	free(b);
@@ -101,20 +102,20 @@ static struct tally run_batch(struct bench *b, struct file *files, int n)
 	struct tally tally = {0};
 	uint32_t index[MAX_FILES], at = 16;
 	bool taken[MAX_FILES];
-	stk__jpegpar_plan_begin(b->plan, &b->limits);
+	stk__jpeg_gpu_plan_begin(b->plan, &b->limits);
 	for (int i = 0; i < n; i++) {
 		at += draw(40); /* any alignment */
 		assert_true(at + files[i].size + 64 < sizeof raw);
 		memcpy(raw + at, files[i].data, files[i].size);
-		struct stk_jpegpar_file f = {
+		struct stk_jpeg_gpu_file f = {
 			.data = files[i].data, .size = files[i].size, .header = &files[i].header, .window = files[i].window, .raw = at};
-		taken[i] = stk__jpegpar_plan_add(b->plan, &f, &index[i]);
+		taken[i] = stk__jpeg_gpu_plan_add(b->plan, &f, &index[i]);
 		at += (uint32_t)files[i].size;
 	}
-	stk__jpegpar_plan_end(b->plan);
-	struct stk_jpegpar_view view;
-	stk__jpegpar_plan_view(b->plan, (uintptr_t)b->tables, (uintptr_t)b->work, (uintptr_t)raw, &view);
-	stk__jpegpar_run(&view, 0, STK_JPEGPAR_PHASES);
+	stk__jpeg_gpu_plan_end(b->plan);
+	struct stk_jpeg_gpu_view view;
+	stk__jpeg_gpu_plan_view(b->plan, (uintptr_t)b->tables, (uintptr_t)b->work, (uintptr_t)raw, &view);
+	stk__jpeg_gpu_run(&view, STK_JPEG_GPU_COUNT, STK_JPEG_GPU_PHASES);
 	for (int i = 0; i < n; i++) {
 		if (!taken[i] || view.flags[index[i]]) {
 			tally.refused += !taken[i];
@@ -126,7 +127,7 @@ static struct tally run_batch(struct bench *b, struct file *files, int n)
 		}
 		uint64_t pixels;
 		uint32_t pitch;
-		stk__jpegpar_plan_window(b->plan, index[i], &pixels, &pitch);
+		stk__jpeg_gpu_plan_window(b->plan, index[i], &pixels, &pitch);
 		compare(&files[i], view.rgb + pixels, pitch);
 		tally.right++;
 	}
@@ -217,7 +218,7 @@ static void damage_is_flagged_or_harmless(void **state)
 	assert_true(t.flagged > rounds());
 }
 
-/* Blocks of nothing but noise look alike to all tables: a lane that starts with the wrong block of the MCU seldom learns better. */
+/* Blocks of nothing but noise look alike to all tables: a thread that starts with the wrong block of the MCU seldom synchronises. */
 static void what_never_synchronises_is_flagged(void **state)
 {
 	struct jpeg_shape s = {.width = 640, .height = 480, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 99, .texture = 1};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CUDA decoder against its C twins, phase by phase. Skipped without a GPU; less of it on the emulated one. */
+ * The GPU's JPEG decoder against its plain C version, phase by phase. Skipped without a GPU; less of it on the emulated one. */
 #include "base/memory.h"
 #include "cuda_files.h"
+#include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 
 enum { BATCH = 64, RAW = 24 << 20 };
 
@@ -9,44 +10,43 @@ enum { BATCH = 64, RAW = 24 << 20 };
 
 struct side {
 	uint8_t *raw, *tables, *work;
-	struct stk_jpegpar_view view;
+	struct stk_jpeg_gpu_view view;
 };
 
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
 
 /* Each compares what some phases left, where it is defined: work memory of the GPU, downloaded, with the twin's. */
-static void compare_synchronised(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+static void compare_synchronised(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	SAME(kept, cpu->n_chunks);
-	SAME(bit_length, cpu->n_streams);
-	for (uint32_t i = 0; i < cpu->n_streams; i++) {
-		const struct stk_jpegpar_stream *s = &cpu->streams[i];
-		uint32_t length = cpu->bit_length[i], segments = (length + STK_JPEGPAR_SEGMENT - 1) / STK_JPEGPAR_SEGMENT;
-		size_t at = (size_t)(cpu->bits - base) + (size_t)s->segment0 * (STK_JPEGPAR_SEGMENT / 8);
+	SAME(bit_length, cpu->n_bitstreams);
+	for (uint32_t i = 0; i < cpu->n_bitstreams; i++) {
+		const struct stk_jpeg_gpu_bitstream *s = &cpu->bitstreams[i];
+		uint32_t length = cpu->bit_length[i], subsequences = (length + STK_JPEG_GPU_SUBSEQUENCE - 1) / STK_JPEG_GPU_SUBSEQUENCE;
+		size_t at = (size_t)(cpu->bits - base) + (size_t)s->subsequence0 * (STK_JPEG_GPU_SUBSEQUENCE / 8);
 		for (uint32_t k = 0; k < length / 8; k++)
 			if (base[at + (k ^ 3)] != gpu[at + (k ^ 3)])
 				fail_msg("bits: stream %u byte %u", i, k);
-		at = (size_t)((const uint8_t *)(cpu->checkpoints + (size_t)s->segment0 * STK_JPEGPAR_PER_SEGMENT) - base);
-		equal("checkpoints of the lanes themselves", base + at, gpu + at,
-			4 * ((length + STK_JPEGPAR_INTERVAL - 1) / STK_JPEGPAR_INTERVAL));
-		at = (size_t)((const uint8_t *)(cpu->match + s->segment0) - base);
-		equal("matches", base + at, gpu + at, 4 * segments);
-		at = (size_t)((const uint8_t *)(cpu->starts + (size_t)s->segment0 * STK_JPEGPAR_PIECES) - base);
-		for (uint32_t k = 0; k < s->segments * STK_JPEGPAR_PIECES; k++) {
-			struct stk_jpegpar_start a, b;
+		at = (size_t)((const uint8_t *)(cpu->checkpoints + (size_t)s->subsequence0 * STK_JPEG_GPU_PER_SUBSEQUENCE) - base);
+		equal("checkpoints of row 0", base + at, gpu + at, 4 * ((length + STK_JPEG_GPU_INTERVAL - 1) / STK_JPEG_GPU_INTERVAL));
+		at = (size_t)((const uint8_t *)(cpu->match + s->subsequence0) - base);
+		equal("matches", base + at, gpu + at, 4 * subsequences);
+		at = (size_t)((const uint8_t *)(cpu->starts + (size_t)s->subsequence0 * STK_JPEG_GPU_PIECES) - base);
+		for (uint32_t k = 0; k < s->subsequences * STK_JPEG_GPU_PIECES; k++) {
+			struct stk_jpeg_gpu_start a, b;
 			memcpy(&a, base + at + k * sizeof a, sizeof a);
 			memcpy(&b, gpu + at + k * sizeof b, sizeof b);
-			if (a.block != b.block || (a.block != STK_JPEGPAR_NONE && a.state != b.state))
+			if (a.block != b.block || (a.block != STK_JPEG_GPU_NONE && a.state != b.state))
 				fail_msg("starts: stream %u piece %u: %u/%x, %u/%x", i, k, a.block, a.state, b.block, b.state);
 		}
 	}
 }
 
-static void compare_coefficients(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+static void compare_coefficients(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	for (uint32_t i = 0; i < cpu->n_images; i++) {
-		const struct stk_jpegpar_image *im = &cpu->images[i];
+		const struct stk_jpeg_gpu_image *im = &cpu->images[i];
 		if (cpu->flags[i])
 			continue;
 		size_t row = (size_t)im->mcus_x * im->blocks_mcu,
@@ -58,10 +58,10 @@ static void compare_coefficients(const struct stk_jpegpar_view *cpu, const uint8
 	}
 }
 
-static void compare_planes(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+static void compare_planes(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	for (uint32_t i = 0; i < cpu->n_images; i++) {
-		const struct stk_jpegpar_image *im = &cpu->images[i];
+		const struct stk_jpeg_gpu_image *im = &cpu->images[i];
 		for (uint32_t c = 0; c < im->components && !cpu->flags[i]; c++) {
 			size_t at = (size_t)(cpu->planes - base) + im->plane[c].at;
 			equal("planes", base + at, gpu + at, (size_t)im->plane[c].pitch * 8 * im->plane[c].v * (im->mcu_y1 - im->mcu_y0));
@@ -69,10 +69,10 @@ static void compare_planes(const struct stk_jpegpar_view *cpu, const uint8_t *ba
 	}
 }
 
-static void compare_pixels(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu)
+static void compare_pixels(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	for (uint32_t i = 0; i < cpu->n_images; i++) {
-		const struct stk_jpegpar_image *im = &cpu->images[i];
+		const struct stk_jpeg_gpu_image *im = &cpu->images[i];
 		size_t at = (size_t)(cpu->rgb - base) + im->rgb + im->channels * (im->x & 7);
 		for (uint32_t y = 0; y < im->h && !cpu->flags[i]; y++)
 			equal("pixels", base + at + (size_t)y * im->rgb_pitch, gpu + at + (size_t)y * im->rgb_pitch, im->channels * im->w);
@@ -81,35 +81,35 @@ static void compare_pixels(const struct stk_jpegpar_view *cpu, const uint8_t *ba
 
 /* Runs phases on both sides, and compares what they leave before others take its place. */
 static const struct {
-	int end;
-	void (*compare)(const struct stk_jpegpar_view *cpu, const uint8_t *base, const uint8_t *gpu);
-} stages[] = {{STK_CUDA_JPEG_WRITE, compare_synchronised}, {STK_CUDA_JPEG_IDCT, compare_coefficients},
-	{STK_CUDA_JPEG_COLOR, compare_planes}, {STK_CUDA_JPEG_PHASES, compare_pixels}};
+	enum stk_jpeg_gpu_phase end;
+	void (*compare)(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu);
+} stages[] = {{STK_JPEG_GPU_DECODE_COEFFICIENTS, compare_synchronised}, {STK_JPEG_GPU_IDCT, compare_coefficients},
+	{STK_JPEG_GPU_COLOR, compare_planes}, {STK_JPEG_GPU_PHASES, compare_pixels}};
 
 struct phases {
-	struct stk_jpegpar_limits limits;
-	struct stk_jpegpar_plan *plan;
-	struct stk_jpegpar_sizes sizes;
+	struct stk_jpeg_gpu_plan_limits limits;
+	struct stk_jpeg_gpu_plan *plan;
+	struct stk_jpeg_gpu_plan_sizes sizes;
 	uint8_t *raw, *tables, *sent, *work, *back;
 	stk_gpu_ptr device_raw, device_tables, device_work;
-	struct stk_cuda_jpeg_kernels kernels;
+	struct stk_jpeg_gpu_kernels kernels;
 };
 
 static void phases_create(struct stk_gpu_device *dev, struct phases *p)
 {
-	p->limits = (struct stk_jpegpar_limits){.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
-	p->sizes = stk__jpegpar_plan_sizes(&p->limits);
+	p->limits = (struct stk_jpeg_gpu_plan_limits){.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
+	p->sizes = stk__jpeg_gpu_plan_sizes(&p->limits);
 	p->tables = stk__alloc(p->sizes.tables);
 	p->sent = stk__alloc(p->sizes.tables);
 	p->work = stk__alloc(p->sizes.work);
 	p->back = stk__alloc(p->sizes.work);
 	p->raw = stk__calloc(1, RAW);
 	memset(p->work, 0xa5, p->sizes.work);
-	ok(stk__jpegpar_plan_create(&p->limits, p->tables, &p->plan, &err));
+	ok(stk__jpeg_gpu_plan_create(&p->limits, p->tables, &p->plan, &err));
 	ok(stk__gpu_alloc(dev, RAW, &p->device_raw, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.tables, &p->device_tables, &err));
 	ok(stk__gpu_alloc(dev, p->sizes.work, &p->device_work, &err));
-	ok(stk__cuda_jpeg_kernels_load(dev, &p->kernels, &err));
+	ok(stk__jpeg_gpu_kernels_load(dev, &p->kernels, &err));
 }
 
 static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
@@ -117,7 +117,7 @@ static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
 	stk__gpu_free(dev, p->device_raw);
 	stk__gpu_free(dev, p->device_tables);
 	stk__gpu_free(dev, p->device_work);
-	stk__jpegpar_plan_destroy(p->plan);
+	stk__jpeg_gpu_plan_destroy(p->plan);
 	stk__free(p->tables);
 	stk__free(p->sent);
 	stk__free(p->work);
@@ -129,30 +129,31 @@ static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
 static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct file *files, int n)
 {
 	uint32_t at = 16, index;
-	stk__jpegpar_plan_begin(p->plan, &p->limits);
+	stk__jpeg_gpu_plan_begin(p->plan, &p->limits);
 	for (int i = 0; i < n; i++) {
 		at += draw(40);
 		assert_true(at + files[i].size + 64 < RAW);
 		memcpy(p->raw + at, files[i].data, files[i].size);
-		struct stk_jpegpar_file f = {
+		struct stk_jpeg_gpu_file f = {
 			files[i].data, files[i].size, &files[i].header, files[i].window, at, (enum stk_image_type)draw(STK_YCBCR + 1)};
-		stk__jpegpar_plan_add(p->plan, &f, &index);
+		stk__jpeg_gpu_plan_add(p->plan, &f, &index);
 		at += (uint32_t)files[i].size;
 	}
-	size_t bytes = stk__jpegpar_plan_end(p->plan);
+	size_t bytes = stk__jpeg_gpu_plan_end(p->plan);
 	memcpy(p->sent, p->tables, bytes);
-	struct stk_jpegpar_view cpu, gpu;
-	stk__jpegpar_plan_view(p->plan, (uintptr_t)p->tables, (uintptr_t)p->work, (uintptr_t)p->raw, &cpu);
-	stk__jpegpar_plan_view(p->plan, p->device_tables, p->device_work, p->device_raw, &gpu);
+	struct stk_jpeg_gpu_view cpu, gpu;
+	stk__jpeg_gpu_plan_view(p->plan, (uintptr_t)p->tables, (uintptr_t)p->work, (uintptr_t)p->raw, &cpu);
+	stk__jpeg_gpu_plan_view(p->plan, p->device_tables, p->device_work, p->device_raw, &gpu);
 	ok(stk__gpu_fill(dev, NULL, p->device_work, 0x5a, p->sizes.work, &err));
 	ok(stk__gpu_upload(dev, NULL, p->device_raw, p->raw, RAW, &err));
 	ok(stk__gpu_upload(dev, NULL, p->device_tables, p->sent, bytes, &err));
-	for (size_t stage = 0, phase = 0; stage < sizeof stages / sizeof *stages; stage++) {
-		stk__jpegpar_run(&cpu, (int)phase, stages[stage].end);
-		for (; phase < (size_t)stages[stage].end; phase++) {
-			ok(stk__cuda_jpeg_launch(dev, &p->kernels, &gpu, (enum stk_cuda_jpeg_phase)phase, NULL, &err));
+	enum stk_jpeg_gpu_phase phase = STK_JPEG_GPU_COUNT;
+	for (size_t stage = 0; stage < sizeof stages / sizeof *stages; stage++) {
+		stk__jpeg_gpu_run(&cpu, phase, stages[stage].end);
+		for (; phase < stages[stage].end; phase++) {
+			ok(stk__jpeg_gpu_launch(dev, &p->kernels, &gpu, phase, NULL, &err));
 			if (stk__gpu_stream_sync(dev, NULL, &err))
-				fail_msg("phase %s: %s", stk__cuda_jpeg_phase_names[phase], err.message);
+				fail_msg("phase %s: %s", stk__jpeg_gpu_phase_names[phase], err.message);
 		}
 		ok(stk__gpu_download(dev, NULL, p->back, p->device_work, p->sizes.work, &err));
 		ok(stk__gpu_stream_sync(dev, NULL, &err));

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Plain C versions of the phases of jpeg_gpu.h, one function call for each item of a phase instead of a thread. The tests compare the kernels with them;
+ * the library does not hold them. */
+#ifndef STK_KERNEL_JPEG_GPU_REFERENCE_H
+#define STK_KERNEL_JPEG_GPU_REFERENCE_H
+
+#include "kernel/jpeg_gpu/jpeg_gpu.h"
+
+void stk__jpeg_gpu_count(const struct stk_jpeg_gpu_view *v, uint32_t chunk);
+void stk__jpeg_gpu_unstuff(const struct stk_jpeg_gpu_view *v, uint32_t chunk);
+void stk__jpeg_gpu_decode_subsequence(const struct stk_jpeg_gpu_view *v, uint32_t subsequence);
+void stk__jpeg_gpu_synchronise(const struct stk_jpeg_gpu_view *v, uint32_t subsequence);
+void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint32_t subsequence);
+void stk__jpeg_gpu_resolve(const struct stk_jpeg_gpu_view *v, uint32_t bitstream);
+void stk__jpeg_gpu_decode_coefficients(const struct stk_jpeg_gpu_view *v, uint32_t piece);
+void stk__jpeg_gpu_dc(const struct stk_jpeg_gpu_view *v, uint32_t bitstream);
+void stk__jpeg_gpu_idct(const struct stk_jpeg_gpu_view *v, uint32_t block);
+void stk__jpeg_gpu_color(const struct stk_jpeg_gpu_view *v, uint32_t row);
+
+/* Runs phases first .. end - 1 for every item of the batch. */
+void stk__jpeg_gpu_run(const struct stk_jpeg_gpu_view *v, enum stk_jpeg_gpu_phase first, enum stk_jpeg_gpu_phase end);
+
+#endif
