@@ -68,6 +68,7 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 
 /* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the first reader. */
 struct stk_reader_meta {
+	int64_t samples;                       /* of the data set, whatever `indices` take of it */
 	int64_t epoch_size, epoch_size_padded; /* all shards; padded: where the last batch is, as if all were as long as the longest */
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */

@@ -161,7 +161,7 @@ class Pipeline:
         return [d[2] for d in self._describe()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """Metadata of a reader, or of all by name: epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
+        """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
         ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps."""
         core = self._running()
         if name is not None:

@@ -16,14 +16,20 @@ from typing import Any
 from stoker import types
 
 __all__ = [
+    "RGB",
     "CenterCrop",
     "ColorJitter",
     "Compose",
+    "ConvertImageDtype",
+    "Identity",
     "InterpolationMode",
     "Normalize",
     "PILToTensor",
+    "RandomApply",
+    "RandomChoice",
     "RandomCrop",
     "RandomHorizontalFlip",
+    "RandomOrder",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
@@ -100,7 +106,13 @@ class Transform:
         return f"{type(self).__name__}({shown})"
 
 
-class Compose(Transform):
+class Group(Transform):
+    """What holds other transforms."""
+
+    transforms: Sequence[Transform]
+
+
+class Compose(Group):
     """Transforms one after another."""
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
@@ -238,30 +250,86 @@ class Normalize(Transform):
         self.std = [float(s) for s in (std if isinstance(std, (Sequence,)) or hasattr(std, "__iter__") else [std])]
         if any(s == 0 for s in self.std):
             raise ValueError("Normalize: std holds a zero")
-        if any(abs(m) > 3 for m in self.mean):
-            raise ValueError(
-                f"Normalize: mean {self.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
-            )
 
 
 class ToDtype(Transform):
-    """The type of the images; scale=True also brings uint8 to 0..1, which the Loader does for float types anyway."""
+    """The type of the images. With scale=True values are brought to the type's range (0..1 for floats); with scale=False, torchvision's default, uint8
+    images stay on the scale 0..255."""
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
         self.dtype = types.to_dtype(dtype)
         self.scale = bool(scale)
 
 
-class ToTensor(Transform):
-    """Nothing: images leave the Loader as tensors. Here so that a torchvision pipeline can be taken over as it is."""
+class ConvertImageDtype(ToDtype):
+    """The type of the images, values brought to its range: ToDtype with scale=True."""
+
+    def __init__(self, dtype: Any = types.FLOAT) -> None:
+        super().__init__(dtype, scale=True)
 
 
-class ToImage(ToTensor):
-    """Nothing, as ToTensor."""
+class ToTensor(ToDtype):
+    """float32 on the scale 0..1, which is also what the Loader makes when no transform says anything about types."""
+
+    def __init__(self) -> None:
+        super().__init__(types.FLOAT, scale=True)
 
 
-class PILToTensor(ToTensor):
-    """Nothing, as ToTensor."""
+class PILToTensor(Transform):
+    """uint8 on the scale 0..255, unless a later transform or the Loader's dtype says otherwise."""
+
+
+class ToImage(PILToTensor):
+    """uint8 on the scale 0..255, as PILToTensor."""
+
+
+class Identity(Transform):
+    """Changes nothing."""
+
+
+class RGB(Identity):
+    """Changes nothing: the Loader's images are RGB."""
+
+
+class RandomApply(Group):
+    """All of `transforms` with probability p, or none of them, drawn for each sample. Inside stand flips, ColorJitter, and groups of these."""
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        self.transforms = flatten(transforms)
+        self.p = _probability("RandomApply", p)
+
+
+class RandomChoice(Group):
+    """One of `transforms`, drawn for each sample; p: their weights, equal by default. Inside stand flips, ColorJitter, and groups of these."""
+
+    def __init__(self, transforms: Sequence[Any], p: Sequence[float] | None = None) -> None:
+        self.transforms = [Compose(flatten(t)) for t in transforms]
+        if not self.transforms:
+            raise ValueError("RandomChoice: there is nothing to choose from")
+        weights = [1.0] * len(self.transforms) if p is None else [float(v) for v in p]
+        if len(weights) != len(self.transforms):
+            raise ValueError(f"RandomChoice: p has {len(weights)} weights for {len(self.transforms)} transforms")
+        if any(not 0 <= w < math.inf for w in weights) or sum(weights) <= 0:
+            raise ValueError(f"RandomChoice: p holds weights, none of them negative and not all of them zero, not {p!r}")
+        self.p = [w / sum(weights) for w in weights]
+
+
+class RandomOrder(Group):
+    """All of `transforms`, in an order drawn for each sample. Taken where the order makes no difference: flips, and one ColorJitter among them."""
+
+    def __init__(self, transforms: Sequence[Any]) -> None:
+        self.transforms = [Compose(flatten(t)) for t in transforms]
+        if sum(not _turns(t) for t in self.transforms) > 1:
+            raise ValueError(
+                "RandomOrder: a random order of transforms that do not commute is not in Stoker yet; give them in one order, or draw one with RandomChoice"
+            )
+
+
+def _turns(transform: Transform) -> bool:
+    """Whether this only mirrors the image, which commutes with everything but crops."""
+    if isinstance(transform, Group):
+        return all(_turns(t) for t in transform.transforms)
+    return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
 
 
 def flatten(transforms: Any) -> list[Transform]:
@@ -270,8 +338,10 @@ def flatten(transforms: Any) -> list[Transform]:
         return []
     if isinstance(transforms, (list, tuple)):
         return [t for item in transforms for t in flatten(item)]
-    if isinstance(transforms, Compose) or (_is_torchvision(transforms) and hasattr(transforms, "transforms")):
+    if isinstance(transforms, Compose) or (_is_torchvision(transforms) and type(transforms).__name__ == "Compose"):
         return flatten(list(transforms.transforms))
+    if type(transforms).__module__.startswith("torch.nn.") and type(transforms).__name__ in ("Sequential", "ModuleList"):
+        return flatten(list(transforms))
     if isinstance(transforms, Transform):
         return [transforms]
     return [translate(transforms)]
@@ -294,11 +364,29 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomVerticalFlip": lambda t: RandomVerticalFlip(t.p),
     "ColorJitter": lambda t: ColorJitter(*(v if v is not None else 0 for v in _get(t, "brightness", "contrast", "saturation", "hue"))),
     "Normalize": lambda t: Normalize(t.mean, t.std),
-    "ToDtype": lambda t: ToDtype(t.dtype, t.scale),
+    "ToDtype": lambda t: ToDtype(_image_dtype(t.dtype), t.scale),
+    "ConvertImageDtype": lambda t: ConvertImageDtype(t.dtype),
     "ToTensor": lambda t: ToTensor(),
     "ToImage": lambda t: ToImage(),
     "PILToTensor": lambda t: PILToTensor(),
+    "ToPureTensor": lambda t: Identity(),
+    "Identity": lambda t: Identity(),
+    "RGB": lambda t: RGB(),
+    "RandomApply": lambda t: RandomApply(list(t.transforms), t.p),
+    "RandomChoice": lambda t: RandomChoice(list(t.transforms), t.p),
+    "RandomOrder": lambda t: RandomOrder(list(t.transforms)),
 }
+
+
+def _image_dtype(dtype: Any) -> Any:
+    """torchvision's ToDtype also takes a type for each kind of input."""
+    if not isinstance(dtype, dict):
+        return dtype
+    for kind in ("Image", "others"):
+        for key, wanted in dtype.items():
+            if wanted is not None and getattr(key, "__name__", key) == kind:
+                return wanted
+    raise ValueError(f"ToDtype: {dtype!r} names no type for images")
 
 
 def _name(mode: Any) -> str:
@@ -313,6 +401,8 @@ def _fill(fill: Any) -> Any:
 def translate(transform: Any) -> Transform:
     """One of torchvision's transforms as one of ours; a TypeError that names it where there is none."""
     name = type(transform).__name__
+    if type(transform).__module__.startswith("torch.nn.") and name == "Identity":
+        return Identity()
     if _is_torchvision(transform) and name in _TRANSLATE:
         return _TRANSLATE[name](transform)
     known = ", ".join(sorted(_TRANSLATE))

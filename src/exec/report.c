@@ -34,7 +34,8 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	const struct stk_order *o = &p->order;
 	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
-	*out = (struct stk_reader_meta){.epoch_size = o->size,
+	*out = (struct stk_reader_meta){.samples = n->def->reader->size(n->shared),
+		.epoch_size = o->size,
 		.epoch_size_padded = o->tail == STK_TAIL_FILL ? shard * o->ranks : o->size,
 		.shards = o->ranks,
 		.shard_id = o->rank,

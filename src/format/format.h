@@ -24,10 +24,11 @@ struct stk_file_list_options {
 	const char *const *dir_filters; /* class folders that match none get no label number; NULL: all do */
 	size_t dir_filter_count;
 	bool case_sensitive; /* of both kinds of filters */
+	bool nested; /* class folders are read with all folders below them, in the order of Python's sorted(os.walk()), and none may be empty */
 };
 
-/* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are not
- * read, hidden names count, links are followed (a link that leads nowhere stays in the list: reading it is that sample's failure). Without a stat
+/* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are read
+ * with `nested` alone, hidden names count, links are followed (a link that leads nowhere stays in the list: reading it is that sample's failure). Without a stat
  * for each file. Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean data?"). */
 STK_MUST_USE enum stk_status stk__file_list_create(
 	const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);

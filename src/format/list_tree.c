@@ -29,8 +29,12 @@ struct census {
 	char deep[NAME_MAX + 1]; /* a class folder that holds folders */
 };
 
+enum { DEEPEST = 64 }; /* folders inside each other: more are most likely a link that leads back */
+
 struct walk {
 	struct stk_file_list *list;
+	struct stk_file_list below; /* folders below the class in hand, by their paths from it, as they are found */
+	const char *path;           /* of the folder in hand, from its class folder; "" for that one itself */
 	const struct stk_file_list_options *options;
 	struct census census;
 	char *entries; /* getdents64's buffer */
@@ -152,12 +156,25 @@ static enum stk_status visit_root(struct walk *w, int folder, const char *name, 
 	}
 }
 
+/* Appends an entry of the folder in hand, with its path from the class folder. */
+static enum stk_status add_entry(struct walk *w, struct stk_file_list *to, const char *name)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof path, "%s%s%s", w->path, *w->path ? "/" : "", name);
+	if (n < 0 || (size_t)n >= sizeof path)
+		return stk__fail(w->err, STK_LIMIT, "%s/%s/%s: the path is too long", w->list->root, w->path, name);
+	return stk__list_add_file(to, path, (size_t)n, w->err);
+}
+
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	enum kind kind = wanted || e->d_type == DT_DIR ? kind_of(folder, e) : KIND_FILE;
+	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* what else it is makes no difference */
+	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
-		return stk__list_add_file(w->list, e->d_name, strlen(e->d_name), w->err);
+		return add_entry(w, w->list, e->d_name);
+	if (kind == KIND_FOLDER && w->options->nested)
+		return add_entry(w, &w->below, e->d_name);
 	if (kind == KIND_FOLDER && w->census.folders++ == 0)
 		snprintf(w->census.deep, sizeof w->census.deep, "%s", name);
 	if (kind == KIND_FILE)
@@ -170,10 +187,54 @@ static int by_name(const void *a, const void *b, void *names)
 	return strcmp((const char *)names + *(const uint64_t *)a, (const char *)names + *(const uint64_t *)b);
 }
 
-static void sort_files(struct stk_file_list *l, int64_t first)
+/* By folder and then by name, as Python sorts what os.walk gives. */
+static int by_folder(const void *a, const void *b, void *names)
+{
+	const char *x = (const char *)names + *(const uint64_t *)a, *y = (const char *)names + *(const uint64_t *)b;
+	const char *x_name = strrchr(x, '/'), *y_name = strrchr(y, '/');
+	size_t nx = x_name ? (size_t)(x_name - x) : 0, ny = y_name ? (size_t)(y_name - y) : 0;
+	int order = memcmp(x, y, nx < ny ? nx : ny);
+	if (order || nx != ny)
+		return order ? order : nx < ny ? -1 : 1;
+	return strcmp(x + nx, y + ny);
+}
+
+static void sort_files(struct stk_file_list *l, int64_t first, int (*order)(const void *, const void *, void *))
 {
 	if (l->size - first > 1)
-		qsort_r(l->files + first, (size_t)(l->size - first), sizeof *l->files, by_name, l->names);
+		qsort_r(l->files + first, (size_t)(l->size - first), sizeof *l->files, order, l->names);
+}
+
+static int depth_of(const char *path)
+{
+	int depth = 0;
+	for (; *path; path++)
+		depth += *path == '/';
+	return depth;
+}
+
+/* Folders below a class folder, and those below them, which are found on the way. */
+static enum stk_status read_below(struct walk *w, int class_folder, const char *name)
+{
+	char path[PATH_MAX];
+	enum stk_status status = STK_OK;
+	for (int64_t i = 0; i < w->below.size && !status; i++) {
+		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* the list moves as it grows */
+		if (depth_of(path) > DEEPEST)
+			return stk__fail(w->err, STK_LIMIT,
+				"%s/%s: more than %d folders inside each other; is one of them a link that leads back?", w->list->root,
+				name, DEEPEST);
+		int folder = openat(class_folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (folder < 0)
+			return stk__fail_errno(w->err, errno, "%s/%s/%s: cannot open the folder", w->list->root, name, path);
+		w->path = path;
+		status = for_each_entry(w, folder, w->list->root, path, visit_class);
+		w->path = "";
+		close(folder);
+	}
+	w->below.size = 0;
+	w->below.names_size = 0;
+	return status;
 }
 
 static enum stk_status read_class(struct walk *w, int root, const char *name)
@@ -186,8 +247,13 @@ static enum stk_status read_class(struct walk *w, int root, const char *name)
 		return stk__fail_errno(w->err, errno, "%s/%s: cannot open the folder", w->list->root, name);
 	int64_t first = w->list->size;
 	status = for_each_entry(w, folder, w->list->root, name, visit_class);
+	if (!status)
+		status = read_below(w, folder, name);
 	close(folder);
-	sort_files(w->list, first);
+	sort_files(w->list, first, w->options->nested ? by_folder : by_name);
+	if (!status && w->options->nested && w->list->size == first)
+		status = stk__fail(w->err, STK_INVALID,
+			"%s/%s: a class folder without images: remove it, or give a list of files and labels", w->list->root, name);
 	return status;
 }
 
@@ -257,7 +323,7 @@ static enum stk_status read_classes(struct walk *w, int root, struct stk_file_li
 	if (classes->size > INT32_MAX)
 		return stk__fail(w->err, STK_LIMIT, "%s: %lld class folders", files->root, (long long)classes->size);
 	memset(&w->census, 0, sizeof w->census);
-	sort_files(classes, 0);
+	sort_files(classes, 0, by_name);
 	for (int64_t i = 0; i < classes->size && !status; i++)
 		status = read_class(w, root, classes->names + classes->files[i]);
 	if (!status && files->size == 0)
@@ -267,7 +333,7 @@ static enum stk_status read_classes(struct walk *w, int root, struct stk_file_li
 
 enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
-	struct walk w = {.list = l, .options = o, .err = err};
+	struct walk w = {.list = l, .path = "", .options = o, .err = err};
 	struct stk_file_list classes = {0};
 	int root = open(o->file_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 && errno == ENOTDIR) {
@@ -285,6 +351,8 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 	else
 		status = read_classes(&w, root, &classes);
 	stk__free(w.entries);
+	stk__free(w.below.names);
+	stk__free(w.below.files);
 	stk__free(classes.names);
 	stk__free(classes.files);
 	close(root);

@@ -5,6 +5,7 @@
 struct random_crop {
 	struct stk_ints size, padding;
 	struct stk_floats fill_values;
+	const char *smaller;
 	int64_t seed;
 };
 
@@ -20,6 +21,12 @@ static const struct stk_arg_def random_crop_args[] = {
 		"How far the window may reach outside: left, top, right and bottom, or one value for all."),
 	STK_ARG(struct random_crop, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
 		"Values outside the image, one or one a channel."),
+	{.name = "smaller",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct random_crop, smaller),
+		.fallback = "\"fill\"",
+		.choices = "fill|error",
+		.doc = "What becomes of an image that is smaller than the window, its padding included: it is filled up, or an error."},
 	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
 	STK_ARG_END,
 };
@@ -42,6 +49,18 @@ static uint32_t places_of(const struct margins *m, int axis, int64_t n, int64_t 
 {
 	int64_t places = m->before[axis] + n + m->after[axis] - extent + 1;
 	return places > 1 ? (uint32_t)places : 1;
+}
+
+static enum stk_status check_room(const struct random_crop *a, const struct margins *m, int64_t h, int64_t w, struct stk_error *err)
+{
+	int64_t height = a->size.v[0], width = a->size.v[a->size.count - 1];
+	int64_t rows = m->before[1] + h + m->after[1], columns = m->before[0] + w + m->after[0];
+	if (a->smaller[0] == 'f' || (height <= rows && width <= columns))
+		return STK_OK;
+	return stk__fail(err, STK_SHAPE,
+		"the window of %lld x %lld does not fit into an image of %lld x %lld with its padding; smaller=\"fill\" would fill it up, "
+		"and a resize before the crop makes room",
+		(long long)width, (long long)height, (long long)columns, (long long)rows);
 }
 
 static enum stk_status random_crop_infer(const struct stk_call *call, struct stk_error *err)
@@ -69,6 +88,8 @@ static enum stk_status random_crop_infer(const struct stk_call *call, struct stk
 	if (stk__building(call))
 		return STK_OK;
 	const struct margins m = margins_of(a);
+	if ((e = check_room(a, &m, s->in.shape[dims.h], s->in.shape[dims.w], err)))
+		return e;
 	const int32_t dim[2] = {dims.w, dims.h};
 	struct stk_random random = call->random;
 	for (int axis = 1; axis >= 0; axis--) { /* y is drawn first */

@@ -7,7 +7,7 @@ struct readers_file {
 	const char *file_root, *file_list;
 	struct stk_strings files, file_filters, dir_filters;
 	struct stk_ints labels;
-	bool case_sensitive_filter;
+	bool case_sensitive_filter, nested;
 	struct stk_reader_args reader;
 };
 
@@ -23,6 +23,8 @@ static const struct stk_arg_def readers_file_args[] = {
 		"Globs that names of class folders must match one of. Default: all."),
 	STK_ARG(struct readers_file, case_sensitive_filter, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Filters tell capitals from small letters."),
+	STK_ARG(struct readers_file, nested, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Read class folders as torchvision's ImageFolder does: with all folders below them; one without files is an error."),
 	STK_ARG_GROUP(struct readers_file, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -62,6 +64,7 @@ static enum stk_status readers_file_setup(const void *args, void **shared, struc
 		.dir_filters = a->dir_filters.count < 0 ? NULL : a->dir_filters.v,
 		.dir_filter_count = count_of(a->dir_filters.count),
 		.case_sensitive = a->case_sensitive_filter,
+		.nested = a->nested,
 	};
 	struct stk_file_list *list = NULL;
 	if ((s = stk__file_list_create(&o, &list, err)))

@@ -4,30 +4,16 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, types
-from stoker.errors import InvalidArgumentError
 from stoker.plugin._handover import CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
 from stoker.tensors import tensor_list
-
-FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
-
-
-def _check_fields(fields: Sequence[str], outputs: int) -> None:
-    """The fields that are outputs must be as many as there are."""
-    wanted = [f for f in fields if f not in FROM_SAMPLES]
-    if len(wanted) > outputs:
-        raise InvalidArgumentError(
-            f"fields: {', '.join(wanted)} are {len(wanted)} outputs; the source gives {outputs} (path, index and valid come extra)"
-        )
-    if len(set(fields)) != len(fields):
-        raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
 
 
 def _empty(output: int, descs: Sequence[tuple[int, list[int], str]], device: str | None) -> torch.Tensor:
@@ -52,19 +38,27 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 class Batches:
     """Makes a Loader's batches of its pipeline's.
 
-    fields: of the NamedTuple, in order. batch: the first one. descs: of the outputs. device: torch's name of the GPU that they are on.
+    fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first
+    one. descs: of the outputs. device: torch's name of the GPU that they are on. finish: for outputs that are not yet what the user gets.
     """
 
     def __init__(
-        self, fields: tuple[str, ...], batch: _core.Batch, descs: Sequence[tuple[int, list[int], str]], device: str | None
+        self,
+        fields: Mapping[str, int | None],
+        batch: _core.Batch,
+        descs: Sequence[tuple[int, list[int], str]],
+        device: str | None,
+        finish: Mapping[int, Callable[[Any], Any]],
+        pin: bool = False,
     ) -> None:
-        _check_fields(fields, batch.outputs)
         self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
-        self._descs, self._device = descs, device
-        self._from_samples = [(at, f) for at, f in enumerate(fields) if f in FROM_SAMPLES]
-        outputs = len(fields) - len(self._from_samples)
+        self._descs, self._device, self._finish, self._pin = descs, device, finish, pin
+        self._outputs = [output for output in fields.values() if output is not None]
+        self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
+        shown = max(self._outputs, default=-1) + 1
+        self._in_order = self._outputs == list(range(shown))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
-        self._hand_over = Handover([CHANNELS_FIRST, *[NUMBERS] * (outputs - 1)][:outputs], batch)
+        self._hand_over = Handover([CHANNELS_FIRST, *[NUMBERS] * max(shown - 1, 0)][:shown], batch)
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
         """The NamedTuple. padded and ids: of a Dataset, where the library does not know them."""
@@ -74,6 +68,13 @@ class Batches:
                 values[output] = self._uneven(batch, output)
             elif output and tensor.dtype is not torch.int64:
                 values[output] = _target(tensor)
+        for output, finish in self._finish.items():
+            if output < len(values):
+                values[output] = finish(values[output])
+        if not self._in_order:
+            values = [values[output] for output in self._outputs]
+        if self._pin:
+            values = [v.pin_memory() if isinstance(v, torch.Tensor) else v for v in values]
         for at, field in self._from_samples:
             values.insert(at, _from_sample(field, batch, self._device, padded, ids))
         return self._as_tuple(values)

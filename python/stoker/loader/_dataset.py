@@ -19,6 +19,7 @@ from stoker import fn
 from stoker._sources import ByPosition
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _fields, _targets
 from stoker.loader._lower import Image
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
@@ -40,6 +41,9 @@ class DatasetSource(Source):
         self._probe: tuple[int, Any] | None = None
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
+
+    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
+        return _fields.of_dataset(names, self.targets)
 
     # ---- state ----
 
@@ -165,6 +169,7 @@ class DatasetSource(Source):
         self._probe = (first[0], self._load(first[0]))
         example = self._probe[1]
         self.targets = len(example) - 1
+        self._check_targets(spec, example)
 
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
@@ -173,7 +178,7 @@ class DatasetSource(Source):
             counts = {len(r) for r in rows}
             if counts != {len(example)}:
                 raise ValueError(f"the dataset gave samples of {sorted(counts)} parts; the first one had {len(example)}")
-            return tuple(list(column) for column in zip(*rows, strict=True))
+            return tuple(_column(list(column), number) for number, column in enumerate(zip(*rows, strict=True)))
 
         nodes = fn.external_source(
             ByPosition(source, shard),
@@ -183,7 +188,19 @@ class DatasetSource(Source):
             no_copy=True,  # as with a DataLoader, an item is given away until its batch is made
         )
         image = spec.upload(nodes[0]) if _is_array(example[0]) else spec.decode(nodes[0])
-        return [spec.recipe.apply(Image(image, None)), *(spec.upload(n) for n in nodes[1:])]
+        targets = (node if k in self.finish else spec.upload(node) for k, node in enumerate(nodes[1:], 1))
+        return [spec.recipe.apply(Image(image, None)), *targets]
+
+    def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
+        """What one sample's targets say of all: strings travel as their bytes; what looks like an image would have to follow the image's geometry."""
+        self.finish = {k: _targets.texts for k, target in enumerate(example) if isinstance(target, str)}
+        for k, target in enumerate(example[1:], 1):
+            shape = getattr(target, "shape", ())
+            if spec.recipe.moves and len(shape) >= 2 and min(shape[:2]) > 4:
+                raise InvalidArgumentError(
+                    f"target {k} of the dataset has the shape {tuple(shape)}: if it is a mask, it would not follow the crops and flips of the image. "
+                    "Masks that follow are not in Stoker's Loader yet: use pipeline_def with one seed for both, or do the geometry in the Dataset"
+                )
 
     def close(self) -> None:
         if self.pool is not None:
@@ -228,3 +245,13 @@ def _target(value: Any) -> Any:
     if isinstance(value, float):
         return np.asarray(value, np.float32)
     return value
+
+
+def _column(values: list[Any], number: int) -> list[Any]:
+    """One part of all samples of a batch: strings as their bytes, all of them or none."""
+    strings = [isinstance(v, str) for v in values]
+    if not any(strings):
+        return values
+    if not all(strings):
+        raise TypeError(f"the dataset gave strings and other things as target {number}: it is the same for all samples")
+    return [_targets.text(v) for v in values]

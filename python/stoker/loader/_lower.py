@@ -52,46 +52,108 @@ def _random_crop(image: Image, t: T.RandomCrop) -> Image:
         if t.size[0] > room[0] or t.size[1] > room[1]:
             raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
     fills = [float(f) for f in t.fill] if isinstance(t.fill, Sequence) else [float(t.fill)]
-    return Image(fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=fills), t.size)
+    crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=fills, smaller="error")
+    return Image(crop, t.size)
 
 
 def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:
     return Image(fn.flip(image.node, horizontal=horizontal, vertical=vertical), image.extent)
 
 
-def _color_jitter(image: Image, t: T.ColorJitter) -> Image:
-    def draw(pair: tuple[float, float] | None, factor: float = 1.0) -> Any:
-        return None if pair is None else fn.random.uniform(range=[pair[0] * factor, pair[1] * factor])
+def _coin(p: float, gate: DataNode | None) -> Any:
+    """1 with probability p where the gate is open, else 0."""
+    coin = fn.random.coin_flip(probability=p)
+    return coin if gate is None else coin * gate
+
+
+def _color_jitter(image: Image, t: T.ColorJitter, gate: DataNode | None) -> Image:
+    def draw(pair: tuple[float, float], unchanged: float, factor: float = 1.0) -> Any:
+        value = fn.random.uniform(range=[pair[0] * factor, pair[1] * factor])
+        return value if gate is None else value * gate + (1 - gate) * unchanged
 
     node = image.node
     # Each step rounds to uint8 by itself, as on PIL images.
     if t.brightness is not None:
-        node = fn.brightness_contrast(node, brightness=draw(t.brightness))
+        node = fn.brightness_contrast(node, brightness=draw(t.brightness, 1.0))
     if t.contrast is not None:
-        node = fn.brightness_contrast(node, contrast=draw(t.contrast), contrast_center=128.0)
+        node = fn.brightness_contrast(node, contrast=draw(t.contrast, 1.0), contrast_center=128.0)
     if t.saturation is not None:
-        node = fn.saturation(node, saturation=draw(t.saturation))
+        node = fn.saturation(node, saturation=draw(t.saturation, 1.0))
     if t.hue is not None:
-        node = fn.hue(node, hue=draw(t.hue, 360.0))
+        node = fn.hue(node, hue=draw(t.hue, 0.0, 360.0))
     return Image(node, image.extent)
 
 
-def _apply(image: Image, t: T.Transform) -> Image:
-    if isinstance(t, T.RandomResizedCrop):
-        return _random_resized_crop(image, t)
-    if isinstance(t, T.Resize):
-        return _resize(image, t)
-    if isinstance(t, T.CenterCrop):
-        return _center_crop(image, t)
-    if isinstance(t, T.RandomCrop):
-        return _random_crop(image, t)
-    if isinstance(t, T.RandomHorizontalFlip):
-        return _flip(image, fn.random.coin_flip(probability=t.p), 0)
-    if isinstance(t, T.RandomVerticalFlip):
-        return _flip(image, 0, fn.random.coin_flip(probability=t.p))
-    if isinstance(t, T.ColorJitter):
-        return _color_jitter(image, t)
-    raise UnsupportedError(f"{t!r} cannot be compiled")
+def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Image:
+    chosen = fn.random.choice(len(t.transforms), p=t.p)
+    for number, option in enumerate(t.transforms):
+        taken = fn.cast(chosen == number, dtype=types.INT32)
+        image = _apply(image, option, taken if gate is None else taken * gate)
+    return image
+
+
+_CROPS: dict[type[T.Transform], Any] = {
+    T.RandomResizedCrop: _random_resized_crop,
+    T.Resize: _resize,
+    T.CenterCrop: _center_crop,
+    T.RandomCrop: _random_crop,
+}
+
+
+def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
+    """gate: a number a sample, 1 where the transform takes effect and 0 where it does not; None: it always does."""
+    kind = type(t)
+    if kind in _CROPS:
+        if gate is not None:
+            raise UnsupportedError(
+                f"{t!r} stands inside RandomApply or RandomChoice, which take flips and ColorJitter so far: put it outside, or into the Dataset"
+            )
+        image = _CROPS[kind](image, t)
+    elif isinstance(t, T.RandomHorizontalFlip):
+        image = _flip(image, _coin(t.p, gate), 0)
+    elif isinstance(t, T.RandomVerticalFlip):
+        image = _flip(image, 0, _coin(t.p, gate))
+    elif isinstance(t, T.ColorJitter):
+        image = _color_jitter(image, t, gate)
+    elif isinstance(t, T.RandomChoice):
+        image = _random_choice(image, t, gate)
+    elif isinstance(t, T.Group):
+        inner = _coin(t.p, gate) if isinstance(t, T.RandomApply) else gate
+        for part in t.transforms:
+            image = _apply(image, part, inner)
+    elif not isinstance(t, T.Identity):
+        raise UnsupportedError(f"{t!r} cannot be compiled")
+    return image
+
+
+def _keeps_places(t: T.Transform) -> bool:
+    return all(map(_keeps_places, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.ColorJitter)
+
+
+class _Values:
+    """What a list of transforms says of its values, read in order: their type, and whether floats are on the scale 0..1 or 0..255."""
+
+    def __init__(self) -> None:
+        self.dtype: types.DALIDataType | None = None  # None: nothing was said
+        self.unit = True
+
+    def converted(self, t: T.ToDtype) -> None:
+        from_float = self.dtype in FLOATS
+        if t.dtype not in (*FLOATS, types.UINT8):
+            raise InvalidArgumentError(f"{t!r}: images are float32, float16, bfloat16 or uint8")
+        if t.dtype == types.UINT8 and from_float and t.scale != self.unit:
+            raise InvalidArgumentError(f"{t!r} would cut values on the scale 0..1 to whole numbers: use scale=True")
+        if not from_float:
+            self.unit = t.scale or t.dtype == types.UINT8
+        self.dtype = types.DALIDataType(t.dtype)
+
+    def normalized(self, t: T.Normalize) -> None:
+        if self.dtype == types.UINT8:
+            raise InvalidArgumentError("Normalize comes while the images are uint8: put ToDtype(torch.float32, scale=True) before it")
+        if self.unit and any(abs(m) > 3 for m in t.mean):
+            raise InvalidArgumentError(
+                f"Normalize: mean {t.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
+            )
 
 
 @dataclass
@@ -102,31 +164,43 @@ class Recipe:
     mean: list[float] | None
     std: list[float] | None
     dtype: types.DALIDataType
+    unit: bool  # floats are on the scale 0..1 before they are normalised; else 0..255
     channels_last: bool
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
-        steps, normalize, wanted = [], None, dtype
+        """dtype: what the Loader was asked for, which goes before what the transforms say."""
+        steps: list[T.Transform] = []
+        normalize: T.Normalize | None = None
+        values = _Values()
         for t in transforms:
-            if isinstance(t, T.ToTensor):
-                continue
-            if isinstance(t, T.ToDtype):
-                wanted = t.dtype if dtype is None else dtype
+            if isinstance(t, T.PILToTensor):
+                values.dtype = types.UINT8
+            elif isinstance(t, T.ToDtype):
+                values.converted(t)
             elif isinstance(t, T.Normalize):
                 if normalize is not None:
                     raise InvalidArgumentError("two Normalize in one list of transforms: put them into one")
+                values.normalized(t)
                 normalize = t
+            elif isinstance(t, T.Identity):
+                continue
             elif normalize is not None:
                 raise InvalidArgumentError(f"{type(t).__name__} comes after Normalize: transforms of images go before it")
             else:
                 steps.append(t)
-        wanted = types.FLOAT if wanted is None else wanted
+        wanted = dtype if dtype is not None else values.dtype if values.dtype is not None else types.FLOAT
         if wanted not in (*FLOATS, types.UINT8):
             raise InvalidArgumentError(f"dtype is torch.float32, float16, bfloat16 or uint8, not {types.dtype_name(wanted)}")
         if wanted == types.UINT8 and normalize is not None:
             raise InvalidArgumentError("Normalize makes numbers around zero: they cannot be uint8")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
-        return cls(steps, mean, std, types.DALIDataType(wanted), channels_last)
+        return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a pixel may end up somewhere else."""
+        return any(not _keeps_places(t) for t in self.steps)
 
     def apply(self, image: Image) -> DataNode:
         """The finished images, CHW or HWC."""
@@ -135,7 +209,8 @@ class Recipe:
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "HWC" if self.channels_last else "CHW"}
         if self.dtype in FLOATS:
             # On the scale of the input, 0..255.
-            args["mean"] = [255.0 * m for m in self.mean or [0.0]]
-            args["std"] = [255.0 * s for s in self.std or [1.0]]
+            factor = 255.0 if self.unit else 1.0
+            args["mean"] = [factor * m for m in self.mean or [0.0]]
+            args["std"] = [factor * s for s in self.std or [1.0]]
         node: DataNode = fn.crop_mirror_normalize(image.node, **args)
         return node

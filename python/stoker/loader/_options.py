@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+import numbers
+import os
 from typing import Any
 
 from stoker import types
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader._shard import Shard
+from stoker.loader._shard import Shard, share
 
 _DATALOADER = {
     "num_workers": "num_workers is taken and ignored: Stoker works with threads; num_threads says how many",
-    "pin_memory": "pin_memory is taken and ignored",
     "persistent_workers": "persistent_workers is taken and ignored: there are no worker processes",
     "prefetch_factor": "prefetch_factor is taken and ignored: prefetch says how many batches are made ahead",
     "worker_init_fn": "worker_init_fn is taken and ignored: there are no worker processes",
@@ -43,13 +45,41 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
     if (batch_size is None) == (global_batch_size is None):
         raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
     size = batch_size if batch_size is not None else global_batch_size
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
         raise InvalidArgumentError(f"Loader: a batch size is a whole number, at least 1, not {size!r}")
+    size = int(size)
     if batch_size is None:
         if size % shard.world:
             raise InvalidArgumentError(f"Loader: global_batch_size={size} is not divided by {shard.world} ranks")
         size //= shard.world
     return size
+
+
+def seed_of(seed: int | None, shard: Shard) -> int:
+    """None: one from the system's random numbers, the same on all ranks; it is in the state, and repr() shows it."""
+    if seed is None:
+        return int(share("the seed that seed=None drew", str(int.from_bytes(os.urandom(6), "little")), shard))
+    if not isinstance(seed, numbers.Integral) or isinstance(seed, bool):
+        raise InvalidArgumentError(f"Loader: seed is a whole number or None, not {seed!r}")
+    return int(seed)
+
+
+def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
+    """A Pipeline of the user's brings its reader, transforms and settings: what would be ignored is an error."""
+    ours = ("self", "source", "fields", "device", "shard", "pin_memory", "dataloader_arguments")
+    others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
+    others = [n for n in others if given[n] != signature.parameters[n].default]
+    if others:
+        raise InvalidArgumentError(
+            f"Loader: {', '.join(others)} would have no effect on a Pipeline, which has its own: give "
+            f"{'them' if len(others) > 1 else 'it'} to pipeline_def or to the pipeline's operators"
+        )
+
+
+def can_pin() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> str:

@@ -24,6 +24,9 @@ class Order:
         """Ids in an epoch, where that is known without drawing them."""
         return None
 
+    def check(self, samples: int) -> None:
+        """Whether it fits a data set of so many samples, where that can be told."""
+
 
 class FunctionOrder(Order):
     """A function of the epoch."""
@@ -51,6 +54,12 @@ class WeightedOrder(Order):
 
     def length(self) -> int:
         return len(self.weights)
+
+    def check(self, samples: int) -> None:
+        if len(self.weights) != samples:
+            raise InvalidArgumentError(
+                f"sampler: there are {len(self.weights)} weights; the data set has {samples} samples, and each needs one"
+            )
 
 
 class SamplerOrder(Order):

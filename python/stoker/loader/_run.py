@@ -69,6 +69,8 @@ class Run:
         with pipe:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
         pipe.build()
+        if self.order is not None:
+            self.order.check(source.size if isinstance(source, DatasetSource) else self._meta_of(pipe)["samples"])
         return pipe
 
     def _restore(self, pipe: Pipeline) -> None:
@@ -100,7 +102,10 @@ class Run:
     # ---- what it is ----
 
     def meta(self) -> dict[str, Any]:
-        pipe = self.ready()
+        return self._meta_of(self.ready())
+
+    @staticmethod
+    def _meta_of(pipe: Pipeline) -> dict[str, Any]:
         readers = pipe._running().readers()
         return pipe._running().reader_meta(readers[0]) if readers else {}
 

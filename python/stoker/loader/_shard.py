@@ -89,6 +89,18 @@ def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
     raise InvalidArgumentError(f"the ranks differ in {what}. " + "; ".join(lines))
 
 
+def share(what: str, value: str, shard: Shard) -> str:
+    """Rank 0's value, on all ranks."""
+    if shard.world == 1:
+        return value
+    group = together(shard)
+    if group is None:
+        raise InvalidArgumentError(f"{what} would differ between the ranks, which have no process group to agree in: give a number")
+    meeting = Meeting(group)
+    meeting.say(what, {"value": value})
+    return meeting.hear(what, "value", [0])[0]
+
+
 class Meeting:
     """The ranks of the process group, each of which says something and hears the others. All hold their meetings in the same order."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stoker import fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
+from stoker.loader import _fields, _targets
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
@@ -23,6 +24,11 @@ class Source:
     """Builds the nodes of a graph: the finished images first, then a label and what else a sample has."""
 
     targets = 1  # nodes behind the image
+    finish: Mapping[int, Callable[[Any], Any]] = {}  # by output: makes what the user gets of what the pipeline gives
+
+    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
+        """The batch's fields and the output of each; before the first batch, but not before `nodes`."""
+        return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         raise NotImplementedError
@@ -34,11 +40,15 @@ class Source:
 class FileSource(Source):
     """Files in a folder of class folders, or listed."""
 
-    def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[int] | None) -> None:
-        self.root, self.paths, self.labels = root, paths, targets
+    def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | None) -> None:
+        self.root, self.paths = root, paths
+        self.labels: Sequence[int] | None = None
+        if targets is not None:
+            self.labels, finish = _targets.of_list(targets)
+            self.finish = {1: finish} if finish else {}
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES}
+        where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES, "nested": True}
         if self.paths is not None:
             where = {"files": self.paths}
             if self.labels is not None:
@@ -81,15 +91,19 @@ def from_list(source: Sequence[Any]) -> Source:
     """[(path, target), ...], [path, ...] or ([path, ...], [target, ...])."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")
-    if isinstance(source, tuple) and len(source) == 2 and all(isinstance(part, (list, tuple)) for part in source):
+    if (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and all(hasattr(part, "__len__") and not isinstance(part, (str, bytes)) for part in source)
+    ):
         paths, targets = source
         if len(paths) != len(targets):
             raise InvalidArgumentError(f"there are {len(paths)} paths and {len(targets)} targets")
-        return FileSource(None, _paths(paths), _targets(targets))
+        return FileSource(None, _paths(paths), list(targets))
     if all(isinstance(s, (str, bytes, os.PathLike)) for s in source):
         return FileSource(None, _paths(source), None)
     if all(isinstance(s, (list, tuple)) and len(s) == 2 for s in source):
-        return FileSource(None, _paths([s[0] for s in source]), _targets([s[1] for s in source]))
+        return FileSource(None, _paths([s[0] for s in source]), [s[1] for s in source])
     raise InvalidArgumentError("a list of samples holds paths, or pairs of a path and a target")
 
 
@@ -100,22 +114,18 @@ def _paths(paths: Sequence[Any]) -> list[Any]:
     return [os.fspath(p) for p in paths]
 
 
-def _targets(targets: Sequence[Any]) -> array[int]:
-    try:
-        return array("q", (int(t) for t in targets))
-    except (TypeError, ValueError):
-        raise InvalidArgumentError("targets of a list of files are whole numbers; a Dataset can give others") from None
-
-
 def is_image_folder(source: Any) -> bool:
-    """Whether this is torchvision's ImageFolder or alike: it lists its samples and says how they are transformed."""
-    return hasattr(source, "samples") and hasattr(source, "transform") and hasattr(source, "loader")
+    """Whether this is torchvision's DatasetFolder and reads its samples as that class does: otherwise its own Python says what a sample is."""
+    for kind in type(source).__mro__:
+        if kind.__name__ == "DatasetFolder" and kind.__module__ == "torchvision.datasets.folder":
+            return getattr(type(source), "__getitem__", None) is getattr(kind, "__getitem__", None)
+    return False
 
 
 def from_image_folder(source: Any) -> Source:
     if getattr(source, "target_transform", None) is not None:
         raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
     reads = getattr(source.loader, "__name__", "")
-    if reads not in ("default_loader", "pil_loader"):
+    if reads not in ("default_loader", "pil_loader") or source.loader.__module__ != "torchvision.datasets.folder":
         raise InvalidArgumentError(f"the dataset reads its files with {reads or source.loader!r}: give Loader a Dataset that returns bytes")
     return from_list([(path, target) for path, target in source.samples])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader import _options, _shard
+from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._lower import Recipe
@@ -50,7 +50,9 @@ class Loader:
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
     count. timeout: seconds that a wait for a batch may take. memory_limit: bytes for one sample.
-    fields: of image, label, path, index, in this order; more names for more targets of a Dataset.
+    fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
+    first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order.
+    pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not). strict=False lets damaged JPEG data
     pass that still decodes. trace: a file for a Chrome trace.
 
@@ -66,7 +68,7 @@ class Loader:
         transforms: Transform | Sequence[Any] | None = None,
         global_batch_size: int | None = None,
         shuffle: bool = False,
-        seed: int = 0,
+        seed: int | None = 0,
         sampler: Callable[[int], Any] | Any = None,
         shard: Any = "auto",
         last_batch: str | None = None,
@@ -81,7 +83,8 @@ class Loader:
         timeout: float | None = None,
         memory_limit: int | None = None,
         gpu_memory_limit: int | None = None,
-        fields: Sequence[str] = ("image", "label"),
+        fields: Sequence[str] | None = None,
+        pin_memory: bool = False,
         split: str = "train",
         exif_orientation: bool = False,
         strict: bool = True,
@@ -91,13 +94,15 @@ class Loader:
         _options.take_dataloader_arguments(dataloader_arguments, list(inspect.signature(Loader.__init__).parameters))
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
+        if isinstance(source, Pipeline):
+            _options.refuse_what_a_pipeline_has(inspect.signature(Loader.__init__), locals())
         place = _shard.resolve(shard)
-        self._fields = tuple(fields)
+        self._names = _fields.names_of(fields)
         self._spec = Spec(
             batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
             shard=place,
             shuffle=bool(shuffle),
-            seed=int(seed),
+            seed=_options.seed_of(seed, place),
             last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle)),
             recipe=Recipe.of(_transforms(source, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
             orientation=bool(exif_orientation),
@@ -114,8 +119,6 @@ class Loader:
                 "trace": trace,
             },
         )
-        if self._spec.last_batch == "pad" and "valid" not in self._fields and not isinstance(source, Pipeline):
-            self._fields += ("valid",)
         order = make_order(sampler, self._spec.seed)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
@@ -126,9 +129,11 @@ class Loader:
         self._generation = 0
         self._alone = Alone()
         self._batches: Any = None  # from the first batch on
-        self._asks_dataset = isinstance(self._run.source, DatasetSource) and bool({"valid", "index"} & set(self._fields))
+        self._asks_dataset = False
+        self._pin = bool(pin_memory)
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()  # errors of files and arguments show here
+            self._fields(self._run.source)
         self._run.agree()
 
     # ---- iteration ----
@@ -148,10 +153,24 @@ class Loader:
         if batch is None:
             return None
         if self._batches is None:
-            from stoker.loader._batches import Batches  # and with it torch
-
-            self._batches = Batches(self._fields, batch, self._run.descs, self._device)
+            self._batches = self._make_batches(batch)
         return self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+
+    def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
+        """The batch's fields, each with the number of its output."""
+        if isinstance(source, Pipeline):
+            return _fields.of_pipeline(self._names, len(self._run.descs))
+        fields = source.fields(self._names)
+        return {**fields, "valid": None} if self._spec.last_batch == "pad" else fields
+
+    def _make_batches(self, batch: Any) -> Any:
+        from stoker.loader._batches import Batches  # and with it torch
+
+        source = self._run.source
+        fields = self._fields(source)
+        self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
+        finish = {} if isinstance(source, Pipeline) else source.finish
+        return Batches(fields, batch, self._run.descs, self._device, finish, self._pin and _options.can_pin())
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
@@ -288,13 +307,10 @@ def _spaced(number: int) -> str:
 
 
 def _transforms(source: Any, transforms: Any) -> list[Transform]:
-    if isinstance(source, Pipeline):
-        if transforms is not None:
-            raise InvalidArgumentError("Loader: a Pipeline makes its own transforms")
-        return []
-    if transforms is None and is_image_folder(source):
-        return flatten(source.transform)
-    return flatten(transforms)
+    own = getattr(source, "transform", None) if is_image_folder(source) else None
+    if own is not None and transforms is not None:
+        raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
+    return flatten(own if transforms is None else transforms)
 
 
 def _open(source: Any, split: str) -> Source | Pipeline:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of what a batch holds, and which output of the pipeline each one is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
+
+
+def names_of(fields: Any) -> tuple[str, ...] | None:
+    """What the user wrote, checked for what can be seen without the source; None: the source decides."""
+    if fields is None:
+        return None
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) and f.isidentifier() for f in fields):
+        raise InvalidArgumentError(f"fields is a sequence of names, as ('image', 'label', 'index'), not {fields!r}")
+    if len(set(fields)) != len(fields):
+        raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
+    return tuple(fields)
+
+
+def default(targets: int) -> tuple[str, ...]:
+    """Names for an image and so many targets."""
+    return ("image", *(("label",) if targets == 1 else (f"target{k}" for k in range(targets))))
+
+
+def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
+    """Fields of a data set that has images and labels. The number of each one's output; None: it comes from what is known of a sample."""
+    known = {"image": 0, "label": 1, **dict.fromkeys(FROM_SAMPLES)}
+    for name in fields or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1, 0.6)
+            hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+            raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")
+    return {name: known[name] for name in fields or default(1)}
+
+
+def of_dataset(fields: tuple[str, ...] | None, targets: int) -> dict[str, int | None]:
+    """Fields of a Dataset: `image` is the first of its parts, whatever its place among the names; the other names are the other parts, in order."""
+    given = fields if fields is not None else default(targets)
+    names = [f for f in given if f not in (*FROM_SAMPLES, "image")]
+    if len(names) > targets:
+        raise InvalidArgumentError(
+            f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} behind the image (path, index and valid come extra)"
+        )
+    if fields is not None and 0 < len(names) < targets:
+        raise InvalidArgumentError(
+            f"fields: {', '.join(names)} name {len(names)} of the {targets} targets that the dataset gives: name all of them"
+        )
+    number = {name: k + 1 for k, name in enumerate(names)} | {"image": 0}
+    return {f: number.get(f) for f in given}
+
+
+def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
+    """Fields of a pipeline of the user's: its outputs, in order."""
+    given = fields if fields is not None else default(outputs - 1)
+    names = [f for f in given if f not in FROM_SAMPLES]
+    if len(names) > outputs:
+        raise InvalidArgumentError(
+            f"fields: {', '.join(names)} are {len(names)} outputs; the pipeline gives {outputs} (path, index and valid come extra)"
+        )
+    return {f: names.index(f) if f in names else None for f in given}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets beside images: whole numbers travel through the pipeline; other ones of a list of files stand in a table that labels point into."""
+
+from __future__ import annotations
+
+import numbers
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) or (getattr(value, "ndim", None) == 0 and hasattr(value, "__index__") and _indexes(value))
+
+
+def _indexes(value: Any) -> bool:
+    try:
+        value.__index__()
+    except TypeError:
+        return False
+    return True
+
+
+def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | None]:
+    """Labels for the reader, and what makes the targets of a batch of labels; None: they are the labels.
+
+    Whole numbers are int64; numbers with a fraction float32; vectors and arrays of one shape tensors (N, ...); strings lists of str.
+    """
+    if all(_is_whole(t) for t in targets):
+        return array("q", (int(t) for t in targets)), None
+    rows = array("q", range(len(targets)))
+    if all(isinstance(t, str) for t in targets):
+        return rows, lambda labels: [targets[i] for i in labels.tolist()]
+    return rows, _Table(_numbers(targets))
+
+
+def _numbers(targets: Sequence[Any]) -> Any:
+    """All targets as one NumPy array: int64 or float32."""
+    import numpy as np
+
+    try:
+        table = np.asarray([np.asarray(t) for t in targets])
+    except ValueError:
+        table = np.empty(0, object)
+    if table.dtype.kind not in "iufb":
+        raise InvalidArgumentError(
+            "targets of a list of files are whole numbers, floats, vectors of one length, or strings, the same for all files; a Dataset can give others"
+        )
+    return table.astype(np.float32 if table.dtype.kind == "f" else np.int64)
+
+
+class _Table:
+    """Targets by label, where the labels are."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.tensor: Any = None
+
+    def __call__(self, labels: Any) -> Any:
+        if self.tensor is None:
+            import torch
+
+            self.tensor = torch.from_numpy(self.rows).to(labels.device)
+        return self.tensor[labels]
+
+
+def text(value: str) -> Any:
+    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor is not empty."""
+    import numpy as np
+
+    return np.frombuffer(value.encode() + b"\0", np.uint8)
+
+
+def texts(values: Any) -> list[str]:
+    """What `text` made, of a batch: a tensor, or a list of them."""
+    return [bytes(v.tolist()[:-1]).decode() for v in values]

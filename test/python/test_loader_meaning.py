@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user's transforms, data sets and arguments mean elsewhere is what they mean to stoker.Loader, or they are refused."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from stoker import Loader, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
+from support import SEED, import_torchvision
+
+SMALL = [T.Resize((16, 20))]
+
+
+class Set:
+    """A map-style Dataset of what a function gives."""
+
+    def __init__(self, count, give):
+        self.count, self.give = count, give
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        return self.give(i)
+
+
+def images(source, transforms, **kwargs):
+    loader = Loader(source, 1, transforms=transforms, **{"dtype": torch.uint8, **kwargs})
+    return torch.cat([b.image.clone() for b in loader])
+
+
+# ---- groups of transforms ----
+
+TURNS = [T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)]
+JITTER = T.ColorJitter(0.5, 0.5, 0.5, 0.3)
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize(
+    "inner", [TURNS, [JITTER], [JITTER, TURNS[0]], [T.RandomApply(TURNS, 1)]], ids=["turns", "jitter", "both", "nested"]
+)
+def test_random_apply_never_and_always(tree, inner):
+    plain = images(tree, SMALL)
+    assert torch.equal(images(tree, [*SMALL, T.RandomApply(inner, 0)]), plain)
+    always = images(tree, [*SMALL, T.RandomApply(inner, 1)])
+    if inner is TURNS or isinstance(inner[0], T.RandomApply):
+        assert torch.equal(always, plain.flip([2, 3]))
+    else:
+        assert all(not torch.equal(a, b) for a, b in zip(always, plain, strict=True))
+
+
+def test_random_apply_draws_for_each_sample(tree):
+    plain = images(tree, SMALL)
+    applied = total = 0
+    for seed in range(12):
+        made = images(tree, [*SMALL, T.RandomApply(TURNS, 0.3)], seed=seed)
+        for a, b in zip(made, plain, strict=True):
+            turned = torch.equal(a, b.flip([1, 2]))
+            assert turned or torch.equal(a, b), "half of a RandomApply was applied"
+            applied, total = applied + turned, total + 1
+    assert abs(applied - 0.3 * total) < 5 * (total * 0.21) ** 0.5, f"{applied} of {total}"
+
+
+def test_random_choice_takes_one(tree):
+    plain = images(tree, SMALL)
+    count = [0, 0, 0]
+    for seed in range(12):
+        made = images(tree, [*SMALL, T.RandomChoice([TURNS[0], TURNS[1], T.Identity()], p=[2, 1, 1])], seed=seed)
+        for a, b in zip(made, plain, strict=True):
+            kinds = [torch.equal(a, b.flip(2)), torch.equal(a, b.flip(1)), torch.equal(a, b)]
+            assert sum(kinds) == 1
+            count[kinds.index(True)] += 1
+    total = sum(count)
+    for got, share in zip(count, (0.5, 0.25, 0.25), strict=True):
+        assert abs(got - share * total) < 5 * (total * share * (1 - share)) ** 0.5, count
+
+
+def test_random_order_where_it_makes_no_difference(tree):
+    assert torch.equal(images(tree, [*SMALL, T.RandomOrder(TURNS)]), images(tree, SMALL).flip([2, 3]))
+    with pytest.raises(ValueError, match="do not commute"):
+        T.RandomOrder([JITTER, T.ColorJitter(hue=0.1)])
+
+
+def test_groups_of_torchvision(tree):
+    tv = import_torchvision().transforms
+    plain = images(tree, SMALL)
+    turns = [tv.RandomHorizontalFlip(1), tv.RandomVerticalFlip(1)]
+    for module in (tv, tv.v2):
+        resize = module.Resize((16, 20))
+        for group, expected in (
+            (module.RandomApply(turns, p=0), plain),
+            (module.RandomApply(turns, p=1), plain.flip([2, 3])),
+            (module.RandomChoice([turns[0]]), plain.flip(3)),
+            (module.RandomOrder(turns), plain.flip([2, 3])),
+            (torch.nn.Sequential(*turns), plain.flip([2, 3])),
+        ):
+            assert torch.equal(images(tree, module.Compose([resize, group])), expected), group
+
+
+def test_what_groups_do_not_take(tree):
+    for group in (T.RandomApply([T.Resize(8)]), T.RandomChoice([T.RandomCrop(8), T.CenterCrop(8)])):
+        with pytest.raises(UnsupportedError, match="put it outside"):
+            Loader(tree, 1, transforms=[*SMALL, group])
+    with pytest.raises(ValueError, match="2 weights for 1"):
+        T.RandomChoice([TURNS[0]], p=[1, 2])
+
+
+# ---- types and ranges ----
+
+
+def test_ranges_are_torchvisions(tree):
+    """Each list makes, of the same file, what it makes of it in torchvision."""
+    torchvision = import_torchvision()
+    tv, v2 = torchvision.transforms, torchvision.transforms.v2
+    size = v2.Resize((16, 20))
+    mean, std = [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]
+    lists = [
+        [size, tv.ToTensor()],
+        [size, tv.PILToTensor()],
+        [size, tv.PILToTensor(), tv.ConvertImageDtype(torch.float32)],
+        [size, tv.ToTensor(), tv.Normalize(mean, std)],
+        [size, v2.ToImage(), v2.ToPureTensor()],
+        [size, v2.ToImage(), v2.ToDtype(torch.float32)],
+        [size, v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)],
+        [size, v2.ToImage(), v2.ToDtype(torch.float32), v2.Normalize([120.0, 110.0, 100.0], [60.0, 50.0, 40.0])],
+        [size, v2.RGB(), v2.ToImage(), v2.ToDtype({"others": torch.float32}, scale=True), v2.Identity(), torch.nn.Identity()],
+    ]
+    for transforms in lists:
+        reference = torchvision.datasets.ImageFolder(tree, tv.Compose(transforms))
+        (batch,) = list(Loader(reference, 21, fields=("image",)))
+        want = torch.stack([torch.as_tensor(image) for image, _ in reference])
+        assert batch.image.dtype is want.dtype, transforms
+        step = (
+            1
+            if want.max() > 2 and "Normalize" not in repr(transforms)
+            else 1 / 40
+            if want.max() > 1.5 and "120" in repr(transforms)
+            else 1 / 255 / 0.2
+        )
+        assert (batch.image.double() - want.double()).abs().max() <= 1.01 * step, transforms
+
+
+def test_ranges_that_cannot_be_meant(tree):
+    for transforms, said in (
+        ([T.PILToTensor(), T.Normalize([0.5], [0.5])], "while the images are uint8"),
+        ([T.Normalize([123.0], [58.0])], "divide mean and std by 255"),
+        ([T.ToTensor(), T.ToDtype(torch.uint8)], "scale=True"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader(tree, 1, transforms=[*SMALL, *transforms])
+
+
+def test_random_crop_raises_where_torchvision_does(tree):
+    crop = T.RandomCrop(200)
+    with pytest.raises(StokerError, match=r"class0/000.jpg: the window of 200 x 200 does not fit"):
+        list(Loader(tree, 1, transforms=[crop]))
+    with pytest.raises(ValueError, match="does not fit"):
+        Loader(tree, 1, transforms=[T.Resize((100, 100)), crop])
+    assert images(tree, [T.Resize((100, 100)), T.RandomCrop(120, padding=10)]).shape[-2:] == (120, 120)
+
+
+# ---- data sets ----
+
+
+def test_a_subclass_with_its_own_getitem_is_asked(tree):
+    torchvision = import_torchvision()
+
+    class Bytes(torchvision.datasets.ImageFolder):
+        def __getitem__(self, i):
+            path, target = self.samples[i]
+            with open(path, "rb") as f:
+                return f.read(), 100 + target
+
+    assert {v for b in Loader(Bytes(tree), 7, transforms=SMALL) for v in b.label.tolist()} == {100, 101, 102}
+
+    class Named(torchvision.datasets.ImageFolder):
+        pass
+
+    assert [v for b in Loader(Named(tree), 7, transforms=SMALL) for v in b.label.tolist()] == [k // 7 for k in range(21)]
+    with pytest.raises(InvalidArgumentError, match="leave one of them out"):
+        Loader(torchvision.datasets.ImageFolder(tree, torchvision.transforms.ToTensor()), 7, transforms=SMALL)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_targets_of_lists(files, shuffle):
+    rng = np.random.default_rng(SEED)
+    paths = [str(f) for f in files]
+    for targets, dtype in (
+        ([3.7 + k for k in range(21)], torch.float32),
+        ([3, 4.5] * 10 + [1], torch.float32),
+        (rng.normal(size=(21, 3)), torch.float32),
+        (rng.integers(0, 9, (21, 2)), torch.int64),
+        (np.arange(21, dtype=np.int32), torch.int64),
+        ([f"class {k} é" for k in range(20)] + [""], str),
+    ):
+        for source in (list(zip(paths, targets, strict=True)), (paths, targets)):
+            for batch in Loader(source, 4, transforms=SMALL, shuffle=shuffle, fields=("image", "label", "index")):
+                want = [targets[i] for i in batch.index.tolist()]
+                if dtype is str:
+                    assert batch.label == want
+                else:
+                    assert batch.label.dtype is dtype
+                    assert torch.equal(batch.label, torch.as_tensor(np.asarray(want), dtype=dtype))
+    with pytest.raises(InvalidArgumentError, match="21 paths and 20 targets"):
+        Loader((paths, list(range(20))), 4)
+    with pytest.raises(InvalidArgumentError, match="whole numbers, floats, vectors"):
+        Loader(list(zip(paths[:2], ([1.0], [1.0, 2.0]), strict=True)), 1)
+
+
+def test_targets_of_a_dataset(files):
+    data = [f.read_bytes() for f in files]
+    source = Set(21, lambda i: (data[i], 3.7 + i, f"name {i}", np.arange(3, dtype=np.float32) + i))
+    for batch in Loader(source, 4, transforms=SMALL, fields=("image", "weight", "name", "vector", "index")):
+        ids = batch.index.tolist()
+        assert batch.weight.dtype is torch.float32 and torch.allclose(batch.weight, torch.tensor([3.7 + i for i in ids]))
+        assert batch.name == [f"name {i}" for i in ids] and batch.vector.tolist() == [[i, i + 1, i + 2] for i in ids]
+    assert next(iter(Loader(source, 4, transforms=SMALL)))._fields == ("image", "target0", "target1", "target2")
+    with pytest.raises(InvalidArgumentError, match="name all of them"):
+        next(iter(Loader(source, 4, transforms=SMALL, fields=("image", "weight"))))
+    with pytest.raises(TypeError, match="strings and other things"):
+        list(Loader(Set(8, lambda i: (data[i], "a" if i % 3 else 1)), 4, transforms=SMALL))
+
+
+def test_a_mask_that_would_not_follow_is_refused(files):
+    data = [f.read_bytes() for f in files]
+    source = Set(21, lambda i: (data[i], np.zeros((50, 60), np.uint8)))
+    for transforms in ([T.RandomResizedCrop(16)], [T.RandomHorizontalFlip()], SMALL, [T.RandomApply(TURNS)]):
+        with pytest.raises(InvalidArgumentError, match="would not follow"):
+            next(iter(Loader(source, 1, transforms=transforms)))
+    assert next(iter(Loader(source, 1, transforms=[JITTER]))).label.shape == (1, 50, 60)
+
+
+# ---- arguments ----
+
+
+def test_a_pipeline_refuses_what_it_would_ignore(tree):
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def pipe():
+        data, label = fn.readers.file(file_root=str(tree))
+        return fn.resize(fn.decoders.image(data), size=[16, 16]), label
+
+    for arguments in ({"batch_size": 8}, {"shuffle": True}, {"seed": 3, "prefetch": 4}, {"on_error": "skip"}, {"transforms": SMALL}):
+        with pytest.raises(InvalidArgumentError, match=f"{next(iter(arguments))}.* no effect on a Pipeline"):
+            Loader(pipe(), **arguments)
+    assert len(next(iter(Loader(pipe(), fields=("picture", "number")))).number) == 4
+
+
+def test_numbers_of_other_types(tree):
+    assert Loader(tree, np.int64(4), transforms=SMALL).batch_size == 4
+    drawn = [Loader(tree, 4, transforms=SMALL, shuffle=True, seed=None) for _ in range(3)]
+    assert len({repr(loader) for loader in drawn}) == 3, "seed=None drew the same seed twice"
+    with pytest.raises(InvalidArgumentError, match="process group"):
+        Loader(tree, 4, transforms=SMALL, seed=None, shard=(0, 2))
+    with pytest.raises(InvalidArgumentError, match="whole number or None"):
+        Loader(tree, 4, transforms=SMALL, seed="7")
+
+
+def test_weights_and_ids_of_another_data_set(tree):
+    for sampler, said in (([1.0] * 20, "21"), ([1.0] * 22, "21"), (lambda epoch: [0, 21], "0 to 20"), (lambda epoch: [-1], "-1")):
+        with pytest.raises(StokerError, match=said):
+            list(Loader(tree, 4, transforms=SMALL, sampler=sampler))
+
+
+def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
+    batch = next(iter(Loader(tree, 4, transforms=SMALL, pin_memory=True)))
+    assert batch.image.is_pinned() == torch.cuda.is_available()
+    pinned = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: pinned.append(t) or t)
+    next(iter(Loader(tree, 4, transforms=SMALL, pin_memory=True)))
+    assert len(pinned) == 2
+
+
+# ---- folders ----
+
+
+def test_folders_are_read_as_image_folder_reads_them(tree, files, tmp_path):
+    torchvision = import_torchvision()
+    root = tmp_path / "data"
+    for k, place in enumerate(
+        ["b/1.jpg", "b/x/2.jpg", "b/x/y/3.JPG", "b/a/4.jpg", "b/a-/5.jpg", "b/x.jpg", "a/.hidden/6.jpg", "a/7.jpg", ".c/8.jpg"]
+    ):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(files[k], root / place)
+    (root / "b/notes.txt").write_text("no image")
+    os.symlink(root / "b/x", root / "a/link")
+    reference = torchvision.datasets.ImageFolder(root)
+    loader = Loader(root, 1, transforms=SMALL, fields=("path", "label"))
+    assert [(b.path[0], b.label.item()) for b in loader] == reference.samples
+    assert loader.classes == reference.classes
+    (root / "empty").mkdir()
+    with pytest.raises(FileNotFoundError):
+        torchvision.datasets.ImageFolder(root)
+    with pytest.raises(StokerError, match="empty"):
+        Loader(root, 1, transforms=SMALL)
