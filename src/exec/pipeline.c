@@ -86,10 +86,11 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* As many records as slots may be under way, and as the window of reads needs: a window in flight, and as much again done before its turn. */
+/* As many records as slots may be under way, and as reading ahead needs: a window in flight, and as much again read before its turn. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
-	int32_t window = p->program->reads ? (3 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
+	p->mean_bytes = (int64_t)(p->config.read_bytes / 16);
+	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->depth = p->most_depth = p->config.prefetch;
 	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
 		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
@@ -213,7 +214,6 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->client.work = stk__exec_work;
 	p->ctx = stk_context_ref(ctx);
 	p->config = *config;
-	p->mean_bytes = 64 << 10;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
@@ -255,6 +255,7 @@ void stk__drain(struct stk_pipeline *p)
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
+	p->early = 0;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);
