@@ -163,6 +163,7 @@ struct stk_pipeline {
 	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
 	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
 	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
+	int32_t poison;                  /* what memory of outputs and values is filled with before an operator writes it; -1: nothing */
 	bool no_slot;                    /* the last try to open found all slots out */
 
 	/* reading ahead */
@@ -270,9 +271,10 @@ struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* the worker's, one an operator; inferred */
 	struct stk_frames src;  /* of a decoder: the whole image, without data */
-	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
+	struct stk_pass pass;   /* with planes: of the one it was lowered for last */
 	int32_t value;          /* what comes out */
 	bool stream;            /* to memory rather than into caches */
+	bool planes;            /* one pass a channel: of planar images, and of more channels than a pass has room for */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);

@@ -32,6 +32,17 @@ static int64_t env_number(const char *name)
 	return s ? strtoll(s, NULL, 10) : 0;
 }
 
+/* STOKER_POISON=BYTE. Builds without optimisation are for finding mistakes, and poison anyhow. */
+static int32_t poison_byte(void)
+{
+#ifdef __OPTIMIZE__
+	enum { DEFAULT = -1 };
+#else
+	enum { DEFAULT = 0xa5 };
+#endif
+	return getenv("STOKER_POISON") ? (int32_t)(env_number("STOKER_POISON") & 0xff) : DEFAULT;
+}
+
 /* ---- parts ---- */
 
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
@@ -214,6 +225,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->client.work = stk__exec_work;
 	p->ctx = stk_context_ref(ctx);
 	p->config = *config;
+	p->poison = poison_byte();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
