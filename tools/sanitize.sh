@@ -19,7 +19,7 @@ esac
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tools/tsan.txt
-tools/build.sh $build -Dcuda=emulated --buildtype=debugoptimized -Db_sanitize=$flags -Db_lundef=false
+tools/build.sh $build -Dtests=enabled -Dcuda=emulated --buildtype=debugoptimized -Db_sanitize=$flags -Db_lundef=false
 long=--no-suite=long
 [ "${STOKER_LONG:-0}" = 0 ] || long=
 # shellcheck disable=SC2086

@@ -68,7 +68,7 @@ class Tree:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
         # Unoptimised: what counts is the time from fault to verdict.
-        self.run("meson", "setup", str(self.build), "--buildtype=debugoptimized", "-Dcuda=emulated", check=True)
+        self.run("meson", "setup", str(self.build), "--buildtype=debugoptimized", "-Dtests=enabled", "-Dcuda=emulated", check=True)
 
     def run(self, *command: str, check: bool = False) -> subprocess.CompletedProcess:
         env = {**os.environ, "PYTHONPATH": str(self.build / "python"), "PYTHONDONTWRITEBYTECODE": "1"}

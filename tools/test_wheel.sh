@@ -8,6 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 wheel=$(ls -t "$1"/stoker-*.whl | head -n 1)
+python3 tools/check_hardening.py "$wheel"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 venv=${VENV:-.venv}

@@ -42,7 +42,7 @@ def build(folder: Path) -> None:
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
         subprocess.run(
-            ["meson", "setup", folder, "-Dtests=false", "-Dpython=enabled", nvtx], check=True, cwd=ROOT, env=env, stdout=sys.stderr
+            ["meson", "setup", folder, "-Dtests=disabled", "-Dpython=enabled", nvtx], check=True, cwd=ROOT, env=env, stdout=sys.stderr
         )
     subprocess.run(["ninja", "-C", folder, "--quiet"], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
 
