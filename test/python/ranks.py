@@ -41,6 +41,7 @@ for RANK in range(WORLD):
     if child == 0:
         os.dup2(outputs[RANK].fileno(), 1)
         os.dup2(outputs[RANK].fileno(), 2)
+        sys.stdout.reconfigure(line_buffering=True)  # a rank that ends by os._exit, or is killed, has said what it printed
         code = 1
         try:
             torch.set_num_threads(1)
