@@ -4,123 +4,140 @@
 #
 #   VENV=DIR   another virtual environment (default .venv)      DATA=DIR   your own folder of images, for demo and bench
 #   BUILD=DIR  another build folder (default build)             PREFIX=DIR where `make install` puts things (default /usr/local)
+#   MESON_FLAGS="-Dname=value ..."  options of the build folder, which keeps them until it is given others
 
 BUILD ?= build
 VENV ?= .venv
 PREFIX ?= /usr/local
+INSTALL_BUILD ?= build-install
 DATA ?=
+SUITE ?= trixie
+RUN ?= make test
 PYTHON3 ?= python3
 JOBS ?= $(shell nproc)
-export VENV
+export VENV JOBS
 
 PYTHON = $(VENV)/bin/python
-SETUP = tools/setup.sh
 MESON_FLAGS ?=
+BUILD_ALL = tools/build.sh $(BUILD) -Dtests=enabled $(MESON_FLAGS)
+PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q
+GPU_TESTS ?= test/python/gpu
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
 
+# What the targets need beyond a compiler and the libraries: groups of tools/packages.txt and of tools/requirements-GROUP.txt. All groups of what was
+# asked for are set up at once, so that who has to ask an administrator for packages has to ask once.
+tests = torch images test
+groups-test = $(tests)
+groups-test-c = test-c
+groups-test-faults = test-c
+groups-test-python = $(tests)
+groups-test-gpu-emulated = $(tests)
+groups-demo = torch images bench
+groups-wheel = wheel
+groups-wheel-test = wheel python
+groups-bench = $(tests) parity bench
+groups-instructions = test-c valgrind
+groups-lint = $(tests) format lint $(if $(STOKER_TIDY),tidy)
+groups-asan = $(tests)
+groups-tsan = $(tests)
+groups-parity = $(tests) parity
+groups-selfcheck = $(tests)
+groups-check-all = $(groups-lint) $(groups-wheel-test) parity check
+GOALS = $(or $(MAKECMDGOALS),$(.DEFAULT_GOAL))
+
 .DEFAULT_GOAL = build
-.PHONY: build build-faults setup test test-c test-faults test-python test-gpu test-gpu-emulated demo wheel wheel-test bench instructions lint format asan tsan parity selfcheck check-all docs install symbols checks clean help
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
-build: ## build library, command and Python module into build/
-	@$(SETUP) build
+build: setup ## build library, command and Python module into build/
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 
-test: test-c test-faults test-python ## all tests, in C and Python
+test: setup ## all tests, in C and Python; every part runs, also after one has failed
+	@failed=; for part in test-c test-faults test-python test-gpu-emulated; do \
+		$(MAKE) --no-print-directory $$part GPU_TESTS="test/python/gpu/test_gpu_files.py test/python/gpu/test_gpu_tensors.py" || failed="$$failed $$part"; \
+	done; [ -z "$$failed" ] || { echo "make test: failed:$$failed" >&2; exit 1; }
 
-test-c: ## tests in C
-	@$(SETUP) build test
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+test-c: setup ## tests in C
+	@$(BUILD_ALL)
 	meson test -C $(BUILD) --print-errorlogs
 
-test-faults: ## tests in C with fault injection built in: the fault loops
-	@$(SETUP) build test
-	@tools/build.sh build-faults -Dfaults=true -Dpython=disabled -Dcuda=disabled
+test-faults: setup ## tests in C with fault injection built in: the fault loops
+	@tools/build.sh build-faults -Dtests=enabled -Dfaults=true -Dpython=disabled -Dcuda=disabled
 	meson test -C build-faults --print-errorlogs
 
-test-python: ## tests in Python
-	@$(SETUP) build test
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
-	@# pipelines on an emulated GPU (test/cuda); the rest is for test-gpu-emulated
-	@! [ -e $(BUILD)/test/cuda/libcuda.so.1 ] || STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python LD_LIBRARY_PATH=$(BUILD)/test/cuda \
-		$(PYTHON) -m pytest -q test/python/gpu/test_gpu_files.py test/python/gpu/test_gpu_tensors.py
+test-python: setup ## tests in Python
+	@$(BUILD_ALL)
+	$(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
 
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
 
-test-gpu-emulated: ## the same on the emulated driver, where there is no GPU: exactness, faults, order of streams
-	@$(SETUP) build test
-	@tools/build.sh build-emulated -Dcuda=emulated
+test-gpu-emulated: setup ## tests of GPUs on an emulated driver, where there is no GPU: exactness, faults, order of streams; ARGS=... go to pytest
+	@tools/build.sh build-emulated -Dtests=enabled -Dcuda=emulated
 	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
-		$(PYTHON) -m pytest -q test/python/gpu $(ARGS)
+		$(PYTHON) -m pytest -q $(GPU_TESTS) $(ARGS)
 
-demo: ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
-	@$(SETUP) build test bench
+test-install: setup ## install into prefixes of their own, and use what is there
+	tools/test_install.sh
+
+demo: setup ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/demo.py $(if $(DATA),--data $(DATA))
 
-wheel: ## make a wheel in dist/
-	@$(SETUP) build wheel
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	STOKER_BUILD=build-wheel python3 tools/wheel_backend.py dist # of its own: it has the kernels of all architectures
+wheel: setup ## make a wheel in dist/
+	python3 tools/wheel_backend.py dist # in build-wheel, which has the kernels of all architectures
 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist
 
-bench: ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
-	@$(SETUP) build test parity bench
+bench: setup ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	PYTHONPATH=$(BUILD)/python $(PYTHON) bench/run.py --build $(BUILD) $(if $(DATA),--data $(DATA))
 
-instructions: ## instructions an image, counted by callgrind, beside the recorded ones; RECORD=1 records them anew
-	@$(SETUP) build test
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	$(PYTHON) bench/instructions.py --build $(BUILD) $(if $(RECORD),--record)
+instructions: setup ## instructions an image, counted by callgrind, beside the recorded ones; RECORD=1 records them anew
+	@$(BUILD_ALL)
+	python3 bench/instructions.py --build $(BUILD) $(if $(RECORD),--record)
 
 lint: checks ## formatting, static analysis, types, and the project's own rules
-	@$(SETUP) build test lint
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_FILES)
 	tools/analyse.sh $(BUILD)
 	$(VENV)/bin/ruff check $(PY_FOLDERS)
 	$(VENV)/bin/ruff format --check $(PY_FOLDERS)
 	$(VENV)/bin/mypy
 
-checks: build ## direction of includes, exported symbols, sizes, headers that compile alone
+checks: build ## direction of includes, exported symbols, hardening, sizes, headers that compile alone
 	python3 tools/check_includes.py
 	python3 tools/check_symbols.py $(BUILD)
+	python3 tools/check_hardening.py $(BUILD)
 	python3 tools/check_size.py
 	tools/check_headers.sh
 
 format: ## rewrite sources in the project's style
-	@$(SETUP) lint
+	@tools/setup.sh format
 	$(VENV)/bin/clang-format -i $(C_FILES)
 	$(VENV)/bin/ruff format $(PY_FOLDERS)
 	$(VENV)/bin/ruff check --fix $(PY_FOLDERS)
 
-asan: ## C tests and essential Python ones under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(SETUP) build test
+asan: setup ## C tests and essential Python ones under AddressSanitizer and UndefinedBehaviorSanitizer
 	tools/sanitize.sh address
 
-tsan: ## the same under ThreadSanitizer
-	@$(SETUP) build test
+tsan: setup ## the same under ThreadSanitizer
 	tools/sanitize.sh thread
 
-parity: ## every operator against DALI on the CPU
-	@$(SETUP) build test parity
+parity: setup ## every operator against DALI on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python/parity test/python/test_ops_parity.py
+	$(PY_TESTS) test/python/parity test/python/test_ops_parity.py
 
-selfcheck: ## plant faults and see each caught by its own check
-	@$(SETUP) build test
+selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py
 
 check-all: export STOKER_LONG = 1
-check-all: lint test test-gpu-emulated asan tsan parity wheel-test selfcheck ## everything, with the long fuzzing and the full matrices
-	@$(SETUP) check
+check-all: setup lint test test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
 	tools/fuzz.sh
-	STOKER_TEST_FULL=1 STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+	STOKER_TEST_FULL=1 $(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+
+fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
+	tools/fresh.sh $(SUITE) $(RUN)
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md
@@ -129,13 +146,15 @@ symbols: build ## take the exported symbols over into tools/symbols.txt, after a
 	python3 tools/check_symbols.py $(BUILD) --update
 	git diff --stat tools/symbols.txt
 
-install: ## install library, headers, pkg-config file and command under PREFIX
-	@$(SETUP) build
-	@tools/build.sh build-install -Dtests=false -Dpython=disabled --prefix=$(abspath $(PREFIX))
-	meson install -C build-install --no-rebuild
+install: setup ## install library, headers, pkg-config file and command under PREFIX
+	@tools/build.sh $(INSTALL_BUILD) -Dtests=disabled -Dpython=disabled --prefix="$(PREFIX)" $(MESON_FLAGS)
+	@tools/install.sh $(INSTALL_BUILD) "$(PREFIX)"
 
 clean: ## remove what was built; the virtual environment and the demo's images stay
 	rm -rf build build-* dist
 
+setup:
+	@tools/setup.sh $(sort build $(foreach goal,$(GOALS),$(groups-$(goal))))
+
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'

@@ -1,12 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Configures a build folder once and builds it. BUILD/python is then a Python path that holds the package with its built module.
+# Configures a build folder with the given options, or makes an existing one take them over, and builds it. As with meson itself, an option that is not
+# given stays as it was given last. BUILD/python is then a Python path that holds the package with its built module.
 #
-# usage: tools/build.sh BUILD [meson options]
+# usage: tools/build.sh BUILD [meson options: -Dname=value or --name=value]
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
 shift
-[ -f "$build/build.ninja" ] || meson setup "$build" "$@" >&2
-ninja -C "$build" -j "${JOBS:-$(nproc)}" --quiet
+
+# True if the folder was configured with all of the options; meson keeps there what it was given.
+configured() {
+	for option in "$@"; do
+		pair=${option#-D}
+		pair=${pair#--}
+		grep -qxF "${pair%%=*} = ${pair#*=}" "$build/meson-private/cmd_line.txt" || return 1
+	done
+}
+
+if [ ! -f "$build/build.ninja" ]; then
+	tools/step.sh "build: configuring $build" meson setup "$build" "$@"
+elif ! configured "$@"; then
+	tools/step.sh "build: configuring $build with $*" meson setup --reconfigure "$build" "$@"
+fi
+quiet=--quiet
+[ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
+ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what a group of targets needs, once: Debian or Ubuntu packages (as root, or with sudo where it asks for no password; else it says which
-# command to run) and pinned Python packages into a virtual environment.
+# Installs what groups of targets need, once: Debian or Ubuntu packages (as root, or with sudo where it asks for no password; else it says which
+# command to run) and pinned Python packages into a virtual environment. Where they come from is for apt's and pip's configuration to say.
 #
-# usage: tools/setup.sh GROUP...        groups: build test lint parity bench wheel check
+# usage: tools/setup.sh GROUP...        groups: those of packages.txt and of requirements-GROUP.txt
 # environment: VENV (default .venv)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 VENV=${VENV:-$here/../.venv}
+export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -25,7 +26,7 @@ present() {
 	g++) command -v c++ ;;
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
-	make | meson | cppcheck | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
+	make | meson | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
 	binutils) command -v objdump ;;
 	python3) command -v python3 ;;
 	python3-venv) python3 -c 'import ensurepip, venv' ;;
@@ -59,38 +60,77 @@ install_packages() {
 		say "    sudo apt-get install$missing"
 		exit 1
 	fi
-	say "installing$missing"
-	$sudo apt-get update -q >&2
 	# shellcheck disable=SC2086 # the lists are words
-	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $missing >&2
+	{
+		"$here/step.sh" "setup: lists of Debian packages" $sudo apt-get update -q
+		size=$(LC_ALL=C apt-get install --no-install-recommends --assume-no $missing 2>/dev/null | sed -n 's/^Need to get \(.*\) of archives.*/\1/p')
+		"$here/step.sh" "setup: Debian packages$missing (downloads ${size:-nothing})" \
+			$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+	}
 }
 
+# Makes the virtual environment. What an interrupted or failed attempt left has no working pip: that is made anew.
 make_venv() {
-	[ -x "$VENV/bin/python" ] && return 0
+	[ ! -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || return 0
 	if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
 		say "stoker needs Python 3.11 or newer; python3 is $(python3 --version)"
 		exit 1
 	fi
-	say "making $VENV"
-	python3 -m venv "$VENV"
+	if [ -d "$VENV" ] && [ ! -e "$VENV/pyvenv.cfg" ] && [ -n "$(ls -A "$VENV")" ]; then
+		say "$VENV is not a virtual environment; please name another one by VENV=DIR"
+		exit 1
+	fi
+	"$here/step.sh" "setup: virtual environment $VENV" python3 -m venv --clear "$VENV"
 }
 
-# Installs one requirements file unless the stamp says that it was.
+pip_install() {
+	text=$1
+	shift
+	"$here/step.sh" "setup: $text" "$VENV/bin/python" -m pip install --progress-bar off "$@"
+}
+
+# PyTorch: without a GPU the CPU build, if pip's configuration leads to it (its version ends in +cpu, and it is a fifteenth of the download).
+install_torch() {
+	file=$1
+	cuda='PyTorch, its CUDA build: downloads 2.9 GB, takes 5.2 GB on disk'
+	if [ ! -e "$VENV/.stoker-torch" ] && "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
+		say "$VENV has a PyTorch of its own, which is used"
+	elif [ -e /dev/nvidiactl ]; then
+		pip_install "$cuda" -r "$file"
+	elif say "looking for PyTorch's CPU build" && "$VENV/bin/python" -m pip download -q --no-deps -d "$VENV/.stoker-torch-cpu" "$(grep '^torch==' "$file")+cpu" >/dev/null 2>&1; then
+		pip_install "PyTorch, its CPU build: downloads 0.2 GB" "$VENV"/.stoker-torch-cpu/torch-*.whl
+	else
+		say "there is no GPU here, but pip finds PyTorch's CUDA build alone. That one works, and is large. To take the CPU build, stop this and either set"
+		say "PIP_EXTRA_INDEX_URL to PyTorch's index of CPU builds (its page on how to install it names that), or name your own environment by VENV=DIR"
+		pip_install "$cuda" -r "$file"
+	fi
+	rm -rf "$VENV/.stoker-torch-cpu"
+}
+
+# Installs a group's Python packages unless the stamp says that they were. A first line "# Download: N MB" tells their size.
 install_requirements() {
 	file=$here/requirements-$1.txt
 	stamp=$VENV/.stoker-$1
-	shift
 	[ -f "$file" ] || return 0
-	cmp -s "$file" "$stamp" && return 0
+	[ ! -x "$VENV/bin/python" ] || ! cmp -s "$file" "$stamp" || return 0
 	make_venv
-	say "installing Python packages of $(basename "$file")"
-	PIP_DISABLE_PIP_VERSION_CHECK=1 "$VENV/bin/python" -m pip install -q "$@" -r "$file" >&2
+	names=$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' "$file" | tr '\n' ' ')
+	size=$(sed -n '1s/^# Download: //p' "$file")
+	case $1 in
+	torch) install_torch "$file" ;;
+	*-nodeps) pip_install "Python packages ${names% } (downloads ${size:-some MB})" --no-deps -r "$file" ;;
+	*) pip_install "Python packages ${names% } (downloads ${size:-some MB})" -r "$file" ;;
+	esac
 	cp "$file" "$stamp"
 }
 
 [ $# -gt 0 ] || set -- build
-install_packages "$@"
+python=
+for group in "$@"; do
+	[ ! -f "$here/requirements-$group.txt" ] || python=python
+done
+install_packages "$@" $python
 for group in "$@"; do
 	install_requirements "$group"
-	install_requirements "$group-nodeps" --no-deps
+	install_requirements "$group-nodeps"
 done

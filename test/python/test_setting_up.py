@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What targets of the Makefile do before they begin: packages, the virtual environment, the build folder. In copies, so that nothing here changes."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tools(tmp_path):
+    """tools/setup.sh and tools/build.sh beside lists of packages that a test writes."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in ("setup.sh", "step.sh", "build.sh"):
+        shutil.copy(ROOT / "tools" / name, folder)
+    (folder / "packages.txt").write_text("python: python3\nsome: first second\nother: second third\n")
+    (folder / "requirements-some.txt").write_text("# Download: nothing\n")
+    return folder
+
+
+def run(*command, **environment):
+    environment = {**os.environ, **{k: str(v) for k, v in environment.items()}}
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, timeout=100)
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_half_made_environment(tools, tmp_path):
+    """An environment without pip, as an interrupted attempt leaves it, is made anew; a good one is kept."""
+    (tools / "packages.txt").write_text("python: python3\n")
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    (venv / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).parent}\n")
+    done = run(tools / "setup.sh", "some", VENV=venv)
+    assert done.returncode == 0, done.stderr
+    assert run(venv / "bin" / "python", "-m", "pip", "--version").returncode == 0
+    (venv / "kept").write_text("")
+    (tools / "requirements-some.txt").write_text("# Download: less\n")
+    done = run(tools / "setup.sh", "some", VENV=venv)
+    assert done.returncode == 0 and (venv / "kept").exists(), done.stderr
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tools, tmp_path):
+    (tools / "packages.txt").write_text("python: python3\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    done = run(tools / "setup.sh", "some", VENV=tmp_path / "mine")
+    assert done.returncode == 1 and "not a virtual environment" in done.stderr
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_one_list_for_who_is_not_root(tools, tmp_path):
+    """Whoever cannot install packages is told of all of them at once."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sh", "sed", "tr", "sort", "dirname", "python3", "cat"):
+        (commands / name).symlink_to(shutil.which(name))
+    script(commands / "id", "echo 1000")
+    script(commands / "apt-get", "exit 1")
+    done = run(tools / "setup.sh", "some", "other", VENV=tmp_path / "venv", PATH=commands)
+    assert done.returncode == 1 and "sudo apt-get install first second third\n" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("goal", ["test", "lint", "demo", "wheel-test", "bench", "install", "docs"])
+def test_a_goal_sets_up_once(goal):
+    done = run("make", "-n", "-C", ROOT, goal, MAKEFLAGS="", MAKELEVEL="")
+    calls = re.findall(r"^tools/setup\.sh (.*)$", done.stdout, re.M)
+    assert calls, done.stderr
+    assert "build" in calls[0].split()
+    # Parts of `make test` call it again, for no more than the first call named.
+    assert all(set(call.split()) <= {*calls[0].split(), "test-c"} for call in calls), calls
+
+
+def test_build_folder_takes_options_over(tools, tmp_path):
+    """Other options than a folder was configured with are not ignored, and those that are not given stay."""
+    (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
+    (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\noption('b', type: 'string')\n")
+
+    def options(*given):
+        done = run(tools / "build.sh", "build", *given)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(run("meson", "introspect", "--buildoptions", tmp_path / "build").stdout)
+        values = {o["name"]: o["value"] for o in found}
+        return (values["a"], values["b"], values["prefix"]), done.stderr
+
+    assert options("-Da=1", "--prefix=/one")[0] == ("1", "", "/one")
+    assert options("-Da=2", "-Db=x y", "--prefix=/one")[0] == ("2", "x y", "/one")
+    assert options("--prefix=/two")[0] == ("2", "x y", "/two")
+    values, said = options("-Da=2", "--prefix=/two")
+    assert values == ("2", "x y", "/two") and "configuring" not in said
+
+
+def test_a_failing_step_shows_its_output(tools):
+    done = run(tools / "step.sh", "step: counting", "sh", "-c", "seq 100; echo why >&2; exit 3")
+    assert done.returncode == 3 and done.stdout == ""
+    assert "step: counting ... failed after" in done.stderr and "    why\n" in done.stderr and "    100\n" in done.stderr
+    log = Path(done.stderr.rsplit("All of it: ", 1)[1].strip())
+    assert log.read_text().startswith("1\n2\n")
+    log.unlink()
+    done = run(tools / "step.sh", "step: counting", "seq", "100")
+    assert done.returncode == 0 and re.fullmatch(r"step: counting \.\.\. \d+ s\n", done.stderr)

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs into one prefix and then into another, as a user does, and uses each: the command starts, pkg-config finds the library, and a program that was
+# built with it runs. Nothing else says where the library is.
+#
+# usage: tools/test_install.sh
+set -eu
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset LD_LIBRARY_PATH PKG_CONFIG_PATH DESTDIR
+
+fail() {
+	printf 'install: %s\n' "$*" >&2
+	exit 1
+}
+
+for prefix in "$scratch/one" "$scratch/two"; do
+	! [ -e "$prefix" ] || fail "$prefix was there before it was asked for"
+	make --no-print-directory install PREFIX="$prefix" INSTALL_BUILD=build-install-test MESON_FLAGS=-Dcuda=disabled > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "make install failed"; }
+	"$prefix/bin/stoker" --version || fail "the command in $prefix does not start"
+	export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+	[ "$(pkg-config --variable=prefix stoker)" = "$prefix" ] || fail "pkg-config names $(pkg-config --variable=prefix stoker)"
+	eval "${CC:-cc} -o '$scratch/match' examples/c/match.c $(pkg-config --cflags --libs stoker)" || fail "a program cannot be built with pkg-config"
+	"$scratch/match" > "$scratch/match.txt" || fail "a program built with pkg-config does not run"
+	ldd "$scratch/match" | grep -qF "$prefix/lib/libstoker.so.0 " || fail "a program built with pkg-config takes another library: $(ldd "$scratch/match")"
+	first=${first:-$prefix}
+	rm -rf "$prefix/bin" # so that the second one stands alone
+done
+[ ! -e "$first/bin" ] || fail "the second installation went into the first one"
+echo "install: works in two prefixes, one after the other"
