@@ -39,21 +39,37 @@ STK_HD float stk__unit_hd(uint32_t draw)
 	return (float)(draw >> 8) * 0x1p-24f;
 }
 
-/* What stk__order_shuffle makes of (seed, epoch, n) once for all of an epoch's positions. */
+/* One epoch's permutation of 0 .. n-1; stk__order_shuffle (order/order.h) makes it, stk__shuffle_hd gives its entries. */
 struct stk_shuffle {
 	uint64_t key, n;
-	uint32_t half, rounds;
+	uint32_t half, rounds; /* half: bits of half a position in the Feistel network; 0: swap-or-not */
 };
+
+STK_HD uint64_t stk__shuffle_round_key(const struct stk_shuffle *s, uint32_t round)
+{
+	return s->key + (uint64_t)(round + 1) * 0x9E3779B97F4A7C15u;
+}
+
+/* The swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n) and tosses a coin for each pair whether the two change places.
+ * Rounds converge to the uniform distribution over all permutations, not over the even ones alone. n < 2^32. */
+STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
+{
+	for (uint32_t i = 0; i < s->rounds; i++) {
+		uint64_t round = stk__mix64_hd(stk__shuffle_round_key(s, i)), turn = (round >> 32) * s->n >> 32;
+		uint64_t partner = turn >= x ? turn - x : turn + s->n - x, larger = x > partner ? x : partner;
+		x = stk__mix64_hd(round + (larger + 1) * 0x9E3779B97F4A7C15u) >> 63 ? partner : x;
+	}
+	return x;
+}
 
 /* One trip through the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key; what it need be is hard
  * to guess from neighbours, not hard to break. */
-STK_HD uint64_t stk__shuffle_once(const struct stk_shuffle *s, uint64_t x)
+STK_HD uint64_t stk__shuffle_feistel(const struct stk_shuffle *s, uint64_t x)
 {
 	const uint64_t mask = ((uint64_t)1 << s->half) - 1;
 	uint64_t left = x >> s->half, right = x & mask;
 	for (uint32_t i = 0; i < s->rounds; i++) {
-		uint64_t round_key = s->key + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
-		uint64_t next = left ^ (stk__mix64_hd(stk__mix64_hd(right ^ round_key) + s->key) & mask);
+		uint64_t next = left ^ (stk__mix64_hd(stk__mix64_hd(right ^ stk__shuffle_round_key(s, i)) + s->key) & mask);
 		left = right;
 		right = next;
 	}
@@ -62,8 +78,10 @@ STK_HD uint64_t stk__shuffle_once(const struct stk_shuffle *s, uint64_t x)
 
 STK_HD uint64_t stk__shuffle_hd(const struct stk_shuffle *s, uint64_t x)
 {
+	if (!s->half)
+		return stk__shuffle_swap(s, x);
 	do /* fewer than 4 times on average: the domain is below 4n */
-		x = stk__shuffle_once(s, x);
+		x = stk__shuffle_feistel(s, x);
 	while (x >= s->n);
 	return x;
 }

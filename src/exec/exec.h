@@ -99,7 +99,14 @@ struct stk_record {
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
 };
 
-enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_MAX_RETRIES = 3, STK_STATE_RUNS = 32 };
+enum {
+	STK_MAX_UNIT = 64,
+	STK_MAX_URI = 4096,
+	STK_MAX_ATTEMPTS = 10,
+	STK_MAX_RETRIES = 3,
+	STK_STATE_RUNS = 32,
+	STK_STATE_RUN_DIGITS = 8 * STK_STATE_RUNS
+};
 
 struct stk_unit {
 	struct stk_record *record;

@@ -21,7 +21,7 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 			.position = runs[i].position,
 			.step = runs[i].step,
 			.padded = runs[i].padded,
-			.shuffle = stk__order_shuffle_key(o->seed, runs[i].epoch, o->size)};
+			.shuffle = stk__order_shuffle(o, runs[i].epoch)};
 }
 
 static void *place_of(const struct stk_pipeline *p, const struct stk_slot *slot, int32_t value)

@@ -2,11 +2,24 @@
  * State: what a run needs to go on, and nothing of what it did. Since order and draws are pure functions of the position, it is a few numbers. */
 #include "exec/exec.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Counted up when the layout of draws or the order changes its results. */
-enum { STATE_FORMAT = 1, ORDER_VERSION = 1, RANDOM_VERSION = 1 };
+/* Counted up when the layout of draws or the order changes its results. Order 2 shuffles up to 4096 samples evenly; a run that order 1 began goes on in it. */
+enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
+
+#define MOST_EPOCHS ((int64_t)1 << 32)  /* draws count epochs in 32 bits */
+#define MOST_SAMPLES ((int64_t)1 << 48) /* of an epoch */
+
+/* A state as it was read, checked field by field; text is the JSON's. */
+struct saved {
+	int64_t format, order, random, epoch, consumed, size, files;
+	uint64_t seed, order_seed;
+	bool shuffle;
+	const char *fingerprint, *runs;
+};
 
 static uint64_t fingerprint(const struct stk_pipeline *p)
 {
@@ -47,16 +60,23 @@ static void position(const struct stk_pipeline *p, int64_t *epoch, int64_t *cons
 	}
 }
 
+/* JSON's whole numbers end at 2^63 - 1 here: larger ones are text. */
+static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
+{
+	const char *quote = seed > INT64_MAX ? "\"" : "";
+	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
+}
+
 enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err)
 {
 	struct stk_text t = {0};
 	int64_t epoch, consumed;
 	position(p, &epoch, &consumed);
-	stk__text_add(&t,
-		"{\"stoker_state\": %d, \"order\": %d, \"random\": %d, \"seed\": %llu, \"order_seed\": %llu, \"shuffle\": %s, \"epoch\": "
-		"%lld, "
-		"\"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"",
-		STATE_FORMAT, ORDER_VERSION, RANDOM_VERSION, (unsigned long long)p->config.seed, (unsigned long long)p->order.seed,
+	stk__text_add(&t, "{\"stoker_state\": %d, \"order\": %d, \"random\": %d, ", STATE_FORMAT, p->order.version_1 ? 1 : ORDER_VERSION,
+		RANDOM_VERSION);
+	add_seed(&t, "seed", p->config.seed);
+	add_seed(&t, "order_seed", p->order.seed);
+	stk__text_add(&t, "\"shuffle\": %s, \"epoch\": %lld, \"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"",
 		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size,
 		(unsigned long long)fingerprint(p));
 	stk__changes_save(p, &t);
@@ -65,34 +85,115 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the state") : STK_OK;
 }
 
-static bool get_int(const json_t *j, const char *name, int64_t *out)
+/* ---- reading a state ---- */
+
+static enum stk_status get_int(const json_t *j, const char *name, int64_t most, int64_t *out, struct stk_error *err)
 {
 	const json_t *v = json_object_get(j, name);
 	*out = json_integer_value(v);
-	return json_is_integer(v);
+	if (!json_is_integer(v) || *out < 0 || *out > most)
+		return stk__fail(err, STK_STATE, "the state is damaged: \"%s\" %s, not a whole number from 0 to %lld", name,
+			v ? "has another type or value" : "is missing", (long long)most);
+	return STK_OK;
 }
 
-static enum stk_status check_data(const struct stk_pipeline *p, const json_t *j, int64_t size, struct stk_error *err)
+static enum stk_status get_seed(const json_t *j, const char *name, uint64_t *out, struct stk_error *err)
+{
+	const json_t *v = json_object_get(j, name);
+	const char *text = json_string_value(v);
+	char again[32];
+	*out = text ? strtoull(text, NULL, 10) : (uint64_t)json_integer_value(v);
+	snprintf(again, sizeof again, "%" PRIu64, *out);
+	if (text ? strcmp(text, again) == 0 : json_is_integer(v) && json_integer_value(v) >= 0)
+		return STK_OK;
+	return stk__fail(err, STK_STATE, "the state is damaged: \"%s\" %s, not a whole number from 0 to 2^64 - 1", name,
+		v ? "has another type or value" : "is missing");
+}
+
+/* Text of so many hexadecimal digits. */
+static enum stk_status get_hex(const json_t *j, const char *name, size_t digits, const char **out, struct stk_error *err)
+{
+	const json_t *v = json_object_get(j, name);
+	*out = json_string_value(v);
+	if (!*out || strlen(*out) != digits || strspn(*out, "0123456789abcdef") != digits)
+		return stk__fail(err, STK_STATE, "the state is damaged: \"%s\" %s, not %zu hexadecimal digits", name,
+			v ? "has another type or value" : "is missing", digits);
+	return STK_OK;
+}
+
+static enum stk_status check_names(json_t *j, struct stk_error *err)
+{
+	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
+		"fingerprint", "files", "runs"};
+	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
+		size_t k = 0;
+		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
+			k++;
+		if (k == sizeof known / sizeof *known)
+			return stk__fail(
+				err, STK_STATE, "the state is damaged: it holds \"%.100s\", which no state has", json_object_iter_key(i));
+	}
+	return STK_OK;
+}
+
+static enum stk_status check_versions(const json_t *j, struct saved *v, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	if (!json_is_integer(json_object_get(j, "stoker_state")))
+		return stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged");
+	if ((s = get_int(j, "stoker_state", INT64_MAX, &v->format, err)) || (s = get_int(j, "order", INT64_MAX, &v->order, err)) ||
+		(s = get_int(j, "random", INT64_MAX, &v->random, err)))
+		return s;
+	if (v->format != STATE_FORMAT || v->order < 1 || v->order > ORDER_VERSION || v->random != RANDOM_VERSION)
+		return stk__fail(err, STK_STATE,
+			"the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld); go on with that "
+			"version, or begin a new epoch without the state",
+			(long long)v->format, (long long)v->order, (long long)v->random);
+	return STK_OK;
+}
+
+static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *err)
+{
+	enum stk_status s = check_versions(j, v, err);
+	if (s || (s = check_names(j, err)) || (s = get_seed(j, "seed", &v->seed, err)) ||
+		(s = get_seed(j, "order_seed", &v->order_seed, err)) || (s = get_int(j, "epoch", MOST_EPOCHS - 1, &v->epoch, err)) ||
+		(s = get_int(j, "consumed", 2 * MOST_SAMPLES, &v->consumed, err)) ||
+		(s = get_int(j, "size", MOST_SAMPLES, &v->size, err)) || (s = get_hex(j, "fingerprint", 16, &v->fingerprint, err)))
+		return s;
+	const json_t *shuffle = json_object_get(j, "shuffle");
+	if (!json_is_boolean(shuffle))
+		return stk__fail(err, STK_STATE, "the state is damaged: \"shuffle\" %s, not true or false",
+			shuffle ? "has another type" : "is missing");
+	v->shuffle = json_is_true(shuffle);
+	if (v->size && (v->epoch + v->consumed / v->size >= MOST_EPOCHS || v->epoch > (INT64_MAX >> 2) / v->size))
+		return stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)v->epoch,
+			(long long)v->consumed, (long long)v->size);
+	if (!json_object_get(j, "files") && !json_object_get(j, "runs"))
+		return STK_OK;
+	if ((s = get_int(j, "files", MOST_SAMPLES, &v->files, err)))
+		return s;
+	return get_hex(j, "runs", STK_STATE_RUN_DIGITS, &v->runs, err);
+}
+
+/* ---- whether it is of this pipeline ---- */
+
+static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	char have[32];
 	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p));
-	const char *want = json_string_value(json_object_get(j, "fingerprint"));
-	bool same = want && strcmp(want, have) == 0;
-	enum stk_status s = same ? STK_OK
-				 : stk__changes_tell(p, json_integer_value(json_object_get(j, "files")),
-					   json_string_value(json_object_get(j, "runs")), err);
+	bool same = strcmp(v->fingerprint, have) == 0;
+	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
 	if (s)
 		return s;
-	if (!same && size == p->order.size)
+	if (!same && v->size == p->order.size)
 		return stk__fail(
 			err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
-	if (size != p->order.size)
+	if (v->size != p->order.size)
 		return stk__fail(err, STK_STATE,
-			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved", (long long)size,
-			(long long)p->order.size, size > p->order.size ? "removed" : "added");
-	bool shuffle = json_is_true(json_object_get(j, "shuffle"));
-	if (shuffle != p->order.shuffle)
-		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", shuffle ? "shuffled" : "sequential",
+			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved",
+			(long long)v->size, (long long)p->order.size, v->size > p->order.size ? "removed" : "added");
+	if (v->shuffle != p->order.shuffle)
+		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
 			p->order.shuffle ? "shuffled" : "not");
 	return STK_OK;
 }
@@ -118,36 +219,39 @@ static enum stk_status check_sources(const struct stk_pipeline *p, int64_t consu
 	return STK_OK;
 }
 
+static void begin_at(struct stk_pipeline *p, const struct saved *v)
+{
+	p->order.seed = v->order_seed;
+	p->order.version_1 = v->order == 1;
+	p->order.start_epoch = v->epoch;
+	p->order.start_position = v->consumed;
+	if (p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous) {
+		p->order.start_epoch += v->consumed / p->order.size;
+		p->order.start_position %= p->order.size;
+	} else if (p->program->reader >= 0 && stk__order_steps(&p->order, v->epoch) == 0) {
+		/* What is left of the epoch is less than a step: the state is of fewer ranks or smaller batches. */
+		p->order.start_epoch++;
+		p->order.start_position = 0;
+	}
+	p->feed_epoch = p->order.start_epoch;
+	p->feed_step = stk__steps_before(p, p->order.start_epoch);
+}
+
 enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err)
 {
 	if (p->started || p->next_deliver)
 		return stk__fail(err, STK_STATE, "a state is restored before the first batch; make a new pipeline");
 	json_error_t je;
+	struct saved v = {0};
 	json_t *j = json_loadb(state, size, JSON_REJECT_DUPLICATES, &je);
-	int64_t format = 0, order = 0, random = 0, epoch = 0, consumed = 0, samples = 0;
-	enum stk_status s = STK_OK;
-	if (!j || !get_int(j, "stoker_state", &format))
-		s = stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged%s%s", j ? "" : ": ", j ? "" : je.text);
-	else if (format != STATE_FORMAT || !get_int(j, "order", &order) || order != ORDER_VERSION || !get_int(j, "random", &random) ||
-		 random != RANDOM_VERSION)
-		s = stk__fail(err, STK_STATE,
-			"the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld)",
-			(long long)format, (long long)order, (long long)random);
-	else if (!get_int(j, "epoch", &epoch) || !get_int(j, "consumed", &consumed) || !get_int(j, "size", &samples) || epoch < 0 ||
-		 consumed < 0 || consumed > (int64_t)1 << 62) /* over the size: a step that ran into the next epoch, where epochs wrap */
-		s = stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)epoch,
-			(long long)consumed, (long long)samples);
-	else
-		s = check_data(p, j, samples, err);
-	if (s == STK_OK && consumed)
-		s = check_sources(p, consumed, err);
-	if (s == STK_OK) {
-		p->order.seed = (uint64_t)json_integer_value(json_object_get(j, "order_seed"));
-		p->order.start_epoch = epoch;
-		p->order.start_position = consumed;
-		p->feed_epoch = epoch;
-		p->feed_step = stk__steps_before(p, epoch);
-	}
+	enum stk_status s =
+		j ? read_saved(j, &v, err) : stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged: %s", je.text);
+	if (s == STK_OK)
+		s = check_data(p, &v, err);
+	if (s == STK_OK && v.consumed)
+		s = check_sources(p, v.consumed, err);
+	if (s == STK_OK)
+		begin_at(p, &v);
 	json_decref(j);
 	return s;
 }

@@ -106,7 +106,11 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 /* The sample at a position, 0 <= position < size. */
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
-	int64_t i = o->shuffle ? stk__order_shuffle(o->seed, epoch, o->size, position) : position;
+	int64_t i = position;
+	if (o->shuffle) {
+		const struct stk_shuffle s = stk__order_shuffle(o, epoch);
+		i = (int64_t)stk__shuffle_hd(&s, (uint64_t)position);
+	}
 	return o->indices ? o->indices[i] : i;
 }
 

@@ -29,6 +29,7 @@ struct stk_order {
 	int64_t size;        /* samples in the data set, > 0 */
 	uint64_t seed;       /* of the order alone: equal on all ranks */
 	bool shuffle;        /* else in order */
+	bool version_1;      /* the order of a run that version 1 began: small sets too go through the Feistel network */
 	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
 	bool stick_to_shard; /* contiguous shards do not rotate */
 	int32_t batch, rank, ranks;
@@ -50,11 +51,11 @@ struct stk_place {
  * STK_TAIL_DROP where no epoch has a step. */
 STK_MUST_USE enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *err);
 
-/* A bijection of 0 .. n-1 drawn by (seed, epoch): Feistel network over the next even number of bits, 8 rounds (24 below 16 bits, where few rounds
- * show), with cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). 0 <= i < n <= 2^62. Frozen by known answers. */
-int64_t stk__order_shuffle(uint64_t seed, int64_t epoch, int64_t n, int64_t i);
-/* The part of it that is the same for all i: stk__shuffle_hd(&key, i) is the rest, on either side. */
-struct stk_shuffle stk__order_shuffle_key(uint64_t seed, int64_t epoch, int64_t n);
+/* A permutation of 0 .. size-1 drawn by (seed, epoch); entry i is stk__shuffle_hd(&shuffle, i), on either side. Up to 4096 samples all permutations
+ * are equally likely: the swap-or-not shuffle (Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", 2012), which needs no table.
+ * Above, a Feistel network over the next even number of bits, 8 rounds (24 below 16 bits, where few rounds show), with cycle walking (Black and
+ * Rogaway, "Ciphers with arbitrary finite domains", 2002): it makes even permutations alone, and on few bits those unevenly. Frozen by known answers. */
+struct stk_shuffle stk__order_shuffle(const struct stk_order *o, int64_t epoch);
 
 /* Steps of an epoch (0 before start_epoch; the first one may be shorter after a restore), equal on all ranks except for contiguous shards with
  * STK_TAIL_WRAP: there the rank's shards follow each other as one stream as in DALI, and a step counts for the epoch of its first sample. */

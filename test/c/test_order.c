@@ -11,12 +11,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The sample at a position of an epoch of n shuffled ones. */
+static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t i)
+{
+	const struct stk_order o = {.size = n, .seed = seed, .shuffle = true, .batch = 1, .ranks = 1};
+	const struct stk_shuffle s = stk__order_shuffle(&o, epoch);
+	return (int64_t)stk__shuffle_hd(&s, (uint64_t)i);
+}
+
 static void assert_bijection(uint64_t seed, int64_t epoch, int64_t n)
 {
 	uint8_t *seen = stk__calloc((size_t)n, 1);
 	assert_non_null(seen);
 	for (int64_t i = 0; i < n; i++) {
-		int64_t s = stk__order_shuffle(seed, epoch, n, i);
+		int64_t s = shuffled(seed, epoch, n, i);
 		if (s < 0 || s >= n || seen[s]++)
 			fail_msg("seed %llu epoch %lld n %lld: %lld -> %lld", (unsigned long long)seed, (long long)epoch, (long long)n,
 				(long long)i, (long long)s);
@@ -46,7 +54,7 @@ static void test_shuffle_of_a_billion(void **state)
 	double chi = 0;
 	static int bins[BINS];
 	for (int64_t i = 0; i < N; i++) {
-		int64_t s = stk__order_shuffle(3, 5, size, 400000000 + i);
+		int64_t s = shuffled(3, 5, size, 400000000 + i);
 		assert_true(s >= 0 && s < size);
 		assert_false(seen[s / 8] >> (s % 8) & 1);
 		seen[s / 8] |= (uint8_t)(1 << (s % 8));
@@ -81,7 +89,7 @@ static void test_small_shuffles_are_even(void **state)
 		for (int e = 0; e < epochs; e++) {
 			int last = -1;
 			for (int i = 0; i < n; i++) {
-				int s = (int)stk__order_shuffle(99, e, n, i);
+				int s = (int)shuffled(99, e, n, i);
 				at[i * n + s]++;
 				if (last >= 0)
 					after[last * (n - 1) + (s > last ? s - 1 : s)]++;
@@ -93,26 +101,60 @@ static void test_small_shuffles_are_even(void **state)
 	}
 }
 
-/* All 24 orders of four samples are equally likely, over epochs and over seeds. */
-static void test_all_permutations_of_four(void **state)
+/* The number of a permutation of 0 .. n-1, below n!. */
+static int permutation_number(const int *p, int n)
+{
+	int number = 0;
+	for (int i = 0; i < n; i++) {
+		int smaller = 0;
+		for (int j = i + 1; j < n; j++)
+			smaller += p[j] < p[i];
+		number = number * (n - i) + smaller;
+	}
+	return number;
+}
+
+/* All n! orders of 2 to 7 samples are equally likely, over epochs and over seeds. */
+static void test_all_permutations(void **state)
 {
 	(void)state;
-	for (int over_seeds = 0; over_seeds < 2; over_seeds++) {
-		static int counts[256], dense[24];
-		int cells = 0;
-		memset(counts, 0, sizeof counts);
-		for (int e = 0; e < 48000; e++) {
-			int code = 0;
-			for (int i = 0; i < 4; i++)
-				code = code * 4 + (int)stk__order_shuffle(over_seeds ? (uint64_t)e : 1, over_seeds ? 0 : e, 4, i);
-			counts[code]++;
+	enum { MOST = 7, FACTORIAL = 5040, EACH = 60, LEAST = 100000 };
+	for (int n = 2, cells = 2; n <= MOST; cells *= ++n)
+		for (int over_seeds = 0; over_seeds < 2; over_seeds++) {
+			static int counts[FACTORIAL];
+			int total = cells * EACH > LEAST ? cells * EACH : LEAST;
+			memset(counts, 0, sizeof counts);
+			for (int e = 0; e < total; e++) {
+				int p[MOST];
+				for (int i = 0; i < n; i++)
+					p[i] = (int)shuffled(over_seeds ? (uint64_t)e : 1, over_seeds ? 0 : e, n, i);
+				counts[permutation_number(p, n)]++;
+			}
+			assert_even(
+				counts, cells, total, cells - 1, over_seeds ? "permutations over seeds" : "permutations over epochs", n);
 		}
-		for (int i = 0; i < 256; i++)
-			if (counts[i])
-				dense[cells++] = counts[i];
-		assert_int_equal(cells, 24);
-		assert_even(dense, 24, 48000, 23, "permutations", 4);
-	}
+}
+
+/* Any two positions get each pair of samples equally often: neighbours, and the first and the last one. */
+static void test_pairs(void **state)
+{
+	(void)state;
+	enum { MOST = 1000, LEAST = 100000 };
+	const int sizes[] = {2, 3, 5, 8, 16, 17, 50, 100, 256, 317, MOST};
+	int *counts = stk__calloc((size_t)MOST * (MOST - 1), sizeof *counts);
+	assert_non_null(counts);
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+		for (int far = 0; far < 2; far++) {
+			int n = sizes[k], cells = n * (n - 1), total = cells > LEAST ? cells : LEAST;
+			memset(counts, 0, (size_t)cells * sizeof *counts);
+			for (int e = 0; e < total; e++) {
+				int64_t a = shuffled(31, e, n, 0), b = shuffled(31, e, n, far ? n - 1 : 1);
+				assert_true(a != b);
+				counts[a * (n - 1) + (b > a ? b - 1 : b)]++;
+			}
+			assert_even(counts, cells, total, cells - 1, far ? "first and last" : "neighbours", n);
+		}
+	stk__free(counts);
 }
 
 /* Within one epoch of a real size: differences of neighbours, fixed points, and agreement with the next epoch are as in a random permutation. */
@@ -126,12 +168,12 @@ static void test_large_shuffle_has_no_pattern(void **state)
 		static int pairs[CELLS * CELLS], steps[CELLS];
 		memset(pairs, 0, sizeof pairs);
 		memset(steps, 0, sizeof steps);
-		int64_t last = stk__order_shuffle(1, 0, n, n - 1);
+		int64_t last = shuffled(1, 0, n, n - 1);
 		for (int64_t i = 0; i < n; i++) {
-			int64_t s = stk__order_shuffle(1, 0, n, i), d = (s - last + n) % n;
+			int64_t s = shuffled(1, 0, n, i), d = (s - last + n) % n;
 			pairs[last * CELLS / n * CELLS + s * CELLS / n]++;
 			steps[d * CELLS / n]++;
-			same += s == stk__order_shuffle(1, 1, n, i);
+			same += s == shuffled(1, 1, n, i);
 			fixed += s == i;
 			next += d == 1;
 			last = s;
@@ -151,9 +193,14 @@ static void test_shuffle_known_answers(void **state)
 		int64_t epoch, n, i, want;
 	} known[] = {
 		{0u, 0, 1, 0, 0},
-		{0u, 0, 2, 0, 0},
-		{1u, 0, 10, 3, 0},
+		{0u, 0, 2, 0, 1},
+		{0u, 1, 2, 0, 0},
+		{1u, 0, 10, 3, 3},
 		{1u, 1, 10, 3, 6},
+		{42u, 7, 4096, 4095, 2121},
+		{18446744073709551615u, 3, 1000, 999, 688},
+		{12345u, 1000000, 7, 6, 5},
+		{7u, 8589934592, 3000, 1234, 1845},
 		{42u, 7, 50000, 49999, 12713},
 		{42u, 89, 1281167, 0, 1182521},
 		{18446744073709551615u, 3, 1281167, 640000, 794601},
@@ -161,7 +208,34 @@ static void test_shuffle_known_answers(void **state)
 		{7u, 8589934592, 1099511627776, 549755813889, 1071255245318},
 	};
 	for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-		assert_int_equal(stk__order_shuffle(known[k].seed, known[k].epoch, known[k].n, known[k].i), known[k].want);
+		assert_int_equal(shuffled(known[k].seed, known[k].epoch, known[k].n, known[k].i), known[k].want);
+}
+
+/* A run that version 1 began goes on in its order: these answers were frozen with it. Sets of over 4096 samples have the same order in both. */
+static void test_order_of_version_1(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t seed;
+		int64_t epoch, n, i, want;
+	} known[] = {
+		{0u, 0, 2, 0, 0},
+		{1u, 0, 10, 3, 0},
+		{1u, 1, 10, 3, 6},
+		{42u, 7, 50000, 49999, 12713},
+	};
+	for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+		struct stk_order o = {
+			.size = known[k].n, .seed = known[k].seed, .shuffle = true, .version_1 = true, .batch = 1, .ranks = 1};
+		o.start_epoch = known[k].epoch;
+		assert_int_equal(stk__order_place(&o, known[k].i, 0).sample, known[k].want);
+	}
+	for (int64_t n = 1; n < 5000; n += n < 100 ? 1 : 997) {
+		uint8_t seen[5000] = {0};
+		struct stk_order o = {.size = n, .seed = 3, .shuffle = true, .version_1 = true, .batch = 1, .ranks = 1};
+		for (int64_t k = 0; k < n; k++)
+			assert_int_equal(seen[stk__order_place(&o, k, 0).sample]++, 0);
+	}
 }
 
 /* ---- dealing to ranks ---- */
@@ -386,7 +460,7 @@ static void test_runs_are_the_places(void **state)
 			for (int32_t i = 0; i < n; i++)
 				for (int32_t j = 0; j < runs[i].count; j++, seen++) {
 					struct stk_place p = stk__order_place(&o, k, runs[i].first + j);
-					struct stk_shuffle s = stk__order_shuffle_key(o.seed, runs[i].epoch, o.size);
+					struct stk_shuffle s = stk__order_shuffle(&o, runs[i].epoch);
 					int64_t position = runs[i].position + j * runs[i].step, sample = position;
 					assert_int_equal(runs[i].first + j, seen);
 					if (o.shuffle && runs[i].padded < 0)
@@ -494,9 +568,11 @@ int main(void)
 		cmocka_unit_test(test_shuffle_is_a_bijection),
 		cmocka_unit_test(test_shuffle_of_a_billion),
 		cmocka_unit_test(test_small_shuffles_are_even),
-		cmocka_unit_test(test_all_permutations_of_four),
+		cmocka_unit_test(test_all_permutations),
+		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_large_shuffle_has_no_pattern),
 		cmocka_unit_test(test_shuffle_known_answers),
+		cmocka_unit_test(test_order_of_version_1),
 		cmocka_unit_test(test_union_over_ranks_is_the_epoch),
 		cmocka_unit_test(test_restored_run_continues),
 		cmocka_unit_test(test_contiguous_shards_are_dalis),

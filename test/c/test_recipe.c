@@ -181,6 +181,7 @@ static void draw_batch(struct batch *b, const struct stk_recipe *r, struct stk_o
 	for (int i = 0; i < 64; i++)
 		b->indices[i] = between(0, IMAGES - 1);
 	o->indices = listed ? b->indices : NULL;
+	o->version_1 = between(0, 1);
 	o->batch = between(1, (int32_t)o->size < MAX_BATCH ? (int32_t)o->size : MAX_BATCH);
 	o->tail = (enum stk_tail)between(0, 1); /* batches over an epoch's end, or filled up */
 	o->ranks = 1;
@@ -198,7 +199,7 @@ static void draw_batch(struct batch *b, const struct stk_recipe *r, struct stk_o
 	assert_true(b->batch.n_runs >= 1 && b->batch.n_runs <= STK_RECIPE_RUNS);
 	for (int32_t i = 0; i < b->batch.n_runs; i++)
 		b->batch.runs[i] = (struct stk_recipe_run){runs[i].first, runs[i].count, (uint32_t)runs[i].epoch, o->shuffle,
-			runs[i].position, runs[i].step, runs[i].padded, stk__order_shuffle_key(o->seed, runs[i].epoch, o->size)};
+			runs[i].position, runs[i].step, runs[i].padded, stk__order_shuffle(o, runs[i].epoch)};
 }
 
 static size_t out_bytes(const struct stk_recipe *r)

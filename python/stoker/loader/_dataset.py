@@ -21,6 +21,7 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
 from stoker.loader._lower import Image
+from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
 
@@ -51,14 +52,14 @@ class DatasetSource(Source):
         """What a state keeps of the order, which is made here."""
         return {"size": self.size, "shuffle": spec.shuffle, "seed": self.order_seed(spec)}
 
-    def restore(self, facts: Any, spec: Spec) -> None:
-        if not isinstance(facts, dict) or not {"size", "shuffle", "seed"} <= set(facts):
+    def restore(self, facts: Facts | None, spec: Spec) -> None:
+        if facts is None:
             raise StateError("the state is not of a Loader over a Dataset")
-        if facts["size"] != self.size:
-            raise StateError(f"the state is of a dataset of {facts['size']} samples; this one has {self.size}")
-        if facts["shuffle"] != spec.shuffle:
-            raise StateError(f"the state is of a {'shuffled' if facts['shuffle'] else 'sequential'} run; this Loader is not")
-        self.seed = int(facts["seed"])
+        if facts.size != self.size:
+            raise StateError(f"the state is of a dataset of {facts.size} samples; this one has {self.size}")
+        if facts.shuffle != spec.shuffle:
+            raise StateError(f"the state is of a {'shuffled' if facts.shuffle else 'sequential'} run; this Loader is not")
+        self.seed = facts.seed
         self._orders = {}
 
     # ---- order ----

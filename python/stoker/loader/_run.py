@@ -12,6 +12,7 @@ from stoker import _core
 from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
+from stoker.loader._saved import Saved
 from stoker.loader._shard import check_agreement, together
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec, mix
@@ -79,6 +80,10 @@ class Run:
             state = {**json.loads(pipe.checkpoint()), "epoch": self.epoch - self.base}
         if state is not None:
             pipe._running().restore(json.dumps(state))
+        if self.resumed is not None and self.order is None:
+            epoch = int(json.loads(pipe.checkpoint())["epoch"])
+            if epoch != self.epoch:  # the library passed over what was left of the other one
+                self.epoch, self.resumed = epoch, None
 
     def agree(self) -> None:
         """Ranks that were started with other files, order or seeds are told so, instead of training on."""
@@ -199,16 +204,32 @@ class Run:
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load(self, state: Saved) -> None:
+        """Of the right types; whether it is of this data shows here for a Dataset, else when the pipeline is made."""
         self.close()
         if isinstance(self.source, Pipeline) and self.source._delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         if isinstance(self.source, DatasetSource):
-            self.source.restore(state.get("dataset"), self.spec)
-        self.epoch = int(state["epoch"])
-        self.resumed = state["pipeline"]
+            self.source.restore(state.dataset, self.spec)
+        elif state.dataset is not None:
+            raise StateError("the state is of a Loader over a Dataset")
+        if state.pipeline is not None and self.order is None and state.pipeline["epoch"] != state.epoch:
+            raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
+        self.epoch = state.epoch
+        self.resumed = state.pipeline
         self.step = 0
         self.inside = self.last = False
+        if self.resumed is not None and (self.order is not None or isinstance(self.source, DatasetSource)):
+            self._pass_ended_epoch(state.consumed)
+
+    def _pass_ended_epoch(self, consumed: int) -> None:
+        """What is left of an epoch may be less than a step, where the state is of fewer ranks or smaller batches: then the next one begins."""
+        ids = self._indices()
+        total = len(ids) if ids is not None else self.samples() or 0
+        together = self.spec.batch * (1 if self._per_rank() else self.spec.shard.world)
+        if consumed + together > total if self.spec.last_batch == "drop" else consumed >= total:
+            self.epoch += 1
+            self.resumed = None
 
     def close(self) -> None:
         self._drop()

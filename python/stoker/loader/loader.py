@@ -15,6 +15,7 @@ from stoker.loader._dataset import DatasetSource
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
 from stoker.loader._run import Run
+from stoker.loader._saved import Saved, is_whole
 from stoker.loader._sources import Source, from_folder, from_image_folder, from_list, is_image_folder
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
@@ -215,11 +216,11 @@ class Loader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it."""
-        if not isinstance(state, dict) or state.get("stoker_loader") != _STATE or not {"epoch", "pipeline"} <= set(state):
+        if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._alone:
             self._generation += 1
-            self._run.load(state)
+            self._run.load(Saved.of(state))
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()
 

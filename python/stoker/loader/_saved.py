@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Loader's state as it was read: of the right types and ranges, or a StateError that names what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.errors import StateError
+
+_MOST_EPOCHS = 2**32
+_MOST_SAMPLES = 2**48
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a number of type int; True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _whole(state: dict[str, Any], name: str, end: int) -> int:
+    value: Any = state.get(name)
+    if not is_whole(value) or not 0 <= value < end:
+        told = f"{value!r:.100}" if name in state else "missing"
+        raise StateError(f'the state is damaged: "{name}" is {told}, not a whole number from 0 to {end - 1}')
+    return value
+
+
+@dataclass
+class Facts:
+    """Of the order of a Dataset's samples."""
+
+    size: int
+    shuffle: bool
+    seed: int
+
+    @staticmethod
+    def of(state: Any) -> Facts:
+        if not isinstance(state, dict) or set(state) != {"size", "shuffle", "seed"}:
+            raise StateError('the state is damaged: "dataset" does not hold size, shuffle and seed')
+        if not isinstance(state["shuffle"], bool) or not is_whole(state["seed"]):
+            raise StateError(f'the state is damaged: "dataset" is {state!r:.200}')
+        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"])
+
+
+@dataclass
+class Saved:
+    """What Loader.state_dict() gave. pipeline: the state of the library, whose own checks go further; None at the start of an epoch."""
+
+    epoch: int
+    pipeline: dict[str, Any] | None
+    consumed: int  # of the epoch, by all ranks
+    dataset: Facts | None
+
+    @staticmethod
+    def of(state: dict[str, Any]) -> Saved:
+        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset"}
+        if unknown or "pipeline" not in state:
+            raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
+        epoch, pipeline, consumed = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"], 0
+        if pipeline is not None:
+            if not isinstance(pipeline, dict):
+                raise StateError(f'the state is damaged: "pipeline" is {type(pipeline).__name__}')
+            try:
+                json.dumps(pipeline, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as e:
+                raise StateError(f'the state is damaged: "pipeline" holds what is no JSON ({e})') from None
+            consumed = _whole(pipeline, "consumed", 2 * _MOST_SAMPLES)
+            if _whole(pipeline, "epoch", _MOST_EPOCHS) not in (0, epoch):
+                raise StateError(f"the state contradicts itself: epoch {epoch} of the Loader, {pipeline['epoch']} of its pipeline")
+        return Saved(epoch, pipeline, consumed, Facts.of(state["dataset"]) if "dataset" in state else None)

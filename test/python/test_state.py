@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States as text: what is damaged is refused by name, seeds and epochs of any size survive, and the order of samples is what its version says."""
+
+import json
+
+import numpy as np
+import pytest
+from stoker import Loader, Pipeline, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import StateError
+
+SAMPLES = 11
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def numbered(files, batch_size=3, **kwargs):
+    """Labels 0 to 10, shuffled."""
+
+    @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
+    def define():
+        return fn.readers.file(files=[str(f) for f in files[:SAMPLES]], labels=list(range(SAMPLES)), random_shuffle=True, name="Reader")[1]
+
+    return define(**kwargs)
+
+
+def take(pipe, samples):
+    labels = []
+    while len(labels) < samples:
+        labels += np.asarray(pipe.run()[0].as_array()).flatten().tolist()
+    return labels[:samples]
+
+
+# ---- the order ----
+
+
+def mix(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def key_of(seed, epoch):
+    return mix((mix((seed + GOLDEN) & MASK) + epoch * 0xD1342543DE82EF95) & MASK)
+
+
+def order_2(seed, epoch, n, i):
+    """Swap-or-not."""
+    key = key_of(seed, epoch)
+    for r in range(48):
+        drawn = mix((key + (r + 1) * GOLDEN) & MASK)
+        other = (((drawn >> 32) * n >> 32) - i) % n
+        if mix((drawn + (max(i, other) + 1) * GOLDEN) & MASK) >> 63:
+            i = other
+    return i
+
+
+def order_1(seed, epoch, n, i):
+    """A Feistel network with cycle walking; 24 rounds below 16 bits."""
+    key, bits = key_of(seed, epoch), (n - 1).bit_length()
+    half = 1 if bits < 2 else (bits + 1) // 2
+    while True:
+        left, right = i >> half, i & (1 << half) - 1
+        for r in range(24):
+            drawn = mix((mix(right ^ ((key + (r + 1) * GOLDEN) & MASK)) + key) & MASK)
+            left, right = right, left ^ drawn & (1 << half) - 1
+        i = left << half | right
+        if i < n:
+            return i
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("begin", [0, 4])
+def test_a_state_goes_on_in_the_order_of_its_version(files, version, begin):
+    state = json.loads(numbered(files, seed=5).checkpoint())
+    assert state["order"] == 2
+    state |= {"order": version, "epoch": 7, "consumed": begin}
+    pipe = numbered(files, seed=5, checkpoint=json.dumps(state))
+    order = order_1 if version == 1 else order_2
+    want = [order(state["order_seed"], e, SAMPLES, i) for e in (7, 8, 9) for i in range(SAMPLES)][begin:]
+    assert take(pipe, len(want)) == want
+    again = json.loads(pipe.checkpoint())
+    assert again["order"] == version
+    rest = take(pipe, SAMPLES)
+    assert take(numbered(files, seed=5, checkpoint=json.dumps(again)), SAMPLES) == rest
+
+
+# ---- damaged states ----
+
+FIELDS = ["stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size", "fingerprint"]
+WRONG = [None, True, -1, 1.5, "x", "1 ", "-1", [], {}, [1], 2**63, 10**30]
+
+
+def without(state, name):
+    return {k: v for k, v in state.items() if k != name}
+
+
+def damaged(state):
+    """Every field missing and of every wrong type; numbers out of range; fields that no state has."""
+    for name in [*FIELDS, "files", "runs"]:
+        yield without(state, name), name
+        for wrong in WRONG:
+            if not (isinstance(wrong, bool) and name == "shuffle"):
+                yield {**state, name: wrong}, name
+    for name, wrong in (
+        ("epoch", 2**63 - 1),
+        ("epoch", 2**32),
+        ("consumed", 2**62),
+        ("consumed", 2**63 - 1),
+        ("size", 2**62),
+        ("files", 2**62),
+        ("order", 0),
+        ("order", 3),
+        ("order_seed", str(2**64)),
+        ("seed", "0x5"),
+        ("runs", state["runs"][:-1]),
+        ("fingerprint", state["fingerprint"].upper() + "A"),
+        ("something", 1),
+    ):
+        yield {**state, name: wrong}, name
+
+
+def test_damaged_states_are_refused_by_name(files):
+    good = numbered(files, seed=5)
+    take(good, 5)
+    state = json.loads(good.checkpoint())
+    assert set(state) == {*FIELDS, "files", "runs"}
+    numbered(files, seed=5, checkpoint=json.dumps(state)).build()
+    for broken, name in damaged(state):
+        with pytest.raises(StateError, match=rf"{name}|no state of a pipeline|another order of samples|big integer"):
+            numbered(files, seed=5, checkpoint=json.dumps(broken)).build()
+    for text in ("{", "{}", "{[]}", '{"stoker_state": 1}', '{"stoker_state": 1, "stoker_state": 1}'):
+        with pytest.raises(StateError):
+            numbered(files, seed=5, checkpoint=text).build()
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, 2**63, 2**63 + 12345, 2**64 - 1])
+def test_any_seed_survives_a_checkpoint(files, seed):
+    pipe = numbered(files, seed=seed)
+    take(pipe, 3)
+    text = pipe.checkpoint()
+    assert int(json.loads(text)["seed"]) == seed
+    rest = take(pipe, 2 * SAMPLES)
+    again = numbered(files, checkpoint=text)
+    assert again.seed == seed and take(again, 2 * SAMPLES) == rest
+    last = json.loads(text) | {"order_seed": str(2**64 - 1)}
+    numbered(files, checkpoint=json.dumps(last)).build()
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"pad_last_batch": True}, {"num_shards": 3, "shard_id": 2}, {"num_shards": 2, "stick_to_shard": True}]
+)
+def test_the_last_epochs_that_a_state_may_name(files, kwargs):
+    def make(checkpoint=None):
+        pipe = Pipeline(batch_size=3, num_threads=2, device_id=None, seed=1, checkpoint=checkpoint)
+        with pipe:
+            pipe.set_outputs(fn.readers.file(files=[str(f) for f in files[:SAMPLES]], labels=list(range(SAMPLES)), **kwargs)[1])
+        return pipe
+
+    state = json.loads(make().checkpoint())
+    pipe = make(json.dumps({**state, "epoch": 2**32 - 6}))
+    assert all(0 <= label < SAMPLES for label in take(pipe, SAMPLES))
+    assert 2**32 - 6 <= json.loads(pipe.checkpoint())["epoch"] < 2**32
+
+
+# ---- of a Loader ----
+
+
+class Numbers:
+    def __init__(self, size=54):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return np.full((4, 4, 3), i, np.uint8), i
+
+
+def loaders(files, size=54):
+    """Makes Loaders over `size` samples whose labels are their ids: of files, of a Dataset, and both with an order of the user's."""
+    pairs = [(str(files[i % len(files)]), i) for i in range(size)]
+    order = {"sampler": lambda epoch: [(i + epoch) % size for i in range(size)]}
+    settings = {"transforms": [T.Resize((8, 8))], "seed": 3}
+    return {
+        "files": lambda **kw: Loader(pairs, shuffle=True, **settings, **kw),
+        "dataset": lambda **kw: Loader(Numbers(size), shuffle=True, **settings, **kw),
+        "files in own order": lambda **kw: Loader(pairs, **order, **settings, **kw),
+        "dataset in own order": lambda **kw: Loader(Numbers(size), **order, **settings, **kw),
+    }
+
+
+KINDS = ["files", "dataset", "files in own order", "dataset in own order"]
+
+
+def labels_of(batch):
+    return batch.label.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("last", ["drop", "keep", "pad"])
+@pytest.mark.parametrize("batch", [8, 9, 40])
+def test_a_larger_batch_near_the_end_of_an_epoch(files, kind, last, batch):
+    """50 of 54 samples are through, and fewer are left than a step takes."""
+    make = loaders(files)[kind]
+    first = make(batch_size=10, last_batch="keep")
+    running = iter(first)
+    seen = [x for _ in range(5) for x in labels_of(next(running))]
+    loader = make(batch_size=batch, last_batch=last)
+    loader.load_state_dict(first.state_dict())
+    epoch = 1 if last == "drop" else 0
+    assert loader.epoch == epoch
+    got = [(loader.epoch, labels_of(b)) for b in loader]
+    assert {e for e, _ in got} == {epoch}
+    whole = [x for _, labels in got for x in labels]
+    if last == "drop":
+        assert len(whole) == 54 // batch * batch and len(set(whole)) == len(whole)
+    else:
+        assert set(whole) == set(range(54)) - set(seen)
+    assert loader.epoch == epoch + 1
+    assert loader.state_dict()["epoch"] == epoch + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_states_of_a_loader_are_refused(files, kind):
+    make = loaders(files)[kind]
+    first = make(batch_size=10)
+    next(iter(first))
+    state = first.state_dict()
+    make(batch_size=10).load_state_dict(state)
+    broken = [without(state, name) for name in state]
+    broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
+    broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
+    broken += [{**state, "epoch": 5}] if "order" not in kind else []  # with one, each epoch has a pipeline of its own
+    broken += [{**state, "something": 1}, {**state, 5: 1}, {**state, "pipeline": {"epoch": {1, 2}}}]
+    broken += [
+        {**state, "pipeline": {**state["pipeline"], name: wrong}} for name in ("epoch", "consumed") for wrong in [*WRONG, float("nan"), {1}]
+    ]
+    if "dataset" in state:
+        facts = state["dataset"]
+        broken += [{**state, "dataset": without(facts, name)} for name in facts]
+        valid = {"seed": (int,), "shuffle": (bool,), "size": ()}
+        broken += [{**state, "dataset": {**facts, name: w}} for name in facts for w in WRONG if not isinstance(w, valid[name])]
+    for wrong in broken:
+        loader = make(batch_size=10)
+        with pytest.raises(StateError):
+            loader.load_state_dict(wrong)
+            next(iter(loader))
+
+
+def test_a_state_of_another_kind_of_loader_is_refused(files):
+    made = loaders(files)
+    states = {}
+    for kind, make in made.items():
+        loader = make(batch_size=10)
+        for _ in loader:
+            pass
+        next(iter(loader))  # in epoch 1
+        states[kind] = loader.state_dict()
+    for of, state in states.items():
+        for kind, make in made.items():
+            if of != kind:
+                loader = make(batch_size=10)
+                with pytest.raises(StateError):
+                    loader.load_state_dict(state)
+                    next(iter(loader))
