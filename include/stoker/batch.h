@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A finished batch: tensors over one slot of the pipeline's ring. It belongs to the consumer, who may write to it; the slot returns to the ring
- * when the last reference dies, also after the pipeline is gone. Outputs never alias each other. */
+ * A finished batch: tensors over memory of the pipeline's. It belongs to the consumer, who may write to it and keep it, also after the pipeline is gone;
+ * the memory of an output is used again when the last reference to the batch and the last tensor over the output die. What is kept while the
+ * pipeline goes on counts against its held_limit. Outputs never alias each other. */
 #ifndef STOKER_BATCH_H
 #define STOKER_BATCH_H
 
@@ -35,6 +36,10 @@ struct stk_tensor_list {
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
 /* Gives up one reference and clears *batch; takes NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
+/* A reference that holds the memory of one output, and what is known of the samples: other outputs must not be asked for through it. Given up with the same
+ * output. The caller holds the batch or that output. */
+STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t output);
+STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
@@ -46,7 +51,7 @@ STK_API int64_t stk_batch_step(const struct stk_batch *batch);
 STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 
 /* DLPack (versioned, 1.0): one sample, or with i = -1 the dense list as one tensor of shape (count, ...). The result is a
- * DLManagedTensorVersioned * that holds a reference to the batch until its deleter is called. STK_SHAPE: not dense; the message names two samples that differ. */
+ * DLManagedTensorVersioned * that holds the output's memory until its deleter is called. STK_SHAPE: not dense; the message names two samples that differ. */
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
@@ -54,6 +59,9 @@ STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
  * numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. Nothing waits on the
  * host. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
+/* The same for one output, which the caller may hold alone. */
+STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
+	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 
 /* Copies one sample, or with i = -1 the dense list, to host memory of `size` bytes, and waits for it. Outputs in host memory too. */
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(

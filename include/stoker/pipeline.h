@@ -33,10 +33,13 @@ struct stk_pipeline_config {
 	size_t gpu_memory;
 	int32_t read_requests; /* reads ahead; 0: 256 */
 	size_t read_bytes;     /* bytes read ahead; 0: 32 MiB */
-	int32_t max_batches;   /* slots at most, held ones included; 0: prefetch + 16 */
-	const char *trace;     /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;          /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
-	bool no_fuse;          /* as STOKER_FUSE=0 */
+	/* Batches may be kept: what is held of them beyond some 16 has memory of its own. Bytes for that, in host memory and on the GPU each; over it
+	 * stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there when it comes to it. */
+	size_t held_limit;
+	int32_t max_batches; /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
+	const char *trace;   /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
+	bool lenient;        /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
+	bool no_fuse;        /* as STOKER_FUSE=0 */
 };
 
 /* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */
@@ -104,7 +107,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
-/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "allocations", ... Returns how many
+/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the slots), "allocations", ... Returns how many
  * there are; fills at most n. Names are constant. Times in ns: "wait_ns" the consumer has waited in stk_pipeline_next, "busy_ns" all workers together
  * have worked, "source_ns" users' sources have run. */
 struct stk_counter {

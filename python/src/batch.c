@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batch: one reference to a finished batch, and what is known of its samples. */
+ * Batch: one reference to a finished batch, or to one output of it, and what is known of its samples. */
 #include "core.h"
 
 #include <unistd.h>
@@ -7,16 +7,20 @@
 struct batch_object {
 	PyObject ob_base;
 	struct stk_batch *batch;
+	int32_t output; /* the only one that is held; -1: all */
 	pid_t pid;
 };
 
 static void batch_dealloc(PyObject *object)
 {
+	struct batch_object *self = (struct batch_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child the slot's lock may be held by a thread that does not exist there. */
-	if (getpid() == ((struct batch_object *)object)->pid)
-		stk_batch_unref(&((struct batch_object *)object)->batch);
+	/* In a forked child the ring's lock may be held by a thread that does not exist there. */
+	if (getpid() == self->pid && self->output < 0)
+		stk_batch_unref(&self->batch);
+	else if (getpid() == self->pid)
+		stk_batch_unref_output(&self->batch, self->output);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);
 }
@@ -30,6 +34,19 @@ struct stk_batch *core_batch_get(PyObject *object)
 	return ((struct batch_object *)object)->batch;
 }
 
+bool core_batch_has(PyObject *object, long output)
+{
+	const struct batch_object *self = (struct batch_object *)object;
+
+	if (output < 0 || output >= stk_batch_outputs(self->batch))
+		PyErr_Format(PyExc_IndexError, "output %ld of %d", output, (int)stk_batch_outputs(self->batch));
+	else if (self->output >= 0 && self->output != output)
+		PyErr_Format(PyExc_IndexError, "output %ld of a Batch that holds output %d alone", output, (int)self->output);
+	else
+		return true;
+	return false;
+}
+
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 {
 	struct batch_object *self = (struct batch_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
@@ -39,6 +56,7 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 		return NULL;
 	}
 	self->batch = batch;
+	self->output = -1;
 	self->pid = getpid();
 	return (PyObject *)self;
 }
@@ -59,11 +77,24 @@ static const struct stk_tensor_list *output_at(PyObject *object, PyObject *index
 
 	if (i == -1 && PyErr_Occurred())
 		return NULL;
-	if (i < 0 || i >= stk_batch_outputs(batch_of(object))) {
-		PyErr_Format(PyExc_IndexError, "output %ld of %d", i, (int)stk_batch_outputs(batch_of(object)));
+	return core_batch_has(object, i) ? stk_batch_output(batch_of(object), (int32_t)i) : NULL;
+}
+
+static PyObject *batch_only(PyObject *object, PyObject *index)
+{
+	const long i = PyLong_AsLong(index);
+	PyTypeObject *type = Py_TYPE(object);
+	struct batch_object *self;
+
+	if ((i == -1 && PyErr_Occurred()) || !core_batch_has(object, i))
 		return NULL;
-	}
-	return stk_batch_output(batch_of(object), (int32_t)i);
+	self = (struct batch_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	self->batch = stk_batch_ref_output(batch_of(object), (int32_t)i);
+	self->output = (int32_t)i;
+	self->pid = getpid();
+	return (PyObject *)self;
 }
 
 static PyObject *batch_describe(PyObject *object, PyObject *index)
@@ -114,19 +145,23 @@ static PyObject *batch_to_host(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "i|i:to_host", &output, &index))
 		return NULL;
+	if (output >= 0 && output < stk_batch_outputs(batch_of(object)) && !core_batch_has(object, output))
+		return NULL;
 	Py_BEGIN_ALLOW_THREADS status = stk_batch_to_host(batch_of(object), output, index, &copy, &err);
 	Py_END_ALLOW_THREADS return status == STK_OK ? core_batch_new(state->batch, copy) : core_raise(status, &err);
 }
 
 static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
 {
+	const struct batch_object *self = (struct batch_object *)object;
 	const unsigned long long handle = PyLong_AsUnsignedLongLong(stream);
 	struct stk_error err = {0};
 	enum stk_status status;
 
 	if (PyErr_Occurred())
 		return NULL;
-	status = stk_batch_use_stream(batch_of(object), handle, &err);
+	status = self->output < 0 ? stk_batch_use_stream(self->batch, handle, &err)
+				  : stk_batch_use_stream_output(self->batch, self->output, handle, &err);
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
@@ -145,6 +180,8 @@ static PyObject *batch_capsules(PyObject *object, PyObject *args)
 		return NULL;
 	if (n > outputs)
 		return PyErr_Format(PyExc_IndexError, "%zd views of %d outputs", n, (int)outputs);
+	if (((struct batch_object *)object)->output >= 0 && (n != 1 || !core_batch_has(object, 0)))
+		return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "%zd views of a Batch that holds one output", n);
 	if (stream) {
 		enum stk_status status = stk_batch_use_stream(batch, stream, &err);
 		if (status != STK_OK)
@@ -192,6 +229,8 @@ static PyMethodDef batch_methods[] = {
 	{"use_stream", batch_use_stream, METH_O,
 		"use_stream(stream)\n--\n\nA stream reads the batch: its memory is not written again before the stream's work so far has "
 		"ended."},
+	{"only", batch_only, METH_O,
+		"only(output)\n--\n\nA Batch that holds the memory of this output alone, and what is known of the samples."},
 	{"capsules", batch_capsules, METH_VARARGS,
 		"capsules(views, stream)\n--\n\nDLPack capsules of the first len(views) outputs, for a stream that reads them (as DLPack "
 		"numbers them; 0: none). A byte a view: 0 as it lies, 1 channels first, 2 numbers as a vector. None for samples that "
@@ -209,7 +248,7 @@ static PyGetSetDef batch_getset[] = {
 };
 
 static PyType_Slot batch_slots[] = {
-	{Py_tp_doc, "A finished batch. Its memory is reused when this and all tensors over it are gone."},
+	{Py_tp_doc, "A finished batch. The memory of an output is reused when this and all tensors over the output are gone."},
 	{Py_tp_dealloc, batch_dealloc},
 	{Py_tp_methods, batch_methods},
 	{Py_tp_getset, batch_getset},

@@ -34,6 +34,8 @@ PyTypeObject *core_source_type(PyObject *module);
 struct stk_context *core_context_get(PyObject *object);
 struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
+/* Whether a Batch has and holds this output; else an IndexError is set. */
+bool core_batch_has(PyObject *object, long output);
 /* Hands warnings that the library logged since the last call to the context's log function. -1 with an exception. */
 int core_context_drain(PyObject *context);
 /* A Batch that takes over the reference. */

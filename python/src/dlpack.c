@@ -158,7 +158,7 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 
 /* The consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None is the legacy default stream, and with
  * -1 the consumer takes care of everything itself. The data are complete, so that it has nothing to wait for. */
-static bool note_stream(struct stk_batch *batch, PyObject *stream)
+static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *stream)
 {
 	struct stk_error err = {0};
 	long long number = 1;
@@ -174,7 +174,7 @@ static bool note_stream(struct stk_batch *batch, PyObject *stream)
 			return false;
 		}
 	}
-	status = stk_batch_use_stream(batch, (uint64_t)number, &err);
+	status = stk_batch_use_stream_output(batch, output, (uint64_t)number, &err);
 	if (status != STK_OK)
 		core_raise(status, &err);
 	return status == STK_OK;
@@ -220,7 +220,7 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 	to_host = here ? w.copy == Py_True && !on_gpu : w.device.type == DL_CPU && w.copy != Py_False;
 	if (!to_host && (!here || w.copy == Py_True))
 		return cannot(&w, on_gpu, on_gpu ? list->device_id : 0);
-	if (on_gpu && !to_host && !note_stream(batch, w.stream))
+	if (on_gpu && !to_host && !note_stream(batch, output, w.stream))
 		return NULL;
 	status = to_host ? copied(batch, output, index, &managed, &err) : stk_batch_dlpack(batch, output, index, &managed, &err);
 	return status == STK_OK ? make_capsule(managed, w.versioned, CORE_VIEW_PLAIN) : core_raise(status, &err);

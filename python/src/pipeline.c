@@ -81,9 +81,9 @@ static void pipeline_dealloc(PyObject *object)
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"context", "graph", "batch_size", "prefetch", "device_id", "seed", "on_error", "max_errors", "memory_limit",
-		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", "gpu_memory", NULL};
+		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", "gpu_memory", "held_limit", NULL};
 	struct stk_pipeline_config c = {.size = sizeof(c), .device_id = -1};
-	Py_ssize_t memory_limit = 0, read_bytes = 0, gpu_memory = 0;
+	Py_ssize_t memory_limit = 0, read_bytes = 0, gpu_memory = 0, held_limit = 0;
 	unsigned long long seed = 0;
 	int on_error = STK_ON_ERROR_RAISE, lenient = 0, no_fuse = 0;
 	PyObject *context, *graph_object;
@@ -93,9 +93,9 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	struct stk_error err = {0};
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppn:Pipeline", names, &context, &graph_object, &c.batch_size,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppnn:Pipeline", names, &context, &graph_object, &c.batch_size,
 		    &c.prefetch, &c.device_id, &seed, &on_error, &c.max_errors, &memory_limit, &c.read_requests, &read_bytes,
-		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory))
+		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory, &held_limit))
 		return NULL;
 	ctx = core_context_get(context);
 	graph = ctx ? core_graph_get(graph_object) : NULL;
@@ -106,6 +106,7 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	c.memory_limit = (size_t)memory_limit;
 	c.read_bytes = (size_t)read_bytes;
 	c.gpu_memory = (size_t)gpu_memory;
+	c.held_limit = (size_t)held_limit;
 	c.lenient = lenient;
 	c.no_fuse = no_fuse;
 	self = (struct pipeline_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);

@@ -74,8 +74,8 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	batch = core_batch_get(object);
 	if (!batch)
 		return NULL;
-	if (output < 0 || output >= stk_batch_outputs(batch))
-		return PyErr_Format(PyExc_IndexError, "output %d of %d", output, (int)stk_batch_outputs(batch));
+	if (!core_batch_has(object, output))
+		return NULL;
 	list = stk_batch_output(batch, output);
 	if (index < -1 || index >= list->count)
 		return PyErr_Format(PyExc_IndexError, "sample %d of %d", index, (int)list->count);
@@ -199,7 +199,7 @@ static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
 		return NULL;
 	}
 	/* The protocol does not say on which stream the consumer reads: the legacy default stream waits for all that do not opt out. */
-	status = stk_batch_use_stream(core_batch_get(self->batch), 1, &err);
+	status = stk_batch_use_stream_output(core_batch_get(self->batch), self->output, 1, &err);
 	if (status != STK_OK)
 		return core_raise(status, &err);
 	result = interface(self);

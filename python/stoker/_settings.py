@@ -62,6 +62,7 @@ _MEANT = (
     "read_requests",
     "read_bytes",
     "gpu_memory_limit",
+    "held_limit",
 )
 
 
@@ -89,6 +90,7 @@ class Settings:
     read_requests: int
     read_bytes: int
     gpu_memory_limit: int
+    held_limit: int
 
     @classmethod
     def from_arguments(
@@ -135,6 +137,7 @@ class Settings:
             read_requests=_whole("read_requests", k.get("read_requests") or 0, 0),
             read_bytes=_whole("read_bytes", k.get("read_bytes") or 0, 0),
             gpu_memory_limit=_whole("gpu_memory_limit", k.get("gpu_memory_limit") or 0, 0),
+            held_limit=_whole("held_limit", k.get("held_limit") or 0, 0),
         )
 
     def core_arguments(self) -> dict[str, Any]:
@@ -154,6 +157,7 @@ class Settings:
             "lenient": not self.strict,
             "no_fuse": not self.fuse,
             "gpu_memory": self.gpu_memory_limit,
+            "held_limit": self.held_limit,
         }
 
     def as_json(self) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Pipeline:
     seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for
     decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for
     CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default;
+    held_limit in bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16
+    batches; by default half of what is free there. max_batches, a hard bound for batches that are made or kept at once; by default there is none;
     strict=False lets damaged JPEG data pass that still decodes;
     trace="FILE" writes a Chrome trace.
 

@@ -2,8 +2,8 @@
 """What a pipeline delivers: a list of tensors for each output, over the pipeline's own memory, on the cores' side or on a GPU.
 
 The memory is reused when the list and everything made from it is gone: nothing is copied on the way to NumPy, torch or CuPy, and nothing changes
-under your hands. It is yours to write to. What lies on a GPU is complete when it is delivered. Work on a stream that read it through DLPack ends before
-the memory is written again, whenever the tensor dies; for other streams call use_stream.
+under your hands. It is yours to write to and to keep; each output holds its own memory alone. What lies on a GPU is complete when it is delivered. Work
+on a stream that read it through DLPack ends before the memory is written again, whenever the tensor dies; for other streams call use_stream.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _TensorList(Generic[_T]):
     _device: str
 
     def __init__(self, batch: _core.Batch, output: int, about: tuple[int, bool, int, tuple[int, ...], str, int] | None = None) -> None:
-        self._batch = batch
+        self._batch = batch.only(output)  # others that it came with are not kept for it
         self._output = output
         self._about = about or batch.describe(output)
 

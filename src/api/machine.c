@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "gpu/gpu.h"
 #include "thread/thread.h"
 
@@ -18,28 +19,12 @@
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
-/* A number from a small file of the kernel's, behind `key` or at its start; -1: no such file, no such key, or "max". */
-static int64_t number_in(const char *path, const char *key)
-{
-	char line[256];
-	int64_t value = -1;
-	FILE *f = fopen(path, "re");
-	while (f && value < 0 && fgets(line, sizeof(line), f)) {
-		long long number;
-		if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%lld", &number) == 1)
-			value = number;
-	}
-	if (f)
-		fclose(f);
-	return value;
-}
-
 /* cgroup's limit: version 2 as a container sees it, else version 1, whose "no limit" is a huge number. */
 static int64_t memory_limit(int64_t memory)
 {
-	int64_t limit = number_in("/sys/fs/cgroup/memory.max", "");
+	int64_t limit = stk__kernel_number("/sys/fs/cgroup/memory.max", "");
 	if (limit < 0)
-		limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
+		limit = stk__kernel_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
 	return limit < 0 || (memory > 0 && limit >= memory) ? -1 : limit;
 }
 
@@ -62,7 +47,7 @@ static void probe_limits(struct stk_machine *m)
 	struct rlimit files = {0};
 	getrlimit(RLIMIT_NOFILE, &files);
 	m->open_files_max = files.rlim_max == RLIM_INFINITY ? -1 : (int64_t)files.rlim_max;
-	int64_t kib = number_in("/proc/meminfo", "MemTotal:"), free_kib = number_in("/proc/meminfo", "MemAvailable:");
+	int64_t kib = stk__kernel_number("/proc/meminfo", "MemTotal:"), free_kib = stk__kernel_number("/proc/meminfo", "MemAvailable:");
 	m->memory = kib < 0 ? -1 : kib * 1024;
 	m->memory_free = free_kib < 0 ? -1 : free_kib * 1024;
 	m->memory_limit = memory_limit(m->memory);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the consumer gets: a batch over a slot. Its structures live with the slot and are used again. */
+ * What the consumer gets: a batch over a slot's blocks. Its structures live with the slot's face and are used again.
+ *
+ * `wholes` references hold all blocks and the face; the others hold the face and the block of one output each. Tensors hold their block alone. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -8,8 +10,11 @@
 #include <string.h>
 
 struct stk_batch {
-	_Atomic int refs;
-	struct stk_slot *slot;       /* NULL: a copy in memory of its own */
+	_Atomic int refs, wholes;
+	struct stk_face *face;     /* NULL: a copy in memory of its own */
+	struct stk_block **blocks; /* of the slot's values; one is there as long as it is held */
+	int32_t *values;           /* by output: which of them it is */
+	int32_t n_values;
 	struct stk_program *program; /* names of samples are made when asked for */
 	struct stk_batch_place at;
 	int32_t count, n_outputs;
@@ -35,6 +40,8 @@ void stk__batch_free_data(void *data)
 	stk__free(b->names);
 	stk__free(b->name_room);
 	stk__free(b->named);
+	stk__free((void *)b->blocks);
+	stk__free(b->values);
 	stk__free(b->lists);
 	stk__free(b->samples);
 	stk__free(b->copy);
@@ -42,34 +49,42 @@ void stk__batch_free_data(void *data)
 	stk__free(b);
 }
 
-static struct stk_batch *create(int32_t room, int32_t n_outputs)
+static struct stk_batch *create(int32_t room, int32_t n_outputs, int32_t n_values)
 {
 	struct stk_batch *b = stk__calloc(1, sizeof *b);
 	if (!b)
 		return NULL;
 	size_t n = (size_t)room;
 	b->room = room;
+	b->n_values = n_values;
 	pthread_mutex_init(&b->lock, NULL);
+	b->blocks = stk__calloc((size_t)n_values, sizeof(struct stk_block *));
+	b->values = stk__calloc((size_t)n_outputs, sizeof *b->values);
 	b->lists = stk__calloc((size_t)n_outputs, sizeof *b->lists);
 	b->samples = stk__calloc(n, sizeof *b->samples);
 	b->names = stk__calloc(n, sizeof *b->names);
 	b->name_room = stk__calloc(n, sizeof *b->name_room);
 	b->named = stk__calloc(n, sizeof *b->named);
-	if (!b->lists || !b->samples || !b->names || !b->name_room || !b->named) {
+	if (!b->blocks || !b->values || !b->lists || !b->samples || !b->names || !b->name_room || !b->named) {
 		stk__batch_free_data(b);
 		return NULL;
 	}
 	return b;
 }
 
-static struct stk_batch *batch_of(struct stk_slot *slot, int32_t n_outputs)
+static struct stk_batch *batch_of(const struct stk_pipeline *p, struct stk_slot *slot)
 {
-	if (slot->owner_data)
-		return slot->owner_data;
-	struct stk_batch *b = create(slot->ring->batch, n_outputs);
-	if (b)
-		b->slot = slot;
-	slot->owner_data = b;
+	const struct stk_program *g = p->program;
+	struct stk_batch *b = slot->face->owner_data;
+	if (!b)
+		slot->face->owner_data = b = create(slot->ring->batch, g->n_outputs, g->n_slot_values);
+	if (!b)
+		return NULL;
+	b->face = slot->face;
+	for (int32_t v = 0; v < g->n_slot_values; v++)
+		b->blocks[v] = slot->values[v].block;
+	for (int32_t o = 0; o < g->n_outputs; o++)
+		b->values[o] = g->values[g->outputs[o]].slot;
 	return b;
 }
 
@@ -166,10 +181,10 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_batch *b = batch_of(r->slot, p->program->n_outputs);
+	struct stk_batch *b = batch_of(p, r->slot);
 	if (!b)
 		return NULL;
-	b->refs = 1;
+	b->refs = b->wholes = 1;
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
 	b->n_outputs = p->program->n_outputs;
@@ -178,31 +193,64 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	else
 		close_gaps(p, r, b);
 	for (int32_t o = 0; o < b->n_outputs; o++) {
-		int32_t v = p->program->values[p->program->outputs[o]].slot;
+		int32_t v = b->values[o];
 		b->lists[o] = p->resident ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
 	r->slot = NULL; /* the batch's now */
 	return b;
 }
 
+void stk__batch_deliver(struct stk_batch *b)
+{
+	stk__slot_deliver(b->face->slot);
+}
+
 struct stk_batch *stk_batch_ref(struct stk_batch *b)
 {
 	atomic_fetch_add(&b->refs, 1);
+	atomic_fetch_add(&b->wholes, 1);
 	return b;
+}
+
+struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
+{
+	atomic_fetch_add(&b->refs, 1);
+	if (b->face)
+		stk__block_hold(b->blocks[b->values[output]]);
+	return b;
+}
+
+/* Gives up n blocks, then the reference itself. */
+static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
+{
+	/* The only reference stays it: those that hold one output come of others. */
+	bool last = atomic_load(&b->refs) == 1;
+	if (n && !last && b->face)
+		stk__face_release(b->face, blocks, n, false);
+	if (atomic_fetch_sub(&b->refs, 1) > 1)
+		return;
+	stk__program_unref(b->program);
+	b->program = NULL;
+	if (b->face)
+		stk__face_release(b->face, blocks, last ? n : 0, true);
+	else
+		stk__batch_free_data(b);
 }
 
 void stk_batch_unref(struct stk_batch **batch)
 {
 	struct stk_batch *b = *batch;
 	*batch = NULL;
-	if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
-		return;
-	stk__program_unref(b->program);
-	b->program = NULL;
-	if (b->slot)
-		stk__slot_return(b->slot);
-	else
-		stk__batch_free_data(b);
+	if (b)
+		let_go(b, b->blocks, atomic_fetch_sub(&b->wholes, 1) == 1 ? b->n_values : 0);
+}
+
+void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
+{
+	struct stk_batch *b = *batch;
+	*batch = NULL;
+	if (b)
+		let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
 }
 
 int32_t stk_batch_size(const struct stk_batch *b)
@@ -286,7 +334,19 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 
 enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
 {
-	return stk__slot_use_stream(b->slot, (stk_gpu_stream)(uintptr_t)stream, err);
+	enum stk_status s = STK_OK;
+	for (int32_t o = 0; o < b->n_outputs && s == STK_OK; o++)
+		s = stk_batch_use_stream_output(b, o, stream, err);
+	return s;
+}
+
+enum stk_status stk_batch_use_stream_output(struct stk_batch *b, int32_t output, uint64_t stream, struct stk_error *err)
+{
+	if (output < 0 || output >= b->n_outputs)
+		return stk__fail(err, STK_INVALID, "the batch has no output %d", output);
+	if (b->lists[output].device_id < 0)
+		return STK_OK;
+	return stk__block_use_stream(b->blocks[b->values[output]], (stk_gpu_stream)(uintptr_t)stream, err);
 }
 
 enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
@@ -301,7 +361,7 @@ enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, v
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
 	const void *from = i < 0 ? l->data : l->samples[i].data;
 	if (l->device_id >= 0)
-		return stk__slot_download(b->slot, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+		return stk__ring_download(b->face->ring, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
 	memcpy(to, from, bytes);
 	return STK_OK;
 }
@@ -350,14 +410,14 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 	if (!l || i >= l->count)
 		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
 	int32_t first = i < 0 ? 0 : i, count = i < 0 ? l->count : 1;
-	struct stk_batch *copy = create(count > 0 ? count : 1, 1);
+	struct stk_batch *copy = create(count > 0 ? count : 1, 1, 0);
 	struct stk_tensor *samples = copy ? copy_room(l, first, count, copy) : NULL;
 	if (!samples) {
 		if (copy)
 			stk__batch_free_data(copy);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a copy of output %d", output);
 	}
-	copy->refs = 1;
+	copy->refs = copy->wholes = 1;
 	copy->program = stk__program_ref(b->program);
 	copy->at = b->at;
 	copy->count = count;
@@ -388,13 +448,16 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch;
+	struct stk_batch *batch; /* of a copy; else NULL, and */
+	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };
 
 static void release_exported(DLManagedTensorVersioned *t)
 {
 	struct exported *e = t->manager_ctx;
+	if (e->block)
+		stk__block_drop(e->block);
 	stk_batch_unref(&e->batch);
 	stk__free(e);
 }
@@ -435,7 +498,10 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 		e->strides[k] = stride;
 		stride *= e->shape[k];
 	}
-	e->batch = stk_batch_ref(b);
+	if (b->face)
+		stk__block_hold(e->block = b->blocks[b->values[output]]);
+	else
+		e->batch = stk_batch_ref(b);
 	e->tensor = (DLManagedTensorVersioned){.version = {1, 0},
 		.manager_ctx = e,
 		.deleter = release_exported,

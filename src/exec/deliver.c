@@ -76,10 +76,13 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 		p->ring->out - (int32_t)(p->next_open - p->next_deliver));
 }
 
-/* All slots are out and none is being filled: this wait would never end. With the lock. */
-static bool starved(struct stk_pipeline *p)
+/* No slot is to be had and none is being filled: this wait would never end. With the lock. */
+static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
-	return p->next_open == p->next_deliver && p->no_slot && p->ring->out >= p->ring->limit;
+	if (p->next_open != p->next_deliver || !p->no_slot)
+		return STK_OK;
+	enum stk_ring_lack lack = stk__ring_lacks(p->ring);
+	return lack ? stk__held_error(p, lack, err) : STK_OK;
 }
 
 static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
@@ -117,11 +120,9 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			p->stall_told = false;
 			return STK_OK;
 		}
-		if (starved(p))
-			return stk__fail(err, STK_LIMIT,
-				"all %d output slots are held: tensors of %d delivered batches are still alive; drop them, copy what you "
-				"keep, or raise max_batches",
-				p->ring->limit, p->ring->out);
+		enum stk_status s = check_starved(p, err);
+		if (s)
+			return s;
 		if (ms == 0)
 			return stk__fail(err, STK_TIMEOUT, "the next batch is not ready");
 		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
@@ -185,7 +186,10 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 		return r->error.code;
 	*out = p->resident ? stk__batch_make(p, r) : r->batch;
 	r->batch = NULL;
-	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	if (!*out)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
+	stk__batch_deliver(*out);
+	return STK_OK;
 }
 
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
@@ -248,6 +252,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
+	stk__tell_held(p);
 	/* A wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture. */
 	if (!p->resident && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);

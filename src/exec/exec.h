@@ -15,7 +15,8 @@
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
- *   changes.c   what differs from a state's files */
+ *   changes.c   what differs from a state's files                    held.c     what the consumer holds, in words
+ *   open.c      how many batches are under way, and their slots */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -167,7 +168,10 @@ struct stk_pipeline {
 	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
 	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
 	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
-	bool no_slot;                    /* the last try to open found all slots out */
+	struct stk_slot *next_slot;      /* laid out for the next batch to be opened; NULL: not yet */
+	bool laying, came_by;            /* a thread lays one out; another one would have */
+	bool no_slot, no_memory;         /* the last try found none to be had, or memory short */
+	bool held_told;                  /* what the consumer holds */
 
 	/* reading ahead */
 	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
@@ -225,7 +229,7 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to);
 void stk__record_level(struct stk_record *r); /* begins the level r->level, or finishes the record */
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
-bool stk__open_next(struct stk_pipeline *p);  /* false: there is no room for another batch */
+bool stk__open_next(struct stk_pipeline *p);  /* open.c; gives the lock up in between; false: there is no room for another batch */
 void stk__record_reset(struct stk_record *r); /* gives back what it holds */
 void stk__level_part_done(struct stk_record *r);
 void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
@@ -289,6 +293,11 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 /* Whole steps of an epoch that lie before this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
+/* held.c */
+enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
+size_t stk__held_bytes(struct stk_pipeline *p); /* kept beside the ring */
+void stk__tell_held(struct stk_pipeline *p);    /* one notice when the ring has first let go of what is held; without the lock */
+
 /* changes.c */
 /* Adds what tells of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
@@ -299,6 +308,7 @@ STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
 	struct stk_error *err); /* outputs have one type and number of dims in all samples */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
+void stk__batch_deliver(struct stk_batch *batch);                                /* the consumer's from here on */
 void stk__batch_free_data(void *batch);
 
 /* pipeline.c: lets what is under way come to its end without beginning anything new, and forgets it; without the lock */

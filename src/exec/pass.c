@@ -99,7 +99,7 @@ enum stk_status stk__pass_group_infer(
 		.value = program->nodes[group->nodes[group->count - 1]].first_value,
 		.src = {.count = 1}};
 	const struct stk_slot *slot = run->record->slot;
-	g->stream = program->values[g->value].slot >= 0 && slot && slot->memory[STK_SPACE_HOST].capacity >= STREAM_SLOT;
+	g->stream = program->values[g->value].slot >= 0 && slot && slot->bytes[STK_SPACE_HOST] >= STREAM_SLOT;
 	enum stk_status s = infer_group(run, group, g->calls, err);
 	if (s)
 		return s;

@@ -104,7 +104,6 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	if (p->max_chains > 64)
 		return stk__fail(err, STK_LIMIT, "the graph has %d independent chains; at most 64 are supported", p->max_chains);
 	p->max_chains = p->max_chains ? p->max_chains : 1;
-	p->config.max_batches = p->config.max_batches ? p->config.max_batches : p->most_depth + 16;
 	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
 	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->max_chains, sizeof *p->cost_ns);
 	bool ok = p->records && p->cost_ns;
@@ -124,7 +123,10 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	struct stk_desc *known = stk__calloc((size_t)g->n_slot_values + 1, sizeof *known);
 	for (int32_t v = 0; known && v < g->n_slot_values; v++)
 		known[v] = g->values[g->slot_values[v]].desc;
-	p->ring = known ? stk__ring_create(known, g->n_slot_values, p->config.batch_size, p->config.max_batches) : NULL;
+	enum { HELD_WITHOUT_A_WORD = 16 };
+	bool hard = p->config.max_batches > 0;
+	int32_t limit = hard ? p->config.max_batches : p->most_depth + HELD_WITHOUT_A_WORD;
+	p->ring = known ? stk__ring_create(known, g->n_slot_values, p->config.batch_size, limit, hard, p->config.held_limit) : NULL;
 	stk__free(known);
 	if (!p->ring)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
@@ -255,6 +257,10 @@ void stk__drain(struct stk_pipeline *p)
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
+	if (p->next_slot)
+		stk__slot_return(p->next_slot);
+	p->next_slot = NULL;
+	p->no_memory = false;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);

@@ -81,9 +81,9 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 	if (!json && p->recipes)
 		stk__text_add(&t, "the data set lies in memory: chains make its images by recipes, and prepare no calls\n");
 	if (!json)
-		stk__text_add(&t, "%d workers, batches of %d, %d ahead, at most %d slots; reads: %d at a time, %zu MiB ahead\n",
-			p->n_workers, p->config.batch_size, p->config.prefetch, p->config.max_batches, p->config.read_requests,
-			p->config.read_bytes >> 20);
+		stk__text_add(&t, "%d workers, batches of %d, %d ahead, %s %d slots; reads: %d at a time, %zu MiB ahead\n", p->n_workers,
+			p->config.batch_size, p->config.prefetch, p->ring->hard ? "at most" : "up to", p->ring->limit,
+			p->config.read_requests, p->config.read_bytes >> 20);
 	struct stk_cpu_near near;
 	int32_t bound = p->device ? stk__context_near(p->ctx, &near) : 0;
 	if (!json && bound)
@@ -127,6 +127,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 {
 	struct stk_io_counters io;
 	stk__io_counters(p->ctx->io, &io);
+	size_t held = stk__held_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
@@ -137,6 +138,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 		{"slots_out", p->ring->out},
 		{"slots_peak", p->ring->peak_out},
 		{"slot_bytes", (double)p->ring->bytes},
+		{"held_bytes", (double)held},
 		{"reads_in_flight", p->in_flight},
 		{"bytes_held", (double)p->bytes_held},
 		{"io_threads", (double)io.threads},

@@ -194,49 +194,6 @@ void stk__sample_again(struct stk_record *r, int32_t i)
 	begin_sample(r, i);
 }
 
-/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
- * the oldest of them is not done, since it may be held up by a straggler, if that takes no further slot or if it is reads that hold it up. With the one
- * that the consumer holds, that is prefetch + 1 slots in steady state. */
-static bool may_open(const struct stk_pipeline *p)
-{
-	int64_t open = p->next_open - p->next_deliver;
-	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
-	if (p->stopping || open > p->depth)
-		return false;
-	return open < p->depth || (behind && (p->in_flight > 0 || stk__ring_at_most(p->ring, p->depth)));
-}
-
-bool stk__open_next(struct stk_pipeline *p)
-{
-	bool no_memory = false;
-	if (!may_open(p))
-		return false;
-	stk__create_records(p, p->next_open + 1);
-	struct stk_record *r = stk__record(p, p->next_open);
-	if (p->device && !r->device && !(r->device = stk__device_batch_take(p, r)))
-		return false;
-	r->slot = stk__ring_take(p->ring, &no_memory);
-	p->no_slot = !r->slot && !no_memory;
-	if (!r->slot && !no_memory)
-		return false;
-	p->next_open++;
-	r->opened = true;
-	STK_COUNT(p, batches_opened, 1);
-	if (no_memory) {
-		r->error = (struct stk_error){.code = STK_NO_MEMORY,
-			.epoch = r->at.epoch,
-			.sample = -1,
-			.offset = -1,
-			.message = "out of memory for an output slot: make batches smaller, or prefetch less"};
-		r->level = p->program->n_levels;
-	} else if (p->resident) {
-		stk__resident_submit(p, r);
-		r->level = p->program->n_levels;
-	}
-	stk__record_level(r);
-	return true;
-}
-
 /* ---- taking units ---- */
 
 /* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */

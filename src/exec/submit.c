@@ -292,7 +292,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 /* What one more batch under way will take. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
-	size_t held = r->slot->memory[STK_SPACE_GPU].capacity + r->device->scratch.held, largest = atomic_load(&p->device->largest);
+	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->device->largest);
 	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
 	}
 }

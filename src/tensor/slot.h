@@ -1,100 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output slots and their ring. A slot is the memory of one batch: for each kept value a region for `batch` samples of the shape that is expected
- * (known beforehand, or that of the last batch when it was uniform), and room behind them for samples that turn out otherwise. Everything in a
- * slot is one allocation once warm; a slot is reused when its last reader lets go, which may be after the ring's owner has gone.
+ * Output slots and their ring. A slot is the memory of one batch: for each kept value a block (block.h) with a region for `batch` samples of the shape
+ * that is expected (known beforehand, or that of the last batch when it was uniform), and room behind them for samples that turn out otherwise; and a
+ * face, which describes the samples and carries what the ring's owner adds. A slot is reused when the last holder of its parts lets go, which may be
+ * after the ring's owner has gone; then nothing is allocated.
  *
- * A value lies in host memory or on a GPU: a slot has a block of each. Addresses of the GPU travel in the same pointers. What the consumer's streams
- * still do with a slot when it comes back has to be waited for before it is written again: see stk__slot_at_rest. */
+ * A value lies in host memory or on a GPU. Addresses of the GPU travel in the same pointers.
+ *
+ * The life of a slot, and who makes the transitions:
+ *
+ *   (none)  -> FILLING   [stk__ring_take]    made, while there are fewer than `limit`
+ *   FREE    -> FILLING   [stk__ring_take]    laid out again
+ *   FILLING -> OUT       [stk__slot_deliver]
+ *   FILLING -> FREE      [stk__slot_return]  nobody came for the batch
+ *   OUT     -> FREE      [stk__face_release, stk__block_drop]  by the last holder of a part
+ *   OUT     -> FILLING   [stk__ring_take]    parts that are held are let go of, and the slot gets others
+ *   FREE    -> (none)    [stk__ring_take]    there are more than the last batches needed
+ *
+ *   FREE     No part is held. The consumer's streams may still read the blocks: `uses` knows.
+ *   FILLING  The engine holds all parts and writes the batch. The batch may be done and wait for its consumer.
+ *   OUT      The consumer holds parts: the batch as a whole (all parts), one output (its block and the face), or a tensor (its block).
+ *
+ * The life of a part: it belongs to a slot, or it is KEPT: let go of by the ring, it belongs to its holders alone, and has gone when the last of them lets
+ * go. (A kept block then becomes a spare one, for the next slot that lacks one, where there are fewer than STK_RING_SPARES.) The ring lets go of parts
+ *   - where a slot is wanted and all that is held of one that is out are small blocks or its face, while a larger block of it is not held: so labels never
+ *     pin images;
+ *   - where `limit` slots are out: of those of the slot that was delivered first. The ring stays as it is, and what is held is the holder's.
+ * Bytes of kept blocks count against `held_limit`; where they would come over it, no slot is to be had until something is dropped.
+ *
+ * Locks: the ring's guards states, holds that become 0, and lists. No memory is allocated or freed and nothing is waited for while it is held. Recording
+ * and querying events is done with it. A slot that is FILLING and not yet delivered is its taker's. */
 #ifndef STK_TENSOR_SLOT_H
 #define STK_TENSOR_SLOT_H
 
 #include "base/memory.h"
-#include "gpu/gpu.h"
 #include "stoker/tensor.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
+#include "tensor/block.h"
 
 /* One kept value. */
 struct stk_slot_value {
-	struct stk_tensor *samples; /* `batch` of them */
+	struct stk_tensor *samples; /* `batch` of them; the face's */
 	struct stk_desc expected;   /* of a sample; ndim -1: none is */
 	uint8_t *region;            /* batch * sample_bytes; NULL without an expected shape */
 	int64_t sample_bytes;
+	size_t room; /* wanted behind the region */
+	struct stk_block *block;
 };
 
-enum stk_space { STK_SPACE_HOST, STK_SPACE_GPU, STK_SPACES };
-
-struct stk_slot_chunk;
-
-/* A slot's memory in one space. */
-struct stk_slot_memory {
-	uint8_t *block;
-	size_t capacity, fixed;   /* bytes; `fixed` are regions, the rest is room */
-	_Atomic size_t room_used; /* asked for, also beyond the block */
-	struct stk_slot_chunk *chunks;
+/* What is told of a batch's samples. */
+struct stk_face {
+	struct stk_ring *ring;
+	struct stk_slot *slot;       /* NULL: kept */
+	bool held;                   /* with the ring's lock */
+	struct stk_tensor **samples; /* by value; one allocation */
+	void *owner_data;            /* the ring's owner keeps its per-batch record here; freed by on_free */
 };
 
-enum { STK_SLOT_STREAMS = 4 };
+enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_OUT };
 
 struct stk_slot {
 	struct stk_ring *ring;
-	struct stk_slot *next_free;
+	struct stk_slot *next, *next_free;
+	enum stk_slot_state state;
+	int32_t held;      /* parts that are */
+	int64_t delivered; /* when, in slots of the ring */
 	struct stk_slot_value *values;
-	struct stk_slot_memory memory[STK_SPACES];
-	pthread_mutex_t lock; /* of chunks and streams */
-	struct {
-		stk_gpu_stream stream; /* of the consumer */
-		stk_gpu_event event;   /* its work when the slot came back */
-	} uses[STK_SLOT_STREAMS];
-	stk_gpu_event written;   /* its writer's work, where stk__slot_written was called; NULL: never */
-	bool writing;            /* and nobody has seen the end of it */
-	bool laid;               /* of a fixed ring: all its samples have their places, for good */
-	int32_t n_uses, n_waits; /* streams that read it now; events that the next writer waits for */
-	void *owner_data;        /* the ring's owner keeps its per-batch record here; freed by on_free */
+	struct stk_face *face;
+	size_t bytes[STK_SPACES]; /* of its blocks */
+	struct stk_uses uses;
+	stk_gpu_event written; /* its writer's work, where stk__slot_written was called; NULL: never */
+	bool writing;          /* and nobody has seen the end of it */
+	bool laid;             /* of a fixed ring: all its samples have their places, for good */
+};
+
+enum { STK_RING_SPARES = 2 };
+
+/* Why there is no slot. */
+enum stk_ring_lack {
+	STK_RING_LACKS_NOTHING,
+	STK_RING_ALL_OUT,   /* `limit` are out, and it is hard; or all are being filled */
+	STK_RING_HELD,      /* what would be held beside them is over held_limit */
+	STK_RING_NO_MEMORY, /* for the blocks */
+};
+
+struct stk_ring_value {
+	struct stk_desc expected; /* what new batches are laid out for */
+	struct stk_desc known;    /* what is known beforehand */
+	size_t room;              /* for samples of unexpected shape: what the last batches needed */
+	bool on_gpu;
+	struct stk_block *spare;
+	int32_t spares;
+	int32_t kept; /* blocks that are their holders' */
+	size_t kept_bytes;
 };
 
 struct stk_ring {
-	_Atomic int refs; /* the owner's and one for each slot that is out */
+	_Atomic int refs; /* the owner's, one for each slot that is out and for each part that is kept */
 	pthread_mutex_t lock;
-	struct stk_slot *free;
-	int32_t batch, n_values, limit, made, peak_out;
-	_Atomic int32_t out;          /* slots that are being filled or read */
-	_Atomic bool wanted;          /* somebody went without a slot: on_return is called for the next one that comes back */
-	struct stk_desc *expected;    /* per value: what new batches are laid out for */
-	const struct stk_desc *known; /* per value: what is known beforehand */
-	struct stk_desc *own;
-	size_t room[STK_SPACES];    /* for samples of unexpected shape: what the last batches needed */
-	size_t bytes;               /* of all slots */
-	size_t enough;              /* no spare slot is made beyond so many bytes; 0: no bound */
-	struct stk_gpu_device *dev; /* NULL: no value lies on a GPU */
-	bool *on_gpu;               /* per value */
-	bool fixed;                 /* stk__ring_fix */
-	stk_gpu_stream stream;      /* for moving samples together */
-	int64_t process;            /* pid: in a forked child the lock may be held by a thread that is not there */
+	struct stk_slot *all, *free;
+	struct stk_ring_value *values;
+	int32_t batch, n_values, limit, made;
+	bool hard; /* `limit` is: the ring lets go of nothing but small blocks */
+	int64_t takes, delivered;
+	int32_t peak_out, window_peak, last_peak; /* of `out`: ever, in this window of takes, in the one before */
+	_Atomic int32_t out;                      /* slots that are being filled or held */
+	_Atomic bool wanted;                      /* somebody went without a slot: on_return is called for what is dropped next */
+	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
+	_Atomic size_t bytes;                     /* of all blocks of slots, and spare ones */
+	size_t enough;                            /* no slot is made for a lagging consumer beyond so many bytes; 0: no bound */
+	struct {
+		size_t bytes;  /* of kept blocks */
+		size_t limit;  /* for them */
+		size_t looked; /* `bytes` when the limit was last worked out from what is free; own limit: SIZE_MAX */
+	} held[STK_SPACES];
+	struct stk_block_source source;
+	bool fixed;            /* stk__ring_fix */
+	stk_gpu_stream stream; /* for moving samples together */
+	int64_t process;       /* pid: in a forked child the lock may be held by a thread that is not there */
+	bool disowned;         /* the owner has gone: what comes back is freed */
 	void (*on_free)(void *owner_data);
-	void (*on_return)(void *owner); /* a slot that is wanted came back; called under the ring's lock; cleared when the owner goes */
+	void (*on_return)(void *owner); /* a slot that is wanted may be had; called under the ring's lock; cleared when the owner goes */
 	void *owner;
 };
 
-/* values: what is known of each kept value. */
-struct stk_ring *stk__ring_create(const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit);
+/* values: what is known of each kept value. limit: slots that are made before the ring lets go of those that are out; hard: it never does. held_limit:
+ * bytes of either space that may be held beside the ring; 0: half of what is free there, worked out when it matters. */
+struct stk_ring *stk__ring_create(
+	const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit, bool hard, size_t held_limit);
 /* Values that lie on a GPU; before the first slot is taken. The ring holds the device from then on. */
 STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_gpu_device *dev, const bool *on_gpu, struct stk_error *err);
 /* All samples are of the known shapes, which are whole, and none is ever left out: a slot is laid out once, with all samples in their places. Before the
  * first slot is taken; stk__slot_place and stk__slot_settle have no work then. */
 void stk__ring_fix(struct stk_ring *ring);
-/* The owner lets go; slots that are out keep the ring until they come back. */
+/* The owner lets go; what is held keeps the ring until it comes back. */
 void stk__ring_unref(struct stk_ring *ring);
 void stk__ring_disown(struct stk_ring *ring);
 
-/* A slot laid out for the next batch; NULL: all `limit` are out (and one is wanted), or memory is short (*no_memory). */
-struct stk_slot *stk__ring_take(struct stk_ring *ring, bool *no_memory);
+/* A slot laid out for the next batch; NULL: *lack says why (and one is wanted). Allocates, frees and may wait for the GPU: to be called without locks. */
+struct stk_slot *stk__ring_take(struct stk_ring *ring, enum stk_ring_lack *lack);
+/* Why a slot could not be had now, with nothing under way. STK_RING_LACKS_NOTHING: stk__ring_take would try. */
+enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
 /* Whether at most n slots are out; if not, on_return is called when the next one comes back. */
 bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
-/* The consumer reads the slot on this stream. */
-STK_MUST_USE enum stk_status stk__slot_use_stream(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
+/* What is held of a value: blocks, of slots that are out and kept ones, and their bytes. */
+void stk__ring_held(struct stk_ring *ring, int32_t value, int32_t *blocks, size_t *bytes);
+/* Bytes of kept blocks in a space, and the limit for them; limit 0: not yet worked out. */
+size_t stk__ring_kept(struct stk_ring *ring, enum stk_space space, size_t *limit);
+
+/* ---- what the consumer holds ---- */
+
+/* The consumer has the batch: it holds all parts. */
+void stk__slot_deliver(struct stk_slot *slot);
+/* Gives up all parts of a slot that was not delivered. */
+void stk__slot_return(struct stk_slot *slot);
+/* One more tensor over a block that the caller holds. */
+void stk__block_hold(struct stk_block *block);
+/* In a child of the process that made the ring these do nothing: what is held is the parent's to use. Any thread. */
+void stk__block_drop(struct stk_block *block);
+/* Drops n blocks, and then, if `whole`, the face. */
+void stk__face_release(struct stk_face *face, struct stk_block *const *blocks, int32_t n, bool whole);
+/* The consumer reads the block on this stream. */
+STK_MUST_USE enum stk_status stk__block_use_stream(struct stk_block *block, stk_gpu_stream stream, struct stk_error *err);
+/* Copies from the ring's GPU to host memory, and waits for it. */
+STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
+
+/* ---- writing ---- */
+
 /* Whether the consumer's streams have come past their last use of the slot. */
 bool stk__slot_at_rest(struct stk_slot *slot);
 /* Waits on the host until they have. */
@@ -106,10 +177,6 @@ STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_strea
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Whether it is done. Looks more than once: it mostly is, or is about to be. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
-/* Copies from the slot's part on the GPU to host memory, and waits for it. */
-STK_MUST_USE enum stk_status stk__slot_download(struct stk_slot *slot, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
-/* In a child of the process that made the ring this does nothing: the slot is the parent's to use. */
-void stk__slot_return(struct stk_slot *slot);
 
 /* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);

@@ -280,7 +280,7 @@ static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
 		n++;
 	assert_int_equal(n, 4);
 	assert_int_equal(s, STK_LIMIT);
-	assert_non_null(strstr(err.message, "4 delivered batches"));
+	assert_non_null(strstr(err.message, "all 4 batches that max_batches allows are held: output 0"));
 	stk_batch_unref(&held[0]);
 	assert_int_equal(stk_pipeline_next(p, &held[0], &err), STK_OK);
 	for (int i = 0; i < n; i++)

@@ -29,7 +29,7 @@ static void write_sample(struct stk_gpu_device *dev, const struct stk_tensor *t,
 static void check_samples(struct stk_gpu_device *dev, struct stk_slot *s, const void *dense, size_t bytes, int32_t n)
 {
 	uint8_t *got = malloc(bytes * (size_t)n);
-	if (dev && stk__slot_download(s, got, (stk_gpu_ptr)(uintptr_t)dense, bytes * (size_t)n, &err))
+	if (dev && stk__ring_download(s->ring, got, (stk_gpu_ptr)(uintptr_t)dense, bytes * (size_t)n, &err))
 		fail_msg("seed %llu: %s", (unsigned long long)test_seed(), err.message);
 	if (!dev)
 		memcpy(got, dense, bytes * (size_t)n);
@@ -62,14 +62,14 @@ static void fill_batches(struct stk_gpu_device *dev)
 {
 	const struct stk_desc unknown = {.dtype = STK_UINT8, .ndim = -1};
 	const bool on_gpu = true;
-	bool no_memory;
-	struct stk_ring *r = stk__ring_create(&unknown, 1, SAMPLES, 2);
+	enum stk_ring_lack lack;
+	struct stk_ring *r = stk__ring_create(&unknown, 1, SAMPLES, 2, true, 0);
 	assert_non_null(r);
 	if (dev)
 		ok(stk__ring_on_gpu(r, dev, &on_gpu, &err));
 	struct stk_desc desc = draw_shape();
 	for (int round = 0; round < ROUNDS; round++) {
-		struct stk_slot *s = stk__ring_take(r, &no_memory);
+		struct stk_slot *s = stk__ring_take(r, &lack);
 		assert_non_null(s);
 		fill_batch(dev, s, desc, test_random_in(&seed, 1, SAMPLES));
 		stk__slot_return(s);

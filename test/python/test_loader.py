@@ -474,8 +474,3 @@ def test_bad_samples(tree, files, tmp_path):
     assert skipping.pipeline.bad_samples()[0].uri == str(bad)
     replaced = ids(make(paths, batch_size=3, on_error="replace", max_errors=5))
     assert [len(b) for b in replaced] == [3, 3, 3] and 5 not in flat(replaced)
-
-
-def test_list_of_a_loader_that_is_too_long_is_an_error(tree):
-    with pytest.raises(StokerError):
-        list(Loader([str(tree / "class0" / "000.jpg")] * 400, batch_size=1, transforms=SMALL))

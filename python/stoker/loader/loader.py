@@ -51,6 +51,8 @@ class Loader:
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
     count. timeout: seconds that a wait for a batch may take. memory_limit: bytes for one sample.
+    held_limit: batches may be kept: what is held of them beyond some 16 has memory of its own, up to so many bytes in host memory and on the GPU each; by
+    default half of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.
     fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
     first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
@@ -84,6 +86,7 @@ class Loader:
         timeout: float | None = None,
         memory_limit: int | None = None,
         gpu_memory_limit: int | None = None,
+        held_limit: int | None = None,
         fields: Sequence[str] | None = None,
         pin_memory: bool = False,
         split: str = "train",
@@ -116,6 +119,7 @@ class Loader:
                 "timeout": timeout or None,
                 "memory_limit": memory_limit,
                 "gpu_memory_limit": gpu_memory_limit,
+                "held_limit": held_limit,
                 "strict": strict,
                 "trace": trace,
             },

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/block.h"
+
+#include "base/memory.h"
+
+struct stk_chunk {
+	struct stk_chunk *next;
+	uint8_t *data;
+	size_t size;
+};
+
+size_t stk__whole_lines(size_t bytes)
+{
+	return (bytes + STK_CACHE_LINE - 1) & ~(size_t)(STK_CACHE_LINE - 1);
+}
+
+/* ---- streams of consumers ---- */
+
+bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
+{
+	for (int32_t i = 0; i < u->n_uses; i++)
+		if (u->of[i].stream == stream)
+			return true;
+	if (u->n_uses == STK_SLOT_STREAMS)
+		return false;
+	u->of[u->n_uses++].stream = stream;
+	return true;
+}
+
+/* A stream that is gone has no work left; a lost device says so when it is used next. */
+static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
+{
+	if (!*event && stk__gpu_event_create(dev, false, event, NULL))
+		*event = NULL;
+	if (*event ? stk__gpu_event_record(dev, *event, stream, NULL) : stk__gpu_stream_sync(dev, stream, NULL)) {
+	}
+}
+
+bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
+{
+	if (!u->n_uses)
+		return true;
+	if (stk__gpu_enter(dev, NULL)) /* a forked child, or a lost device: nothing runs there any more */
+		return true;
+	bool free = true;
+	for (int32_t i = 0; i < u->n_uses && free; i++)
+		free = !stk__gpu_stream_captures(dev, u->of[i].stream);
+	for (int32_t i = 0; i < u->n_uses && free; i++)
+		note_stream(dev, u->of[i].stream, &u->of[i].event);
+	stk__gpu_leave(dev);
+	if (free) {
+		u->n_waits = u->n_uses;
+		u->n_uses = 0;
+	}
+	return free;
+}
+
+bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u)
+{
+	bool done = true;
+	if (!u->n_waits || stk__gpu_enter(dev, NULL))
+		return true;
+	for (int32_t i = 0; i < u->n_waits && done; i++)
+		if (u->of[i].event && stk__gpu_event_query(dev, u->of[i].event, &done, NULL))
+			done = false; /* whoever waits for it is told why */
+	stk__gpu_leave(dev);
+	if (done)
+		u->n_waits = 0;
+	return done;
+}
+
+void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u)
+{
+	bool any = false;
+	for (int i = 0; i < STK_SLOT_STREAMS; i++)
+		any |= u->of[i].event != NULL;
+	if (!any || stk__gpu_enter(dev, NULL))
+		return;
+	for (int i = 0; i < STK_SLOT_STREAMS; i++)
+		stk__gpu_event_destroy(dev, u->of[i].event);
+	stk__gpu_leave(dev);
+}
+
+/* ---- memory of a GPU ---- */
+
+static uint8_t *gpu_take(struct stk_gpu_device *dev, size_t size)
+{
+	stk_gpu_ptr p = 0;
+	if (stk__gpu_enter(dev, NULL))
+		return NULL;
+	bool ok = stk__gpu_alloc(dev, size, &p, NULL) == STK_OK;
+	stk__gpu_leave(dev);
+	return ok ? (uint8_t *)(uintptr_t)p : NULL;
+}
+
+static void gpu_give(struct stk_gpu_device *dev, uint8_t *p)
+{
+	if (p && !stk__gpu_enter(dev, NULL)) {
+		stk__gpu_free(dev, (stk_gpu_ptr)(uintptr_t)p);
+		stk__gpu_leave(dev);
+	}
+}
+
+enum { SHARED_BYTES = 4 << 20, SHARED_ALIGN = 512 };
+
+struct stk_shared {
+	uint8_t *data;
+	size_t used;
+	int32_t pieces; /* that are out, and one while it is being filled */
+};
+
+static struct stk_shared *shared_make(struct stk_gpu_device *dev)
+{
+	struct stk_shared *s = stk__calloc(1, sizeof *s);
+	if (s && !(s->data = gpu_take(dev, SHARED_BYTES))) {
+		stk__free(s);
+		return NULL;
+	}
+	if (s)
+		s->pieces = 1;
+	return s;
+}
+
+static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
+{
+	if (s)
+		gpu_give(dev, s->data);
+	stk__free(s);
+}
+
+/* With the lock. NULL: the open one is full, or there is none. */
+static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct stk_shared **of)
+{
+	struct stk_shared *s = pool->open;
+	if (!s || s->used + size > SHARED_BYTES)
+		return NULL;
+	uint8_t *at = s->data + s->used;
+	s->used += size;
+	s->pieces++;
+	*of = s;
+	return at;
+}
+
+/* With the lock. What is left to be freed. */
+static struct stk_shared *shared_let_go(struct stk_shared *s)
+{
+	return s && --s->pieces == 0 ? s : NULL;
+}
+
+static uint8_t *shared_take(struct stk_block_source *from, size_t size, struct stk_shared **of)
+{
+	struct stk_shared_pool *pool = &from->shared;
+	size = (size + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
+	pthread_mutex_lock(&pool->lock);
+	uint8_t *at = shared_piece(pool, size, of);
+	pthread_mutex_unlock(&pool->lock);
+	if (at)
+		return at;
+	struct stk_shared *fresh = shared_make(from->dev);
+	if (!fresh)
+		return NULL;
+	pthread_mutex_lock(&pool->lock);
+	struct stk_shared *full = shared_let_go(pool->open);
+	pool->open = fresh;
+	at = shared_piece(pool, size, of);
+	pthread_mutex_unlock(&pool->lock);
+	shared_free(from->dev, full);
+	return at;
+}
+
+static void shared_give(struct stk_block_source *from, struct stk_shared *s)
+{
+	pthread_mutex_lock(&from->shared.lock);
+	struct stk_shared *empty = shared_let_go(s);
+	pthread_mutex_unlock(&from->shared.lock);
+	shared_free(from->dev, empty);
+}
+
+void stk__block_source_init(struct stk_block_source *from)
+{
+	*from = (struct stk_block_source){0};
+	pthread_mutex_init(&from->shared.lock, NULL);
+}
+
+void stk__block_source_destroy(struct stk_block_source *from)
+{
+	shared_free(from->dev, from->shared.open);
+	pthread_mutex_destroy(&from->shared.lock);
+}
+
+/* ---- blocks ---- */
+
+static void take_data(struct stk_block_source *from, struct stk_block *b, size_t size)
+{
+	if (b->space == STK_SPACE_HOST)
+		b->data = size <= STK_BLOCK_SMALL ? stk__alloc(size) : stk__map(size);
+	else
+		b->data = size <= STK_BLOCK_SMALL ? shared_take(from, size, &b->shared) : gpu_take(from->dev, size);
+	b->capacity = b->data ? size : 0;
+}
+
+static void give_data(struct stk_block_source *from, struct stk_block *b)
+{
+	if (b->space == STK_SPACE_HOST && b->capacity <= STK_BLOCK_SMALL)
+		stk__free(b->data);
+	else if (b->space == STK_SPACE_HOST)
+		stk__unmap(b->data, b->capacity);
+	else if (b->shared)
+		shared_give(from, b->shared);
+	else
+		gpu_give(from->dev, b->data);
+	b->data = NULL;
+	b->shared = NULL;
+	b->capacity = 0;
+}
+
+static void give_chunks(struct stk_block_source *from, struct stk_block *b)
+{
+	struct stk_chunk *c = atomic_exchange(&b->chunks, NULL);
+	while (c) {
+		struct stk_chunk *next = c->next;
+		if (b->space == STK_SPACE_HOST)
+			stk__free(c->data);
+		else
+			gpu_give(from->dev, c->data);
+		stk__free(c);
+		c = next;
+	}
+}
+
+bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room)
+{
+	size_t need = fixed + room;
+	give_chunks(from, b);
+	b->fixed = fixed;
+	atomic_store(&b->room_used, 0);
+	if (need <= b->capacity && need + STK_BLOCK_SMALL >= b->capacity / 2)
+		return true;
+	give_data(from, b);
+	take_data(from, b, need);
+	return b->data != NULL;
+}
+
+uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size)
+{
+	size = stk__whole_lines(size ? size : 1);
+	size_t at = atomic_fetch_add(&b->room_used, size);
+	if (b->fixed + at + size <= b->capacity)
+		return b->data + b->fixed + at;
+	struct stk_chunk *c = stk__alloc(sizeof *c);
+	uint8_t *data = !c ? NULL : b->space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(from->dev, size);
+	if (!data) {
+		stk__free(c);
+		return NULL;
+	}
+	*c = (struct stk_chunk){atomic_load(&b->chunks), data, size};
+	while (!atomic_compare_exchange_weak(&b->chunks, &c->next, c)) {
+	}
+	return data;
+}
+
+static bool lies_within(const uint8_t *at, size_t size, const uint8_t *begin, size_t room)
+{
+	return begin && at >= begin && at < begin + room && size <= (size_t)(begin + room - at);
+}
+
+bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size)
+{
+	bool one = lies_within(at, size, b->data, b->capacity);
+	for (const struct stk_chunk *c = atomic_load(&b->chunks); c && !one; c = c->next)
+		one = lies_within(at, size, c->data, c->size);
+	return one;
+}
+
+size_t stk__block_bytes(const struct stk_block *b)
+{
+	size_t bytes = b->capacity;
+	for (const struct stk_chunk *c = atomic_load(&b->chunks); c; c = c->next)
+		bytes += c->size;
+	return bytes;
+}
+
+void stk__block_free(struct stk_block_source *from, struct stk_block *b)
+{
+	if (!b)
+		return;
+	give_chunks(from, b);
+	give_data(from, b);
+	stk__uses_free(from->dev, &b->uses);
+	stk__free(b);
+}

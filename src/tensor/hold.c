@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Holding parts of slots, and what becomes of them when the last holder lets go. */
+#include "tensor/slot_impl.h"
+
+#include <unistd.h>
+
+void stk__slot_deliver(struct stk_slot *s)
+{
+	pthread_mutex_lock(&s->ring->lock);
+	s->state = STK_SLOT_OUT;
+	s->delivered = ++s->ring->delivered;
+	pthread_mutex_unlock(&s->ring->lock);
+}
+
+void stk__block_hold(struct stk_block *b)
+{
+	atomic_fetch_add(&b->holds, 1);
+}
+
+/* What came back with a drop. */
+struct dropped {
+	struct stk_slot *slot;
+	struct stk_block *blocks;
+	struct stk_face *face;
+};
+
+/* With the lock. */
+static void free_slot(struct stk_ring *r, struct stk_slot *s)
+{
+	s->state = STK_SLOT_FREE;
+	s->next_free = r->free;
+	r->free = s;
+	atomic_fetch_sub(&r->out, 1);
+}
+
+/* With the lock. Disowning waits until the call has ended. */
+static void tell(struct stk_ring *r)
+{
+	if (atomic_exchange(&r->wanted, false) && r->on_return)
+		r->on_return(r->owner);
+}
+
+/* With the lock. */
+static void part_dropped(struct stk_slot *s, struct dropped *d)
+{
+	if (--s->held > 0)
+		return;
+	s->state = STK_SLOT_FILLING; /* nobody else's, while it is noted where its readers are */
+	d->slot = s;
+}
+
+/* With the lock. */
+static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
+{
+	if (atomic_fetch_sub(&b->holds, 1) > 1)
+		return;
+	if (b->slot) {
+		part_dropped(b->slot, d);
+		return;
+	}
+	r->held[b->space].bytes -= b->kept_bytes;
+	r->values[b->value].kept--;
+	r->values[b->value].kept_bytes -= b->kept_bytes;
+	b->next = d->blocks;
+	d->blocks = b;
+}
+
+/* A block that was kept is a spare one, or has gone. */
+static void recycle(struct stk_ring *r, struct stk_block *b)
+{
+	bool noted = stk__uses_note(r->source.dev, &b->uses);
+	pthread_mutex_lock(&r->lock);
+	struct stk_ring_value *val = &r->values[b->value];
+	bool spare = noted && !r->disowned && val->spares < STK_RING_SPARES;
+	if (spare) {
+		b->next = val->spare;
+		val->spare = b;
+		val->spares++;
+		atomic_fetch_add(&r->bytes, b->capacity);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (!spare)
+		stk__block_free(&r->source, b);
+}
+
+/* Without the lock: what takes longer. */
+static void take_back(struct stk_ring *r, struct dropped *d)
+{
+	if (d->slot) {
+		stk__uses_note(r->source.dev, &d->slot->uses);
+		pthread_mutex_lock(&r->lock);
+		free_slot(r, d->slot);
+		tell(r);
+		pthread_mutex_unlock(&r->lock);
+		stk__ring_unref(r);
+	}
+	while (d->blocks) {
+		struct stk_block *b = d->blocks;
+		d->blocks = b->next;
+		recycle(r, b);
+		stk__ring_unref(r);
+	}
+	if (d->face) {
+		stk__face_free(d->face);
+		stk__ring_unref(r);
+	}
+}
+
+/* With the lock, of which it is the end. A slot that no stream reads needs no second look. */
+static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
+{
+	struct stk_slot *back = d->slot && !d->slot->uses.n_uses ? d->slot : NULL;
+	if (back) {
+		free_slot(r, back);
+		d->slot = NULL;
+	}
+	if (back || d->blocks)
+		tell(r);
+	pthread_mutex_unlock(&r->lock);
+	take_back(r, d);
+	if (back)
+		stk__ring_unref(r);
+}
+
+/* Drops a hold that is not the last one. */
+static bool drop_one_of_many(struct stk_block *b)
+{
+	int32_t n = atomic_load(&b->holds);
+	while (n > 1)
+		if (atomic_compare_exchange_weak(&b->holds, &n, n - 1))
+			return true;
+	return false;
+}
+
+void stk__block_drop(struct stk_block *b)
+{
+	struct stk_ring *r = b->ring;
+	struct dropped d = {0};
+	if (r->process != getpid() || drop_one_of_many(b))
+		return;
+	pthread_mutex_lock(&r->lock);
+	drop_block(r, b, &d);
+	unlock_and_take_back(r, &d);
+}
+
+void stk__face_release(struct stk_face *f, struct stk_block *const *blocks, int32_t n, bool whole)
+{
+	struct stk_ring *r = f->ring;
+	struct dropped d = {0};
+	if (r->process != getpid())
+		return;
+	pthread_mutex_lock(&r->lock);
+	for (int32_t i = 0; i < n; i++)
+		drop_block(r, blocks[i], &d);
+	if (whole) {
+		f->held = false;
+		if (f->slot)
+			part_dropped(f->slot, &d);
+		else
+			d.face = f;
+	}
+	unlock_and_take_back(r, &d);
+}
+
+void stk__slot_return(struct stk_slot *s)
+{
+	struct stk_ring *r = s->ring;
+	struct dropped d = {.slot = s};
+	if (r->process != getpid())
+		return;
+	pthread_mutex_lock(&r->lock);
+	for (int32_t v = 0; v < r->n_values; v++)
+		if (s->values[v].block)
+			atomic_store(&s->values[v].block->holds, 0);
+	if (s->face)
+		s->face->held = false;
+	s->held = 0;
+	unlock_and_take_back(r, &d);
+}
+
+enum stk_status stk__block_use_stream(struct stk_block *b, stk_gpu_stream stream, struct stk_error *err)
+{
+	struct stk_ring *r = b->ring;
+	if (!r->source.dev)
+		return STK_OK;
+	pthread_mutex_lock(&r->lock);
+	bool room = stk__uses_add(b->slot ? &b->slot->uses : &b->uses, stream);
+	pthread_mutex_unlock(&r->lock);
+	return room ? STK_OK
+		    : stk__fail(err, STK_LIMIT, "a batch is read on more than %d streams; let them wait for one of them", STK_SLOT_STREAMS);
+}

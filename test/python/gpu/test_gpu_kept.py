@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on a GPU that are kept, and what that takes of its memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stoker import Pipeline, fn
+from stoker.errors import StokerError
+from twins import make
+
+
+def labelled(tree: Path, size: int, **settings: Any) -> Pipeline:
+    def define(root: Any) -> Any:
+        data, label = fn.readers.file(file_root=str(root))
+        return fn.resize(fn.decoders.image(data), size=[size, size]).gpu(), label.gpu()
+
+    return make(tree, define=define, batch_size=2, **settings)
+
+
+def numbers(labels: Any) -> list[int]:
+    return [int(x) for x in labels.as_cpu().as_array().ravel()]
+
+
+ORDER = [i // 7 for i in range(21)]  # labels of the tree's files
+
+
+def test_two_thousand_batches(tree: Path) -> None:
+    pipe = labelled(tree, 8)
+    kept = []
+    for _ in range(2000):
+        kept.append(pipe.run())
+    core = pipe._running()
+    pipe.release_outputs()
+    held = core.counters()["held_bytes"]
+    assert 1900 * 2 * 8 * 8 * 3 <= held <= 2000 * (2 * 8 * 8 * 3 + 64 + 64)
+    for i in range(0, 2000, 37):
+        assert numbers(kept[i][1]) == [ORDER[(2 * i) % 21], ORDER[(2 * i + 1) % 21]]
+    assert len({k[1].data_ptr() for k in kept}) == 2000
+    kept.clear()
+    assert core.counters()["held_bytes"] == 0
+
+
+def test_labels_hold_no_images(tree: Path) -> None:
+    pipe = labelled(tree, 512, gpu_memory_limit=1 << 20)  # no more are under way than are prefetched
+    labels = [pipe.run()[1] for _ in range(120)]
+    pipe.release_outputs()
+    seen = pipe._running().counters()
+    assert seen["slots"] <= 8 and seen["held_bytes"] <= 120 * 64
+    pipe.close()
+    for i, label in enumerate(labels):
+        assert numbers(label) == [ORDER[(2 * i) % 21], ORDER[(2 * i + 1) % 21]]
+    with pytest.raises(IndexError, match="alone"):
+        labels[0]._batch.to_host(0)
+
+
+def test_dlpack_holds_one_output(tree: Path) -> None:
+    """Capsules, as the iterators and the Loader take them, for a stream."""
+    pipe = labelled(tree, 512, held_limit=1 << 30, gpu_memory_limit=1 << 20)
+    kept: Any = [pipe._next().capsules(bytes(2), 1)[1] for _ in range(100)]
+    core = pipe._running()
+    assert core.counters()["slots"] <= 8
+    images: Any = [pipe._next().capsules(bytes(2), 1)[0] for _ in range(60)]
+    assert core.counters()["held_bytes"] > 0
+    pipe.close()
+    del pipe
+    images.clear()
+    kept.clear()
+
+
+def test_over_the_limit(tree: Path) -> None:
+    pipe = labelled(tree, 512, held_limit=8 << 20)
+    kept: list[Any] = []
+    with pytest.raises(StokerError) as raised:
+        for _ in range(200):
+            kept.append(pipe.run()[0])
+            pipe.release_outputs()
+    for text in ("held_limit: 8.0 MiB of the GPU's memory", "1.5 MiB each on the GPU", ".clone()", ".detach()", ".item()", ".cpu()"):
+        assert text in str(raised.value)
+    del raised
+    kept.clear()
+    pipe.run()
+    assert pipe._running().counters()["held_bytes"] == 0
+
+
+@pytest.mark.parametrize("size", [8, 512])
+@pytest.mark.parametrize("held", [0, 1])
+def test_nothing_is_allocated_for_a_batch(tree: Path, size: int, held: int) -> None:
+    """Labels are kept as a window slides; what DLPack needs for each tensor is all that is left."""
+    pipe = labelled(tree, size, prefetch_queue_depth=1)
+    core = pipe._running()
+    window: deque[Any] = deque(maxlen=held)
+    step, before = 300, {}
+    for k in range(step + 200):
+        if k == step:
+            before = core.counters()
+        window.append(pipe._next().capsules(bytes(2), 1)[1])
+    now = core.counters()
+    assert now["slots"] <= before["slots"] + 1
+    assert now["allocations"] - before["allocations"] <= 2 * 200 + 40, (before, now)
