@@ -61,6 +61,8 @@ static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 	} else {
 		self->p = NULL;
 		destroy_without_gil(p);
+		if (core_context_drain(self->context) < 0) /* what was said at the end, of a trace above all */
+			return NULL;
 	}
 	return Py_NewRef(Py_None);
 }

@@ -297,8 +297,9 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	}
 	if (p->started)
 		stk__drain(p);
-	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, NULL))
-		stk__notify(p->ctx, STK_LOG_WARNING, "the trace could not be written to %s", p->config.trace);
+	struct stk_error err = {0};
+	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, &err))
+		stk__notify(p->ctx, STK_LOG_WARNING, "%s", err.message);
 	stk__device_destroy(p);
 	stk__resident_destroy(p);
 	stk__trace_destroy(p->trace);

@@ -54,6 +54,19 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
+/* What is wrong with one name or one file is no failure of the file system: the sample is bad, not the source. */
+static enum stk_status open_failed(struct file_read *f, int e)
+{
+	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it", f->path);
+	if (e == ELOOP || e == ENAMETOOLONG)
+		s = STK_NOT_FOUND;
+	else if (e == EACCES || e == EPERM || e == EISDIR)
+		s = STK_INVALID;
+	if (f->r->error)
+		f->r->error->code = s;
+	return s;
+}
+
 static enum stk_status open_file(struct file_read *f)
 {
 	do
@@ -66,11 +79,12 @@ static enum stk_status open_file(struct file_read *f)
 		return STK_OK;
 	}
 	struct stat link;
-	if (errno == ENOENT && lstat(f->path, &link) == 0 && S_ISLNK(link.st_mode))
+	int e = errno;
+	if (e == ENOENT && lstat(f->path, &link) == 0 && S_ISLNK(link.st_mode))
 		return stk__fail(f->r->error, STK_NOT_FOUND, "%s: a link that leads nowhere", f->path);
-	if (errno == ENXIO)
+	if (e == ENXIO)
 		return stk__fail(f->r->error, STK_INVALID, "%s: a socket or a device, not a file", f->path);
-	return stk__fail_errno(f->r->error, errno, "%s: cannot open it", f->path);
+	return open_failed(f, e);
 }
 
 static const char *kind_name(mode_t mode)

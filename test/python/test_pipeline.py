@@ -3,6 +3,7 @@
 
 import gc
 import json
+import os
 import random
 import re
 import threading
@@ -366,6 +367,55 @@ def test_bad_files_by_policy(tree, tmp_path, files):
     data, label = replacing.run()
     assert len(data) == 4 and int(np.asarray(label[3])[0]) != 3
     assert data[3].get_property("replaced") >= 1
+
+
+@pytest.mark.parametrize("kind", ["loop", "long name", "directory", "forbidden"])
+def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
+    """One of them is that sample's failure; many in a row are the source's."""
+    bad = tmp_path / "bad.jpg"
+    if kind == "loop":
+        bad.symlink_to("bad.jpg")
+    elif kind == "long name":
+        bad = tmp_path / ("x" * 300 + ".jpg")
+    elif kind == "directory":
+        bad.mkdir()
+    else:
+        bad.write_bytes(files[0].read_bytes())
+        bad.chmod(0)
+        if os.access(bad, os.R_OK):
+            pytest.skip("root may read all files")
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def listed(paths):
+        return fn.resize(fn.decoders.image(fn.readers.file(files=[str(p) for p in paths])[0]), size=[8, 8])
+
+    with pytest.raises(StokerError, match=re.escape(str(tmp_path))):
+        listed([*files[:3], bad]).run()
+    skipping = listed([*files[:3], bad, *files[3:7]], on_error="skip", max_errors=10)
+    assert [len(skipping.run()[0]) for _ in range(2)] == [3, 4]
+    assert {e.uri for e in skipping.bad_samples()} == {str(bad)}
+    assert len(listed([*files[:3], bad], on_error="replace", max_errors=10).run()[0]) == 4
+    lost = listed([bad] * 400, on_error="skip", max_errors=1000)
+    with pytest.raises(StokerError, match=re.escape(str(tmp_path))):
+        for _ in range(100):
+            lost.run()
+
+
+def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
+    """A full disk shows when the file is closed; the run is not harmed."""
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def labels():
+        return fn.readers.file(files=[str(p) for p in files])[1]
+
+    for where, reason in (("/dev/full", "No space left"), (tmp_path / "no folder" / "trace.json", "No such file")):
+        for batches in (1, 400):  # more than stdio keeps in memory
+            pipe = labels(trace=str(where))
+            for _ in range(batches):
+                pipe.run()
+            pipe.close()
+            told = capfd.readouterr().err
+            assert f"stoker: the trace can't be written to {where}" in told and reason in told, (where, batches, told)
 
 
 def test_missing_and_empty_folders(tmp_path):
