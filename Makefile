@@ -30,6 +30,7 @@ PY_FOLDERS = python tools bench test examples
 tests = torch images test
 groups-test = $(tests)
 groups-test-c = test-c
+groups-test-plain-c = test-c
 groups-test-faults = test-c
 groups-test-python = $(tests)
 groups-test-gpu-emulated = $(tests)
@@ -60,6 +61,10 @@ test: setup ## all tests, in C and Python; every part runs, also after one has f
 test-c: setup ## tests in C
 	@$(BUILD_ALL)
 	meson test -C $(BUILD) --print-errorlogs
+
+test-plain-c: setup ## kernels, decoders and operators in a build without kernels for this processor's instructions
+	@tools/build.sh build-plain-c -Dtests=enabled -Dplain_c=true -Dpython=disabled -Dcuda=disabled
+	STOKER_JPEG=stoker meson test -C build-plain-c --print-errorlogs codec jpeg_fast jpeg_kernels pass ops fusion
 
 test-faults: setup ## tests in C with fault injection built in: the fault loops
 	@tools/build.sh build-faults -Dtests=enabled -Dfaults=true -Dpython=disabled -Dcuda=disabled
@@ -132,7 +137,7 @@ selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py
 
 check-all: export STOKER_LONG = 1
-check-all: setup lint test test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
+check-all: setup lint test test-plain-c test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
 	tools/fuzz.sh
 	STOKER_TEST_FULL=1 $(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
 

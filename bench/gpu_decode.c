@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 #include "codec/jpeg_gpu/jpeg_gpu.h"
+#include "kernel/pass/pass_kernels.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -177,7 +178,7 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 	struct stk_codec_limits limits = {0};
 	const size_t size = (size_t)OUT * OUT * 6;
 	uint8_t *got = malloc(size), *want = malloc(size);
-	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
+	ok(stk__decoder_create(&limits, 0, &decoder, &err));
 	for (int i = 0; i < s->batch; i++) {
 		const struct stk_jpeg_gpu_item *it = &s->items[flight * s->batch + i];
 		enum stk_jpeg_gpu_verdict verdict = stk__jpeg_gpu_verdict(s->flight[flight], i);
@@ -196,7 +197,8 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 		ok(stk__image_decode(decoder, &request, &err));
 		void *scratch = stk__alloc(stk__pass_scratch(it->pass));
 		struct stk_image out = crop_image((stk_gpu_ptr)(uintptr_t)want);
-		stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, it->window.x, it->window.y, &out, scratch);
+		struct stk_pass_kernels kernels = stk__pass_kernels(0);
+		stk__pass_run(it->pass, &kernels, &request.dst, it->window.x, it->window.y, &out, scratch);
 		ok(stk__gpu_download(s->dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, size, &err));
 		ok(stk__gpu_stream_sync(s->dev, NULL, &err));
 		if (memcmp(got, want, size) != 0) {

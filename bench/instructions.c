@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "codec/codec.h"
 #include "kernel/pass/pass.h"
+#include "kernel/pass/pass_kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct photo {
 struct work {
 	struct photo photos[IMAGES];
 	struct stk_decoder *decoder;
-	const struct stk_pass_kernels *kernels;
+	struct stk_pass_kernels kernels;
 	uint8_t *pixels;
 	float *out; /* CROP x CROP, CHW */
 	void *scratch;
@@ -189,7 +190,7 @@ static void run_pass(struct work *w, const struct photo *p)
 		.row = CROP * sizeof(float),
 		.pixel = sizeof(float),
 		.channel = CROP * CROP * sizeof(float)};
-	stk__pass_run(&pass, w->kernels, &src, need.x, need.y, &dst, w->scratch);
+	stk__pass_run(&pass, &w->kernels, &src, need.x, need.y, &dst, w->scratch);
 }
 
 static const struct {
@@ -214,14 +215,14 @@ static work_fn *choose(const char *name)
 	return NULL;
 }
 
-static void prepare(struct work *w, int level)
+static void prepare(struct work *w, unsigned cpu)
 {
 	w->scratch_size = (size_t)8 << 20;
 	w->pixels = calloc(WIDEST * TALLEST, 3);
 	w->out = calloc(CROP * CROP * 3, sizeof(float));
 	w->scratch = aligned_alloc(64, w->scratch_size);
-	w->kernels = stk__pass_kernels(level);
-	if (!w->pixels || !w->out || !w->scratch || stk__decoder_create(NULL, level, &w->decoder, NULL))
+	w->kernels = stk__pass_kernels(cpu);
+	if (!w->pixels || !w->out || !w->scratch || stk__decoder_create(NULL, cpu, &w->decoder, NULL))
 		die("no memory");
 	for (int i = 0; i < IMAGES; i++)
 		make_photo(&w->photos[i], i);
@@ -241,12 +242,12 @@ static void clean_up(struct work *w)
 int main(int argc, char **argv)
 {
 	static struct work w;
-	int level = stk__cpu_level();
+	unsigned cpu = stk__cpu_capabilities();
 	work_fn *fn = argc == 2 ? choose(argv[1]) : NULL;
-	printf("build = \"%s\"\nlevel = \"%s\"\nimages = %d\n", STK_BUILD_KIND, stk__cpu_level_name(level), IMAGES);
+	printf("build = \"%s\"\nlevel = \"%s\"\nimages = %d\n", STK_BUILD_KIND, stk__cpu_name(cpu), IMAGES);
 	if (!fn)
 		return argc == 1 ? 0 : 2;
-	prepare(&w, level);
+	prepare(&w, cpu);
 	stk_measure(&w, fn);
 	clean_up(&w);
 	return 0;

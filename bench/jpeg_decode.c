@@ -209,7 +209,7 @@ static void run(struct bench *b, struct result *r, bool whole, double seconds)
 static void print_table(const struct bench *b, const struct result *results, double bytes, double pixels)
 {
 	printf("%d files, %.1f KiB and %.3f Mpx on average; one core, %s; libjpeg-turbo API %d\n", b->count, bytes / 1024, pixels / 1e6,
-		stk__cpu_level_name(stk__cpu_level()), JPEG_LIB_VERSION);
+		stk__cpu_name(stk__cpu_capabilities()), JPEG_LIB_VERSION);
 	printf("%-14s %16s %16s %8s %14s %7s\n", "", "libjpeg-turbo us", "ours us", "ratio", "10th..90th", "slices");
 	for (int i = 0; i < 2; i++) {
 		const struct result *r = &results[i];
@@ -222,7 +222,7 @@ static void print_table(const struct bench *b, const struct result *results, dou
 static void print_json(const struct bench *b, const struct result *results, double bytes, double pixels)
 {
 	printf("{\"bench\": \"jpeg_decode\", \"files\": %d, \"mean_bytes\": %.0f, \"mean_pixels\": %.0f, \"cpu\": \"%s\"", b->count, bytes,
-		pixels, stk__cpu_level_name(stk__cpu_level()));
+		pixels, stk__cpu_name(stk__cpu_capabilities()));
 	for (int i = 0; i < 2; i++) {
 		const struct result *r = &results[i];
 		printf(", \"%s\": {\"peer_us\": %.1f, \"ours_us\": %.1f, \"ratio\": %.3f, \"ratio_p10\": %.3f, \"ratio_p90\": %.3f, "
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 	b.out = malloc(3 * largest + ROW_SLACK);
 	b.expected = malloc(3 * largest);
 	struct stk_error err;
-	if (!b.out || !b.expected || stk__decoder_create(NULL, stk__cpu_level(), &b.ours, &err))
+	if (!b.out || !b.expected || stk__decoder_create(NULL, stk__cpu_capabilities(), &b.ours, &err))
 		die("no memory", "start");
 	b.peer.err = jpeg_std_error(&b.errors);
 	jpeg_create_decompress(&b.peer);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the direction of includes.
 
-A layer of src/ includes only itself and the layers before it in meson.build's list; what lies outside the library (cli, python, examples) includes
-only <stoker/...>; public headers include only public headers. Tests may reach everything.
+A layer of src/ includes only itself and the layers before it in meson.build's list; a subject of src/kernel only itself, common/ and the subjects before it
+in src/kernel/meson.build's list; what lies outside the library (cli, python, examples) includes only <stoker/...>; public headers include only public
+headers. Tests may reach everything.
 """
 
 import re
@@ -16,10 +17,11 @@ SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc"}
 RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}  # batched losses live beside the pipeline
 
 
-def layers(meson: str) -> list[str]:
-    found = re.search(r"^layers = \[(.*?)\]", meson, re.M | re.S)
+def listed(path: Path, name: str) -> list[str]:
+    """The list `name` in a meson.build."""
+    found = re.search(rf"^{name} = \[(.*?)\]", path.read_text(encoding="utf-8"), re.M | re.S)
     if not found:
-        raise SystemExit("check_includes: meson.build has no 'layers = [...]'")
+        raise SystemExit(f"check_includes: {path} has no '{name} = [...]'")
     return re.findall(r"'(\w+)'", found.group(1))
 
 
@@ -42,22 +44,36 @@ def allowed_in_layer(layer: str, order: list[str], name: str, local: bool) -> bo
     return order.index(head) <= order.index(layer)
 
 
+def allowed_in_subject(subject: str, subjects: list[str], name: str) -> bool:
+    """Of a file in src/kernel/SUBJECT."""
+    parts = name.split("/")
+    if parts[0] != "kernel":
+        return True
+    return len(parts) == 3 and parts[1] in subjects and subjects.index(parts[1]) <= subjects.index(subject)
+
+
 def check(root: Path) -> list[str]:
-    order = layers((root / "meson.build").read_text())
+    order = listed(root / "meson.build", "layers")
+    subjects = ["common", *listed(root / "src/kernel/meson.build", "kernel_subjects")]
     faults = []
 
     def files(folder: str) -> list[Path]:
         return sorted(p for p in (root / folder).rglob("*") if p.suffix in SUFFIXES)
 
     for path in files("src"):
-        layer = path.relative_to(root / "src").parts[0]
+        layer, below = path.relative_to(root / "src").parts[:2]
         if layer not in order:
-            faults.append(f"{path.relative_to(root)}: folder {layer} is no layer of meson.build")
+            faults.append(f"{path.relative_to(root)}: folder {layer} is not a layer of meson.build")
+            continue
+        if layer == "kernel" and below not in subjects:
+            faults.append(f"{path.relative_to(root)}: {below} is not a subject of src/kernel/meson.build")
             continue
         for line, quoted, name in includes(path):
             local = (path.parent / name).is_file()
             if quoted and not allowed_in_layer(layer, order, name, local):
                 faults.append(f'{path.relative_to(root)}:{line}: layer {layer} must not include "{name}"')
+            if layer == "kernel" and quoted and not allowed_in_subject(below, subjects, name):
+                faults.append(f'{path.relative_to(root)}:{line}: subject {below} must not include "{name}"')
     for folder in ("cli", "python", "examples"):
         for path in files(folder):
             for line, quoted, name in includes(path):

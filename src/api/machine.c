@@ -32,7 +32,7 @@ static void probe_cores(struct stk_machine *m)
 {
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
-	m->cpu_level = stk__cpu_level_name(stk__cpu_level());
+	m->cpu_level = stk__cpu_name(stk__cpu_capabilities());
 	m->cpus_online = budget.online;
 	m->cpus_allowed = budget.affinity;
 	m->cpu_quota = budget.quota;

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which SIMD twin of a kernel runs. Each family keeps a const table per level; a context picks one when it is made. */
+ *
+ * What the processor can do. Kernels come as tables of functions, one table for each subject: SUBJECT.c fills it with plain C, then SUBJECT_x86.c overrides
+ * the functions for which the processor has the instructions. Another architecture is another such file. Whoever needs a table fills it once, and keeps it. */
 #ifndef STK_BASE_CPU_H
 #define STK_BASE_CPU_H
 
-enum stk_cpu_level { STK_CPU_C, STK_CPU_AVX2 };
+/* Capabilities: a bit for each set of instructions that files of kernels are compiled for. None: plain C. */
+enum {
+	STK_CPU_AVX2 = 1 << 0, /* x86-64: AVX2, BMI1, BMI2, LZCNT and F16C */
+};
 
-/* What this processor can do, lowered by the environment's STOKER_CPU=c. Reads both at every call: call it once and keep the answer. */
-enum stk_cpu_level stk__cpu_level(void);
-const char *stk__cpu_level_name(enum stk_cpu_level level);
+/* The processor's capabilities, as far as this build has kernels for them; none if the environment has STOKER_CPU=c. Asks both at every call: call it once
+ * and keep the answer. */
+unsigned stk__cpu_capabilities(void);
+/* "avx2", or "c" for none. */
+const char *stk__cpu_name(unsigned cpu);
 
-/* Orders stores that went past the caches before all that the thread does next; a lock alone is not said to. Once for many of them: it waits. */
+/* Orders stores that went past the caches before all that the thread does next; releasing a lock alone need not. Call it once for many stores: it waits. */
 static inline void stk__stores_fence(void)
 {
 #if defined(__x86_64__)

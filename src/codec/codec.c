@@ -75,7 +75,7 @@ int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_ty
 	return type == STK_GRAY ? 1 : type == STK_ANY_DATA ? info->channels : 3;
 }
 
-enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out, struct stk_error *err)
+enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, unsigned cpu, struct stk_decoder **out, struct stk_error *err)
 {
 	struct stk_decoder *d = stk__calloc(1, sizeof *d);
 	*out = NULL;
@@ -85,7 +85,7 @@ enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, int c
 		d->limits = *limits;
 	if (d->limits.max_scans <= 0)
 		d->limits.max_scans = DEFAULT_MAX_SCANS;
-	d->cpu_level = cpu_level;
+	d->cpu = cpu;
 	stk__arena_init(&d->scratch);
 	enum stk_status status = stk__jpeg_decoder_create(d, err);
 	if (status)

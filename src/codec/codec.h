@@ -65,7 +65,7 @@ struct stk_decode {
  * an outlier took. Owner only. */
 struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
-	const struct stk_codec_limits *limits, int cpu_level, struct stk_decoder **out, struct stk_error *err);
+	const struct stk_codec_limits *limits, unsigned cpu, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
 /* STK_CORRUPT for damaged or truncated data, with the offset where known. dst holds garbage then. */

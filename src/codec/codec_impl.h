@@ -23,7 +23,7 @@ struct stk_jpeg_decoder;
 
 struct stk_decoder {
 	struct stk_codec_limits limits;
-	int cpu_level;
+	unsigned cpu;
 	struct stk_arena scratch;
 	struct stk_jpeg_decoder *jpeg; /* jpeg.c */
 };

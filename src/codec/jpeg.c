@@ -12,20 +12,21 @@
 
 struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
+	struct stk_jpeg_kernels kernels;
 	struct stk_jpeg_fast *fast;    /* NULL where the environment's STOKER_JPEG=libjpeg-turbo forces the other */
 	struct stk_jpeg_header header; /* of the image in work */
 };
 
-/* The environment's STOKER_JPEG=libjpeg-turbo or =stoker decides; else ours where its kernels are faster than libjpeg-turbo's assembly, that is not
- * in plain C. Pixels are the same. */
-static bool wants_fast(int cpu_level)
+/* The environment's STOKER_JPEG=libjpeg-turbo or =stoker decides. Else ours is taken where its kernels are faster than libjpeg-turbo's assembly, which those in
+ * plain C are not. Pixels are the same. */
+static bool wants_fast(unsigned cpu)
 {
 	const char *forced = getenv("STOKER_JPEG");
 	if (forced && strcmp(forced, "libjpeg-turbo") == 0)
 		return false;
 	if (forced && strcmp(forced, "stoker") == 0)
 		return true;
-	return cpu_level > STK_CPU_C;
+	return cpu & STK_CPU_AVX2;
 }
 
 enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err)
@@ -34,8 +35,9 @@ enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error
 	if (!j)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
 	d->jpeg = j;
-	if (wants_fast(d->cpu_level)) {
-		j->fast = stk__jpeg_fast_create(d->cpu_level);
+	stk__jpeg_kernels_init(&j->kernels, d->cpu);
+	if (wants_fast(d->cpu)) {
+		j->fast = stk__jpeg_fast_create(&j->kernels);
 		if (!j->fast)
 			return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
 	}
@@ -97,7 +99,7 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 	if (d->jpeg->fast) {
 		struct stk_arena_mark mark = stk__arena_mark(&d->scratch);
 		status = h->process == STK_JPEG_PROGRESSIVE
-				 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->cpu_level), h, d->limits.max_scans, rq, &d->scratch)
+				 ? stk__jpeg_progressive_decode(&d->jpeg->kernels, h, d->limits.max_scans, rq, &d->scratch)
 				 : stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, &d->scratch);
 		if (!status)
 			return STK_OK;

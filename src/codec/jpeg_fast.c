@@ -28,13 +28,13 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_table_cache tables;
 };
 
-struct stk_jpeg_fast *stk__jpeg_fast_create(int cpu_level)
+struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels)
 {
 	struct stk_jpeg_fast *f = stk__alloc(sizeof *f);
 	if (!f)
 		return NULL;
 	memset(f, 0, sizeof *f);
-	f->kernels = stk__jpeg_kernels(cpu_level);
+	f->kernels = kernels;
 	return f;
 }
 
@@ -70,7 +70,7 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 		f->wanted += c < f->rows.planes;
 		const uint16_t *quant = t->quant[f->scan.component[c].quant];
 		for (int i = 0; i < 64; i++)
-			f->quant[b / 2][stk__jpeg_place(i / 8, i % 8) + (uint32_t)half] = quant[i];
+			f->quant[b / 2][f->kernels->place[i] + half] = quant[i];
 	}
 	return true;
 }

@@ -8,9 +8,10 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 #include "codec/jpeg_header.h"
+#include "kernel/jpeg/jpeg_kernels.h"
 
 struct stk_jpeg_fast;
-struct stk_jpeg_fast *stk__jpeg_fast_create(int cpu_level); /* NULL: no memory */
+struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels); /* which outlives it; NULL: no memory */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f);
 

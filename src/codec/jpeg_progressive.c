@@ -80,7 +80,7 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 }
 
 /* Extents that the file's own components have, and tables that are there from the first scan on: libjpeg remembers those of a component's first. */
-static bool describe_plane(struct plane *plane, const struct stk_jpeg_header *h, int c)
+static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k, const struct stk_jpeg_header *h, int c)
 {
 	const struct stk_jpeg_component *component = &h->component[c];
 	if (component->quant >= STK_JPEG_TABLES || !(h->tables.quant_mask >> component->quant & 1))
@@ -90,10 +90,8 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_header *h,
 			return false;
 	*plane = (struct plane){.width = (component->width + 7) / 8, .height = (component->height + 7) / 8};
 	const uint16_t *quant = h->tables.quant[component->quant];
-	for (int i = 0; i < 64; i++) {
-		uint32_t at = stk__jpeg_place(i / 8, i % 8);
-		plane->quant[at] = plane->quant[at + 8] = quant[i];
-	}
+	for (int i = 0; i < 64; i++)
+		plane->quant[k->place[i]] = plane->quant[k->place[i] + 8] = quant[i];
 	return true;
 }
 
@@ -110,7 +108,7 @@ static enum stk_status prepare(struct progressive *p, int max_scans, const struc
 	if (!stk__jpeg_frame_plan(&p->header, &p->frame) || !stk__jpeg_rows_supports(&p->frame, rq->type, &p->rows.planes))
 		return STK_UNSUPPORTED;
 	for (int c = 0; c < p->frame.components; c++)
-		if (!describe_plane(&p->plane[c], &p->header, c))
+		if (!describe_plane(&p->plane[c], p->kernels, &p->header, c))
 			return STK_UNSUPPORTED;
 	struct stk_jpeg_header walk = p->header;
 	if (!stk__jpeg_script_sound(p->data, p->size, &walk, max_scans))

@@ -40,7 +40,8 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a context");
 	ctx->refs = 1;
 	ctx->process = getpid();
-	ctx->cpu_level = stk__cpu_level();
+	ctx->cpu = stk__cpu_capabilities();
+	ctx->kernels = stk__pass_kernels(ctx->cpu);
 	ctx->ranges = stk__ranges_open();
 	if (sched_getaffinity(0, sizeof ctx->allowed, &ctx->allowed))
 		CPU_ZERO(&ctx->allowed);

@@ -5,6 +5,7 @@
 
 #include "gpu/gpu.h"
 #include "io/io.h"
+#include "kernel/pass/pass_kernels.h"
 #include "stoker/context.h"
 #include "thread/pool.h"
 #include "thread/thread.h"
@@ -18,7 +19,8 @@ struct stk_context {
 	struct stk_pool *pool;
 	struct stk_io *io;
 	struct stk_ranges *ranges; /* NULL: no tool listens to NVTX */
-	int cpu_level;
+	unsigned cpu;              /* capabilities: base/cpu.h */
+	struct stk_pass_kernels kernels;
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;
 	void *log_user;

@@ -50,12 +50,9 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 		w->calls = stk__calloc((size_t)p->program->max_nodes + 1, sizeof *w->calls);
 		if (!w->values || !w->calls)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
-		w->tools = (struct stk_tools){.arena = &w->arena,
-			.kernels = stk__pass_kernels(p->ctx->cpu_level),
-			.cpu_level = p->ctx->cpu_level,
-			.lenient = p->config.lenient,
-			.limits = limits};
-		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu_level, &w->tools.decoder, err);
+		w->tools =
+			(struct stk_tools){.arena = &w->arena, .kernels = &p->ctx->kernels, .lenient = p->config.lenient, .limits = limits};
+		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->tools.decoder, err);
 		if (s)
 			return s;
 	}

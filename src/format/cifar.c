@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
-#include "kernel/pass/pass.h"
 #include "kernel/rows/rows.h"
 
 #include <limits.h>
@@ -82,11 +81,12 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 static void add_records(struct stk_cifar *c, const uint8_t *data, int64_t records, int label_bytes)
 {
 	enum { PLANE = STK_CIFAR_PIXELS / 3 };
-	const struct stk_row_kernels *rows = stk__pass_kernels(stk__cpu_level())->rows;
+	struct stk_row_kernels rows;
+	stk__row_kernels_init(&rows, stk__cpu_capabilities());
 	for (int64_t i = 0; i < records; i++, c->filled++, data += label_bytes + STK_CIFAR_PIXELS) {
 		c->labels[LABEL_BYTES * c->filled] = data[label_bytes - 1];
 		c->labels[LABEL_BYTES * c->filled + 1] = data[0];
-		rows->interleave(c->pixels + c->filled * STK_CIFAR_PIXELS, data + label_bytes, PLANE, PLANE, 3, 1);
+		rows.interleave(c->pixels + c->filled * STK_CIFAR_PIXELS, data + label_bytes, PLANE, PLANE, 3, 1);
 	}
 }
 

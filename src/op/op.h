@@ -92,7 +92,6 @@ struct stk_tools {
 	struct stk_arena *arena; /* scratch until the sample's chain has ended */
 	struct stk_decoder *decoder;
 	const struct stk_pass_kernels *kernels;
-	int cpu_level;
 	bool lenient;
 	struct stk_codec_limits limits;
 };

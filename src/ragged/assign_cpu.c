@@ -244,7 +244,9 @@ enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a
 	int64_t rows = a->rows < a->cols ? a->rows : a->cols, cols = a->rows < a->cols ? a->cols : a->rows;
 	int64_t work = a->problems * rows * cols * 8 * 4; /* some four looks at each cost */
 	int32_t threads = stk__fork_threads(r, a->problems, work);
-	struct assign_job job = {.a = a, .kernels = stk__assign_kernels(r->level)};
+	struct stk_assign_kernels kernels;
+	stk__assign_kernels_init(&kernels, r->cpu);
+	struct assign_job job = {.a = a, .kernels = &kernels};
 	job.solver_bytes = solver_bytes(rows, cols);
 	job.memory_bytes = job.solver_bytes + round_up((size_t)(rows * cols) * (a->dtype == STK_FLOAT64 ? 8 : 4));
 	job.memory = stk__alloc((size_t)threads * job.memory_bytes);

@@ -60,3 +60,12 @@ static void transpose(const float *in, int64_t in_stride, float *out, int32_t ro
 
 const struct stk_assign_kernels stk__assign_kernels_c = {
 	.f32 = {first_f32, next_f32}, .f64 = {first_f64, next_f64}, .pick = pick, .transpose = transpose};
+
+void stk__assign_kernels_init(struct stk_assign_kernels *k, unsigned cpu)
+{
+	*k = stk__assign_kernels_c;
+#ifdef STK_X86
+	stk__assign_kernels_x86(k, cpu);
+#endif
+	(void)cpu;
+}

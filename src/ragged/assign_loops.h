@@ -3,8 +3,6 @@
 #ifndef STK_RAGGED_ASSIGN_LOOPS_H
 #define STK_RAGGED_ASSIGN_LOOPS_H
 
-#include "base/cpu.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,18 +31,9 @@ struct stk_assign_kernels {
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);
 };
 
-extern const struct stk_assign_kernels stk__assign_kernels_c;
-extern const struct stk_assign_kernels stk__assign_kernels_avx2;
-
-static inline const struct stk_assign_kernels *stk__assign_kernels(enum stk_cpu_level level)
-{
-#if defined(__x86_64__)
-	if (level == STK_CPU_AVX2)
-		return &stk__assign_kernels_avx2;
-#endif
-	(void)level;
-	return &stk__assign_kernels_c;
-}
+void stk__assign_kernels_init(struct stk_assign_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__assign_kernels_x86(struct stk_assign_kernels *k, unsigned cpu);  /* for the above */
+extern const struct stk_assign_kernels stk__assign_kernels_c, stk__assign_kernels_avx2;
 
 /* Is j better than the best pick so far among equals? */
 static inline bool stk__assign_prefers(int32_t j, int32_t best, const int32_t *owner, const int32_t *place)

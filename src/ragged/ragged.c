@@ -20,7 +20,7 @@ enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ra
 	struct stk_ragged *r = stk__calloc(1, sizeof *r);
 	if (!r)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a handle");
-	*r = (struct stk_ragged){.device = device, .threads = threads > 0 ? threads : usable_cpus(), .level = stk__cpu_level()};
+	*r = (struct stk_ragged){.device = device, .threads = threads > 0 ? threads : usable_cpus(), .cpu = stk__cpu_capabilities()};
 	enum stk_status status = STK_OK;
 	if (device >= 0)
 		status = stk__cuda_create(r, err);

@@ -10,7 +10,7 @@ struct stk_ragged_cuda; /* cuda.c */
 
 struct stk_ragged {
 	int32_t device, threads;
-	enum stk_cpu_level level;
+	unsigned cpu;                 /* capabilities: base/cpu.h */
 	struct stk_ragged_cuda *cuda; /* NULL on the CPU */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every SIMD kernel against its plain twin: the same bits over random shapes, nothing written but what the contract allows. With --bench
+ * Every SIMD kernel against its plain C version: the same bits over random shapes, nothing written but what the contract allows. With --bench
  * [NAME] the two are timed instead, on one typical shape each. */
 #include "base/cpu.h"
 #include "kernel/pass/pass.h"
-#include "kernel/rows/rows.h"
+#include "kernel/pass/pass_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,9 +64,9 @@ static void vertical(struct job *j, enum stk_resample_kind kind, bool from_bytes
 	}
 	v.weights = kind == STK_RESAMPLE_FLOAT ? (const void *)float_weights : weights;
 	if (kind == STK_RESAMPLE_FLOAT && from_bytes)
-		j->k->resample->vertical_u8_float(&v, j->out);
+		j->k->resample.vertical_u8_float(&v, j->out);
 	else
-		j->k->resample->vertical[kind](&v, j->out);
+		j->k->resample.vertical[kind](&v, j->out);
 	size_t column = STK_BLOCK_ROWS * (kind == STK_RESAMPLE_FLOAT ? 4 : 2) * (size_t)v.channels;
 	memset(j->out + column * (size_t)v.width, 0, column * STK_COLUMN_GROUP);
 }
@@ -122,7 +122,7 @@ static void horizontal(struct job *j, enum stk_resample_kind kind, int32_t most_
 	}
 	h.first = first;
 	h.weights = kind == STK_RESAMPLE_FLOAT ? (const void *)float_weights : weights;
-	j->k->resample->horizontal[kind](&h);
+	j->k->resample.horizontal[kind](&h);
 	size_t element = kind == STK_RESAMPLE_FLOAT ? 4 : 1;
 	for (int32_t c = 0; c < h.channels; c++)
 		for (int r = 0; r < STK_BLOCK_ROWS; r++)
@@ -152,7 +152,7 @@ static void load_u8(struct job *j)
 		src = stk__image_chw(src.data, STK_UINT8, src.width, src.height, src.channels);
 	else if (between(j, 0, 5, 5) == 0)
 		src.pixel += 1, src.row *= 2;
-	j->k->rows->load_u8(j->out, 256, 256 * 16, &src, between(j, 0, 1, 1));
+	j->k->rows.load_u8(j->out, 256, 256 * 16, &src, between(j, 0, 1, 1));
 }
 
 static void affine_u8(struct job *j, int kernel)
@@ -169,7 +169,7 @@ static void affine_u8(struct job *j, int kernel)
 	bool stream = between(j, 0, 1, 0);
 	if (stream && between(j, 0, 1, 0))
 		pitch = (pitch + 31) & -32;
-	j->k->rows->affine_u8[kernel](j->out, pitch, j->in, 300, n, rows, &a, stream);
+	j->k->rows.affine_u8[kernel](j->out, pitch, j->in, 300, n, rows, &a, stream);
 }
 
 static void affine_u8_float(struct job *j)
@@ -189,12 +189,12 @@ static void affine_u8_bfloat(struct job *j)
 
 static void interleave(struct job *j)
 {
-	j->k->rows->interleave(j->out, j->in, 400, between(j, 1, 100, 224), between(j, 1, 5, 3), (size_t)1 << between(j, 0, 2, 0));
+	j->k->rows.interleave(j->out, j->in, 400, between(j, 1, 100, 224), between(j, 1, 5, 3), (size_t)1 << between(j, 0, 2, 0));
 }
 
 static void widen_u8(struct job *j)
 {
-	j->k->rows->widen_u8((float *)(void *)j->out, j->in, between(j, 1, 100, 224));
+	j->k->rows.widen_u8((float *)(void *)j->out, j->in, between(j, 1, 100, 224));
 }
 
 /* Three rows of 256 floats to work on in place. */
@@ -206,20 +206,20 @@ static float *rows_of_floats(struct job *j)
 
 static void affine(struct job *j)
 {
-	j->k->rows->affine(rows_of_floats(j), between(j, 1, 100, 224), 1.7f, -3.1f);
+	j->k->rows.affine(rows_of_floats(j), between(j, 1, 100, 224), 1.7f, -3.1f);
 }
 
 static void matrix(struct job *j)
 {
 	float *rows = rows_of_floats(j);
-	j->k->rows->matrix(rows, rows + 256, rows + 512, between(j, 1, 100, 224), j->floats + 64, j->floats + 80);
+	j->k->rows.matrix(rows, rows + 256, rows + 512, between(j, 1, 100, 224), j->floats + 64, j->floats + 80);
 }
 
 static void gray(struct job *j)
 {
 	float *rows = rows_of_floats(j);
 	const float w[3] = {0.299f, 0.587f, 0.114f};
-	j->k->rows->gray(rows, rows + 256, rows + 512, between(j, 1, 100, 224), w);
+	j->k->rows.gray(rows, rows + 256, rows + 512, between(j, 1, 100, 224), w);
 }
 
 static const enum stk_dtype types[] = {STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT, STK_BOOL};
@@ -229,8 +229,8 @@ static void round_and_store(struct job *j)
 	float *row = rows_of_floats(j);
 	int32_t n = between(j, 1, 250, 224);
 	enum stk_dtype dtype = types[between(j, 0, 7, 0)];
-	j->k->rows->round(row, n, dtype);
-	j->k->rows->store(j->out + 8192, row, n, dtype);
+	j->k->rows.round(row, n, dtype);
+	j->k->rows.store(j->out + 8192, row, n, dtype);
 }
 
 static void warp_row(struct job *j)
@@ -252,7 +252,7 @@ static void warp_row(struct job *j)
 			w.m[i] += (float)(next(j) % 2000) / 1000 - 1;
 	if (between(j, 0, 30, 1) == 0)
 		w.m[next(j) % 6] = j->floats[next(j) % 64]; /* no number, or far outside */
-	j->k->warp->row(&w);
+	j->k->warp.row(&w);
 }
 
 static const struct {
@@ -291,14 +291,14 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Best of several short slices, the two twins in turn. */
-static void bench(size_t which, struct job job, const struct stk_pass_kernels *const twins[2])
+/* Best of several short slices, the two versions in turn. */
+static void bench(size_t which, struct job job, const struct stk_pass_kernels *const kernels[2])
 {
 	double best[2] = {1e9, 1e9};
 	job.bench = true;
 	for (int slice = 0; slice < 20; slice++)
 		for (int t = 0; t < 2; t++) {
-			job.k = twins[t];
+			job.k = kernels[t];
 			double start = cpu_seconds();
 			for (int i = 0; i < 20; i++) {
 				job.seed = 1;
@@ -310,12 +310,12 @@ static void bench(size_t which, struct job job, const struct stk_pass_kernels *c
 	printf("%-20s %9.2f us  %9.2f us  %5.1f times\n", cases[which].name, best[0] * 1e6, best[1] * 1e6, best[0] / best[1]);
 }
 
-static bool check(size_t which, struct job job, const struct stk_pass_kernels *const twins[2], uint8_t *out[2])
+static bool check(size_t which, struct job job, const struct stk_pass_kernels *const kernels[2], uint8_t *out[2])
 {
 	for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
 		for (int t = 0; t < 2; t++) {
 			memset(out[t], 0xa5, OUT_BYTES);
-			job.k = twins[t];
+			job.k = kernels[t];
 			job.seed = seed;
 			job.out = out[t] + MARGIN;
 			cases[which].run(&job);
@@ -332,8 +332,9 @@ static bool check(size_t which, struct job job, const struct stk_pass_kernels *c
 
 int main(int argc, char **argv)
 {
-	const struct stk_pass_kernels *const twins[2] = {stk__pass_kernels(STK_CPU_C), stk__pass_kernels(stk__cpu_level())};
-	if (twins[0] == twins[1]) {
+	struct stk_pass_kernels plain = stk__pass_kernels(0), fast = stk__pass_kernels(stk__cpu_capabilities());
+	const struct stk_pass_kernels *const kernels[2] = {&plain, &fast};
+	if (!stk__cpu_capabilities()) {
 		puts("this processor has no SIMD kernels here: nothing to compare");
 		return 77; /* skipped */
 	}
@@ -356,9 +357,9 @@ int main(int argc, char **argv)
 		if (only && strcmp(only, cases[i].name) != 0)
 			continue;
 		if (argc > 1 && strcmp(argv[1], "--bench") == 0)
-			bench(i, job, twins);
+			bench(i, job, kernels);
 		else
-			failed += !check(i, job, twins, out);
+			failed += !check(i, job, kernels, out);
 	}
 	if (!failed && argc == 1)
 		printf("%zu kernels agree\n", sizeof cases / sizeof *cases);

@@ -11,7 +11,7 @@
 struct stk_decoder *test_decoder(const struct stk_codec_limits *limits)
 {
 	struct stk_decoder *d;
-	assert_int_equal(stk__decoder_create(limits, stk__cpu_level(), &d, NULL), STK_OK);
+	assert_int_equal(stk__decoder_create(limits, stk__cpu_capabilities(), &d, NULL), STK_OK);
 	return d;
 }
 

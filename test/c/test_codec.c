@@ -450,7 +450,7 @@ static void fail_each_allocation(struct test_file f, bool zlib)
 		struct stk_decoder *d;
 		struct stk_error err = {0};
 		stk__fault_set(STK_FAULT_ALLOC, nth);
-		enum stk_status status = stk__decoder_create(NULL, stk__cpu_level(), &d, &err);
+		enum stk_status status = stk__decoder_create(NULL, stk__cpu_capabilities(), &d, &err);
 		uint8_t *pixels = status ? NULL : test_decode(d, f, STK_RGB, STK_UINT8, true, NULL, &status, &err);
 		stk__fault_set(STK_FAULT_ALLOC, -1);
 		/* zlib's want of memory in the middle of a stream reaches libspng's caller as a damaged stream. */

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_gpu.h"
+#include "kernel/pass/pass_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -277,7 +278,8 @@ static void compare(const struct bench *b, const struct job *j, int i)
 	struct stk_image src = source_of(j, (uintptr_t)b->source + (uint64_t)i * MAX_SOURCE), dst = output_of(j, (uintptr_t)b->want);
 	size_t size = (size_t)j->pass.w * (size_t)j->pass.h * (size_t)j->pass.c * stk_dtype_size((enum stk_dtype)j->pass.dtype);
 	void *scratch = stk__alloc(stk__pass_scratch(&j->pass) + 64);
-	stk__pass_run(&j->pass, stk__pass_kernels(STK_CPU_C), &src, j->need.x, j->need.y, &dst, scratch);
+	struct stk_pass_kernels kernels = stk__pass_kernels(0);
+	stk__pass_run(&j->pass, &kernels, &src, j->need.x, j->need.y, &dst, scratch);
 	stk__free(scratch);
 	const uint8_t *got = b->got + (size_t)i * MAX_OUT;
 	for (size_t k = 0; k < size; k++)

@@ -53,16 +53,21 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* Our decoders at a level of the processor. */
+/* Our decoders with the kernels for some capabilities of the processor. */
 struct decoders {
-	int level;
+	unsigned cpu;
+	struct stk_jpeg_kernels kernels;
 	struct stk_jpeg_fast *fast;
 };
 
 static void make_decoders(struct decoders d[2])
 {
-	d[0] = (struct decoders){STK_CPU_C, stk__jpeg_fast_create(STK_CPU_C)};
-	d[1] = (struct decoders){stk__cpu_level(), stk__jpeg_fast_create(stk__cpu_level())};
+	for (int i = 0; i < 2; i++) {
+		d[i].cpu = i ? stk__cpu_capabilities() : 0;
+		stk__jpeg_kernels_init(&d[i].kernels, d[i].cpu);
+		d[i].fast = stk__jpeg_fast_create(&d[i].kernels);
+		assert_non_null(d[i].fast);
+	}
 }
 
 static void destroy_decoders(struct decoders d[2])
@@ -89,9 +94,8 @@ static enum stk_status decode_fast(const struct decoders *d, struct stk_arena *s
 		.denom = denom,
 		.window = w,
 		.dst = stk__image_hwc(out, STK_UINT8, w.w, w.h, type == STK_GRAY ? 1 : 3)};
-	enum stk_status status = h.process == STK_JPEG_PROGRESSIVE
-					 ? stk__jpeg_progressive_decode(stk__jpeg_kernels(d->level), &h, MOST_SCANS, &rq, scratch)
-					 : stk__jpeg_fast_decode(d->fast, &h, end, &rq, scratch);
+	enum stk_status status = h.process == STK_JPEG_PROGRESSIVE ? stk__jpeg_progressive_decode(&d->kernels, &h, MOST_SCANS, &rq, scratch)
+								   : stk__jpeg_fast_decode(d->fast, &h, end, &rq, scratch);
 	stk__arena_reset(scratch);
 	return status;
 }
@@ -377,9 +381,9 @@ static void test_damaged_files_get_libjpegs_verdict(void **state)
 	const char *rounds = getenv("STOKER_TEST_ROUNDS");
 	struct judges j = {0};
 	for (int lenient = 0; lenient < 2; lenient++) {
-		j.ours[lenient][0] = make_decoder(lenient, "stoker", STK_CPU_C);
-		j.ours[lenient][1] = make_decoder(lenient, "stoker", stk__cpu_level());
-		j.turbo[lenient] = make_decoder(lenient, "libjpeg-turbo", stk__cpu_level());
+		j.ours[lenient][0] = make_decoder(lenient, "stoker", 0);
+		j.ours[lenient][1] = make_decoder(lenient, "stoker", stk__cpu_capabilities());
+		j.turbo[lenient] = make_decoder(lenient, "libjpeg-turbo", stk__cpu_capabilities());
 	}
 	for (int n = 0; n < (rounds ? atoi(rounds) : 3000); n++) {
 		uint64_t seed = test_seed() + (uint64_t)n * 1000003, r = seed;

@@ -6,6 +6,7 @@
 #include "codec/orient.h"
 #include "cuda_files.h"
 #include "exec/device_memory.h"
+#include "kernel/pass/pass_kernels.h"
 
 /* ---- the batch interface ---- */
 
@@ -176,7 +177,8 @@ static void decode_on_cores(const struct stk_jpeg_gpu_item *it, struct stk_decod
 	void *scratch = stk__alloc(stk__pass_scratch(it->pass) + 64);
 	struct stk_image dst = stk__image_hwc(out, STK_FLOAT, it->pass->w, it->pass->h, channels);
 	assert_int_equal(bytes, (size_t)it->pass->w * (size_t)it->pass->h * (size_t)channels * 4);
-	stk__pass_run(it->pass, stk__pass_kernels(STK_CPU_C), &request.dst, 0, 0, &dst, scratch);
+	struct stk_pass_kernels kernels = stk__pass_kernels(0);
+	stk__pass_run(it->pass, &kernels, &request.dst, 0, 0, &dst, scratch);
 	stk__free(scratch);
 	free(pixels);
 }
@@ -256,7 +258,7 @@ static void types_and_orientations_equal_the_cores(void **state)
 	int right = 0, rounds = is_emulated(dev) ? 2 : 10;
 	ok(stk__jpeg_gpu_create(dev, 64 << 20, &d, &err));
 	ok(stk__jpeg_gpu_batch_create(d, &batch, &err));
-	ok(stk__decoder_create(&limits, STK_CPU_C, &decoder, &err));
+	ok(stk__decoder_create(&limits, 0, &decoder, &err));
 	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
 	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
 	for (int i = 0; i < rounds; i++)

@@ -171,7 +171,7 @@ static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct
 	return right;
 }
 
-static void phases_equal_their_twins(void **state)
+static void phases_equal_plain_c(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
 	struct phases p;
@@ -190,7 +190,7 @@ static void phases_equal_their_twins(void **state)
 	phases_destroy(dev, &p);
 }
 
-static void photographs_equal_their_twins(void **state)
+static void photographs_equal_plain_c(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
 	static struct file files[400];
@@ -211,8 +211,8 @@ int main(void)
 {
 	take_seed();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(phases_equal_their_twins),
-		cmocka_unit_test(photographs_equal_their_twins),
+		cmocka_unit_test(phases_equal_plain_c),
+		cmocka_unit_test(photographs_equal_plain_c),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

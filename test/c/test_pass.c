@@ -8,6 +8,7 @@
 #include "draws.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass.h"
+#include "kernel/pass/pass_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +38,7 @@ static struct picture picture_make(enum stk_dtype dtype, int32_t w, int32_t h, i
 	} else {
 		p.image.row += gap;
 	}
-	size_t all = (size_t)(layout == 1 ? p.image.channel * c : p.image.row * h);
-	p.bytes = all + 2 * CANARY;
+	p.bytes = (size_t)(layout == 1 ? p.image.channel * c : p.image.row * h) + 2 * CANARY;
 	p.memory = malloc(p.bytes);
 	memset(p.memory, 0xa5, p.bytes);
 	p.image.data = p.memory + CANARY;
@@ -95,16 +95,14 @@ static void check_canaries(struct picture *p)
 }
 
 /* Runs over a copy of just the part of the source that the pass says it reads, garbage all around. */
-static void run(const struct stk_pass *p, enum stk_cpu_level level, const struct picture *src, const struct picture *dst)
+static void run(const struct stk_pass *p, unsigned cpu, const struct picture *src, const struct picture *dst)
 {
 	struct stk_rect need = stk__pass_source(p);
 	assert_true(need.w >= 0 && need.h >= 0);
-	if (need.w && need.h)
-		assert_true(need.x >= 0 && need.y >= 0 && need.x + need.w <= p->in_w && need.y + need.h <= p->in_h);
+	assert_true(!need.w || !need.h || (need.x >= 0 && need.y >= 0 && need.x + need.w <= p->in_w && need.y + need.h <= p->in_h));
 	size_t size = stk_dtype_size(src->image.dtype);
 	struct picture part = *src;
-	ptrdiff_t row =
-		src->image.channel == (ptrdiff_t)size || src->image.channels == 1 ? src->image.pixel * need.w : (ptrdiff_t)size * need.w;
+	ptrdiff_t row = (src->image.channel == (ptrdiff_t)size || src->image.channels == 1 ? src->image.pixel : (ptrdiff_t)size) * need.w;
 	bool planar = src->image.pixel == (ptrdiff_t)size && src->image.channels > 1;
 	part.image.row = row;
 	part.image.channel = planar ? row * need.h : src->image.channel;
@@ -122,7 +120,8 @@ static void run(const struct stk_pass *p, enum stk_cpu_level level, const struct
 	size_t bytes = stk__pass_scratch(p);
 	uint8_t *scratch = aligned_alloc(64, (bytes + 2 * CANARY + 63) & ~(size_t)63);
 	memset(scratch, 0xff, bytes + 2 * CANARY); /* NaN wherever something is used before it is made */
-	stk__pass_run(p, stk__pass_kernels((int)level), &part.image, need.x, need.y, &dst->image, scratch);
+	struct stk_pass_kernels kernels = stk__pass_kernels(cpu);
+	stk__pass_run(p, &kernels, &part.image, need.x, need.y, &dst->image, scratch);
 	for (size_t i = bytes; i < bytes + 2 * CANARY; i++)
 		if (scratch[i] != 0xff)
 			fail_msg("seed %llu: scratch byte %zu of %zu is written", (unsigned long long)seed, i, bytes);
@@ -208,7 +207,7 @@ static void one_resize(double *equal_share, double *worst)
 	struct stk_pass p;
 	stk__pass_begin(&p, STK_UINT8, w, h, c);
 	stk__pass_resize(&p, &r);
-	run(&p, stk__cpu_level(), &src, &dst);
+	run(&p, stk__cpu_capabilities(), &src, &dst);
 	double *wx = malloc(sizeof *wx * (size_t)w * (size_t)ow), wy[128], equal = 0, total = (double)ow * oh * c;
 	*worst = 0;
 	for (int32_t x = 0; x < ow; x++)
@@ -273,7 +272,7 @@ static void test_exact_scales_are_exact(void **state)
 				struct stk_pass p;
 				stk__pass_begin(&p, STK_UINT8, w, h, 3);
 				stk__pass_resize(&p, &r);
-				run(&p, stk__cpu_level(), &src, &dst);
+				run(&p, stk__cpu_capabilities(), &src, &dst);
 				double wx[128], wy[128];
 				for (int32_t y = 0; y < oh; y++)
 					for (int32_t x = 0; x < ow; x++)
@@ -435,18 +434,19 @@ static void one_chain(void)
 		append(&alone, &o);
 		assert_int_equal(alone.dtype, fused.dtype);
 		struct picture result = picture_make((enum stk_dtype)alone.dtype, alone.w, alone.h, alone.c, 0);
-		run(&alone, STK_CPU_C, &image, &result);
+		run(&alone, 0, &image, &result);
 		if (image.memory != src.memory)
 			free(image.memory);
 		image = result;
 	}
 	assert_true(stk__pass_supports(&fused));
-	for (int level = STK_CPU_C; level <= (int)stk__cpu_level(); level++) {
+	const unsigned cpus[2] = {0, stk__cpu_capabilities()};
+	for (int i = 0; i < 2; i++) {
 		struct picture dst = picture_make((enum stk_dtype)fused.dtype, fused.w, fused.h, fused.c, (int)(next() % 3));
-		run(&fused, (enum stk_cpu_level)level, &src, &dst);
+		run(&fused, cpus[i], &src, &dst);
 		if (!same(&image, &dst))
-			fail_msg("%s %dx%dx%d, operations%s, at level %d", stk_dtype_name(type), src.image.width, src.image.height, c,
-				story, level);
+			fail_msg("%s %dx%dx%d, operations%s, with kernels in %s", stk_dtype_name(type), src.image.width, src.image.height,
+				c, story, stk__cpu_name(cpus[i]));
 		check_canaries(&dst);
 		free(dst.memory);
 	}
@@ -496,7 +496,7 @@ static void test_steps_equal_their_definitions(void **state)
 		o.dtype = out;
 		append(&p, &o);
 		dst = picture_make((enum stk_dtype)p.dtype, p.w, p.h, p.c, (int)next() % 2);
-		run(&p, stk__cpu_level(), &src, &dst);
+		run(&p, stk__cpu_capabilities(), &src, &dst);
 		for (int32_t y = 0; y < p.h; y++)
 			for (int32_t x = 0; x < p.w; x++)
 				for (int32_t c = 0; c < p.c; c++) {
@@ -547,7 +547,7 @@ static void test_warp_equals_reference(void **state)
 		stk__pass_begin(&p, STK_UINT8, w, h, c);
 		stk__pass_warp(&p, &t);
 		struct picture dst = picture_make(STK_FLOAT, t.out_w, t.out_h, c, (int)next() % 3);
-		run(&p, stk__cpu_level(), &src, &dst);
+		run(&p, stk__cpu_capabilities(), &src, &dst);
 		for (int32_t y = 0; y < t.out_h; y++)
 			for (int32_t x = 0; x < t.out_w; x++)
 				for (int32_t k = 0; k < c; k++) {

@@ -33,7 +33,7 @@ static int open_devices(void **state)
 	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
 		stk_ragged_create(device, device ? 3 : 0, &cuda, &err))
 		return -1;
-	plain->level = STK_CPU_C;
+	plain->cpu = 0;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "kernel/pass/pass_kernels.h"
 #include "kernel/recipe/recipe.h"
 #include "order/order.h"
 
@@ -222,7 +223,8 @@ static void assert_sample(const struct script *s, const struct stk_recipe *r, co
 		stk__image_hwc((uint8_t *)(uintptr_t)b->images + place.sample * s->w * s->h * s->c, STK_UINT8, s->w, s->h, s->c);
 	struct stk_image dst = (b->batch.planar ? stk__image_chw : stk__image_hwc)(want, (enum stk_dtype)p.dtype, p.w, p.h, p.c);
 	void *scratch = stk__alloc(stk__pass_scratch(&p));
-	stk__pass_run(&p, stk__pass_kernels(STK_CPU_C), &src, 0, 0, &dst, scratch);
+	struct stk_pass_kernels kernels = stk__pass_kernels(0);
+	stk__pass_run(&p, &kernels, &src, 0, 0, &dst, scratch);
 	stk__free(scratch);
 	assert_true(p.w == r->pass.w && p.h == r->pass.h && p.c == r->pass.c && p.dtype == r->pass.dtype);
 	if (memcmp(want, b->out + (size_t)i * out_bytes(r), out_bytes(r)))
@@ -231,11 +233,12 @@ static void assert_sample(const struct script *s, const struct stk_recipe *r, co
 	assert_memory_equal(b->labels + (uint32_t)i * bytes, b->table + (uint32_t)place.sample * bytes, bytes);
 }
 
-static void run_cores(struct batch *b, const struct stk_recipe *r, int level)
+static void run_cores(struct batch *b, const struct stk_recipe *r, unsigned cpu)
 {
 	void *scratch = stk__alloc(stk__recipe_scratch(r));
 	assert_non_null(scratch);
-	stk__recipe_run(&b->batch, stk__pass_kernels(level), scratch);
+	struct stk_pass_kernels kernels = stk__pass_kernels(cpu);
+	stk__recipe_run(&b->batch, &kernels, scratch);
 	stk__free(scratch);
 }
 
@@ -253,7 +256,7 @@ static void test_recipes_are_passes(void **state)
 		int64_t k;
 		draw_script(&s, &r);
 		draw_batch(b, &r, &o, &k);
-		run_cores(b, &r, stk__cpu_level());
+		run_cores(b, &r, stk__cpu_capabilities());
 		for (int32_t i = 0; i < b->batch.count; i++)
 			assert_sample(&s, &r, b, &o, k, i, begun);
 		finishes[b->batch.finish]++;
@@ -318,7 +321,7 @@ static void test_kernel_gives_the_same(void **state)
 		draw_batch(b, &r, &o, &k);
 		if (!stk__recipe_supports(&r))
 			continue;
-		run_cores(b, &r, stk__cpu_level());
+		run_cores(b, &r, stk__cpu_capabilities());
 		run_gpu(g, b, &r, begun);
 		made++;
 	}

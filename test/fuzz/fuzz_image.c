@@ -22,7 +22,7 @@ static void make_decoders(void)
 	for (int turbo = 0; turbo < 2; turbo++) {
 		setenv("STOKER_JPEG", turbo ? "libjpeg-turbo" : "stoker", 1);
 		for (int l = 0; l < 2; l++)
-			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_level(), &decoders[l][turbo], NULL))
+			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_capabilities(), &decoders[l][turbo], NULL))
 				abort();
 	}
 	unsetenv("STOKER_JPEG");

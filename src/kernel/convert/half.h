@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_HALF_H
 #define STK_KERNEL_HALF_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_YCBCR_H
 #define STK_KERNEL_YCBCR_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 
 #include <math.h>
 #include <stdint.h>

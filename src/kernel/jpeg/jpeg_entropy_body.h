@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Huffman decoding of blocks (ITU-T T.81 annex F.2.2), included by jpeg_entropy.c and jpeg_entropy_avx2.c: the same code, which BMI2's flagless
- * shifts make faster. Both define ENTROPY_NAME(name).
+ * shifts make faster. Both define ENTROPY_NAME(name),
+ * and ENTROPY_PLACE(row, column), the layout of coefficients.
  *
  * A refill is one unaligned load and no branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). It makes all 64 bits of the window
  * those of the stream and counts 56 to 63 of them. Since a lookup's index needs only the topmost bits, a refill can stand between the lookup's address
@@ -10,6 +11,7 @@
  *     - 64 less those leave the next index its bits: 64 - 27 - 26 = 11.
  * Skipping, whose lookups may take 12 + 15 bits, refills for each. */
 #include "kernel/jpeg/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_layout.h"
 
 #include <string.h>
 
@@ -17,12 +19,10 @@
 #define NEVER_INLINE static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Places of zigzag positions [figure A.6] in a pair (stk__jpeg_place); positions from 64 on are nowhere. */
+/* Places of zigzag positions in a pair; positions from 64 on are nowhere. */
 #define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
 enum { X = STK_JPEG_PAIR_NOWHERE };
-static const uint8_t place[256] = {0, 18, 65, 32, 83, 4, 20, 69, 50, 96, 1, 114, 36, 85, 2, 22, 67, 52, 100, 19, 97, 33, 115, 5, 116, 34,
-	87, 6, 16, 71, 54, 98, 21, 101, 51, 64, 82, 37, 117, 3, 118, 38, 81, 48, 102, 23, 99, 53, 68, 84, 35, 119, 7, 112, 17, 103, 55, 66,
-	86, 39, 113, 49, 70, 80, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
+static const uint8_t place[256] = {STK_JPEG_ZIGZAG(ENTROPY_PLACE), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
 
 ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
 {

@@ -3,6 +3,7 @@
  * of fraction, as in libjpeg's jidctint. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_layout.h"
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ static void transform_block(const int16_t *coefficients, const uint16_t *quant, 
 	bool flat = true; /* no column has AC terms: libjpeg-turbo then shifts without saturating */
 	for (int y = 0; y < 8; y++)
 		for (int x = 0; x < 8; x++) {
-			uint32_t at = stk__jpeg_place(y, x);
+			int at = STK_JPEG_PLACE_C(y, x);
 			v[8 * y + x] = stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
 			flat &= y == 0 || coefficients[at] == 0;
 		}

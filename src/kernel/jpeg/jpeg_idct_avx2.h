@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the AVX2 inverse DCTs share. They transform two blocks, one in each half of a register.
  *
- * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_kernels.h), and since their
+ * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_layout.h), and since their
  * columns are in the same order, a transposition of double words after the first pass gives it for the second. Shuffles and shifts share two of
  * four execution ports on most processors, so that saving them is what makes this fast. */
 #ifndef STK_KERNEL_JPEG_IDCT_AVX2_H

@@ -4,10 +4,11 @@
  * (1/4) more, hence the larger shifts. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
+#include "kernel/jpeg/jpeg_layout.h"
 
 static int16_t dequantised(const int16_t *coefficients, const uint16_t *quant, int row, int column)
 {
-	uint32_t at = stk__jpeg_place(row, column);
+	int at = STK_JPEG_PLACE_C(row, column);
 	return stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
 }
 
@@ -29,7 +30,7 @@ static bool flat_4(const int16_t *coefficients)
 {
 	for (int y = 1; y < 8; y++)
 		for (int x = 0; x < 8 && y != 4; x++)
-			if (coefficients[stk__jpeg_place(y, x)])
+			if (coefficients[STK_JPEG_PLACE_C(y, x)])
 				return false;
 	return true;
 }

@@ -7,23 +7,13 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Coefficients lie in pairs of blocks, in the order that the inverse DCT of two blocks at a time wants, so that it need not shuffle: 16 words hold, of
- * each block, 4 columns of two rows that it multiplies together. Coefficient (row, column) of a pair's first block is at ROW + COLUMN, of its second
- * 8 further. Behind the pair is a slot that takes stores to nowhere. */
-#define STK_JPEG_ROWS 0, 65, 32, 96, 1, 97, 33, 64
-#define STK_JPEG_COLUMNS 0, 18, 4, 20, 2, 22, 6, 16
+/* Coefficients lie in pairs of blocks, whose layout stk_jpeg_kernels.place tells. After the pair is a slot that takes stores to nowhere. */
 enum {
 	STK_JPEG_PAIR = 144, /* int16_t from one pair to the next */
 	STK_JPEG_PAIR_NOWHERE = 128,
 	STK_JPEG_MCU_BYTES = 2560, /* more than any MCU takes: 10 blocks of 64 symbols of 16 + 15 bits */
 	STK_JPEG_ROW_PAD = 64,     /* bytes that may be read and written beyond both ends of a row of samples or pixels in scratch */
 };
-
-static inline uint32_t stk__jpeg_place(int row, int column)
-{
-	static const uint8_t rows[8] = {STK_JPEG_ROWS}, columns[8] = {STK_JPEG_COLUMNS};
-	return (uint32_t)rows[row] + columns[column];
-}
 
 /* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid ones; `next` is the byte behind those. */
 struct stk_jpeg_bits {
@@ -62,6 +52,9 @@ struct stk_jpeg_unstuffed {
 };
 
 struct stk_jpeg_kernels {
+	/* Where a block's coefficients lie in a pair, in natural order; those of the second block 8 further (jpeg_layout.h). */
+	const uint8_t *place;
+
 	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until room bytes are written or a marker or the end is met.
 	 * Writes up to 32 bytes past room. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
@@ -102,13 +95,13 @@ struct stk_jpeg_kernels {
 	void (*interleave)(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
 };
 
-/* cpu_level: enum stk_cpu_level. */
-const struct stk_jpeg_kernels *stk__jpeg_kernels(int cpu_level);
+void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__jpeg_kernels_x86(struct stk_jpeg_kernels *k, unsigned cpu);  /* for the above */
 
 /* Replication by an integer factor, libjpeg's choice where it has no triangle filter: n samples, n * factor out. */
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 
-/* The twins, for the tables above. */
+/* What fills the tables. */
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);

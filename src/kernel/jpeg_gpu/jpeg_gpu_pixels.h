@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_JPEG_GPU_PIXELS_H
 #define STK_KERNEL_JPEG_GPU_PIXELS_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 #include "kernel/convert/ycbcr.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 

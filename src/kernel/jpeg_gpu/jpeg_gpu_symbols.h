@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_JPEG_GPU_SYMBOLS_H
 #define STK_KERNEL_JPEG_GPU_SYMBOLS_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
 /* The state of a decoder: it is at bit p of the bitstream, block c of the MCU, coefficient z (0: a DC symbol comes next). */

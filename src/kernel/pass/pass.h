@@ -141,8 +141,7 @@ struct stk_rect stk__pass_source(const struct stk_pass *p);
 /* Bytes of scratch that a run takes; independent of the source's height but for the number of taps. */
 size_t stk__pass_scratch(const struct stk_pass *p);
 
-struct stk_pass_kernels; /* the CPU level's row kernels: kernel/rows/rows.h */
-const struct stk_pass_kernels *stk__pass_kernels(int cpu_level);
+struct stk_pass_kernels; /* kernel/pass/pass_kernels.h */
 
 /* src holds at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source; src rows are readable 64 bytes past their end
  * (STK_ARENA_SLACK). dst: p->w x p->h x p->c of p->dtype, any strides. scratch: stk__pass_scratch(p) bytes, aligned to 64. */

@@ -5,8 +5,8 @@
 #define STK_KERNEL_PASS_PLAN_H
 
 #include "kernel/pass/pass.h"
+#include "kernel/pass/pass_kernels.h"
 #include "kernel/resample/filter.h"
-#include "kernel/rows/rows.h"
 
 struct stk_span {
 	int32_t begin, end;

@@ -87,9 +87,9 @@ static void vertical(const struct stk_run *run, struct stk_span x, const int32_t
 		v.row[r] = (ptrdiff_t)(rows[r] - top) * row;
 	void *turned = run->scratch + plan->at_turned;
 	if (plan->kind == STK_RESAMPLE_FLOAT && run->p->in_dtype == STK_UINT8)
-		run->k->resample->vertical_u8_float(&v, turned);
+		run->k->resample.vertical_u8_float(&v, turned);
 	else
-		run->k->resample->vertical[plan->kind](&v, turned);
+		run->k->resample.vertical[plan->kind](&v, turned);
 }
 
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
@@ -117,6 +117,6 @@ void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
 		h.first = first + x;
 		h.weights = run->scratch + plan->at_weights + weight * (size_t)x * (size_t)n;
 		h.dst = run->scratch + plan->at_block + element * (size_t)(plan->x.begin + x);
-		run->k->resample->horizontal[plan->kind](&h);
+		run->k->resample.horizontal[plan->kind](&h);
 	}
 }

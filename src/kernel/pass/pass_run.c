@@ -6,18 +6,6 @@
 
 #include <string.h>
 
-const struct stk_pass_kernels *stk__pass_kernels(int cpu_level)
-{
-	static const struct stk_pass_kernels plain = {&stk__resample_c, &stk__rows_c, &stk__warp_c};
-#if defined(__x86_64__)
-	static const struct stk_pass_kernels avx2 = {&stk__resample_avx2, &stk__rows_avx2, &stk__warp_avx2};
-	if (cpu_level == STK_CPU_AVX2)
-		return &avx2;
-#endif
-	(void)cpu_level;
-	return &plain;
-}
-
 /* How finished rows reach the output. */
 enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
 
@@ -57,7 +45,7 @@ static void sample_plain_u8(const struct stk_run *run, int32_t y, int32_t rows)
 	int32_t left = stk__run_position(run, 0, p->pre[0].step > 0 ? x.begin : x.end - 1);
 	struct stk_image view = {(void *)(uintptr_t)stk__run_pixel(run, left, stk__run_position(run, 1, y)), STK_UINT8, x.end - x.begin,
 		rows, p->in_c, p->pre[1].step * run->src.row, run->src.pixel, run->src.channel};
-	run->k->rows->load_u8((uint8_t *)block_row(run, 0, 0) + x.begin, run->plan->pitch, run->plan->plane, &view, p->pre[0].step < 0);
+	run->k->rows.load_u8((uint8_t *)block_row(run, 0, 0) + x.begin, run->plan->pitch, run->plan->plane, &view, p->pre[0].step < 0);
 }
 
 static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
@@ -109,9 +97,9 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 	for (int32_t r = 0; r < rows; r++) {
 		w.y = map(&p->post[1], y + r);
 		w.dst = (float *)block_row(run, 0, r) + x.begin;
-		run->k->warp->row(&w);
+		run->k->warp.row(&w);
 		for (int32_t c = 0; c < p->in_c; c++)
-			run->k->rows->round(w.dst + c * w.plane, w.n, (enum stk_dtype)p->warp.dtype);
+			run->k->rows.round(w.dst + c * w.plane, w.n, (enum stk_dtype)p->warp.dtype);
 	}
 }
 
@@ -133,7 +121,7 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 		if (run->plan->rows == STK_ROWS_FLOAT && p->resize.dtype != STK_FLOAT)
 			for (int32_t c = 0; c < p->in_c; c++)
 				for (int32_t r = 0; r < rows; r++)
-					run->k->rows->round((float *)block_row(run, c, r) + run->plan->x.begin,
+					run->k->rows.round((float *)block_row(run, c, r) + run->plan->x.begin,
 						run->plan->x.end - run->plan->x.begin, (enum stk_dtype)p->resize.dtype);
 	}
 }
@@ -162,7 +150,7 @@ static void fill_behind(const struct stk_run *run, int32_t rows)
 /* Runs step over one row; ch are its channels, x what is valid of them. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
-	const struct stk_row_kernels *k = run->k->rows;
+	const struct stk_row_kernels *k = &run->k->rows;
 	int32_t n = x->end - x->begin, at = x->begin;
 	if (step->kind == STK_STEP_FILL) {
 		for (int32_t c = 0; c < *channels; c++) {
@@ -211,15 +199,15 @@ static void store_row(const struct stk_run *run, const struct stages *s, int32_t
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
-			run->k->rows->store(to + c * run->dst.channel, ch[c], p->w, dtype);
+			run->k->rows.store(to + c * run->dst.channel, ch[c], p->w, dtype);
 		return;
 	}
 	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines: casted channels */
 	ptrdiff_t pitch = run->plan->pitch;
 	for (int32_t c = 0; c < p->c; c++)
-		run->k->rows->store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);
+		run->k->rows.store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);
 	if (s->interleaved) {
-		run->k->rows->interleave(to, cast, pitch, p->w, p->c, size);
+		run->k->rows.interleave(to, cast, pitch, p->w, p->c, size);
 		return;
 	}
 	for (int32_t c = 0; c < p->c; c++)
@@ -241,7 +229,7 @@ static void finish_steps(const struct stk_run *run, const struct stages *s, int3
 			}
 			ch[c] = line(run, c);
 			if (c < channels)
-				run->k->rows->widen_u8(ch[c] + x.begin, (const uint8_t *)block_row(run, c, r) + x.begin, x.end - x.begin);
+				run->k->rows.widen_u8(ch[c] + x.begin, (const uint8_t *)block_row(run, c, r) + x.begin, x.end - x.begin);
 		}
 		for (int32_t i = 0; i < p->n_steps; i++)
 			run_step(run, &p->steps[i], ch, &channels, &valid);
@@ -255,7 +243,7 @@ static void finish_bytes(const struct stk_run *run, const struct stages *s, int3
 	for (int32_t r = 0; r < rows; r++) {
 		uint8_t *to = dst_row(run, y + r);
 		if (s->interleaved)
-			run->k->rows->interleave(to, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
+			run->k->rows.interleave(to, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
 		else
 			for (int32_t c = 0; c < p->c; c++) {
 				const uint8_t *from = block_row(run, c, r);
@@ -275,14 +263,14 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
-			run->k->rows->affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch,
+			run->k->rows.affine_u8[kernel](to + c * run->dst.channel, run->dst.row, block_row(run, c, 0), run->plan->pitch,
 				p->w, rows, &s->affine[c], p->stream);
 		return;
 	}
 	uint8_t *pixels = (uint8_t *)line(run, 0);
 	for (int32_t r = 0; r < rows; r++, to += run->dst.row) {
-		run->k->rows->interleave(pixels, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
-		run->k->rows->affine_u8[kernel](to, 0, pixels, 0, p->w * p->c, 1, &s->affine[0], false);
+		run->k->rows.interleave(pixels, block_row(run, 0, r), run->plan->plane, p->w, p->c, 1);
+		run->k->rows.affine_u8[kernel](to, 0, pixels, 0, p->w * p->c, 1, &s->affine[0], false);
 	}
 }
 

@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_RECIPE_HD_H
 #define STK_KERNEL_RECIPE_HD_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 #include "kernel/recipe/recipe.h"
 
 STK_HD const struct stk_recipe_run *stk__recipe_find_run(const struct stk_recipe_batch *b, int32_t sample)

@@ -4,7 +4,7 @@
 #ifndef STK_KERNEL_FILTER_TAPS_H
 #define STK_KERNEL_FILTER_TAPS_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 #include "kernel/resample/filter.h"
 
 #include <stddef.h>

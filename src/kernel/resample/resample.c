@@ -125,8 +125,17 @@ static void horizontal_float(const struct stk_horizontal *h)
 	}
 }
 
-const struct stk_resample_kernels stk__resample_c = {
+const struct stk_resample_kernels stk__resample_kernels_c = {
 	.vertical = {vertical_narrow, vertical_wide, vertical_float},
 	.vertical_u8_float = vertical_u8_float,
 	.horizontal = {horizontal_narrow, horizontal_wide, horizontal_float},
 };
+
+void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu)
+{
+	*k = stk__resample_kernels_c;
+#ifdef STK_X86
+	stk__resample_kernels_x86(k, cpu);
+#endif
+	(void)cpu;
+}

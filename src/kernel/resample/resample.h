@@ -57,6 +57,8 @@ struct stk_resample_kernels {
 	void (*horizontal[3])(const struct stk_horizontal *h);
 };
 
-extern const struct stk_resample_kernels stk__resample_c, stk__resample_avx2;
+void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__resample_kernels_x86(struct stk_resample_kernels *k, unsigned cpu);  /* for the above */
+extern const struct stk_resample_kernels stk__resample_kernels_c, stk__resample_kernels_avx2;
 
 #endif

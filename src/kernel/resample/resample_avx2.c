@@ -108,7 +108,7 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 {
 	struct runs runs;
 	if (!find_runs(v, 1, &runs)) {
-		stk__resample_c.vertical[STK_NARROW](v, block);
+		stk__resample_kernels_c.vertical[STK_NARROW](v, block);
 		return;
 	}
 	__m256i wide[STK_BLOCK_ROWS * STK_NARROW_TAPS];
@@ -141,7 +141,7 @@ static void vertical_wide(const struct stk_vertical *v, void *block)
 {
 	struct runs runs;
 	if (!find_runs(v, 1, &runs)) {
-		stk__resample_c.vertical[STK_WIDE](v, block);
+		stk__resample_kernels_c.vertical[STK_WIDE](v, block);
 		return;
 	}
 	int bits = v->shift - STK_WIDE_BITS;
@@ -216,7 +216,7 @@ static void vertical_float(const struct stk_vertical *v, void *block)
 	if (find_runs(v, sizeof(float), &runs))
 		float_runs(v, &runs, false, block);
 	else
-		stk__resample_c.vertical[STK_RESAMPLE_FLOAT](v, block);
+		stk__resample_kernels_c.vertical[STK_RESAMPLE_FLOAT](v, block);
 }
 
 static void vertical_u8_float(const struct stk_vertical *v, void *block)
@@ -225,7 +225,7 @@ static void vertical_u8_float(const struct stk_vertical *v, void *block)
 	if (find_runs(v, 1, &runs))
 		float_runs(v, &runs, true, block);
 	else
-		stk__resample_c.vertical_u8_float(v, block);
+		stk__resample_kernels_c.vertical_u8_float(v, block);
 }
 
 /* 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes. */
@@ -309,7 +309,7 @@ static void horizontal_narrow(const struct stk_horizontal *h)
 	} else if (h->channels <= NARROW_CHANNELS) {
 		narrow_columns(h, h->n, h->channels);
 	} else {
-		stk__resample_c.horizontal[STK_NARROW](h);
+		stk__resample_kernels_c.horizontal[STK_NARROW](h);
 	}
 }
 
@@ -365,7 +365,7 @@ static void horizontal_float(const struct stk_horizontal *h)
 			}
 }
 
-const struct stk_resample_kernels stk__resample_avx2 = {
+const struct stk_resample_kernels stk__resample_kernels_avx2 = {
 	.vertical = {vertical_narrow, vertical_wide, vertical_float},
 	.vertical_u8_float = vertical_u8_float,
 	.horizontal = {horizontal_narrow, horizontal_wide, horizontal_float},

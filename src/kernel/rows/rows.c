@@ -72,7 +72,7 @@ void stk__row_load(float *dst, const void *src, ptrdiff_t stride, int32_t n, enu
 	}
 }
 
-const struct stk_row_kernels stk__rows_c = {
+const struct stk_row_kernels stk__row_kernels_c = {
 	.load_u8 = load_u8_any,
 	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat},
 	.interleave = interleave_any,
@@ -83,3 +83,12 @@ const struct stk_row_kernels stk__rows_c = {
 	.round = round_row,
 	.store = store_row,
 };
+
+void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu)
+{
+	*k = stk__row_kernels_c;
+#ifdef STK_X86
+	stk__row_kernels_x86(k, cpu);
+#endif
+	(void)cpu;
+}

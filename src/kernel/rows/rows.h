@@ -7,8 +7,6 @@
 #ifndef STK_KERNEL_ROWS_H
 #define STK_KERNEL_ROWS_H
 
-#include "kernel/resample/resample.h"
-#include "kernel/warp/warp.h"
 #include "tensor/image.h"
 
 /* Scale and bias repeat with this period, so that one kernel serves planar rows (all alike) and interleaved ones of 1, 2, 3, 4 .. 8
@@ -42,16 +40,11 @@ struct stk_row_kernels {
 	void (*store)(void *dst, const float *row, int32_t n, enum stk_dtype dtype);
 };
 
-extern const struct stk_row_kernels stk__rows_c, stk__rows_avx2;
+void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__row_kernels_x86(struct stk_row_kernels *k, unsigned cpu);  /* for the above */
+extern const struct stk_row_kernels stk__row_kernels_c, stk__row_kernels_avx2;
 
 /* n elements, `stride` bytes apart, to float32. dtype: one that float32 holds exactly. */
 void stk__row_load(float *dst, const void *src, ptrdiff_t stride, int32_t n, enum stk_dtype dtype);
-
-/* One level's kernels of all families. */
-struct stk_pass_kernels {
-	const struct stk_resample_kernels *resample;
-	const struct stk_row_kernels *rows;
-	const struct stk_warp_kernels *warp;
-};
 
 #endif

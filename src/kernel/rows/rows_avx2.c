@@ -245,7 +245,7 @@ static void interleave(void *dst, const void *src, ptrdiff_t plane, int32_t n, i
 	}
 }
 
-const struct stk_row_kernels stk__rows_avx2 = {
+const struct stk_row_kernels stk__row_kernels_avx2 = {
 	.load_u8 = load_u8,
 	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat},
 	.interleave = interleave,

@@ -23,6 +23,8 @@ struct stk_warp_kernels {
 	void (*row)(const struct stk_warp_row *w);
 };
 
-extern const struct stk_warp_kernels stk__warp_c, stk__warp_avx2;
+void stk__warp_kernels_init(struct stk_warp_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__warp_kernels_x86(struct stk_warp_kernels *k, unsigned cpu);  /* for the above */
+extern const struct stk_warp_kernels stk__warp_kernels_c, stk__warp_kernels_avx2;
 
 #endif

@@ -110,7 +110,7 @@ static void warp_row(const struct stk_warp_row *w)
 	if (bytes && row * w->src.height < INT32_MAX - 64 && pixel * w->src.width < INT32_MAX - row * w->src.height - 64)
 		warp_bytes(w);
 	else
-		stk__warp_c.row(w);
+		stk__warp_kernels_c.row(w);
 }
 
-const struct stk_warp_kernels stk__warp_avx2 = {.row = warp_row};
+const struct stk_warp_kernels stk__warp_kernels_avx2 = {.row = warp_row};

@@ -3,7 +3,7 @@
 #ifndef STK_KERNEL_WARP_POSITION_H
 #define STK_KERNEL_WARP_POSITION_H
 
-#include "kernel/common/hd.h"
+#include "base/hd.h"
 #include "kernel/warp/warp.h"
 
 struct stk_warp_position {

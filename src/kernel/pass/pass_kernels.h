@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that passes run on, as fast as the processor allows. */
+#ifndef STK_KERNEL_PASS_KERNELS_H
+#define STK_KERNEL_PASS_KERNELS_H
+
+#include "kernel/resample/resample.h"
+#include "kernel/rows/rows.h"
+#include "kernel/warp/warp.h"
+
+struct stk_pass_kernels {
+	struct stk_resample_kernels resample;
+	struct stk_row_kernels rows;
+	struct stk_warp_kernels warp;
+};
+
+static inline struct stk_pass_kernels stk__pass_kernels(unsigned cpu) /* cpu: base/cpu.h */
+{
+	struct stk_pass_kernels k;
+	stk__resample_kernels_init(&k.resample, cpu);
+	stk__row_kernels_init(&k.rows, cpu);
+	stk__warp_kernels_init(&k.warp, cpu);
+	return k;
+}
+
+#endif
