@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The call of one operator for one sample, and the places of what it makes. */
 #include "exec/exec.h"
+#include "op/dims.h"
 
 #include <string.h>
 
@@ -25,6 +26,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 		for (int32_t k = 0; k < n->node->n_inputs; k++)
 			in[k] = w->values[n->inputs[k]];
+		stk__layout_name(n->def, &in[0].desc);
 		call->in = in;
 	}
 	if (n->node->n_varying) {
@@ -65,6 +67,13 @@ static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
 }
 
+/* What an operator leaves unwritten is then seen: by eye, and by the fuzzer, which runs with one byte and with another. */
+static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
+{
+	if (run->pipeline->poison >= 0)
+		memset(t->data, run->pipeline->poison, (size_t)bytes);
+}
+
 /* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
@@ -73,6 +82,9 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
+	if ((size_t)bytes > run->pipeline->config.memory_limit && !t->data)
+		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
+			run->pipeline->config.memory_limit);
 	if (keeps(run, v)) {
 		const void *view = t->data;
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
@@ -80,13 +92,15 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 		t->data = run->record->slot->values[v->slot].samples[run->sample].data;
 		if (view)
 			memcpy(t->data, view, (size_t)bytes);
+		else
+			poison(run, t, bytes);
 		return STK_OK;
 	}
 	if (t->data)
 		return STK_OK;
-	if ((size_t)bytes > run->pipeline->config.memory_limit)
-		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
-			run->pipeline->config.memory_limit);
 	t->data = stk__arena_take(&run->worker->arena, (size_t)bytes);
-	return t->data ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a value of %lld bytes", (long long)bytes);
+	if (!t->data)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a value of %lld bytes", (long long)bytes);
+	poison(run, t, bytes);
+	return STK_OK;
 }

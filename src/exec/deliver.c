@@ -47,6 +47,8 @@ static bool is_on_gpu(const struct stk_record *r)
 static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, int32_t *sample)
 {
 	*sample = -1;
+	if (!r->active && r->reading)
+		return "a read of an earlier batch that has failed";
 	if (!r->active || !r->opened)
 		return "a free slot";
 	if (!r->fed)

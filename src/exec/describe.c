@@ -244,7 +244,7 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
 {
 	struct stk_frames dst = stk__frames_of(&run->worker->values[g->value]);
-	if (!stk__is_planar(&g->src.image))
+	if (!g->planes)
 		return add_pass(run, &g->pass, &g->src, &dst, step, err);
 	for (int32_t c = 0; c < g->src.image.channels; c++) {
 		enum stk_status s = c ? stk__pass_group_lower(g, c, err) : STK_OK;
@@ -331,6 +331,8 @@ static enum stk_status describe_arrays(const struct stk_chain_run *run, const st
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
+	if (!call->def->run_cpu)
+		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
 	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");

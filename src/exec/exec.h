@@ -15,8 +15,8 @@
  *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
- *   changes.c   what differs from a state's files                    held.c     what the consumer holds, in words
- *   open.c      how many batches are under way, and their slots */
+ *   failures.c  what is told of bad samples                          held.c     what the consumer holds, in words
+ *   open.c      how many batches are under way, and their slots      changes.c  what differs from a state's files */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -32,6 +32,7 @@ enum stk_read_state {
 	STK_READ_NONE,      /* not begun */
 	STK_READ_TRYING,    /* a worker tries what cannot block */
 	STK_READ_SUBMITTED, /* on its way */
+	STK_READ_STALE,     /* on its way for nobody: the sample was replaced meanwhile, and is read anew when this has ended */
 	STK_READ_DONE,
 };
 
@@ -52,7 +53,8 @@ struct stk_sample_state {
 	int64_t asked_ns; /* when it was submitted; in traces */
 	char *uri;        /* of a submitted request; kept for the next batch */
 	size_t uri_room;
-	struct stk_error *error; /* of the read or of the failure; NULL: none */
+	struct stk_error *read_error; /* io writes to it while a request is under way; NULL until one has failed */
+	struct stk_error *error;      /* of the failure; NULL: none */
 	struct stk_record *record;
 };
 
@@ -94,6 +96,7 @@ struct stk_record {
 	struct stk_device_batch *device; /* while it has work for the GPU */
 	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
+	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
 	int32_t bad;                   /* samples, replaced ones too */
@@ -168,6 +171,7 @@ struct stk_pipeline {
 	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
 	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
 	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
+	int32_t poison;                  /* what memory of outputs and values is filled with before an operator writes it; -1: nothing */
 	struct stk_slot *next_slot;      /* laid out for the next batch to be opened; NULL: not yet */
 	bool laying, came_by;            /* a thread lays one out; another one would have */
 	bool no_slot, no_memory;         /* the last try found none to be had, or memory short */
@@ -178,7 +182,9 @@ struct stk_pipeline {
 	int64_t read_k; /* the next to ask for */
 	int32_t read_i;
 	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
-	int64_t bytes_held, mean_bytes;
+	int32_t early;                              /* of these, samples of batches that are not open yet */
+	int64_t bytes_held, mean_bytes;             /* mean: of the last objects; before the first, so much that few are asked for */
+	int32_t sized;                              /* objects that the mean is of, at most 16 */
 	int32_t last_read_level;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	bool seen_at_hand; /* some read has been */
@@ -225,8 +231,8 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 
 /* schedule.c; the lock is held unless said */
 bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
-void stk__create_records(struct stk_pipeline *p, int64_t up_to);
-void stk__record_level(struct stk_record *r); /* begins the level r->level, or finishes the record */
+bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */
+void stk__record_level(struct stk_record *r);                    /* begins the level r->level, or finishes the record */
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
 bool stk__open_next(struct stk_pipeline *p);  /* open.c; gives the lock up in between; false: there is no room for another batch */
@@ -235,15 +241,22 @@ void stk__level_part_done(struct stk_record *r);
 void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
 void stk__sample_again(struct stk_record *r, int32_t i);                              /* runs the level's chains once more, on the cores */
 void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* after its chains: on the GPU */
+
+/* failures.c */
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
+/* A source that fails, or misses object after object, is no matter of single bad samples. */
+bool stk__is_fatal(const struct stk_pipeline *p, const struct stk_error *err);
+void stk__remember_bad(struct stk_pipeline *p, const struct stk_error *err);
 
 /* reads.c */
 bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,
 	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
 void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
 bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
+bool stk__read_under_way(const struct stk_sample_state *s);
+void stk__reads_opened(struct stk_record *r); /* what was read of its samples is not early any more */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
@@ -269,9 +282,10 @@ struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* the worker's, one an operator; inferred */
 	struct stk_frames src;  /* of a decoder: the whole image, without data */
-	struct stk_pass pass;   /* for planar images: of the plane it was lowered for last */
+	struct stk_pass pass;   /* with planes: of the one it was lowered for last */
 	int32_t value;          /* what comes out */
 	bool stream;            /* to memory rather than into caches */
+	bool planes;            /* one pass a channel: of planar images, and of more channels than a pass has room for */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);

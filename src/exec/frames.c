@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/frames.h"
 
+#include "kernel/pass/pass.h"
+
+bool stk__frames_fit(const struct stk_desc *desc)
+{
+	int64_t most = STK_PASS_MAX_EXTENT, frames = 1;
+	for (int32_t k = 0; k < desc->ndim; k++) {
+		if (desc->shape[k] > most)
+			return false;
+		frames *= k < desc->ndim - 3 && desc->shape[k] ? desc->shape[k] : 1;
+		if (frames > most)
+			return false;
+	}
+	return true;
+}
+
 struct stk_frames stk__frames_of(const struct stk_tensor *t)
 {
 	static const char *const by_ndim[] = {[2] = "HW", [3] = "HWC", [4] = "FHWC"};

@@ -11,6 +11,9 @@ struct stk_frames {
 	ptrdiff_t stride;
 };
 
+/* False where an extent, or the number of frames, is more than passes can count. The tensor's layout is one of images, or none. */
+bool stk__frames_fit(const struct stk_desc *desc);
+
 /* The tensor's layout is one of images, or none. Its data may be an address of a GPU. */
 struct stk_frames stk__frames_of(const struct stk_tensor *t);
 

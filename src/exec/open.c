@@ -46,7 +46,8 @@ bool stk__open_next(struct stk_pipeline *p)
 {
 	if (!may_open(p) || !have_slot(p) || !may_open(p))
 		return false;
-	stk__create_records(p, p->next_open + 1);
+	if (!stk__create_records(p, p->next_open + 1))
+		return false;
 	struct stk_record *r = stk__record(p, p->next_open);
 	if (p->device && !r->device && !(r->device = stk__device_batch_take(p, r)))
 		return false;
@@ -55,6 +56,7 @@ bool stk__open_next(struct stk_pipeline *p)
 	p->next_slot = NULL;
 	p->no_memory = false;
 	p->next_open++;
+	stk__reads_opened(r);
 	r->opened = true;
 	STK_COUNT(p, batches_opened, 1);
 	if (no_memory) {

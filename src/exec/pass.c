@@ -28,13 +28,30 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return call->def->fetch(call, *at, part, err);
 }
 
+/* What the graph did not know of an input is looked at here: that it is an image that the operator takes, and no larger than can be counted. */
+static enum stk_status infer_image(struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_op_def *def = call->def;
+	if (!def->fetch && !stk__lowers(def, &call->in[0].desc))
+		return stk__refuse_layout(def, &call->in[0].desc, err);
+	enum stk_status s = def->infer(call, err);
+	if (s)
+		return s;
+	const struct stk_desc *descs[] = {def->fetch ? &call->out[0].desc : &call->in[0].desc, &call->out[0].desc};
+	for (int i = 0; i < 2; i++)
+		if (!stk__frames_fit(descs[i]))
+			return stk__fail(err, STK_LIMIT, "an image or window of more than %d pixels along one side, or as many frames",
+				STK_PASS_MAX_EXTENT);
+	return STK_OK;
+}
+
 /* Infers each operator of the group from the one before; ends with the desc of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
 {
 	for (int32_t k = 0; k < group->count; k++) {
 		enum stk_status s = stk__call_prepare(run, group->nodes[k], &calls[k], err);
-		if (s || (s = calls[k].def->infer(&calls[k], err))) {
+		if (s || (s = infer_image(&calls[k], err))) {
 			char title[96];
 			stk__node_title(run->pipeline->program->nodes[group->nodes[k]].node, title, sizeof title);
 			stk__error_set_op(err, title);
@@ -44,26 +61,59 @@ static enum stk_status infer_group(
 	return STK_OK;
 }
 
-enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err)
+static bool lower(struct stk_pass_group *g, int32_t plane)
 {
 	const struct stk_image *src = &g->src.image;
-	if (!src->channels)
-		return stk__fail(err, STK_SHAPE, "an image without channels");
-	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, stk__is_planar(src) ? 1 : src->channels);
+	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, g->planes ? 1 : src->channels);
 	g->pass.plane = plane;
 	g->pass.stream = g->stream;
-	for (int32_t k = 0; k < g->group->count; k++)
+	for (int32_t k = 0; k < g->group->count && !g->pass.refused; k++)
 		g->calls[k].def->lower(&g->calls[k], &g->pass);
-	if (!stk__pass_supports(&g->pass))
+	return stk__pass_supports(&g->pass);
+}
+
+/* Why the pass that was lowered cannot run. */
+static enum stk_status explain_refusal(const struct stk_pass_group *g, struct stk_error *err)
+{
+	const struct stk_image *src = &g->src.image;
+	switch ((enum stk_pass_refusal)g->pass.refused) {
+	case STK_PASS_CHANNELS:
+		return stk__fail(err, STK_UNSUPPORTED,
+			"an image of %d channels gets more of them here, which is supported up to %d; leave out pad_output", src->channels,
+			STK_PASS_MAX_CHANNELS);
+	case STK_PASS_EXTENT:
+		return stk__fail(err, STK_LIMIT, "an image or window of more than %d pixels along one side, or as far from the image",
+			STK_PASS_MAX_EXTENT);
+	case STK_PASS_STEPS:
+	case STK_PASS_MISUSED:
+		return stk__fail(err, STK_STATE, "operators that do not make one pass were fused; please report this graph");
+	default:
 		return stk__fail(err, STK_UNSUPPORTED, "images of %s are not supported here; cast them first", stk_dtype_name(src->dtype));
-	return STK_OK;
+	}
+}
+
+enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err)
+{
+	if (!g->src.image.channels)
+		return stk__fail(err, STK_SHAPE, "an image without channels");
+	if (lower(g, plane))
+		return STK_OK;
+	g->planes |= !g->calls[0].def->fetch && g->src.image.channels > STK_PASS_MAX_CHANNELS;
+	return g->planes && lower(g, plane) ? STK_OK : explain_refusal(g, err);
 }
 
 static enum stk_status run_frames(const struct stk_chain_run *run, const struct stk_pass *pass, const struct stk_frames *src,
 	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
-	void *scratch = stk__arena_take(&w->arena, stk__pass_scratch(pass));
+	if (!pass->w || !pass->h)
+		return STK_OK;
+	size_t bytes = stk__pass_scratch(pass);
+	if (bytes > run->pipeline->config.memory_limit)
+		return stk__fail(err, STK_LIMIT,
+			"a pass from %dx%d to %dx%d pixels takes %zu bytes of scratch, over memory_limit, %zu bytes", pass->in_w,
+			pass->in_h, pass->w, pass->h, bytes, run->pipeline->config.memory_limit);
+	void *scratch = stk__arena_take(&w->arena, bytes);
 	if (!scratch)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
 	for (int32_t f = 0; f < src->count; f++) {
@@ -107,6 +157,7 @@ enum stk_status stk__pass_group_infer(
 		g->calls[0].def->extent(&g->calls[0], &g->src.image);
 	else
 		g->src = stk__frames_of(&g->calls[0].in[0]);
+	g->planes = stk__is_planar(&g->src.image);
 	return stk__pass_group_lower(g, 0, err);
 }
 
@@ -142,7 +193,7 @@ enum stk_status stk__pass_group_cores(
 	}
 	struct stk_frames dst = stk__frames_of(out);
 	STK_COUNT(run->pipeline, passes, 1);
-	return stk__is_planar(&g->src.image) ? run_planes(run, g, &dst, err) : run_frames(run, &g->pass, &g->src, at, &dst, err);
+	return g->planes ? run_planes(run, g, &dst, err) : run_frames(run, &g->pass, &g->src, at, &dst, err);
 }
 
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)

@@ -32,6 +32,17 @@ static int64_t env_number(const char *name)
 	return s ? strtoll(s, NULL, 10) : 0;
 }
 
+/* STOKER_POISON=BYTE. Builds without optimisation are for finding mistakes, and poison anyhow. */
+static int32_t poison_byte(void)
+{
+#ifdef __OPTIMIZE__
+	enum { DEFAULT = -1 };
+#else
+	enum { DEFAULT = 0xa5 };
+#endif
+	return getenv("STOKER_POISON") ? (int32_t)(env_number("STOKER_POISON") & 0xff) : DEFAULT;
+}
+
 /* ---- parts ---- */
 
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
@@ -83,10 +94,11 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* As many records as slots may be under way, and as the window of reads needs: a window in flight, and as much again done before its turn. */
+/* As many records as slots may be under way, and as reading ahead needs: a window in flight, and as much again read before its turn. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
-	int32_t window = p->program->reads ? (3 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
+	p->mean_bytes = (int64_t)(p->config.read_bytes / 16);
+	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->depth = p->most_depth = p->config.prefetch;
 	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
 		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
@@ -212,7 +224,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->client.work = stk__exec_work;
 	p->ctx = stk_context_ref(ctx);
 	p->config = *config;
-	p->mean_bytes = 64 << 10;
+	p->poison = poison_byte();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
@@ -258,6 +270,7 @@ void stk__drain(struct stk_pipeline *p)
 		stk__slot_return(p->next_slot);
 	p->next_slot = NULL;
 	p->no_memory = false;
+	p->early = 0;
 	p->stopping = false;
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bytes. A worker that comes to a sample first tries a read that cannot block: cached files need no handover. A few reads that would block, close
- * together, turn reading ahead on: from then on requests go out in order of need, `read_requests` at a time, before workers come to them, bounded
- * in requests and bytes. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
+ * together, turn reading ahead on: from then on requests go out in order of need, before workers come to them: `read_requests` at a time, and none
+ * while as many samples lie read before their batch is open, or while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
  * hand turn reading ahead off again. */
 #include "exec/device.h"
 
@@ -17,8 +17,16 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 	return n && n->def->reader->uri && id >= 0 ? n->def->reader->uri(n->shared, id, uri, capacity) : 0;
 }
 
+bool stk__read_under_way(const struct stk_sample_state *s)
+{
+	return s->read == STK_READ_SUBMITTED || s->read == STK_READ_STALE;
+}
+
+/* The request of a read that is under way, and its error, are io's. */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s)
 {
+	if (stk__read_under_way(s))
+		return;
 	if (s->request.buffer) {
 		p->bytes_held -= (int64_t)s->request.size;
 		p->read_held--;
@@ -26,6 +34,19 @@ void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s)
 	}
 	s->request.buffer = NULL;
 	s->request.data = NULL;
+	stk__free(s->read_error);
+	s->read_error = NULL;
+}
+
+static bool is_held(const struct stk_sample_state *s)
+{
+	return s->read == STK_READ_DONE && s->request.buffer;
+}
+
+void stk__reads_opened(struct stk_record *r)
+{
+	for (int32_t i = 0; r->pipeline->early && i < r->count; i++)
+		r->pipeline->early -= is_held(&r->samples[i]);
 }
 
 /* The source is at fault, not the sample: worth another try, and never skipped over. */
@@ -34,23 +55,32 @@ static bool source_failed(enum stk_status s)
 	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
 }
 
-/* With the lock: a read has ended; chains that waited for it are ready. */
+/* With the lock: a read has ended; chains that waited for it are ready. Nobody waits any more for the bytes of a batch that has gone, as one does that
+ * got no slot, or of a sample that was replaced. */
 static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 {
 	struct stk_record *r = s->record;
 	int32_t i = (int32_t)(s - r->samples);
+	bool wanted = r->active && s->read != STK_READ_STALE;
 	s->read = STK_READ_DONE;
 	if (s->request.status == STK_OK) {
 		p->read_held += s->request.buffer != NULL;
 		p->bytes_held += s->request.buffer ? (int64_t)s->request.size : 0;
-		p->mean_bytes += ((int64_t)s->request.size - p->mean_bytes) / 16;
+		p->sized += p->sized < 16;
+		p->mean_bytes += ((int64_t)s->request.size - p->mean_bytes) / p->sized;
 		p->missing_in_a_row = 0;
 		STK_COUNT(p, bytes_read, (int64_t)s->request.size);
 	} else {
 		p->missing_in_a_row++;
 	}
-	if (!r->opened)
+	if (!wanted) {
+		stk__release_bytes(p, s);
+		s->read = STK_READ_NONE;
+	}
+	if (!r->opened) {
+		p->early += r->active && is_held(s);
 		return;
+	}
 	for (int32_t c = 0; s->waiting; c++, s->waiting >>= 1)
 		if (s->waiting & 1)
 			stk__ready_chain(r, c, i);
@@ -77,7 +107,7 @@ static bool describe_own_request(struct stk_sample_state *s)
 	if (n >= s->uri_room)
 		return false;
 	memcpy(s->uri, uri, n + 1);
-	describe_request(s, s->uri, s->error);
+	describe_request(s, s->uri, s->read_error);
 	return true;
 }
 
@@ -90,7 +120,7 @@ static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
 		return;
 	}
 	describe_request(s, "", NULL);
-	stk__set_error(&s->error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
+	stk__set_error(&s->read_error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
 	s->request.status = STK_NO_MEMORY;
 	request_done(&s->request);
 }
@@ -98,11 +128,11 @@ static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
 /* Another try: a source's fault is retried a few times; any other failure once more, to hear what it was. */
 static bool try_again(struct stk_pipeline *p, struct stk_sample_state *s)
 {
-	if (p->stopping || s->request.status == STK_OK)
+	if (p->stopping || !s->record->active || s->read == STK_READ_STALE || s->request.status == STK_OK)
 		return false;
-	if (!s->error) {
-		s->error = stk__calloc(1, sizeof *s->error);
-		if (s->error)
+	if (!s->read_error) {
+		s->read_error = stk__calloc(1, sizeof *s->read_error);
+		if (s->read_error)
 			return true;
 	}
 	if (!source_failed(s->request.status) || s->retries >= STK_MAX_RETRIES)
@@ -136,6 +166,7 @@ static void request_done(struct stk_request *q)
 	bool again = try_again(p, s);
 	if (!again) {
 		p->in_flight--;
+		s->record->reading--;
 		p->in_callbacks++; /* keeps the pipeline until the last line below */
 		read_ended(p, s);
 	}
@@ -204,7 +235,7 @@ bool stk__read_inline(
 		p->misses -= p->misses > 0;
 		p->seen_at_hand = true;
 		if (s->request.status)
-			stk__set_error(&s->error, err);
+			stk__set_error(&s->read_error, err);
 		read_ended(p, s);
 		if (i == 0 && ++p->cached_in_a_row >= 2)
 			p->ahead = false;
@@ -216,6 +247,7 @@ bool stk__read_inline(
 		s->read = STK_READ_SUBMITTED;
 		s->waiting |= 1ull << chain;
 		p->in_flight++;
+		r->reading++;
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (!ended) {
@@ -245,14 +277,16 @@ static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 		}
 		if (p->read_k >= p->next_deliver + p->n_records)
 			return NULL;
-		stk__create_records(p, p->read_k + 1);
+		if ((p->read_k >= p->next_open && p->early >= p->config.read_requests) || !stk__create_records(p, p->read_k + 1))
+			return NULL;
 		struct stk_record *r = stk__record(p, p->read_k);
-		while (p->read_i < r->count) {
+		while (p->read_i < r->count && !r->done) { /* a batch that failed needs no bytes */
 			struct stk_sample_state *s = &r->samples[p->read_i++];
 			bool probe = p->read_i == 1 && p->seen_at_hand; /* the first sample */
 			if (s->read == STK_READ_NONE && !s->dropped && !probe) {
 				s->read = STK_READ_SUBMITTED;
 				p->in_flight++;
+				r->reading++;
 				return s;
 			}
 		}

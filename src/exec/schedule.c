@@ -12,18 +12,12 @@
 
 /* ---- records ---- */
 
-void stk__set_error(struct stk_error **to, const struct stk_error *from)
-{
-	if (!*to)
-		*to = stk__calloc(1, sizeof **to);
-	if (*to)
-		**to = *from;
-}
-
-void stk__create_records(struct stk_pipeline *p, int64_t up_to)
+bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 {
 	for (; p->next_create < up_to; p->next_create++) {
 		struct stk_record *r = stk__record(p, p->next_create);
+		if (r->reading)
+			return false;
 		r->k = p->next_create;
 		r->active = true;
 		r->fed = p->program->levels[0].n_callbacks == 0;
@@ -46,16 +40,16 @@ void stk__create_records(struct stk_pipeline *p, int64_t up_to)
 			s->staged = NULL;
 		}
 	}
+	return true;
 }
 
-/* Samples give back what they hold; those that a read is still under way for will have something again. */
+/* Samples give back what they hold, but for those that a read is still under way for. */
 static void clean_samples(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	r->clean = true;
+	r->clean = r->reading == 0;
 	for (int32_t i = 0; i < p->config.batch_size; i++) {
 		struct stk_sample_state *s = &r->samples[i];
-		r->clean &= s->read == STK_READ_NONE || s->read == STK_READ_DONE;
 		stk__release_bytes(p, s);
 		stk__free(s->error);
 		s->error = NULL;
@@ -114,7 +108,7 @@ void stk__ready_submit(struct stk_record *r)
 /* The chain's sample is ready, or will be when its bytes have come. */
 static void begin_chain(struct stk_record *r, const struct stk_chain *chain, int32_t index, int32_t sample)
 {
-	if (chain->reads && r->samples[sample].read == STK_READ_SUBMITTED)
+	if (chain->reads && stk__read_under_way(&r->samples[sample]))
 		r->samples[sample].waiting |= 1ull << index;
 	else
 		stk__ready_chain(r, index, sample);
@@ -228,7 +222,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 			push(r, item);
 			continue;
 		}
-		if (chain->reads && (s->read == STK_READ_TRYING || s->read == STK_READ_SUBMITTED)) {
+		if (chain->reads && (s->read == STK_READ_TRYING || stk__read_under_way(s))) {
 			s->waiting |= 1ull << u->chain; /* another chain's worker is at it */
 			continue;
 		}
@@ -271,30 +265,6 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 
 /* ---- failures ---- */
 
-static void remember_bad(struct stk_pipeline *p, const struct stk_error *err)
-{
-	enum { KEPT = 10000 };
-	STK_COUNT(p, bad_samples, 1);
-	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
-		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
-		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
-		if (more) {
-			p->bad = more;
-			p->room_bad = room;
-		}
-	}
-	if (p->n_bad < p->room_bad)
-		p->bad[p->n_bad++] = *err;
-}
-
-/* A source that fails, or misses object after object, is no matter of single bad samples. */
-static bool is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
-{
-	enum { MISSING_IN_A_ROW = 32 };
-	return err->code == STK_IO || err->code == STK_TIMEOUT || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
-	       err->code == STK_CANCELLED || p->missing_in_a_row >= MISSING_IN_A_ROW;
-}
-
 /* All chains of the level are through with a failed sample: replaced (true: it starts again) or dropped by the policy. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
@@ -302,11 +272,11 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
-	remember_bad(p, err);
+	stk__remember_bad(p, err);
 	r->bad++;
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
-	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
+	if (stk__is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
 		/* the first in the batch's order is the one that is raised, whichever failed first */
 		if (!r->error.code || err->sample < r->error.sample)
 			r->error = *err;
@@ -323,7 +293,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_place original = stk__order_place(&p->order, r->k, i);
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
 	s->staged = NULL;
-	s->read = STK_READ_NONE;
+	s->read = stk__read_under_way(s) ? STK_READ_STALE : STK_READ_NONE;
 	s->retries = 0;
 	begin_sample(r, i);
 	return true;
@@ -346,29 +316,12 @@ static void sample_part_done(struct stk_record *r, int32_t i)
 
 enum outcome { DONE, FAILED, WAITS };
 
-/* "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31" */
-static void compose_message(struct stk_error *e)
-{
-	struct stk_error from = *e;
-	bool named = from.uri[0] && !strstr(from.message, from.uri);
-	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%s", named ? from.uri : "", named ? ": " : "",
-		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
-}
-
-void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
-{
-	char uri[STK_MAX_URI];
-	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
-	stk__error_set_sample(err, uri, s->place.epoch, s->place.position);
-	compose_message(err);
-}
-
 static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
 {
 	struct stk_error full = *err;
 	stk__name_sample(p, s, &full);
 	s->failed = true;
-	if (!s->error || !s->error->code) /* the first chain's failure is the one that is told */
+	if (!s->error) /* the first chain's failure is the one that is told */
 		stk__set_error(&s->error, &full);
 }
 
@@ -403,10 +356,8 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 	if (by_read) { /* without an error of its own there was no memory for it */
 		static const struct stk_error lost = {
 			.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
-		err = s->error ? *s->error : lost;
+		err = s->read_error ? *s->read_error : lost;
 		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
-		if (s->error)
-			s->error->code = STK_OK;
 	}
 	fail_sample(p, s, &err);
 }
@@ -536,13 +487,17 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	struct stk_pipeline *p = (struct stk_pipeline *)client;
 	struct stk_unit u;
 	pthread_mutex_lock(&p->lock);
+	int64_t open = p->next_open;
 	bool any = p->started && !p->stopping && take(p, &u);
-	bool more = false; /* there is work for another worker too */
+	bool ahead = p->ahead && p->next_open > open; /* the window has moved */
+	bool more = false;                            /* there is work for another worker too */
 	for (int64_t k = p->next_deliver; any && k < p->next_open && !more; k++)
 		more = stk__record(p, k)->ready_count > 0;
 	if (any)
 		u.record_k = u.record->k;
 	pthread_mutex_unlock(&p->lock);
+	if (ahead)
+		stk__read_ahead(p);
 	if (!any)
 		return false;
 	if (more)

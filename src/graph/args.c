@@ -55,10 +55,10 @@ static int32_t enum_count(const struct stk_arg_def *def)
 	return def->type == STK_ARG_DTYPE ? STK_DTYPE_COUNT : def->type == STK_ARG_INTERP ? STK_INTERP_GAUSSIAN + 1 : STK_ANY_DATA + 1;
 }
 
-/* Operators may take some values of an enum; -1 stands for none. */
-static enum stk_status check_choice(const struct stk_arg_def *def, int32_t value, struct stk_error *err)
+/* -1 (NO_TYPE) is the same as not given, where an argument may be left out and has no default of its own. */
+static bool may_be_none(const struct stk_arg_def *def)
 {
-	return value < 0 ? STK_OK : check_range(def, value, err);
+	return !def->fallback && !(def->flags & STK_REQUIRED);
 }
 
 static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_arg *v, int32_t *field, struct stk_error *err)
@@ -67,15 +67,16 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 		if (!enum_by_name(def, v->value.s, field))
 			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s,
 				type_names[def->type] + 3);
-		return check_choice(def, *field, err);
+		return check_range(def, *field, err);
 	}
 	if (v->kind != STK_VALUE_INT)
 		return wrong_type(def, err);
-	if (v->value.i < -1 || v->value.i >= enum_count(def))
+	bool none = v->value.i == -1 && may_be_none(def);
+	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def)))
 		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i,
 			type_names[def->type]);
 	*field = (int32_t)v->value.i;
-	return check_choice(def, *field, err);
+	return none ? STK_OK : check_range(def, *field, err);
 }
 
 /* ---- scalars ---- */
@@ -95,7 +96,7 @@ static enum stk_status set_int(const struct stk_arg_def *def, const struct stk_a
 {
 	if (v->kind == STK_VALUE_INT || v->kind == STK_VALUE_BOOL)
 		*field = v->value.i;
-	else if (v->kind == STK_VALUE_FLOAT && v->value.f == (double)(int64_t)v->value.f)
+	else if (v->kind == STK_VALUE_FLOAT && fabs(v->value.f) < 0x1p63 && v->value.f == floor(v->value.f))
 		*field = (int64_t)v->value.f;
 	else
 		return wrong_type(def, err);
@@ -154,7 +155,7 @@ static enum stk_status set_numbers(
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the %zu values of argument \"%s\"", n, def->name);
 	for (size_t i = 0; i < n; i++) {
 		double x;
-		if (!list_number(v, i, &x) || (ints && x != floor(x)))
+		if (!list_number(v, i, &x) || (ints && (v->kind != STK_VALUE_INTS && !(fabs(x) < 0x1p63 && x == floor(x)))))
 			return wrong_type(def, err);
 		enum stk_status s = check_range(def, x, err);
 		if (s)

@@ -14,6 +14,13 @@ static bool by_plane(const struct stk_program *p, const struct stk_program_node 
 	return c && c[1];
 }
 
+/* The most steps that an operator adds to a pass. */
+static int32_t steps_of(const struct stk_program_node *n)
+{
+	int32_t pointwise = n->def->steps ? n->def->steps : 1;
+	return (n->classes & STK_CLASS_POINTWISE ? pointwise : 0) + (n->classes & STK_CLASS_FILL ? 1 : 0);
+}
+
 static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
 {
 	if (!p->fused || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu || next->inputs[0] != last->first_value)
@@ -38,18 +45,21 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
 		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
 		unsigned classes = last->classes;
+		int32_t steps = steps_of(last);
 		bool planes = by_plane(p, last);
 		order[used++] = chain->nodes[i];
 		g.count = 1;
 		int32_t end = i;
 		for (int32_t j = i + 1; g.pass && j < n; j++) {
 			const struct stk_program_node *next = &p->nodes[chain->nodes[j]];
-			if (taken[j] || !joins(p, last, classes, next) || (planes && (next->classes & STK_CLASS_MIXES)))
+			if (taken[j] || !joins(p, last, classes, next) || steps + steps_of(next) > STK_PASS_MAX_STEPS ||
+				(planes && (next->classes & STK_CLASS_MIXES)))
 				continue;
 			taken[j] = true;
 			order[used++] = chain->nodes[j];
 			g.count++;
 			classes |= next->classes;
+			steps += steps_of(next);
 			last = next;
 			end = j;
 		}

@@ -61,8 +61,11 @@ enum stk_status stk__arg_set_sample(
 /* infer.c: descs of a node's outputs from what is known of its inputs, with the checks of layouts. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 
-/* True where an image operator's lower serves a tensor like this one: an image layout that the operator takes. */
+/* True where an image operator's lower serves a tensor like this one: an image layout that the operator takes. Where dims are not known when the
+ * graph is built, what has no other way is taken to lower; chains then ask again for each sample. */
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
+/* The error that says which layouts the operator takes. */
+enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err);
 
 /* The seed argument of a node, when it has one and it was given (>= 0). */
 bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is known of an operator's outputs before any data is seen. */
 #include "graph/graph.h"
+#include "op/dims.h"
 
 #include <assert.h>
 #include <string.h>
@@ -20,20 +21,25 @@ static bool layout_listed(const char *list, const struct stk_desc *desc)
 
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in)
 {
-	if (!def->lower || def->fetch || in->ndim < 2)
+	if (!def->lower || def->fetch)
 		return false;
+	if (in->ndim < 0) /* found out for each sample; what has another way takes that */
+		return !def->run_cpu;
 	return layout_listed(def->layouts ? def->layouts : "HWC CHW HW FHWC", in);
 }
 
-static enum stk_status check_layout(const struct stk_graph_node *node, const struct stk_desc *in, struct stk_error *err)
+enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err)
 {
-	const struct stk_op_def *def = node->def;
-	if (!def->layouts || in->ndim < 0 || def->run_cpu || layout_listed(def->layouts, in))
-		return STK_OK;
 	if (in->layout[0])
 		return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s, not \"%s\"", def->name, def->layouts, in->layout);
 	return stk__fail(err, STK_SHAPE, "%s takes tensors of layout %s; this one has %d dim%s and no layout", def->name, def->layouts,
 		in->ndim, in->ndim == 1 ? "" : "s");
+}
+
+static enum stk_status check_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err)
+{
+	bool fits = !def->layouts || in->ndim < 0 || def->run_cpu || layout_listed(def->layouts, in);
+	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
@@ -43,7 +49,8 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	assert(node->def->state_size <= sizeof state);
 	for (int32_t i = 0; i < node->n_inputs; i++)
 		in[i].desc = g->nodes[node->inputs[i].op]->outputs[node->inputs[i].output];
-	enum stk_status s = node->n_inputs ? check_layout(node, &in[0].desc, err) : STK_OK;
+	stk__layout_name(node->def, &in[0].desc);
+	enum stk_status s = node->n_inputs ? check_layout(node->def, &in[0].desc, err) : STK_OK;
 	if (s)
 		return s;
 	struct stk_call call = {.def = node->def,

@@ -36,6 +36,7 @@ const struct stk_op_def stk__op_brightness = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = brightness_args,
 	.args_size = sizeof(struct brightness),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE,
 	.infer = brightness_infer,
 	.lower = brightness_lower,

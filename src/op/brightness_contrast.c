@@ -41,6 +41,7 @@ const struct stk_op_def stk__op_brightness_contrast = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = brightness_contrast_args,
 	.args_size = sizeof(struct brightness_contrast),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE,
 	.infer = brightness_contrast_infer,
 	.lower = brightness_contrast_lower,

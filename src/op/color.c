@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-const char stk__color_type_doc[] = "Order of the channels: RGB or BGR.";
+const char stk__color_type_doc[] =
+	"Channels are read as red, green and blue whatever this says, as in DALI; convert BGR with color_space_conversion.";
 
 /* NTSC's YIQ, rounded to three places as DALI has it, and its inverse. */
 static const double to_yiq[9] = {.299, .587, .114, .596, -.274, -.321, .211, -.523, .311};
@@ -34,7 +35,7 @@ void stk__matrix_multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, int32_t image_type, struct stk_error *err)
+enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err)
 {
 	struct stk_dims dims;
 	enum stk_status s = stk__intensity_infer(call, dtype, err);
@@ -43,12 +44,10 @@ enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, int
 	int64_t channels = stk__dims_channels(&dims, &call->in[0].desc);
 	if (channels >= 0 && channels != 3)
 		return stk__fail(err, STK_SHAPE, "an image of 3 channels is needed, not of %lld", (long long)channels);
-	if (image_type != STK_RGB && image_type != STK_BGR)
-		return stk__fail(err, STK_UNSUPPORTED, "colours are changed in RGB or BGR; convert with color_space_conversion first");
 	return STK_OK;
 }
 
-void stk__color_lower(const struct stk_color *color, int32_t dtype, int32_t image_type, struct stk_pass *pass)
+void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass)
 {
 	double angle = (double)color->hue * (3.14159265358979323846 / 180), c = stk__cos(angle), s = stk__sin(angle),
 	       sat = color->saturation;
@@ -60,9 +59,8 @@ void stk__color_lower(const struct stk_color *color, int32_t dtype, int32_t imag
 	enum stk_dtype in = (enum stk_dtype)pass->dtype;
 	double factor = (double)color->value * color->contrast;
 	double bias = color->value * (1 - (double)color->contrast) * stk__intensity_center(in);
-	bool swap = image_type == STK_BGR;
 	float rows[9], b[3] = {(float)bias, (float)bias, (float)bias};
 	for (int k = 0; k < 9; k++)
-		rows[k] = (float)(factor * m[swap ? 8 - k : k]);
+		rows[k] = (float)(factor * m[k]);
 	stk__pass_matrix(pass, rows, b, stk__dtype_or(dtype, in));
 }

@@ -14,8 +14,8 @@ struct stk_color {
 };
 
 /* desc of the output; checks for 3 channels and for types that can be computed on. dtype: -1 for the input's. */
-enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, int32_t image_type, struct stk_error *err);
-void stk__color_lower(const struct stk_color *color, int32_t dtype, int32_t image_type, struct stk_pass *pass);
+enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
+void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass);
 
 /* out = a b, row by row; out may be a or b. */
 void stk__matrix_multiply(const double a[9], const double b[9], double out[9]);

@@ -121,7 +121,9 @@ const struct stk_op_def stk__op_color_space_conversion = {
 	.layouts = "HWC FHWC DHWC FDHWC",
 	.args = csc_args,
 	.args_size = sizeof(struct csc),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
+	.steps = 2,
 	.infer = csc_infer,
 	.lower = csc_lower,
 };

@@ -36,6 +36,7 @@ const struct stk_op_def stk__op_contrast = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC",
 	.args = contrast_args,
 	.args_size = sizeof(struct contrast),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE,
 	.infer = contrast_infer,
 	.lower = contrast_lower,

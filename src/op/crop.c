@@ -36,7 +36,7 @@ static enum stk_status crop_infer(const struct stk_call *call, struct stk_error 
 		return e;
 	for (int32_t d = 0; d < out->ndim; d++)
 		out->shape[d] = s->window.extent[d];
-	return STK_OK;
+	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
 static enum stk_status crop_run(const struct stk_call *call, struct stk_error *err)
@@ -76,6 +76,7 @@ const struct stk_op_def stk__op_crop = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = crop_args,
 	.args_size = sizeof(struct crop),
+	.flags = STK_OP_IMAGES,
 	.state_size = sizeof(struct crop_state),
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = crop_classify,

@@ -19,7 +19,6 @@ struct cmn_state {
 	struct stk_window window;
 	struct stk_desc in;
 	int32_t channels, padded; /* of input and output */
-	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
 };
 
 static const struct stk_arg_def cmn_args[] = {
@@ -45,37 +44,44 @@ static const struct stk_arg_def cmn_args[] = {
 	STK_ARG_END,
 };
 
-static int32_t next_power_of_2(int32_t n)
+static int64_t next_power_of_2(int64_t n)
 {
-	int32_t p = 1;
+	int64_t p = 1;
 	while (p < n)
 		p *= 2;
 	return p;
 }
 
-/* scale * (x - mean) / std + shift as a x + b, from doubles. */
-static enum stk_status prepare_values(const struct cmn *c, struct cmn_state *s, struct stk_error *err)
+static enum stk_status check_values(const struct cmn *c, const struct cmn_state *s, struct stk_error *err)
 {
-	float mean[STK_PASS_MAX_CHANNELS], std[STK_PASS_MAX_CHANNELS];
-	enum stk_status e = stk__per_channel("mean", c->mean, s->channels, mean, err);
-	if (e || (e = stk__per_channel("std", c->std, s->channels, std, err)))
+	enum stk_status e = stk__check_per_channel("mean", c->mean, s->channels, err);
+	if (e || (e = stk__check_per_channel("std", c->std, s->channels, err)))
 		return e;
-	for (int32_t k = 0; k < s->channels; k++) {
-		if (std[k] == 0)
+	for (int32_t k = 0; k < c->std.count; k++)
+		if (c->std.v[k] == 0)
 			return stk__fail(err, STK_INVALID, "std of channel %d is 0", k);
-		double a = (double)c->scale / std[k];
-		s->a[k] = (float)a;
-		s->b[k] = (float)(c->shift - mean[k] * a);
-	}
 	const struct stk_floats *f = &c->bounds.fill_values;
 	if (f->count != 1 && f->count != s->channels && f->count != s->padded)
 		return stk__fail(
 			err, STK_INVALID, "fill_values has %d values for %d channels: give one, or one a channel", f->count, s->padded);
-	/* A single value reaches appended channels where a window may leave the image, and only there: as in DALI. */
-	bool all = f->count == 1 && stk__bounds(&c->bounds) == STK_BOUNDS_PAD;
-	for (int32_t k = 0; k < s->padded; k++)
-		s->fill[k] = k < s->channels && f->count == 1 ? f->v[0] : k < f->count && f->count > 1 ? f->v[k] : all ? f->v[0] : 0;
 	return STK_OK;
+}
+
+/* scale * (x - mean) / std + shift of channel k as a x + b, from doubles. */
+static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bias)
+{
+	double a = (double)c->scale / c->std.v[c->std.count == 1 ? 0 : k];
+	*factor = (float)a;
+	*bias = (float)(c->shift - c->mean.v[c->mean.count == 1 ? 0 : k] * a);
+}
+
+/* A single value reaches appended channels where a window may leave the image, and only there: as in DALI. */
+static float fill_of(const struct cmn *c, const struct cmn_state *s, int32_t k)
+{
+	const struct stk_floats *f = &c->bounds.fill_values;
+	if (f->count == 1)
+		return k < s->channels || stk__bounds(&c->bounds) == STK_BOUNDS_PAD ? f->v[0] : 0;
+	return k < f->count ? f->v[k] : 0;
 }
 
 static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
@@ -126,10 +132,13 @@ static enum stk_status cmn_infer(const struct stk_call *call, struct stk_error *
 	if ((e = stk__window_of_args(&c->window, &s->in, &s->window, err)) ||
 		(e = stk__window_bound(&s->window, &s->in, stk__bounds(&c->bounds), err)))
 		return e;
-	s->channels = s->padded = (int32_t)stk__dims_channels(&dims, &s->in);
+	int64_t channels = stk__dims_channels(&dims, &s->in);
+	if (channels > STK_PASS_MAX_EXTENT)
+		return stk__fail(err, STK_LIMIT, "an image of %lld channels", (long long)channels);
+	s->channels = s->padded = (int32_t)channels;
 	if (s->channels >= 0) {
-		s->padded = c->pad_output ? next_power_of_2(s->channels) : s->channels;
-		if ((e = prepare_values(c, s, err)))
+		s->padded = c->pad_output ? (int32_t)next_power_of_2(s->channels) : s->channels;
+		if ((e = check_values(c, s, err)))
 			return e;
 	}
 	describe(c, &s->in, &dims, s, &call->out[0].desc);
@@ -141,12 +150,18 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
 	bool last = pass->plane + pass->c == s->channels; /* of the planes, which channels are appended to */
-	stk__pass_affine(pass, s->a + pass->plane, s->b + pass->plane, (enum stk_dtype)c->dtype);
+	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
+	for (int32_t k = 0; k < STK_PASS_MAX_CHANNELS && pass->plane + k < s->padded; k++) {
+		fill[k] = fill_of(c, s, pass->plane + k);
+		if (k < pass->c)
+			factors_of(c, pass->plane + k, &a[k], &b[k]);
+	}
+	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
 	/* Fill is on the scale of the output: so the window stands behind the arithmetic, which commutes with it. */
-	stk__window_lower(&s->window, &s->in, (struct stk_floats){s->channels, s->fill}, pass);
+	stk__window_fill(&s->window, &s->in, fill, pass);
 	stk__pass_mirror(pass, c->mirror, false);
 	if (s->padded > s->channels && last)
-		stk__pass_channels(pass, s->padded - pass->plane, s->fill + pass->plane);
+		stk__pass_channels(pass, s->padded - pass->plane, fill);
 }
 
 static unsigned cmn_classify(const void *args, const struct stk_desc *in)
@@ -168,8 +183,10 @@ const struct stk_op_def stk__op_crop_mirror_normalize = {
 	.layouts = "HWC CHW HW FHWC FCHW",
 	.args = cmn_args,
 	.args_size = sizeof(struct cmn),
+	.flags = STK_OP_IMAGES,
 	.state_size = sizeof(struct cmn_state),
 	.classes = STK_CLASS_WINDOW | STK_CLASS_POINTWISE | STK_CLASS_FILL,
+	.steps = 2,
 	.classify = cmn_classify,
 	.infer = cmn_infer,
 	.lower = cmn_lower,

@@ -11,6 +11,12 @@ const char *stk__layout_of(const struct stk_desc *desc)
 	return desc->ndim >= 0 && desc->ndim <= 4 ? by_ndim[desc->ndim] : "";
 }
 
+void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc)
+{
+	if ((def->flags & STK_OP_IMAGES) && !desc->layout[0])
+		strcpy(desc->layout, stk__layout_of(desc));
+}
+
 int32_t stk__layout_find(const struct stk_desc *desc, char name)
 {
 	const char *layout = stk__layout_of(desc), *at = name ? strchr(layout, name) : NULL;
@@ -35,14 +41,22 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 		desc->ndim == 1 ? "" : "s");
 }
 
+enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err)
+{
+	if (values.count != 1 && values.count != n)
+		return stk__fail(err, STK_INVALID, "%s has %d values for %lld channels: give one, or one a channel", name, values.count,
+			(long long)n);
+	return STK_OK;
+}
+
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err)
 {
 	if (n > STK_PASS_MAX_CHANNELS)
 		return stk__fail(err, STK_UNSUPPORTED, "images of %lld channels are not supported here; the most is %d", (long long)n,
 			STK_PASS_MAX_CHANNELS);
-	if (values.count != 1 && values.count != n)
-		return stk__fail(err, STK_INVALID, "%s has %d values for %lld channels: give one, or one a channel", name, values.count,
-			(long long)n);
+	enum stk_status s = stk__check_per_channel(name, values, n, err);
+	if (s)
+		return s;
 	for (int64_t c = 0; c < n; c++)
 		out[c] = values.v[values.count == 1 ? 0 : c];
 	return STK_OK;

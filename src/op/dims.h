@@ -24,6 +24,9 @@ static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct 
 /* The layout as `desc` has it or as it is taken: "HWC" for a tensor of 3 dims without one; "" when nothing fits. */
 const char *stk__layout_of(const struct stk_desc *desc);
 
+/* For operators of images: names the layout of a desc that has none. */
+void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc);
+
 /* Index of a dim's letter in the layout, or -1. */
 int32_t stk__layout_find(const struct stk_desc *desc, char name);
 
@@ -38,7 +41,10 @@ static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallbac
 	return given < 0 ? fallback : (enum stk_dtype)given;
 }
 
-/* Spreads one value, or one a channel, over n <= STK_PASS_MAX_CHANNELS channels. `name`: the argument's, for the message. */
+/* STK_INVALID unless there is one value, or one for each of n channels. `name`: the argument's, for the message. */
+enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err);
+
+/* Spreads them over n <= STK_PASS_MAX_CHANNELS channels. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
 /* True for types that hold whole numbers, bool among them. */

@@ -80,6 +80,7 @@ const struct stk_op_def stk__op_flip = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = flip_args,
 	.args_size = sizeof(struct flip),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_WINDOW,
 	.infer = flip_infer,
 	.run_cpu = flip_run,

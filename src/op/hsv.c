@@ -20,14 +20,14 @@ static const struct stk_arg_def hsv_args[] = {
 static enum stk_status hsv_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct hsv *a = call->args;
-	return stk__color_infer(call, a->dtype, STK_RGB, err);
+	return stk__color_infer(call, a->dtype, err);
 }
 
 static void hsv_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct hsv *a = call->args;
 	const struct stk_color c = {a->hue, a->saturation, a->value, 1};
-	stk__color_lower(&c, a->dtype, STK_RGB, pass);
+	stk__color_lower(&c, a->dtype, pass);
 }
 
 const struct stk_op_def stk__op_hsv = {
@@ -38,6 +38,7 @@ const struct stk_op_def stk__op_hsv = {
 	.layouts = "HWC FHWC DHWC",
 	.args = hsv_args,
 	.args_size = sizeof(struct hsv),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = hsv_infer,
 	.lower = hsv_lower,

@@ -10,7 +10,7 @@ struct hue {
 
 static const struct stk_arg_def hue_args[] = {
 	STK_ARG(struct hue, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Turn of the hue, in degrees."),
-	STK_ARG(struct hue, image_type, STK_ARG_IMAGE_TYPE, "0", (0, 1), 0, stk__color_type_doc),
+	STK_ARG(struct hue, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
 	STK_ARG(struct hue, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),
 	STK_ARG_END,
 };
@@ -18,14 +18,14 @@ static const struct stk_arg_def hue_args[] = {
 static enum stk_status hue_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct hue *a = call->args;
-	return stk__color_infer(call, a->dtype, a->image_type, err);
+	return stk__color_infer(call, a->dtype, err);
 }
 
 static void hue_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct hue *a = call->args;
 	const struct stk_color c = {a->hue, 1, 1, 1};
-	stk__color_lower(&c, a->dtype, a->image_type, pass);
+	stk__color_lower(&c, a->dtype, pass);
 }
 
 const struct stk_op_def stk__op_hue = {
@@ -36,6 +36,7 @@ const struct stk_op_def stk__op_hue = {
 	.layouts = "HWC FHWC DHWC",
 	.args = hue_args,
 	.args_size = sizeof(struct hue),
+	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_POINTWISE | STK_CLASS_MIXES,
 	.infer = hue_infer,
 	.lower = hue_lower,

@@ -68,21 +68,28 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 	return STK_OK;
 }
 
-struct stk_rect stk__window_rect(const struct stk_window *w, const struct stk_dims *dims)
+/* Beyond what passes take all numbers are alike: they refuse them. */
+static int32_t to_pass(int64_t x)
 {
-	return (struct stk_rect){
-		(int32_t)w->start[dims->w], (int32_t)w->start[dims->h], (int32_t)w->extent[dims->w], (int32_t)w->extent[dims->h]};
+	return x > INT32_MAX ? INT32_MAX : x < -INT32_MAX ? -INT32_MAX : (int32_t)x;
 }
 
-void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass)
+void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass)
 {
 	struct stk_dims dims;
 	if (stk__dims_of(desc, &dims, NULL))
 		return; /* infer has refused it before */
+	const struct stk_rect rect = {
+		to_pass(w->start[dims.w]), to_pass(w->start[dims.h]), to_pass(w->extent[dims.w]), to_pass(w->extent[dims.h])};
+	stk__pass_window(pass, rect, stk__window_inside(w, desc) ? NULL : fill);
+}
+
+void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass)
+{
 	float value[STK_PASS_MAX_CHANNELS] = {0};
 	for (int32_t c = 0; c < pass->c && c < STK_PASS_MAX_CHANNELS; c++)
 		value[c] = fill.count > 0 ? fill.v[fill.count == 1 ? 0 : pass->plane + c] : 0;
-	stk__pass_window(pass, stk__window_rect(w, &dims), stk__window_inside(w, desc) ? NULL : value);
+	stk__window_fill(w, desc, value, pass);
 }
 
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype)
@@ -138,9 +145,15 @@ enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype,
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
 	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
-	if (fill.count > 1 && (*dim < 0 || out->shape[*dim] != fill.count))
+	if (fill.count > 1 && (*dim < 0 || (out->shape[*dim] >= 0 && out->shape[*dim] != fill.count)))
 		return stk__fail(err, STK_INVALID, "fill_values has %d values: give one, or one for each channel", fill.count);
 	return STK_OK;
+}
+
+enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *out, struct stk_error *err)
+{
+	int32_t dim;
+	return out->ndim < 0 ? STK_OK : fill_dim(fill, out, &dim, err);
 }
 
 /* Fill value k in the type dtype. */

@@ -30,11 +30,14 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 /* True when the window lies inside. */
 bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc);
 
-/* The window's part in height and width. */
-struct stk_rect stk__window_rect(const struct stk_window *w, const struct stk_dims *dims);
-
 /* Adds the window to a pass over an image of `desc`, with fill (one value, or one a channel) where it reaches outside. */
 void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass);
+
+/* The same with a fill value for each channel of the pass. */
+void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass);
+
+/* STK_INVALID unless there is one fill value, or one for each channel of out; where channels are not known yet, nothing is said. */
+enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *out, struct stk_error *err);
 
 /* Classes of an operator that keeps a window, with a conversion to `dtype` (-1: none): STK_CLASS_NEVER where a pass cannot convert. */
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);

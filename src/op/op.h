@@ -155,7 +155,9 @@ enum stk_op_flags {
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
 	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */
-	STK_OP_CLONED = 16,      /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_IMAGES =
+		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
+	STK_OP_CLONED = 16, /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */
@@ -177,6 +179,7 @@ struct stk_op_def {
 	size_t args_size, state_size;
 	uint32_t flags;
 	unsigned classes; /* with lower: enum stk_step_class, all that it may add to a pass */
+	int32_t steps;    /* the most pointwise steps that lower adds, where that is more than one */
 	/* Nullable: what lower adds with these arguments over this input, as both are known when the graph is built (per-sample arguments hold their
 	 * defaults); STK_CLASS_NEVER where run_cpu must serve. Without it, `classes` holds. Read through stk__op_classes. */
 	unsigned (*classify)(const void *args, const struct stk_desc *in);

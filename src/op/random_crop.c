@@ -79,8 +79,7 @@ static enum stk_status random_crop_infer(const struct stk_call *call, struct stk
 	if (e || !dims.known)
 		return e;
 	int64_t channels = stk__dims_channels(&dims, &s->in);
-	float fill[STK_PASS_MAX_CHANNELS];
-	if (a->fill_values.count != 1 && channels >= 0 && (e = stk__per_channel("fill_values", a->fill_values, channels, fill, err)))
+	if (a->fill_values.count != 1 && channels >= 0 && (e = stk__check_per_channel("fill_values", a->fill_values, channels, err)))
 		return e;
 	s->window = stk__window_full(&s->in);
 	call->out[0].desc.shape[dims.h] = s->window.extent[dims.h] = a->size.v[0];
@@ -138,7 +137,7 @@ const struct stk_op_def stk__op_random_crop = {
 	.args = random_crop_args,
 	.args_size = sizeof(struct random_crop),
 	.state_size = sizeof(struct random_crop_state),
-	.flags = STK_OP_RANDOM,
+	.flags = STK_OP_IMAGES | STK_OP_RANDOM,
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
 	.infer = random_crop_infer,
 	.lower = random_crop_lower,

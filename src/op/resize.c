@@ -59,6 +59,7 @@ const struct stk_op_def stk__op_resize = {
 		     "products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_args,
 	.args_size = sizeof(struct resize),
+	.flags = STK_OP_IMAGES,
 	.state_size = sizeof(struct stk_resize),
 	.classes = STK_CLASS_SAMPLER,
 	.infer = resize_infer,

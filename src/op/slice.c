@@ -36,7 +36,7 @@ static enum stk_status slice_infer(const struct stk_call *call, struct stk_error
 		return e;
 	for (int32_t d = 0; d < out->ndim; d++)
 		out->shape[d] = s->window.extent[d];
-	return STK_OK;
+	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
 static enum stk_status slice_run(const struct stk_call *call, struct stk_error *err)

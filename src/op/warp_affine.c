@@ -139,6 +139,7 @@ const struct stk_op_def stk__op_warp_affine = {
 		     "a pixel in a thousand is its neighbour.",
 	.args = warp_affine_args,
 	.args_size = sizeof(struct warp_affine),
+	.flags = STK_OP_IMAGES,
 	.state_size = sizeof(struct stk_warp),
 	.classes = STK_CLASS_SAMPLER,
 	.infer = warp_affine_infer,

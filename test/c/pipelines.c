@@ -18,7 +18,9 @@ void file_path(const char *folder, int i, char *path, size_t capacity)
 
 char *make_folder(int files, uint64_t seed)
 {
-	char path[512], name[] = "/tmp/stoker-test-XXXXXX";
+	char path[512], name[256];
+	const char *root = getenv("TMPDIR");
+	snprintf(name, sizeof name, "%s/stoker-test-XXXXXX", root && root[0] ? root : "/tmp");
 	char *folder = mkdtemp(name) ? strdup(name) : NULL;
 	for (int c = 0; folder && c < CLASSES; c++) {
 		snprintf(path, sizeof path, "%s/class%d", folder, c);
@@ -95,6 +97,7 @@ struct stk_pipeline *open_pipeline(const char *folder, const struct options *o, 
 		.on_error = o->on_error,
 		.max_errors = o->max_errors,
 		.max_batches = o->max_batches,
+		.read_requests = o->read_requests,
 		.no_fuse = o->no_fuse,
 		.trace = o->trace ? "" : NULL};
 	struct stk_pipeline *p = NULL;

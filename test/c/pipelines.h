@@ -14,7 +14,7 @@ void remove_folder(char *folder);
 void file_path(const char *folder, int i, char *path, size_t capacity);
 
 struct options {
-	int32_t threads, batch, prefetch, rank, ranks, max_batches; /* 0: the defaults, 1 rank */
+	int32_t threads, batch, prefetch, rank, ranks, max_batches, read_requests; /* 0: the defaults, 1 rank */
 	const char *tail;
 	uint64_t seed;
 	bool no_fuse, in_order, trace;

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "pipelines.h"
+#include "slow_source.h"
 
 #include "base/memory.h"
 
@@ -154,7 +155,8 @@ static struct stk_pipeline *open_run(struct stk_context *ctx, graph_fn build, st
 	struct stk_graph *g = NULL;
 	struct stk_pipeline *p = NULL;
 	struct stk_error err = {0};
-	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1, .seed = 5, .trace = ""};
+	const struct stk_pipeline_config c = {
+		.size = sizeof c, .batch_size = BATCH, .device_id = -1, .seed = 5, .read_requests = 4, .trace = ""};
 	if (!note(o, stk_graph_create(&g, &err), &err) && !note(o, build(g, o, &err), &err) &&
 		!note(o, stk_pipeline_create(ctx, g, &c, &p, &err), &err))
 		assert_non_null(p);
@@ -337,9 +339,117 @@ static void test_texts(void **state)
 	fault_loop(run_texts, file_graph, STK_FAULT_ALLOC, "JSON, allocation");
 }
 
+/* ---- late reads ---- */
+
+/* The number of requests, when it has not changed for a while. */
+static int64_t calm(struct slow_source *s)
+{
+	int64_t before = -1, now = 0;
+	for (int same = 0; same < 25; same = now == before ? same + 1 : 0) {
+		usleep(2000);
+		before = now;
+		now = slow_source_asked(s);
+	}
+	return now;
+}
+
+/* Batches that failed for lack of memory are passed over. */
+static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch **kept)
+{
+	for (int k = 0; k < count; k++) {
+		struct stk_batch *b = NULL;
+		struct stk_error err = {0};
+		enum stk_status s;
+		while ((s = stk_pipeline_next(p, &b, &err)) == STK_NO_MEMORY) {
+		}
+		if (s)
+			fail_msg("%s", err.message);
+		for (int32_t i = 0; i < stk_batch_size(b); i++)
+			assert_int_equal(stk_batch_sample(b, i)->id, stk_batch_sample(b, i)->position);
+		if (kept)
+			kept[k] = b;
+		else
+			stk_batch_unref(&b);
+	}
+}
+
+/* Batches that get no slot end before the reads that were begun ahead for them. What stood for such a batch must not stand for another one while a
+ * read is under way for it. */
+static void test_reads_later_than_their_batch(void **state)
+{
+	(void)state;
+	enum { OBJECTS = 2000, WARM = 40, HELD = 12, MORE = 8, WINDOW = 24 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	struct stk_pipeline *p = slow_pipeline_with(
+		ctx, OBJECTS, false, &(struct stk_pipeline_config){.batch_size = BATCH, .read_requests = WINDOW, .max_batches = 100});
+	struct stk_batch *held[HELD + MORE] = {0};
+	struct stk_error err = {0};
+	int failed = 0, n = HELD;
+	enum stk_status status = STK_OK;
+	alarm(SECONDS);
+	expect_batches(p, WARM, NULL);
+	expect_batches(p, HELD, held); /* so that a new batch needs a new slot */
+	calm(s);
+	pthread_mutex_lock(&s->lock);
+	s->all_stalled = true;
+	pthread_mutex_unlock(&s->lock);
+	stk__fault_set_from(STK_FAULT_ALLOC, 0);
+	while (n < HELD + MORE && (status = stk_pipeline_next_within(p, 50, &held[n], &err)) != STK_TIMEOUT) {
+		failed += status == STK_NO_MEMORY;
+		n += status == STK_OK;
+		assert_true(failed < 200);
+	}
+	stk__fault_set(STK_FAULT_ALLOC, -1);
+	print_message("%d batches were made before, %d failed, then one waits for a late read\n", n - HELD, failed);
+	assert_int_equal(status, STK_TIMEOUT);
+	assert_true(failed > 2);
+	for (int k = 0; k < n; k++)
+		stk_batch_unref(&held[k]);
+	slow_source_release(s);
+	expect_batches(p, 100, NULL);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx); /* asserts that all buffers came back */
+	alarm(0);
+}
+
+/* A window so narrow that reading ahead stands in the very batch that gets no slot: nobody will come for the rest of its bytes. */
+static void test_nothing_is_read_for_a_batch_that_failed(void **state)
+{
+	(void)state;
+	enum { OBJECTS = 400, WARM = 40, HELD = 12, MORE = 8 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	struct stk_pipeline *p = slow_pipeline_with(
+		ctx, OBJECTS, false, &(struct stk_pipeline_config){.batch_size = BATCH, .read_requests = 1, .max_batches = 100});
+	struct stk_batch *held[HELD + MORE] = {0};
+	alarm(SECONDS);
+	expect_batches(p, WARM, NULL);
+	expect_batches(p, HELD, held);
+	int64_t asked = calm(s);
+	stk__fault_set_from(STK_FAULT_ALLOC, 0);
+	struct stk_error err = {0};
+	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* those that were made before */
+		assert_true(n + 1 < HELD + MORE);
+		int64_t now = calm(s);
+		assert_true(now <= asked + 1); /* the next batch's first */
+		asked = now;
+	}
+	assert_int_equal(err.code, STK_NO_MEMORY);
+	stk__fault_set(STK_FAULT_ALLOC, -1);
+	for (int k = 0; k < HELD + MORE; k++)
+		stk_batch_unref(&held[k]);
+	expect_batches(p, 10, NULL);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_is_read_for_a_batch_that_failed),
+		cmocka_unit_test(test_reads_later_than_their_batch),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_source),
 		cmocka_unit_test(test_resuming),

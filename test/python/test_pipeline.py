@@ -96,7 +96,7 @@ def test_state_at_every_batch(tree):
         states.append(pipe.checkpoint())
     for k, state in enumerate(states[:-1]):
         assert len(state) < 1024
-        resumed = training(tree, checkpoint=state)
+        resumed = training(tree, checkpoint=state, read_requests=3)
         for a, b in zip(batches[k], arrays(resumed.run()), strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"after batch {k}")
         counters = resumed.counters()

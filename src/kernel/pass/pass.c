@@ -4,7 +4,6 @@
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"
 
-#include <assert.h>
 #include <string.h>
 
 bool stk__pass_joins(unsigned sofar, unsigned next)
@@ -19,9 +18,20 @@ static struct stk_axis_map identity(int32_t size)
 	return (struct stk_axis_map){.first = 0, .step = 1, .low = 0, .high = size};
 }
 
+/* The first reason counts. */
+static void refuse(struct stk_pass *p, enum stk_pass_refusal why)
+{
+	if (!p->refused)
+		p->refused = (uint8_t)why;
+}
+
+static bool extent_fits(int32_t extent)
+{
+	return extent >= 0 && extent <= STK_PASS_MAX_EXTENT;
+}
+
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c)
 {
-	assert(w >= 0 && h >= 0 && c > 0);
 	/* The steps, most of the struct, are written when they are added: a pass is built for every sample. */
 	memset(p, 0, offsetof(struct stk_pass, steps));
 	p->in_dtype = p->dtype = (uint8_t)dtype;
@@ -30,6 +40,8 @@ void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_
 	p->in_c = p->c = c;
 	p->pre[0] = identity(w);
 	p->pre[1] = identity(h);
+	if (!extent_fits(w) || !extent_fits(h) || c <= 0)
+		refuse(p, c <= 0 ? STK_PASS_MISUSED : STK_PASS_EXTENT);
 }
 
 static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
@@ -37,10 +49,15 @@ static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
 	return p->sampler ? &p->post[axis] : &p->pre[axis];
 }
 
+/* NULL: it does not fit, and the pass is refused. */
 static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, enum stk_dtype dtype, int32_t channels)
 {
-	assert(p->n_steps < STK_PASS_MAX_STEPS);
-	assert(p->c <= STK_PASS_MAX_CHANNELS && channels <= STK_PASS_MAX_CHANNELS);
+	if (p->c > STK_PASS_MAX_CHANNELS || channels > STK_PASS_MAX_CHANNELS)
+		refuse(p, STK_PASS_CHANNELS);
+	else if (p->n_steps == STK_PASS_MAX_STEPS)
+		refuse(p, STK_PASS_STEPS);
+	if (p->refused)
+		return NULL;
 	struct stk_step *step = &p->steps[p->n_steps++];
 	step->kind = (uint8_t)kind;
 	step->dtype = p->dtype = (uint8_t)dtype;
@@ -62,6 +79,8 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 static void add_fill(struct stk_pass *p, const float *value)
 {
 	struct stk_step *step = add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c);
+	if (!step)
+		return;
 	memcpy(step->value, value, (size_t)p->c * sizeof *value);
 	for (int32_t c = 0; c < p->c && stk__dtype_in_float((enum stk_dtype)p->dtype); c++) {
 		uint32_t rounded;
@@ -70,13 +89,24 @@ static void add_fill(struct stk_pass *p, const float *value)
 	}
 }
 
+/* True where the map can begin `by` further without leaving the range in which nothing overflows. */
+static bool reaches(const struct stk_axis_map *m, int32_t by)
+{
+	int64_t first = m->first + (int64_t)m->step * by;
+	return first >= -STK_PASS_MAX_EXTENT && first <= STK_PASS_MAX_EXTENT;
+}
+
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value)
 {
-	assert(window.w >= 0 && window.h >= 0);
 	bool inside = window.x >= 0 && window.y >= 0 && window.w <= p->w - window.x && window.h <= p->h - window.y;
 	struct stk_axis_map *x = last_map(p, 0), *y = last_map(p, 1);
+	if (!extent_fits(window.w) || !extent_fits(window.h) || !reaches(x, window.x) || !reaches(y, window.y))
+		refuse(p, STK_PASS_EXTENT);
+	if (!inside && (!value || p->has_fill))
+		refuse(p, STK_PASS_MISUSED);
+	if (p->refused)
+		return;
 	if (!inside) {
-		assert(value && !p->has_fill);
 		limit_to_extent(x, p->w);
 		limit_to_extent(y, p->h);
 		p->has_fill = 1;
@@ -104,7 +134,12 @@ void stk__pass_mirror(struct stk_pass *p, bool x, bool y)
 
 static void add_sampler(struct stk_pass *p, enum stk_sampler sampler, int32_t w, int32_t h, enum stk_dtype dtype)
 {
-	assert(!p->sampler && !p->n_steps && w > 0 && h > 0);
+	if (p->sampler || p->n_steps || w <= 0 || h <= 0 || p->w <= 0 || p->h <= 0)
+		refuse(p, STK_PASS_MISUSED);
+	else if (!extent_fits(w) || !extent_fits(h))
+		refuse(p, STK_PASS_EXTENT);
+	if (p->refused)
+		return;
 	p->sampler = (uint8_t)sampler;
 	p->mid_w = p->w;
 	p->mid_h = p->h;
@@ -130,22 +165,30 @@ void stk__pass_warp(struct stk_pass *p, const struct stk_warp *w)
 void stk__pass_affine(struct stk_pass *p, const float *scale, const float *bias, enum stk_dtype dtype)
 {
 	struct stk_step *step = add_step(p, STK_STEP_AFFINE, dtype, p->c);
+	if (!step)
+		return;
 	memcpy(step->scale, scale, (size_t)p->c * sizeof *scale);
 	memcpy(step->bias, bias, (size_t)p->c * sizeof *bias);
 }
 
 void stk__pass_matrix(struct stk_pass *p, const float m[9], const float b[3], enum stk_dtype dtype)
 {
-	assert(p->c == 3);
-	struct stk_step *step = add_step(p, STK_STEP_MATRIX, dtype, 3);
+	struct stk_step *step = p->c == 3 ? add_step(p, STK_STEP_MATRIX, dtype, 3) : NULL;
+	if (!step) {
+		refuse(p, STK_PASS_MISUSED);
+		return;
+	}
 	memcpy(step->m, m, sizeof step->m);
 	memcpy(step->b, b, sizeof step->b);
 }
 
 void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype dtype)
 {
-	assert(p->c == 3);
-	memcpy(add_step(p, STK_STEP_GRAY, dtype, 1)->scale, weights, 3 * sizeof *weights);
+	struct stk_step *step = p->c == 3 ? add_step(p, STK_STEP_GRAY, dtype, 1) : NULL;
+	if (step)
+		memcpy(step->scale, weights, 3 * sizeof *weights);
+	else
+		refuse(p, STK_PASS_MISUSED);
 }
 
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype)
@@ -156,8 +199,11 @@ void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype)
 
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value)
 {
-	assert(channels >= p->c);
-	memcpy(add_step(p, STK_STEP_CHANNELS, (enum stk_dtype)p->dtype, channels)->value, value, (size_t)channels * sizeof *value);
+	struct stk_step *step = channels >= p->c ? add_step(p, STK_STEP_CHANNELS, (enum stk_dtype)p->dtype, channels) : NULL;
+	if (step)
+		memcpy(step->value, value, (size_t)channels * sizeof *value);
+	else
+		refuse(p, STK_PASS_MISUSED);
 }
 
 bool stk__pass_pure_geometry(const struct stk_pass *p)
@@ -174,6 +220,8 @@ bool stk__pass_nearest(const struct stk_pass *p)
 
 bool stk__pass_supports(const struct stk_pass *p)
 {
+	if (p->refused)
+		return false;
 	if (stk__pass_pure_geometry(p))
 		return true;
 	if (p->c > STK_PASS_MAX_CHANNELS || p->in_c > STK_PASS_MAX_CHANNELS || !stk__dtype_in_float((enum stk_dtype)p->in_dtype) ||

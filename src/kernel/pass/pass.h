@@ -25,6 +25,8 @@
 
 #define STK_PASS_MAX_STEPS 12
 #define STK_PASS_MAX_CHANNELS 16
+/* The largest extent of an image or window, and how far a window may lie outside: what is added to it stays an int32. */
+#define STK_PASS_MAX_EXTENT (1 << 28)
 
 /* Resize of a region of interest to out_w x out_h. roi in source pixels, fractional; start > end flips that axis.
  * Per axis the minifying filter serves where the output is smaller than the ROI's extent, else the magnifying one. */
@@ -70,6 +72,15 @@ struct stk_step {
 	};
 };
 
+/* Why a pass cannot be built. What is added after that is ignored. */
+enum stk_pass_refusal {
+	STK_PASS_FITS,
+	STK_PASS_CHANNELS, /* a step over more than STK_PASS_MAX_CHANNELS: take the image plane by plane */
+	STK_PASS_STEPS,    /* more than STK_PASS_MAX_STEPS */
+	STK_PASS_EXTENT,   /* a window, or an image, beyond STK_PASS_MAX_EXTENT */
+	STK_PASS_MISUSED,  /* steps that do not go together: our own mistake */
+};
+
 enum stk_sampler { STK_SAMPLE_NONE, STK_SAMPLE_RESIZE, STK_SAMPLE_WARP };
 
 /* Position k on an axis comes from position first + step * k (step is 1 or -1) of what precedes. Where the pass has a fill, positions
@@ -88,6 +99,7 @@ struct stk_pass {
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
+	uint8_t refused; /* enum stk_pass_refusal */
 	uint8_t stream; /* the caller's to set: the output is not read soon, and need not stay in a cache; stk__stores_fence before it is */
 	union {
 		struct stk_resize resize;
@@ -114,13 +126,13 @@ enum stk_step_class {
  * pointwise step or fill, and one fill. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
-/* Images may be empty in width or height: nothing is read, and what windows add is fill. Samplers need something to sample. */
+/* Images may be empty in width or height: nothing is read, and what windows add is fill. Samplers need something to sample.
+ * What does not fit sets p->refused, which is to be looked at before anything else is asked of the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
 /* Values that differ by channel are of the pass's channels: those from p->plane on. */
 
-/* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside
- * (asserted). */
+/* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside. */
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value);
 void stk__pass_mirror(struct stk_pass *p, bool x, bool y);
 void stk__pass_resize(struct stk_pass *p, const struct stk_resize *r);
@@ -131,7 +143,7 @@ void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype d
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype);
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value);
 
-/* True where a pass can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool).
+/* True where the pass was built and can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool).
  * Pure geometry (no sampler but none or NN, no steps but fill) runs on every type. */
 bool stk__pass_supports(const struct stk_pass *p);
 

@@ -47,9 +47,14 @@ static void copy_row(const struct stk_run *run, uint8_t *row, int32_t y)
 			(size_t)((x.end - x.begin) * pixel));
 		return;
 	}
+	bool pixels = p->c > 4 && run->src.channel == size && run->dst.channel == size;
 	for (int32_t k = x.begin; k < x.end; k++) {
 		const uint8_t *in = from + (ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel;
 		uint8_t *out = row + k * run->dst.pixel;
+		if (pixels) {
+			memcpy(out, in, (size_t)pixel);
+			continue;
+		}
 		for (int32_t c = 0; c < p->c; c++)
 			copy_element(out + c * run->dst.channel, in + c * run->src.channel, (size_t)size);
 	}

@@ -72,7 +72,7 @@ void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p)
 	bool resize = p->sampler == STK_SAMPLE_RESIZE && !plan->nearest;
 	plan->kind = resize ? choose_kind(plan, p) : STK_RESAMPLE_FLOAT;
 	bool bytes = resize ? plan->kind != STK_RESAMPLE_FLOAT : p->sampler != STK_SAMPLE_WARP;
-	if (p->in_dtype == STK_UINT8 && bytes)
+	if (p->in_dtype == STK_UINT8 && bytes && p->in_c <= STK_PASS_MAX_CHANNELS)
 		plan->rows = STK_ROWS_U8;
 	else if (stk__pass_pure_geometry(p))
 		plan->rows = STK_ROWS_COPY;

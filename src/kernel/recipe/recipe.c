@@ -28,7 +28,8 @@ void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p)
 static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pass *b)
 {
 	return a->w == b->w && a->h == b->h && a->c == b->c && a->dtype == b->dtype && a->sampler == b->sampler &&
-	       a->has_fill == b->has_fill && a->n_steps == b->n_steps && memcmp(a->steps, b->steps, sizeof a->steps) == 0;
+	       a->refused == b->refused && a->has_fill == b->has_fill && a->n_steps == b->n_steps &&
+	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
 /* Takes over what the operator added; `made` has the geometry of the operator alone. */

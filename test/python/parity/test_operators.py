@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each case of the tables, one test each."""
+"""Each case of the tables, one test each; those over images once more with the layout left out, which both libraries then take from the dims."""
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 
 import pytest
-from harness import Case, check
+from harness import Batch, Case, check
 
 TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
 CASES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
@@ -14,4 +15,21 @@ CASES = [case for table in TABLES for case in importlib.import_module(table).all
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.name}" for i, c in enumerate(CASES)])
 def test_as_dali(case: Case) -> None:
+    check(case)
+
+
+def undeclared(case: Case) -> Case | None:
+    """The case without its input's layout; None where that was none, or another than dims tell. Axes by name are refused by DALI then."""
+    first = case.inputs[0] if case.inputs else None
+    if first is None or case.build or "axis_names" in case.kwargs or first.layout != {3: "HWC", 4: "FHWC"}.get(first.samples[0].ndim):
+        return None
+    title = f"{first.samples[0].dtype} without layout: {case.name}"
+    return replace(case, inputs=[Batch(first.samples, None), *case.inputs[1:]], title=title)
+
+
+UNDECLARED = [u for u in map(undeclared, CASES) if u is not None]
+
+
+@pytest.mark.parametrize("case", UNDECLARED, ids=[f"{i}-{c.title}" for i, c in enumerate(UNDECLARED)])
+def test_as_dali_without_layout(case: Case) -> None:
     check(case)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slow_source.h"
+
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "exec/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Before in_flight changes. */
+void slow_source_count(struct slow_source *s)
+{
+	int64_t now = stk__clock_ns();
+	if (!s->begun_ns)
+		s->begun_ns = s->counted_ns = now;
+	s->area += (double)s->in_flight * (double)(now - s->counted_ns);
+	s->counted_ns = now;
+}
+
+static bool is_due(const struct slow_source *s, const struct stk_request *r, int64_t now)
+{
+	if (s->all_stalled || (s->stalled && strcmp(r->uri, s->stalled) == 0))
+		return s->release || s->stop;
+	return s->stop || (int64_t)(intptr_t)r->source_data <= now;
+}
+
+static void complete(struct slow_source *s, struct stk_request *r)
+{
+	int id = atoi(r->uri + strlen("slow://"));
+	bool counted = id < (int)(sizeof s->asked / sizeof *s->asked);
+	int before = counted ? s->asked[id]++ : 0;
+	if (s->fail_every && id % s->fail_every == 0 && before < s->failures) {
+		stk__io_finish(s->io, r, stk__fail(r->error, s->status, "the store coughed over %s, time %d", r->uri, before + 1));
+		return;
+	}
+	r->buffer = stk__buffer_take(s->io, s->file.size);
+	memcpy(stk__buffer_data(r->buffer), s->file.data, s->file.size);
+	memset(stk__buffer_data(r->buffer) + s->file.size, 0, 64);
+	r->data = stk__buffer_data(r->buffer);
+	r->size = s->file.size;
+	stk__io_finish(s->io, r, STK_OK);
+}
+
+static void *serve(void *arg)
+{
+	struct slow_source *s = arg;
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop || s->waiting) {
+		struct stk_request **p = &s->waiting;
+		int64_t now = stk__clock_ns();
+		while (*p && !is_due(s, *p, now))
+			p = &(*p)->next;
+		struct stk_request *r = *p;
+		if (!r) {
+			struct timespec t;
+			clock_gettime(CLOCK_REALTIME, &t);
+			t.tv_nsec += 500000;
+			t.tv_sec += t.tv_nsec / 1000000000;
+			t.tv_nsec %= 1000000000;
+			pthread_cond_timedwait(&s->wake, &s->lock, &t);
+			continue;
+		}
+		*p = r->next;
+		slow_source_count(s);
+		s->in_flight--;
+		s->completed++;
+		pthread_mutex_unlock(&s->lock);
+		complete(s, r);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
+{
+	struct slow_source *s = source;
+	(void)io;
+	pthread_mutex_lock(&s->lock);
+	slow_source_count(s);
+	r->source_data = (void *)(intptr_t)(stk__clock_ns() + s->latency_ns);
+	r->next = s->waiting;
+	s->waiting = r;
+	if (++s->in_flight > s->most_in_flight)
+		s->most_in_flight = s->in_flight;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void slow_cancel(void *source)
+{
+	struct slow_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void slow_destroy(void *source)
+{
+	struct slow_source *s = source;
+	slow_cancel(s);
+	pthread_join(s->thread, NULL);
+	free(s->file.data);
+	free(s);
+}
+
+static const struct stk_source_ops slow_ops = {"slow", NULL, slow_submit, slow_cancel, slow_destroy};
+
+void slow_source_release(struct slow_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->release = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
+int64_t slow_source_asked(struct slow_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	int64_t n = s->completed + s->in_flight;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+struct slow_source *add_slow_source(struct stk_context *ctx, int64_t latency_ns)
+{
+	struct slow_source *s = calloc(1, sizeof *s);
+	const struct test_jpeg j = {.width = 48, .height = 40, .components = 3, .quality = 80, .seed = 3};
+	s->io = ctx->io;
+	s->file = test_jpeg_make(&j);
+	s->latency_ns = latency_ns;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->wake, NULL);
+	assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
+	assert_int_equal(stk__io_add_source(ctx->io, &slow_ops, s, NULL), STK_OK);
+	return s;
+}
+
+struct stk_pipeline *slow_pipeline_with(struct stk_context *ctx, int files, bool shuffle, const struct stk_pipeline_config *more)
+{
+	char(*names)[24] = calloc((size_t)files, sizeof *names);
+	const char **list = calloc((size_t)files, sizeof *list);
+	for (int i = 0; i < files; i++) {
+		snprintf(names[i], sizeof *names, "slow://%d", i);
+		list[i] = names[i];
+	}
+	struct stk_graph *g;
+	struct stk_node file, image;
+	struct stk_error err = {0};
+	const struct stk_arg reader[] = {stk_arg_list("files", STK_VALUE_STRINGS, list, (size_t)files),
+		stk_arg_bool("random_shuffle", shuffle), stk_arg_string("tail", "keep")};
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	if (stk_graph_add(g, "readers.file", NULL, 0, reader, 3, NULL, &file, &err) ||
+		stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err) ||
+		stk_graph_output(g, (struct stk_node){file.op, 1}, &err))
+		fail_msg("%s", err.message);
+	struct stk_pipeline_config c = *more;
+	c.size = sizeof c;
+	c.device_id = -1;
+	c.trace = "";
+	struct stk_pipeline *p;
+	if (stk_pipeline_create(ctx, g, &c, &p, &err))
+		fail_msg("%s", err.message);
+	stk_graph_destroy(g);
+	free(list);
+	free(names);
+	return p;
+}
+
+struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle)
+{
+	return slow_pipeline_with(ctx, files, shuffle, &(struct stk_pipeline_config){.batch_size = batch});
+}
+
+struct stk_context *two_workers(void)
+{
+	struct stk_context *ctx;
+	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
+	assert_int_equal(stk_context_create(&c, &ctx, NULL), STK_OK);
+	return ctx;
+}
