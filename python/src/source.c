@@ -406,6 +406,29 @@ static PyObject *source_get_errors(PyObject *object, void *unused)
 	return errors ? Py_NewRef(errors) : PyList_New(0);
 }
 
+static PyObject *source_get_layouts(PyObject *object, void *unused)
+{
+	PyObject *layouts = ((struct source_object *)object)->layouts;
+
+	(void)unused;
+	return layouts ? Py_NewRef(layouts) : PyTuple_New(0);
+}
+
+static int source_set_layouts(PyObject *object, PyObject *value, void *unused)
+{
+	struct source_object *self = (struct source_object *)object;
+	PyObject *before = self->layouts;
+
+	(void)unused;
+	if (!value || !PyTuple_Check(value) || !before || PyTuple_Size(value) != PyTuple_Size(before)) {
+		PyErr_SetString(PyExc_TypeError, "layouts is a tuple of str, one for each output");
+		return -1;
+	}
+	self->layouts = Py_NewRef(value);
+	Py_DECREF(before);
+	return 0;
+}
+
 static PyMethodDef source_methods[] = {
 	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has given back."},
 	{NULL, NULL, 0, NULL},
@@ -413,6 +436,8 @@ static PyMethodDef source_methods[] = {
 
 static PyGetSetDef source_getset[] = {
 	{"errors", source_get_errors, NULL, "Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
+	{"layouts", source_get_layouts, source_set_layouts,
+		"Layouts of what is given, one an output; pull may set them for what it returns.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

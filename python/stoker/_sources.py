@@ -16,6 +16,7 @@ from typing import Any
 
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, with_dtype
+from stoker.errors import InvalidArgumentError
 from stoker.types import BatchInfo, SampleInfo
 
 # What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
@@ -35,6 +36,7 @@ class Source:
         self.outputs = outputs
         self.copy = copy  # what the source gives may be written to later, before the workers have read it
         self.single = single  # the source gives the data itself, not a tuple with one entry an output
+        self.layouts = layouts  # as declared; "" where they are not
         self.dtypes = dtypes
         self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
         self.handle = _core.Source(self.pull, self.reset, layouts, self.per_sample, self.seek, self.shard)
@@ -163,17 +165,21 @@ class FedSource(Source):
     seek = _BY_POSITION
 
     def __init__(self, **kwargs: Any) -> None:
-        self.queue: deque[list[list[Any]]] = deque()
+        self.queue: deque[tuple[list[list[Any]], tuple[str, ...]]] = deque()
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
         super().__init__(**kwargs)
 
-    def feed(self, data: Any, limit: int) -> None:
+    def feed(self, data: Any, limit: int, layout: str | None = None) -> None:
         """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
         samples = super().split(data, -1, limit)
+        layouts = tuple(layout or declared for declared in self.layouts)
+        for given, declared in zip(layouts, self.layouts, strict=True):
+            if declared and given != declared:
+                raise InvalidArgumentError(f"feed_input: the layout {given!r}, where the external_source declares {declared!r}")
         with self.ready:
-            self.queue.append(samples)
+            self.queue.append((samples, layouts))
             self.fed += 1
             self.ready.notify()
 
@@ -182,7 +188,8 @@ class FedSource(Source):
             self.ready.wait_for(lambda: self.queue or self.closed)
             if not self.queue:
                 raise StopIteration
-            return self.queue.popleft()
+            samples, self.handle.layouts = self.queue.popleft()
+            return samples
 
     def split(self, given: Any, index: int, count: int) -> list[list[Any]]:
         """As it was split when it was fed."""

@@ -278,13 +278,13 @@ class Pipeline:
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
         """Hands a batch to an external_source without a source, by its node or name. It is copied before this returns, unless the external_source
-        was made with no_copy=True."""
+        was made with no_copy=True. layout: of these samples, where the external_source declares none."""
         self.build()
         for name, source, nodes in self._builder.sources:
             if (data_node == name) if isinstance(data_node, str) else any(n is data_node for n in nodes):
                 if not isinstance(source, FedSource):
                     raise InvalidArgumentError(f"external_source {name!r} has a source of its own")
-                source.feed(data, self.batch_size)
+                source.feed(data, self.batch_size, layout)
                 return
         known = ", ".join(repr(n) for n, s, _ in self._builder.sources if isinstance(s, FedSource)) or "none"
         raise InvalidArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")

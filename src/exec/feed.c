@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 
 #include "base/clock.h"
+#include "op/dims.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -36,6 +37,15 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 			stk_dtype_name(t->desc.dtype));
 	if (v->desc.ndim >= 0 && t->desc.ndim != v->desc.ndim)
 		return stk__fail(err, STK_USER, "\"%s\" promised %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
+	size_t letters = strnlen(t->desc.layout, sizeof t->desc.layout);
+	if (letters && letters != (size_t)t->desc.ndim)
+		return stk__fail(
+			err, STK_USER, "\"%s\" gave a tensor of %d dims with the layout \"%.8s\"", name, t->desc.ndim, t->desc.layout);
+	/* What the graph took a tensor without layout for. Where it did not know the dims, operators look at each sample. */
+	const char *promised = v->desc.layout[0] ? v->desc.layout : v->desc.ndim >= 0 ? stk__layout_of(&v->desc) : "";
+	if (letters && (v->desc.layout[0] || v->desc.ndim >= 0) && strcmp(t->desc.layout, promised) != 0)
+		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the graph was built for \"%s\": declare it (layout=)",
+			name, t->desc.layout, promised);
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of impossible shape", name);
@@ -50,6 +60,9 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	if (t->desc.dtype != first->desc.dtype)
 		return stk__fail(err, STK_USER, "\"%s\" gave %s, where the first sample of the batch is %s", name,
 			stk_dtype_name(t->desc.dtype), stk_dtype_name(first->desc.dtype));
+	if (strcmp(t->desc.layout, first->desc.layout) != 0)
+		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the first sample of the batch has \"%s\"", name,
+			t->desc.layout, first->desc.layout);
 	if (t->desc.ndim != first->desc.ndim)
 		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of %d dims, where the first sample of the batch has %d", name,
 			t->desc.ndim, first->desc.ndim);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]],
- * "args": {name: value | {"node": [op, output]}}}], "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
+ * "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
 #include "graph/graph.h"
 
 #include <jansson.h>
@@ -15,6 +15,15 @@ static json_t *json_of_node(struct stk_node n)
 	return json_pack("[i,i]", n.op, n.output);
 }
 
+/* JSON has no numbers that are not finite: {"float": "nan"}, "inf" or "-inf". */
+static json_t *json_of_float(float v)
+{
+	if (isfinite(v))
+		return json_real((double)v);
+	return json_pack("{s:s}", "float", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
+
+/* NULL: out of memory, or a text is not UTF-8. */
 static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 {
 	const void *field = (const char *)args + def->offset;
@@ -22,30 +31,35 @@ static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 	const struct stk_floats *floats = field;
 	const struct stk_strings *strings = field;
 	json_t *list = json_array();
+	bool is_list = true, ok = list;
 	switch (def->type) {
 	case STK_ARG_INTS:
 		for (int32_t i = 0; i < ints->count; i++)
-			json_array_append_new(list, json_integer(ints->v[i]));
-		return list;
+			ok &= !json_array_append_new(list, json_integer(ints->v[i]));
+		break;
 	case STK_ARG_FLOATS:
 		for (int32_t i = 0; i < floats->count; i++)
-			json_array_append_new(list, json_real((double)floats->v[i]));
-		return list;
+			ok &= !json_array_append_new(list, json_of_float(floats->v[i]));
+		break;
 	case STK_ARG_STRINGS:
 		for (int32_t i = 0; i < strings->count; i++)
-			json_array_append_new(list, json_string(strings->v[i]));
-		return list;
-	default:
+			ok &= !json_array_append_new(list, json_string(strings->v[i]));
 		break;
+	default:
+		is_list = false;
 	}
+	if (is_list && ok)
+		return list;
 	json_decref(list);
+	if (is_list)
+		return NULL;
 	switch (def->type) {
 	case STK_ARG_BOOL:
 		return json_boolean(*(const bool *)field);
 	case STK_ARG_INT:
 		return json_integer(*(const int64_t *)field);
 	case STK_ARG_FLOAT:
-		return json_real((double)*(const float *)field);
+		return json_of_float(*(const float *)field);
 	case STK_ARG_STRING:
 		return json_string(*(const char *const *)field);
 	default:
@@ -57,46 +71,51 @@ static json_t *json_of_args(const struct stk_graph_node *n)
 {
 	json_t *args = json_object();
 	struct stk_arg_def def;
-	for (int32_t k = 0; stk__op_arg_at(n->def, k, &def); k++) {
+	bool ok = true;
+	for (int32_t k = 0; ok && stk__op_arg_at(n->def, k, &def); k++) {
 		if (!(n->given >> k & 1))
 			continue;
 		json_t *v = NULL;
 		for (int32_t i = 0; i < n->n_varying && !v; i++)
 			if (strcmp(n->varying[i].def.name, def.name) == 0)
 				v = json_pack("{s:o}", "node", json_of_node(n->varying[i].node));
-		json_object_set_new(args, def.name, v ? v : json_of_field(&def, n->args));
+		ok = json_object_set_new(args, def.name, v ? v : json_of_field(&def, n->args)) == 0;
 	}
-	return args;
+	if (ok)
+		return args;
+	json_decref(args);
+	return NULL;
 }
 
 enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err)
 {
 	json_t *ops = json_array(), *outputs = json_array();
 	*out = NULL;
+	bool ok = true;
 	for (int32_t i = 0; i < g->n_nodes; i++) {
 		const struct stk_graph_node *n = g->nodes[i];
 		json_t *inputs = json_array(), *o = json_pack("{s:s}", "op", n->def->name);
 		for (int32_t k = 0; k < n->n_inputs; k++)
 			json_array_append_new(inputs, json_of_node(n->inputs[k]));
 		if (n->named)
-			json_object_set_new(o, "name", json_string(n->name));
+			ok &= !json_object_set_new(o, "name", json_string(n->name));
 		if (n->where)
-			json_object_set_new(o, "where", json_string(n->where));
+			ok &= !json_object_set_new(o, "where", json_string(n->where));
 		if (n->device == STK_DEVICE_GPU)
 			json_object_set_new(o, "device", json_string("gpu"));
 		json_object_set_new(o, "inputs", inputs);
-		json_object_set_new(o, "args", json_of_args(n));
-		json_array_append_new(ops, o);
+		ok &= !json_object_set_new(o, "args", json_of_args(n));
+		ok &= !json_array_append_new(ops, o);
 	}
 	for (int32_t i = 0; i < g->n_outputs; i++)
 		json_array_append_new(outputs, json_of_node(g->outputs[i]));
 	json_t *all = json_pack("{s:i,s:o,s:o}", "stoker_graph", GRAPH_FORMAT, "operators", ops, "outputs", outputs);
-	char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
+	char *text = all && ok ? json_dumps(all, JSON_INDENT(1)) : NULL;
 	json_decref(all);
 	if (text)
 		*out = stk__strdup(text);
 	free(text);
-	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a graph's JSON (or a name in it is not UTF-8)");
+	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a graph's JSON (or a text in it is not UTF-8)");
 }
 
 /* ---- reading ---- */
@@ -112,6 +131,17 @@ static bool node_of_json(const json_t *j, struct stk_node *out)
 	return true;
 }
 
+/* A number, in either of its spellings. */
+static bool number_of_json(const json_t *j, double *out)
+{
+	const char *text = json_string_value(json_object_get(j, "float"));
+	*out = json_number_value(j);
+	if (text)
+		*out = strcmp(text, "nan") == 0 ? NAN : strcmp(text, "inf") == 0 ? HUGE_VAL : -HUGE_VAL;
+	return json_is_number(j) ||
+	       (text && json_object_size(j) == 1 && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0));
+}
+
 /* A list of one type; the memory is the caller's to free. */
 static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
 {
@@ -119,9 +149,10 @@ static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out,
 	bool text = n && json_is_string(json_array_get(j, 0)), real = false;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(j, i);
-		if (text ? !json_is_string(v) : !json_is_number(v))
+		double number;
+		if (text ? !json_is_string(v) : !number_of_json(v, &number))
 			return false;
-		real |= json_is_real(v);
+		real |= !json_is_integer(v);
 	}
 	*memory = stk__calloc(n + 1, 8);
 	for (size_t i = 0; *memory && i < n; i++) {
@@ -129,7 +160,7 @@ static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out,
 		if (text)
 			((const char **)*memory)[i] = json_string_value(v);
 		else if (real)
-			((double *)*memory)[i] = json_number_value(v);
+			number_of_json(v, &((double *)*memory)[i]);
 		else
 			((int64_t *)*memory)[i] = json_integer_value(v);
 	}
@@ -141,12 +172,13 @@ static bool arg_of_json(const char *name, const json_t *j, struct stk_arg *out, 
 {
 	*memory = NULL;
 	struct stk_node node;
+	double number;
 	if (json_is_boolean(j))
 		*out = stk_arg_bool(name, json_is_true(j));
 	else if (json_is_integer(j))
 		*out = stk_arg_int(name, json_integer_value(j));
-	else if (json_is_real(j))
-		*out = stk_arg_float(name, json_real_value(j));
+	else if (number_of_json(j, &number))
+		*out = stk_arg_float(name, number);
 	else if (json_is_string(j))
 		*out = stk_arg_string(name, json_string_value(j));
 	else if (json_is_array(j))

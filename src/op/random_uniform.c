@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random.uniform: numbers from a range or from a list. */
+#include "kernel/convert/convert.h"
 #include "op/random.h"
+
+#include <string.h>
 
 struct uniform {
 	struct stk_floats range, values;
@@ -21,9 +24,31 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	const struct uniform *a = call->args;
 	if (a->values.count == 0)
 		return stk__fail(err, STK_INVALID, "values is empty: there is nothing to draw from");
-	if (a->values.count < 0 && (a->range.count != 2 || !(a->range.v[0] <= a->range.v[1])))
-		return stk__fail(err, STK_INVALID, "range has a lower and an upper bound, in this order");
+	if (a->values.count < 0 &&
+		(a->range.count != 2 || !(a->range.v[0] <= a->range.v[1]) || !isfinite(a->range.v[0]) || !isfinite(a->range.v[1])))
+		return stk__fail(err, STK_INVALID, "range has a lower and an upper bound, in this order, both finite");
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
+}
+
+/* Draws lie below the end, and rounding them to fewer digits may bring them there: then the value before it is meant. */
+static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
+{
+	enum stk_dtype dtype = out->desc.dtype;
+	size_t size = stk_dtype_size(dtype);
+	if (dtype != STK_FLOAT && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16)
+		return;
+	for (int64_t i = 0; i < n; i++) {
+		char *at = (char *)out->data + (size_t)i * size;
+		float value;
+		uint32_t bits = 0;
+		stk__convert(&value, STK_FLOAT, at, dtype, 1);
+		if (value < end)
+			continue;
+		memcpy(&bits, at, size); /* sign and magnitude, in little endian */
+		uint32_t sign = 1u << (8 * size - 1);
+		bits = bits & sign ? bits + 1 : bits ? bits - 1 : sign | 1;
+		memcpy(at, &bits, size);
+	}
 }
 
 static enum stk_status uniform_run(const struct stk_call *call, struct stk_error *err)
@@ -41,6 +66,8 @@ static enum stk_status uniform_run(const struct stk_call *call, struct stk_error
 			draws[i] = a->range.v[0] + ((double)a->range.v[1] - a->range.v[0]) * (double)stk__random_float(&r);
 	}
 	stk__random_store(&call->out[0], draws, n);
+	if (a->values.count < 0 && a->range.v[0] < a->range.v[1])
+		exclude_end(&call->out[0], n, a->range.v[1]);
 	return STK_OK;
 }
 

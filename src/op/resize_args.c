@@ -158,6 +158,9 @@ static enum stk_status read_region(const struct stk_extent_args *a, const int64_
 		out->flip[d] = end[d] < start[d];
 		out->lo[d] = out->flip[d] ? end[d] : start[d];
 		out->hi[d] = out->flip[d] ? start[d] : end[d];
+		if (extent[d] >= 0 && !(out->lo[d] >= -0x1p30f && out->hi[d] <= 0x1p30f))
+			return stk__fail(err, STK_LIMIT, "the region from %g to %g lies too far outside an image %lld pixels %s",
+				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], d ? "wide" : "high");
 		if (extent[d] >= 0 && !(out->hi[d] - out->lo[d] > 0))
 			return stk__fail(err, STK_SHAPE, "there is nothing to resize: the region is %g pixels %s",
 				(double)(out->hi[d] - out->lo[d]), d ? "wide" : "high");
@@ -224,6 +227,11 @@ static void finish(bool exact_scale, float size, float lo, float hi, bool flip, 
 		double centre = ((double)lo + hi) / 2, grow = *out / fabs((double)size);
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
+	}
+	if (e - b > 0x1p30) { /* of a small part of a pixel: all that is seen are the edges */
+		double centre = ((double)lo + hi) / 2;
+		b = centre - 0x1p29;
+		e = centre + 0x1p29;
 	}
 	*begin = (float)(flip ? e : b);
 	*end = (float)(flip ? b : e);

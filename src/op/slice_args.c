@@ -166,6 +166,8 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 		to = (b->start.value + b->shape.value) * (double)extent; /* one rounding less: .3 + .7 is 1 */
 	else if (b->shape.given)
 		to = from + resolve(b->shape, extent);
+	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
+		return stk__fail(err, STK_INVALID, "a window from %g to %g is none that a tensor can have", from, to);
 	if (to < from)
 		return stk__fail(err, STK_INVALID, "a window that ends at %g, before its start at %g", to, from);
 	*start = (int64_t)round(from);

@@ -263,7 +263,7 @@ static void try_graph(uint64_t seed, bool gpu, bool show, struct tally *tally)
 	if (stk_graph_serialize(g, &graph_text, NULL))
 		graph_text = NULL;
 	if (show)
-		printf("%s\n", graph_text ? graph_text : "a graph without JSON");
+		fprintf(stderr, "%s\n", graph_text ? graph_text : "a graph without JSON");
 	compare_ways(seed, g, gpu, tally);
 	alarm(0);
 	stk_text_free(graph_text);

@@ -186,3 +186,114 @@ def test_windows_beyond_32_bits(case: int, rest: str) -> None:
         assert re.search("more than|over memory_limit|too large|out of memory", str(e)), e
         return
     assert all((g == 0).all() for g in got)
+
+
+def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
+    """A triangle filter over [begin, end), in float64: what lies outside repeats the edge."""
+    scale = (end - begin) / out
+    result = []
+    for k in range(out):
+        centre = begin + (k + 0.5) * scale
+        pixels = np.arange(int(np.ceil(centre - scale - 0.5)), int(np.floor(centre + scale - 0.5)) + 1)
+        weights = 1 - np.abs(pixels + 0.5 - centre) / scale
+        result.append((row[np.clip(pixels, 0, len(row) - 1)] * weights).sum() / weights.sum())
+    return np.array(result)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 10), (-300, 310), (-2000, 3000), (9, 1e5), (-1e6, 1e6), (5, -1e4)])
+def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
+    """However many taps that is, the result is the filter's; most of them are taken together."""
+    image = images((4, 10, 1), "float32")[0]
+    got = run(lambda x: fn.resize(x, size=(4, 3), roi_start=(0, begin), roi_end=(4, end)), [image], "HWC")[0]
+    low, high = min(begin, end), max(begin, end)
+    expected = np.stack([filtered(row[:, 0].astype(float), low, high, 3) for row in image])
+    assert np.allclose(got[..., 0], expected if begin < end else expected[:, ::-1], atol=0.5 if high - low > 100 else 1e-3)
+
+
+@pytest.mark.parametrize(
+    "filter", ["INTERP_NN", "INTERP_LINEAR", "INTERP_CUBIC", "INTERP_LANCZOS3", "INTERP_TRIANGULAR", "INTERP_GAUSSIAN"]
+)
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
+def test_a_region_of_a_thousand_million_pixels(filter: str, dtype: str) -> None:
+    """It takes no longer than the image: before, a minute."""
+    image = images((40, 50, 3), dtype)[0]
+    define = lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(1e9, 1e9), interp_type=getattr(types, filter))  # noqa: E731
+    got = run(define, [image], "HWC")[0]
+    if filter not in ("INTERP_CUBIC", "INTERP_LANCZOS3", "INTERP_GAUSSIAN", "INTERP_LINEAR", "INTERP_TRIANGULAR"):
+        assert (got[1:, 1:] == image[-1, -1]).all()
+    assert np.allclose(got[1, 1].astype(float), image[-1, -1], atol=2)
+
+
+@pytest.mark.parametrize("end", [1e30, 2e9, float("inf"), float("nan")])
+def test_a_region_beyond_all_numbers(end: float) -> None:
+    with pytest.raises(StokerError, match="too far outside"):
+        run(lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(end, 5)), images((9, 8, 3)), "HWC")
+
+
+@pytest.mark.parametrize("width", [1e-10, 1e-30, 0.4])
+def test_a_width_below_one_pixel_is_one(width: float) -> None:
+    """The scale is kept, as in DALI: so narrow, a pixel shows the edges in equal parts."""
+    image = images((6, 8, 3), "float32")[0]
+    got = run(lambda x: fn.resize(x, resize_x=width, resize_y=6), [image], "HWC")[0]
+    assert got.shape == (6, 1, 3)
+    if width < 0.1:
+        assert np.allclose(got[:, 0], (image[:, 0] + image[:, -1]) / 2, atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16])
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 1.0000002), (-3.0, 0.0), (-1.0000002, -1.0), (0.0, 1e-45), (5.0, 5.0)])
+def test_the_end_of_a_range_is_not_drawn(bounds: tuple[float, float], dtype: types.DALIDataType) -> None:
+    low, high = (float(np.float32(b)) for b in bounds)
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, seed=3)
+    with pipe:
+        pipe.set_outputs(fn.random.uniform(range=(low, high), shape=(300000,), dtype=dtype))
+    drawn = np.array(pipe.run()[0].at(0)).astype(np.float64)
+    if low < high:
+        assert (drawn < high).all(), f"{drawn.max()!r} of {high!r}"
+    if dtype == types.FLOAT:
+        assert (drawn >= low).all()
+
+
+def test_a_range_without_end_is_refused() -> None:
+    for bounds in ((0.0, float("inf")), (float("nan"), 1.0), (0.0, 1e308)):
+        with pytest.raises(StokerError, match="both finite"), Pipeline(batch_size=1, num_threads=1, device_id=None):
+            fn.random.uniform(range=bounds)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e308, 3.4028234663852886e38, 1e-45, 0.1])
+def test_serialised_graphs_keep_every_number(value: float) -> None:
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, seed=3)
+    with pipe:
+        pipe.set_outputs(fn.constant(fdata=[1.0, value]), fn.normalize(fn.constant(fdata=[1.0, 2.0]), shift=value))
+    text = pipe.serialize()
+    again = Pipeline.deserialize(text)
+    assert again.serialize() == text
+    for a, b in zip(pipe.run(), again.run(), strict=True):
+        assert np.array_equal(np.array(a.at(0)), np.array(b.at(0)), equal_nan=True)
+    assert np.array_equal(
+        np.array(pipe.run()[0].at(0)), np.array([1.0, float("inf") if value > 4e38 else value], "float32"), equal_nan=True
+    )
+
+
+def fed(layout: str | None, declared: str | None = None, ndim: int | None = None) -> np.ndarray:
+    pipe = Pipeline(batch_size=3, num_threads=1, device_id=None, seed=3)
+    with pipe:
+        pipe.set_outputs(fn.resize(fn.external_source(name="x", layout=declared, ndim=ndim), size=(5, 4)))
+    pipe.feed_input("x", images((3, 9, 8)), layout=layout)
+    out = pipe.run()[0]
+    assert out.layout() == (layout or declared or "HWC")
+    return np.stack([np.array(out.at(i)) for i in range(3)])
+
+
+def test_the_layout_that_is_fed() -> None:
+    planes = np.stack(run(lambda x: fn.resize(x, size=(5, 4)), images((3, 9, 8)), "CHW"))
+    assert np.array_equal(fed("CHW"), planes)
+    assert np.array_equal(fed("CHW", declared="CHW"), planes)
+    assert np.array_equal(fed(None, declared="CHW"), planes)
+    assert fed(None).shape == (3, 5, 4, 8)
+
+
+@pytest.mark.parametrize(("layout", "declared", "ndim"), [("HWC", "CHW", None), ("HW", None, None), ("CHW", None, 3)])
+def test_a_layout_that_does_not_fit_is_refused(layout: str, declared: str | None, ndim: int | None) -> None:
+    with pytest.raises((StokerError, ValueError), match="layout"):
+        fed(layout, declared, ndim)

@@ -34,7 +34,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	float at = a.start + 0.5f * a.scale;
 	for (int32_t k = 0; k < output; k++)
 		at += a.scale;
-	return stk__taps_clamp(stk__taps_floor(at), 0, a.in_size - 1);
+	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a.in_size - 1);
 }
 
 /* Two thread blocks an image: one an axis. */

@@ -6,6 +6,9 @@
 /* Scales of 1, 2, 1/2, 3/4 and the like have weights that fixed point holds exactly, and results that often lie halfway between two integers. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
+	const float most = 0x1p22f; /* so that what is multiplied by units stays an int32 */
+	if (!(a->scale < most && a->scale > -most && a->start < most && a->start > -most))
+		return STK_FILTER_NO_GRAIN;
 	if (a->curve_size != 3 || (shrink != 1 && shrink != 2 && shrink != 4))
 		return STK_FILTER_NO_GRAIN;
 	int32_t grain = 0;
@@ -24,6 +27,8 @@ struct stk_filter_axis stk__filter_axis(
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
+	/* A filter of more pixels than any image has: the two edges in equal parts, however wide. Taps are counted in int32. */
+	shrink = shrink < 0x1p26f ? shrink : 0x1p26f;
 	float support = 2 * shrink;
 	switch (filter) {
 	case STK_INTERP_NN:
@@ -53,6 +58,8 @@ struct stk_filter_axis stk__filter_axis(
 	a.density = length / support;
 	a.support = stk__taps_ceil(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
+	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside the image have fewer */
+	a.stride = a.support > most ? (int32_t)((a.support + most - 1) / most) : 1;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	a.grain = find_grain(&a, shrink);
 	a.lone = shrink == 1 && a.grain == 0;
@@ -68,7 +75,7 @@ void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t c
 {
 	float at = a->start + 0.5f * a->scale;
 	for (int32_t k = 0; k < count; k++, at += a->scale)
-		pixels[k] = summed ? stk__taps_clamp(stk__taps_floor(at), 0, a->in_size - 1) : stk__filter_first(a, k);
+		pixels[k] = summed ? stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a->in_size - 1) : stk__filter_first(a, k);
 }
 
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
@@ -76,7 +83,7 @@ int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
 	float at = a->start + 0.5f * a->scale;
 	for (int32_t k = 0; k < output; k++)
 		at += a->scale;
-	return stk__taps_clamp(stk__taps_floor(at), 0, a->in_size - 1);
+	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a->in_size - 1);
 }
 
 int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)

@@ -12,11 +12,13 @@
 #include "stoker/tensor.h"
 
 #define STK_FILTER_NO_GRAIN 99
+#define STK_FILTER_FAR 0x1p31f
 struct stk_filter_axis {
 	const float *curve; /* NULL: nearest neighbour */
 	int32_t curve_size;
 	int32_t n;       /* taps per output, no more than there are pixels */
 	int32_t support; /* taps before the border is looked at */
+	int32_t stride;  /* so many taps outside the image are taken as one: 1, but for regions far larger than the image */
 	int32_t in_size;
 	float scale;   /* source pixels per output pixel; negative: flipped */
 	float start;   /* the first tap of output 0, before rounding up; nearest: where the region begins */
@@ -27,7 +29,7 @@ struct stk_filter_axis {
 	int32_t grain; /* all weights are multiples of 2^-grain; STK_FILTER_NO_GRAIN when they are not known to be of any */
 };
 
-/* in_size source pixels; the region [begin, end) of them, fractional, becomes out_size pixels. filter: the one for this axis. */
+/* in_size source pixels; the region [begin, end) of them, fractional and within STK_FILTER_FAR of the origin, becomes out_size pixels. filter: the one for this axis. */
 struct stk_filter_axis stk__filter_axis(
 	enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end);
 

@@ -22,6 +22,13 @@ STK_HD int32_t stk__taps_ceil(float x)
 	return i + ((float)i < x);
 }
 
+/* A position, brought to where it fits int32; that far outside all positions show the edge. */
+STK_HD float stk__taps_near(float x)
+{
+	x = x > -0x1p30f ? x : -0x1p30f;
+	return x < 0x1p30f ? x : 0x1p30f;
+}
+
 STK_HD int32_t stk__taps_clamp(int32_t x, int32_t low, int32_t high)
 {
 	return x < low ? low : x > high ? high : x;
@@ -39,8 +46,8 @@ STK_HD float stk__taps_curve(const struct stk_filter_axis *a, float x)
 STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 {
 	if (!a->curve)
-		return stk__taps_clamp(stk__taps_floor(a->start + ((float)output + 0.5f) * a->scale), 0, a->in_size - 1);
-	return stk__taps_clamp(stk__taps_ceil((float)output * a->scale + a->start), 0, a->in_size - a->n);
+		return stk__taps_clamp(stk__taps_floor(stk__taps_near(a->start + ((float)output + 0.5f) * a->scale)), 0, a->in_size - 1);
+	return stk__taps_clamp(stk__taps_ceil(stk__taps_near((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
 /* The usual case, and most of the cost of making tables: all taps inside, and the curve a triangle, whose samples are 0, 1, 0. */
@@ -61,11 +68,16 @@ STK_HD float stk__taps_general(const struct stk_filter_axis *a, float at, int32_
 	float sum = 0;
 	for (int32_t k = 0; k < a->n; k++)
 		weights[k * stride] = 0;
-	for (int32_t k = 0; k < a->support; k++, at += a->density) {
+	for (int32_t k = 0, step; k < a->support; k += step, at += a->density * (float)step) {
 		int32_t pixel = ideal + k, inside = stk__taps_clamp(pixel, 0, a->in_size - 1);
-		if (a->drop && pixel != inside)
-			continue;
-		float w = stk__taps_curve(a, at);
+		step = 1;
+		if (pixel != inside) {
+			int32_t left = pixel < 0 ? -pixel : a->support - k; /* outside on this side */
+			step = left < a->stride ? left : a->stride;
+			if (a->drop)
+				continue;
+		}
+		float w = stk__taps_curve(a, at + a->density * 0.5f * (float)(step - 1)) * (float)step;
 		weights[(inside - first) * stride] += w;
 		sum += w;
 	}
@@ -78,7 +90,7 @@ STK_HD int32_t stk__taps_make(const struct stk_filter_axis *a, int32_t output, f
 		weights[0] = 1;
 		return stk__taps_first(a, output);
 	}
-	float x = (float)output * a->scale + a->start;
+	float x = stk__taps_near((float)output * a->scale + a->start);
 	int32_t ideal = stk__taps_ceil(x), first = stk__taps_clamp(ideal, 0, a->in_size - a->n);
 	float at = ((float)ideal - x) * a->density;
 	bool simple = a->curve_size == 3 && first == ideal && a->n == a->support;
