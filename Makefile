@@ -104,7 +104,7 @@ instructions: setup ## instructions an image, counted by callgrind, beside the r
 	python3 bench/instructions.py --build $(BUILD) $(if $(RECORD),--record)
 
 lint: checks ## formatting, static analysis, types, and the project's own rules
-	$(VENV)/bin/clang-format --dry-run --Werror $(C_FILES)
+	@$(VENV)/bin/clang-format --dry-run --Werror $(C_FILES)
 	tools/analyse.sh $(BUILD)
 	$(VENV)/bin/ruff check $(PY_FOLDERS)
 	$(VENV)/bin/ruff format --check $(PY_FOLDERS)
@@ -119,7 +119,7 @@ checks: build ## direction of includes, exported symbols, hardening, sizes, head
 
 format: ## rewrite sources in the project's style
 	@tools/setup.sh format
-	$(VENV)/bin/clang-format -i $(C_FILES)
+	@$(VENV)/bin/clang-format -i $(C_FILES)
 	$(VENV)/bin/ruff format $(PY_FOLDERS)
 	$(VENV)/bin/ruff check --fix $(PY_FOLDERS)
 

@@ -92,7 +92,7 @@ pip_install() {
 # PyTorch: without a GPU the CPU build, if pip's configuration leads to it (its version ends in +cpu, and it is a fifteenth of the download).
 install_torch() {
 	file=$1
-	cuda='PyTorch, its CUDA build: downloads 2.9 GB, takes 5.2 GB on disk'
+	cuda='PyTorch, its CUDA build: downloads 2.7 GB, takes 5.2 GB on disk'
 	if [ ! -e "$VENV/.stoker-torch" ] && "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
 		say "$VENV has a PyTorch of its own, which is used"
 	elif [ -e /dev/nvidiactl ]; then
