@@ -142,7 +142,7 @@ check-all: setup lint test test-plain-c test-gpu-emulated asan tsan parity wheel
 	STOKER_TEST_FULL=1 $(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
-	tools/fresh.sh $(SUITE) $(RUN)
+	@tools/fresh.sh $(SUITE) '$(subst ','\'',$(RUN))'
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md

@@ -24,6 +24,11 @@ if [ ! -f "$build/build.ninja" ]; then
 elif ! configured "$@"; then
 	tools/step.sh "build: configuring $build with $*" meson setup --reconfigure "$build" "$@"
 fi
+# Where a meson.build has changed ninja runs meson first, which says what it does at length.
+said=$(ninja -C "$build" build.ninja 2>&1) || {
+	printf '%s\n' "$said" >&2
+	exit 1
+}
 quiet=--quiet
 [ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
 ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet
