@@ -93,8 +93,10 @@ pip_install() {
 install_torch() {
 	file=$1
 	cuda='PyTorch, its CUDA build: downloads 2.7 GB, takes 5.2 GB on disk'
-	if [ ! -e "$VENV/.stoker-torch" ] && "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
+	own=$VENV/.stoker-own-torch # a PyTorch that was there before set-up came: it stays, also when the version here changes
+	if [ -e "$own" ] || { [ ! -e "$VENV/.stoker-torch" ] && "$VENV/bin/python" -c 'import torch' 2>/dev/null; }; then
 		say "$VENV has a PyTorch of its own, which is used"
+		touch "$own"
 	elif [ -e /dev/nvidiactl ]; then
 		pip_install "$cuda" -r "$file"
 	elif say "looking for PyTorch's CPU build" && "$VENV/bin/python" -m pip download -q --no-deps -d "$VENV/.stoker-torch-cpu" "$(grep '^torch==' "$file")+cpu" >/dev/null 2>&1; then
