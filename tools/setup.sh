@@ -117,11 +117,11 @@ install_requirements() {
 	[ ! -x "$VENV/bin/python" ] || ! cmp -s "$file" "$stamp" || return 0
 	make_venv
 	names=$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' "$file" | tr '\n' ' ')
-	size=$(sed -n '1s/^# Download: //p' "$file")
+	size=$(sed -n '1s/^# Download: \(.*\)/(downloads \1)/p' "$file")
 	case $1 in
 	torch) install_torch "$file" ;;
-	*-nodeps) pip_install "Python packages ${names% } (downloads ${size:-some MB})" --no-deps -r "$file" ;;
-	*) pip_install "Python packages ${names% } (downloads ${size:-some MB})" -r "$file" ;;
+	*-nodeps) pip_install "Python packages $names$size" --no-deps -r "$file" ;;
+	*) pip_install "Python packages $names$size" -r "$file" ;;
 	esac
 	cp "$file" "$stamp"
 }
@@ -132,6 +132,10 @@ for group in "$@"; do
 	[ ! -f "$here/requirements-$group.txt" ] || python=python
 done
 install_packages "$@" $python
+# The largest first, for who wants to stop it.
+case " $* " in
+*' torch '*) install_requirements torch ;;
+esac
 for group in "$@"; do
 	install_requirements "$group"
 	install_requirements "$group-nodeps"
