@@ -33,6 +33,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 
 void stk_pipeline_cancel(struct stk_pipeline *p)
 {
+	atomic_store(&p->halt.asked, true);
 	atomic_store(&p->cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
 }
 
@@ -149,19 +150,6 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 
 /* ---- delivering ---- */
 
-/* The bad sample that came last in the epoch's order, of those up to this record. */
-static const char *last_bad(const struct stk_pipeline *p, const struct stk_record *r)
-{
-	const struct stk_error *last = NULL;
-	int64_t end = r->samples[r->count - 1].place.position;
-	for (int64_t i = 0; i < p->n_bad; i++) {
-		const struct stk_error *e = &p->bad[i];
-		if (e->epoch == r->at.epoch && e->sample <= end && (!last || e->sample >= last->sample))
-			last = e;
-	}
-	return last ? last->message : "?";
-}
-
 /* Counts what batches up to this one lost, whatever is under way behind it. */
 static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
@@ -176,7 +164,7 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)p->errors.count <= limit)
 		return STK_OK;
 	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s",
-		(long long)p->errors.count, (long long)r->at.epoch, limit, r->count ? last_bad(p, r) : "?");
+		(long long)p->errors.count, (long long)r->at.epoch, limit, p->last_bad.message);
 }
 
 /* The batch, or why there is none. */
@@ -197,6 +185,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
+	stk__bad_deliver(r);
 	if (r->ended) {
 		s = STK_END;
 	} else if ((r->error.code && !r->misfit) || (s = check_errors(p, r, err)) == STK_OK) {

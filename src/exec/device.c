@@ -247,9 +247,8 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 		clean_batch(p, b);
 	pthread_mutex_lock(&p->lock);
 	if (s) {
-		r->error = *err;
-		if (!r->error.op[0])
-			stk__error_set_op(&r->error, "the GPU");
+		stk__record_fails(r, err, -1);
+		stk__error_set_op(&r->error, "the GPU");
 	}
 	if (last && s == STK_OK) {
 		r->device = NULL;

@@ -20,6 +20,7 @@
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "exec/context.h"
 #include "exec/frames.h"
@@ -41,7 +42,7 @@ struct stk_sample_state {
 	int32_t attempt;        /* 0: the sample itself */
 	int32_t retries;        /* of reads that failed by the source's fault */
 	int32_t chains_left;    /* of the current level */
-	bool failed;            /* this attempt has; the level's other chains pass it by */
+	int32_t failed_by;      /* the first chain that this attempt failed in, which is told; those behind it pass it by; -1: none */
 	bool dropped;           /* for good: not in the batch */
 	bool on_cores;          /* the GPU would not decode it */
 	_Atomic(const uint8_t *)
@@ -73,6 +74,13 @@ struct stk_first_given {
 	int32_t ndim;
 };
 
+/* A bad sample of a batch that is not delivered yet. */
+struct stk_bad {
+	struct stk_bad *next;
+	int32_t index; /* in its batch */
+	struct stk_error error;
+};
+
 struct stk_device_stage;
 struct stk_device_batch;
 struct stk_resident;
@@ -99,8 +107,10 @@ struct stk_record {
 	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
 	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
-	int32_t bad;                   /* samples, replaced ones too */
+	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
+	int32_t bad;                   /* how many */
 	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
+	int64_t error_rank;     /* of several errors the one of the lowest rank is told: nodes that gather, then samples */
 };
 
 enum {
@@ -201,14 +211,16 @@ struct stk_pipeline {
 
 	bool started, stopping;
 	_Atomic bool cancelled;
+	struct stk_cancel halt; /* what workers are at is wanted no more: the pipeline was cancelled, or it drains */
 	bool end_pending;
 	int64_t delivered_epoch, delivered_step; /* of the last delivered batch; step -1: none of that epoch */
 	bool delivered_last;
 	struct {
 		int64_t epoch, count;
-	} errors; /* of the epoch in hand, in batches that were delivered */
-	struct stk_error *bad;
+	} errors;              /* of the epoch in hand, in batches that were delivered */
+	struct stk_error *bad; /* of batches whose turn has come; the first of them */
 	int64_t n_bad, room_bad;
+	struct stk_error last_bad;
 	bool stall_told;
 	bool digested;                    /* `digests` is filled */
 	uint32_t digests[STK_STATE_RUNS]; /* of runs of the reader's files, for states */
@@ -248,7 +260,12 @@ void stk__name_sample(
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 /* A source that fails, or misses object after object, is no matter of single bad samples. */
 bool stk__is_fatal(const struct stk_pipeline *p, const struct stk_error *err);
-void stk__remember_bad(struct stk_pipeline *p, const struct stk_error *err);
+/* With the lock: a bad sample of the batch; the batch's turn has come, so that they are the pipeline's; they are forgotten with it. */
+void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
+void stk__bad_deliver(struct stk_record *r);
+void stk__bad_drop(struct stk_record *r);
+/* With the lock: the batch has failed, unless an error of a lower rank is there. */
+void stk__record_fails(struct stk_record *r, const struct stk_error *err, int64_t rank);
 
 /* reads.c */
 bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,

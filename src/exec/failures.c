@@ -30,20 +30,53 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 	compose_message(err);
 }
 
-void stk__remember_bad(struct stk_pipeline *p, const struct stk_error *err)
+void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
+{
+	r->bad++;
+	struct stk_bad *b = stk__alloc(sizeof *b), **at = &r->bads;
+	if (!b)
+		return;
+	while (*at && (*at)->index <= i)
+		at = &(*at)->next;
+	*b = (struct stk_bad){*at, i, *err};
+	*at = b;
+}
+
+void stk__bad_drop(struct stk_record *r)
+{
+	while (r->bads) {
+		struct stk_bad *next = r->bads->next;
+		stk__free(r->bads);
+		r->bads = next;
+	}
+	r->bad = 0;
+}
+
+void stk__bad_deliver(struct stk_record *r)
 {
 	enum { KEPT = 10000 };
-	STK_COUNT(p, bad_samples, 1);
-	if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
-		int64_t room = p->room_bad ? 2 * p->room_bad : 16;
-		void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
-		if (more) {
-			p->bad = more;
-			p->room_bad = room;
+	struct stk_pipeline *p = r->pipeline;
+	STK_COUNT(p, bad_samples, r->bad);
+	for (const struct stk_bad *b = r->bads; b; b = b->next) {
+		if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
+			int64_t room = p->room_bad ? 4 * p->room_bad : 10;
+			room = room < KEPT ? room : KEPT;
+			void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
+			p->bad = more ? more : p->bad;
+			p->room_bad = more ? room : p->room_bad;
 		}
+		if (p->n_bad < p->room_bad)
+			p->bad[p->n_bad++] = b->error;
+		p->last_bad = b->error;
 	}
-	if (p->n_bad < p->room_bad)
-		p->bad[p->n_bad++] = *err;
+}
+
+void stk__record_fails(struct stk_record *r, const struct stk_error *err, int64_t rank)
+{
+	if (r->error.code && r->error_rank <= rank)
+		return;
+	r->error = *err;
+	r->error_rank = rank;
 }
 
 bool stk__is_fatal(const struct stk_pipeline *p, const struct stk_error *err)

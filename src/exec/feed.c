@@ -251,7 +251,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	r->fed = true;
 	r->ended = s == STK_END;
 	if (s && s != STK_END)
-		r->error = err;
+		stk__record_fails(r, &err, -1);
 	r->at.count = r->count;
 	if (leads)
 		r->at.last = was_short;

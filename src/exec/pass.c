@@ -3,6 +3,8 @@
  * finished image into its place. */
 #include "exec/exec.h"
 
+#include "base/cancel.h"
+
 #include <string.h>
 
 /* A slot of more bytes than a core's own caches hold is in memory by the time that the batch is read: to fetch its lines before they are
@@ -67,6 +69,7 @@ static bool lower(struct stk_pass_group *g, int32_t plane)
 	stk__pass_begin(&g->pass, src->dtype, src->width, src->height, g->planes ? 1 : src->channels);
 	g->pass.plane = plane;
 	g->pass.stream = g->stream;
+	g->pass.cancel = g->calls[0].tools->cancel;
 	for (int32_t k = 0; k < g->group->count && !g->pass.refused; k++)
 		g->calls[k].def->lower(&g->calls[k], &g->pass);
 	return stk__pass_supports(&g->pass);
@@ -122,7 +125,7 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 		to.data = (char *)to.data + f * dst->stride;
 		stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
 	}
-	return STK_OK;
+	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
 /* Planes one after the other, each with the steps of its channel; what is appended to the last becomes planes as well. */
@@ -140,6 +143,44 @@ static enum stk_status run_planes(
 	return STK_OK;
 }
 
+/* All operators of a group are inferred before the first of them runs; what is told of a failure must not depend on that. So an operator before the one
+ * that failed is run by itself: should it fail too, it is the one to blame. */
+static enum stk_status blame_the_first(
+	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
+{
+	const struct stk_program_node *nodes = run->pipeline->program->nodes;
+	bool on_cores = group->step < 0 || nodes[group->nodes[0]].def->fetch;
+	char title[96];
+	for (int32_t k = 0; on_cores && k < group->count - 1; k++) {
+		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
+		struct stk_error first = {0};
+		enum stk_status alone = stk__pass_group_run(run, &single, &first);
+		if (!alone)
+			continue;
+		stk__node_title(nodes[group->nodes[k]].node, title, sizeof title);
+		stk__error_set_op(&first, title);
+		*err = first;
+		return alone;
+	}
+	stk__node_title(nodes[group->nodes[group->count - 1]].node, title, sizeof title);
+	stk__error_set_op(err, title);
+	return s;
+}
+
+/* Infers all operators, and works out the pass. */
+static enum stk_status infer_and_lower(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
+{
+	enum stk_status s = infer_group(run, g->group, g->calls, err);
+	if (s)
+		return s;
+	if (g->calls[0].def->fetch)
+		g->calls[0].def->extent(&g->calls[0], &g->src.image);
+	else
+		g->src = stk__frames_of(&g->calls[0].in[0]);
+	g->planes = stk__is_planar(&g->src.image);
+	return stk__pass_group_lower(g, 0, err);
+}
+
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err)
 {
@@ -150,15 +191,8 @@ enum stk_status stk__pass_group_infer(
 		.src = {.count = 1}};
 	const struct stk_slot *slot = run->record->slot;
 	g->stream = program->values[g->value].slot >= 0 && slot && slot->bytes[STK_SPACE_HOST] >= STREAM_SLOT;
-	enum stk_status s = infer_group(run, group, g->calls, err);
-	if (s)
-		return s;
-	if (g->calls[0].def->fetch)
-		g->calls[0].def->extent(&g->calls[0], &g->src.image);
-	else
-		g->src = stk__frames_of(&g->calls[0].in[0]);
-	g->planes = stk__is_planar(&g->src.image);
-	return stk__pass_group_lower(g, 0, err);
+	enum stk_status s = infer_and_lower(run, g, err);
+	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
 /* Rows are read in whole vectors, beyond their end. What lies in a user's memory or in the slot may end where nothing more can be read: then it is

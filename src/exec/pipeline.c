@@ -61,8 +61,11 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 		w->calls = stk__calloc((size_t)p->program->max_nodes + 1, sizeof *w->calls);
 		if (!w->values || !w->calls)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
-		w->tools =
-			(struct stk_tools){.arena = &w->arena, .kernels = &p->ctx->kernels, .lenient = p->config.lenient, .limits = limits};
+		w->tools = (struct stk_tools){.arena = &w->arena,
+			.kernels = &p->ctx->kernels,
+			.lenient = p->config.lenient,
+			.limits = limits,
+			.cancel = &p->halt};
 		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->tools.decoder, err);
 		if (s)
 			return s;
@@ -257,6 +260,7 @@ void stk__drain(struct stk_pipeline *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->stopping = true;
+	atomic_store(&p->halt.asked, true);
 	pthread_mutex_unlock(&p->lock);
 	stk__feeder_stop(p);
 	if (!p->resident)
@@ -272,6 +276,7 @@ void stk__drain(struct stk_pipeline *p)
 	p->no_memory = false;
 	p->early = 0;
 	p->stopping = false;
+	atomic_store(&p->halt.asked, atomic_load(&p->cancelled));
 	p->started = false;
 	pthread_mutex_unlock(&p->lock);
 }

@@ -59,6 +59,7 @@ static enum stk_status make_image(const struct stk_chain_run *run, const struct 
 	if (!scratch || !stk__slot_place(slot, v->slot, run->sample, &v->desc))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for an image");
 	stk__recipe_pass(&view->recipe, (uint32_t)place->epoch, (uint64_t)place->position, &p);
+	p.cancel = w->tools.cancel;
 	p.stream = slot->bytes[STK_SPACE_HOST] >= STREAM_SLOT;
 	uint8_t *from = (uint8_t *)(uintptr_t)(view->batch.images + place->sample * view->batch.image_bytes);
 	void *to = slot->values[v->slot].samples[run->sample].data;

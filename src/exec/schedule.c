@@ -34,7 +34,7 @@ bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
 			s->attempt = s->retries = 0;
-			s->failed = s->dropped = s->on_cores = false;
+			s->dropped = s->on_cores = false;
 			s->read = STK_READ_NONE;
 			s->waiting = 0;
 			s->staged = NULL;
@@ -72,7 +72,8 @@ void stk__record_reset(struct stk_record *r)
 	r->error.code = STK_OK;
 	r->active = r->opened = r->done = r->ended = r->fed = r->misfit = r->clean = false;
 	r->ready_count = r->ready_head = 0;
-	r->level = r->todo = r->bad = 0;
+	stk__bad_drop(r);
+	r->level = r->todo = 0;
 }
 
 static int32_t ready_room(const struct stk_pipeline *p)
@@ -117,7 +118,7 @@ static void begin_chain(struct stk_record *r, const struct stk_chain *chain, int
 static void begin_sample(struct stk_record *r, int32_t i)
 {
 	const struct stk_level *level = &r->pipeline->program->levels[r->level];
-	r->samples[i].failed = false;
+	r->samples[i].failed_by = -1;
 	r->samples[i].chains_left = level->n_chains;
 	for (int32_t c = 0; c < level->n_chains; c++)
 		begin_chain(r, &level->chains[c], c, i);
@@ -228,7 +229,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 		}
 		if (chain->reads && s->read == STK_READ_NONE)
 			s->read = STK_READ_TRYING;
-		u->failed[u->count] = s->failed;
+		u->failed[u->count] = s->failed_by >= 0 && s->failed_by < u->chain;
 		u->samples[u->count++] = i;
 	}
 }
@@ -272,14 +273,11 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_error *err = s->error ? s->error : &lost;
-	stk__remember_bad(p, err);
-	r->bad++;
+	stk__bad_add(r, i, err);
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
 	if (stk__is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
-		/* the first in the batch's order is the one that is raised, whichever failed first */
-		if (!r->error.code || err->sample < r->error.sample)
-			r->error = *err;
+		stk__record_fails(r, err, p->program->n_nodes + i);
 		replace = false;
 	}
 	stk__release_bytes(p, s);
@@ -305,7 +303,7 @@ static void sample_part_done(struct stk_record *r, int32_t i)
 	struct stk_sample_state *s = &r->samples[i];
 	if (--s->chains_left > 0)
 		return;
-	if (s->failed && replace_or_drop(r, i))
+	if (s->failed_by >= 0 && replace_or_drop(r, i))
 		return;
 	if (r->level >= p->last_read_level)
 		stk__release_bytes(p, s);
@@ -316,20 +314,22 @@ static void sample_part_done(struct stk_record *r, int32_t i)
 
 enum outcome { DONE, FAILED, WAITS };
 
-static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, const struct stk_error *err)
+/* With the lock. */
+static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, int32_t chain, const struct stk_error *err)
 {
+	if (s->failed_by >= 0 && s->failed_by <= chain)
+		return;
 	struct stk_error full = *err;
 	stk__name_sample(p, s, &full);
-	s->failed = true;
-	if (!s->error) /* the first chain's failure is the one that is told */
-		stk__set_error(&s->error, &full);
+	s->failed_by = chain;
+	stk__set_error(&s->error, &full);
 }
 
 void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	r->todo++;
 	r->samples[i].chains_left = 1;
-	fail_sample(r->pipeline, &r->samples[i], err);
+	fail_sample(r->pipeline, &r->samples[i], 0, err);
 	sample_part_done(r, i);
 }
 
@@ -350,7 +350,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 }
 
 /* With the lock. */
-static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_sample_state *s, bool by_read)
+static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain, bool by_read)
 {
 	struct stk_error err = w->error;
 	if (by_read) { /* without an error of its own there was no memory for it */
@@ -359,7 +359,7 @@ static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, str
 		err = s->read_error ? *s->read_error : lost;
 		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
 	}
-	fail_sample(p, s, &err);
+	fail_sample(p, s, chain, &err);
 }
 
 /* The sample is next. */
@@ -383,12 +383,14 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		if (k + 1 < u->count)
 			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
+		if (stk__cancelled(&p->halt))
+			break; /* nobody will ask for the rest */
 		if (o == WAITS)
 			continue;
 		done[n_done++] = i;
 		if (o == FAILED) {
 			pthread_mutex_lock(&p->lock);
-			sample_failed(p, w, s, chain->reads && s->request.status != STK_OK);
+			sample_failed(p, w, s, u->chain, chain->reads && s->request.status != STK_OK);
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
@@ -441,14 +443,14 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 			.begin_ns = begin,
 			.end_ns = end});
 	pthread_mutex_lock(&p->lock);
-	if (s && !r->error.code) {
+	if (s) {
 		char title[96];
 		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
 			stk__name_sample(p, &r->samples[blamed], &w->error);
-		r->error = w->error;
+		stk__record_fails(r, &w->error, u->node);
 	}
 	stk__level_part_done(r);
 	pthread_mutex_unlock(&p->lock);
@@ -475,8 +477,7 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	if (s == STK_OK) {
 		stk__device_submitted(p, r);
 	} else {
-		if (!r->error.code)
-			r->error = w->error;
+		stk__record_fails(r, &w->error, INT64_MAX);
 		stk__level_over(r);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -488,7 +489,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	struct stk_unit u;
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->next_open;
-	bool any = p->started && !p->stopping && take(p, &u);
+	bool any = p->started && !p->stopping && !stk__cancelled(&p->halt) && take(p, &u);
 	bool ahead = p->ahead && p->next_open > open; /* the window has moved */
 	bool more = false;                            /* there is work for another worker too */
 	for (int64_t k = p->next_deliver; any && k < p->next_open && !more; k++)

@@ -94,6 +94,7 @@ struct stk_tools {
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;
+	const struct stk_cancel *cancel; /* what takes long looks at it; whoever called it then ends with STK_CANCELLED */
 };
 
 struct stk_call {

@@ -359,6 +359,50 @@ static void test_a_forked_child_drops_batches_without_a_hang(void **state)
 	close_pipeline(p, ctx);
 }
 
+/* ---- work that takes long ---- */
+
+static enum stk_status pull_pixel(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
+{
+	static uint8_t pixels[64 * 64];
+	(void)user, (void)request, (void)err;
+	feed->tensors[0] = (struct stk_tensor){pixels, {STK_UINT8, 3, {64, 64, 1}, "HWC"}};
+	return STK_OK;
+}
+
+/* A sample takes about a second; the pipeline is told to stop while a worker is at the first, and leaves it unfinished. */
+static void test_a_long_chain_is_cancelled(void **state)
+{
+	(void)state;
+	const int64_t size[] = {16000, 16000};
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = 1};
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = 1, .device_id = -1};
+	const struct stk_source_callbacks callbacks = {.pull = pull_pixel, .per_sample = true};
+	const struct stk_arg source[] = {stk_arg_string("layout", "HWC"), stk_arg_int("dtype", STK_UINT8)};
+	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2), stk_arg_int("interp_type", STK_INTERP_LANCZOS3)};
+	struct stk_context *ctx;
+	struct stk_graph *g;
+	struct stk_pipeline *p;
+	struct stk_node image;
+	struct stk_batch *b = NULL;
+	struct stk_error err = {0};
+	assert_int_equal(stk_context_create(&cc, &ctx, NULL), STK_OK);
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	if (stk_graph_add(g, "external_source", NULL, 0, source, 2, NULL, &image, &err) ||
+		stk_graph_set_source(g, image, &callbacks, &err) || stk_graph_add(g, "resize", &image, 1, resize, 2, NULL, &image, &err) ||
+		stk_graph_output(g, image, &err) || stk_pipeline_create(ctx, g, &c, &p, &err) || stk_pipeline_start(p, &err))
+		fail_msg("%s", err.message);
+	while (pipeline_counter(p, "passes") < 1)
+		usleep(500);
+	stk_pipeline_cancel(p);
+	while (pipeline_counter(p, "units") < 1)
+		usleep(500);
+	assert_true(pipeline_counter(p, "samples") == 0);
+	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_CANCELLED);
+	stk_pipeline_destroy(p);
+	stk_graph_destroy(g);
+	stk_context_unref(&ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),
 		cmocka_unit_test(test_batches_outlive_their_pipeline),
 		cmocka_unit_test(test_copies_on_the_host_hold_no_slot),
+		cmocka_unit_test(test_a_long_chain_is_cancelled),
 		cmocka_unit_test(test_a_forked_child_drops_batches_without_a_hang),
 		cmocka_unit_test(test_holding_too_many_batches_is_an_error_that_says_so),
 	};

@@ -158,6 +158,121 @@ static void test_a_vanished_file_is_a_bad_sample(void **state)
 	close_pipeline(p, ctx);
 }
 
+/* A batch whose turn has not come lists no bad samples, though it was made. */
+static void test_bad_samples_are_of_delivered_batches(void **state)
+{
+	(void)state;
+	enum { MADE = 4 };
+	char *own = make_folder(FILES, 7), path[512];
+	file_path(own, BAD, path, sizeof path);
+	assert_int_equal(truncate(path, 200), 0);
+	const struct options o = {.threads = 2,
+		.batch = 8,
+		.prefetch = MADE,
+		.tail = "keep",
+		.on_error = STK_ON_ERROR_SKIP,
+		.max_errors = 5,
+		.in_order = true};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(own, &o, &ctx);
+	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+	while (pipeline_counter(p, "samples") < 8 * MADE)
+		usleep(1000);
+	for (int k = 0; k < MADE; k++) {
+		bool delivered = k > bad_id() / 8;
+		assert_int_equal(stk_pipeline_bad_samples(p), delivered);
+		assert_true(pipeline_counter(p, "bad_samples") == delivered);
+		struct stk_batch *b = NULL;
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		stk_batch_unref(&b);
+	}
+	assert_int_equal(stk_pipeline_bad_samples(p), 1);
+	close_pipeline(p, ctx);
+	remove_folder(own);
+}
+
+static void test_ten_thousand_bad_samples_are_kept(void **state)
+{
+	(void)state;
+	enum { KEPT = 10000, BATCHES = 90, SIZE = 128 };
+	char *own = make_folder(4, 7), path[512];
+	for (int i = 0; i < 4; i++) {
+		file_path(own, i, path, sizeof path);
+		assert_int_equal(truncate(path, 20), 0);
+	}
+	const struct options o = {.threads = 2, .batch = SIZE, .tail = "wrap", .on_error = STK_ON_ERROR_SKIP, .max_errors = 1e6};
+	struct stk_context *ctx;
+	struct stk_pipeline *p = open_pipeline(own, &o, &ctx);
+	for (int k = 0; k < BATCHES; k++) {
+		struct stk_batch *b = NULL;
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		assert_int_equal(stk_batch_size(b), 0);
+		stk_batch_unref(&b);
+	}
+	assert_int_equal(stk_pipeline_bad_samples(p), KEPT);
+	assert_true(pipeline_counter(p, "bad_samples") == BATCHES * SIZE);
+	struct stk_error err, before = {.epoch = 0, .sample = -1};
+	for (int64_t i = 0; i < KEPT; i++) {
+		assert_true(stk_pipeline_bad_sample(p, i, &err));
+		assert_true(err.epoch > before.epoch || (err.epoch == before.epoch && err.sample > before.sample));
+		before = err;
+	}
+	close_pipeline(p, ctx);
+	remove_folder(own);
+}
+
+/* As many chains as `ops` has names: each decodes and then crops more than there is. What the first batch fails with. */
+static struct stk_error first_failure(struct stk_context *ctx, const char *root, int n_ops, const char *const *ops, bool no_fuse)
+{
+	const int64_t huge[] = {5000, 5000};
+	struct stk_graph *g;
+	struct stk_node file, image;
+	struct stk_error err = {0};
+	const struct stk_arg reader[] = {stk_arg_string("file_root", root), stk_arg_string("tail", "keep")};
+	const struct stk_arg crop[] = {stk_arg_list("crop", STK_VALUE_INTS, huge, 2)};
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	bool ok = !stk_graph_add(g, "readers.file", NULL, 0, reader, 2, NULL, &file, &err);
+	for (int k = 0; k < n_ops && ok; k++)
+		ok = !stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) &&
+		     !stk_graph_add(g, ops[k], &image, 1, crop, 1, NULL, &image, &err) && !stk_graph_output(g, image, &err);
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = 1, .device_id = -1, .no_fuse = no_fuse};
+	struct stk_pipeline *p = NULL;
+	struct stk_batch *b = NULL;
+	if (!ok || stk_pipeline_create(ctx, g, &c, &p, &err))
+		fail_msg("%s", err.message);
+	assert_int_not_equal(stk_pipeline_next(p, &b, &err), STK_OK);
+	assert_null(b);
+	stk_pipeline_destroy(p);
+	stk_graph_destroy(g);
+	return err;
+}
+
+/* Of several operators that would fail the first is told, whether they are fused or not and whichever chain runs first. */
+static void test_who_is_blamed(void **state)
+{
+	(void)state;
+	static const char *const ops[] = {"crop", "crop_mirror_normalize"};
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = 2};
+	struct stk_context *ctx;
+	char *own = make_folder(1, 7), path[512];
+	assert_int_equal(stk_context_create(&cc, &ctx, NULL), STK_OK);
+	for (int k = 0; k < 200; k++) {
+		struct stk_error err = first_failure(ctx, own, 2, ops, k % 2);
+		if (strcspn(err.op, " ") != strlen("crop") || strncmp(err.op, "crop", strlen("crop")))
+			fail_msg("run %d: %s: %s", k, err.op, err.message);
+	}
+	file_path(own, 0, path, sizeof path);
+	assert_int_equal(truncate(path, 1500), 0);
+	for (int fused = 0; fused < 2; fused++) {
+		struct stk_error err = first_failure(ctx, own, 1, ops, !fused);
+		assert_int_equal(err.code, STK_CORRUPT);
+		if (strncmp(err.op, "decoders.image", 14))
+			fail_msg("%s: %s: %s", fused ? "fused" : "not fused", err.op, err.message);
+	}
+	stk_context_unref(&ctx);
+	remove_folder(own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +280,9 @@ int main(void)
 		cmocka_unit_test(test_skip_shortens_its_own_batch),
 		cmocka_unit_test(test_replace_keeps_the_number_of_samples),
 		cmocka_unit_test(test_too_many_errors_stop_the_run),
+		cmocka_unit_test(test_bad_samples_are_of_delivered_batches),
+		cmocka_unit_test(test_ten_thousand_bad_samples_are_kept),
+		cmocka_unit_test(test_who_is_blamed),
 		cmocka_unit_test(test_a_vanished_file_is_a_bad_sample),
 	};
 	return cmocka_run_group_tests_name("failures", tests, set_up, tear_down);

@@ -89,6 +89,8 @@ struct stk_axis_map {
 	int32_t first, step, low, high;
 };
 
+struct stk_cancel; /* base/cancel.h */
+
 struct stk_pass {
 	/* the source */
 	uint8_t in_dtype;
@@ -99,7 +101,8 @@ struct stk_pass {
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
-	uint8_t refused; /* enum stk_pass_refusal */
+	uint8_t refused;                 /* enum stk_pass_refusal */
+	const struct stk_cancel *cancel; /* the caller's to set: where it is asked for, rows are left unwritten; NULL: it never is */
 	uint8_t stream; /* the caller's to set: the output is not read soon, and need not stay in a cache; stk__stores_fence before it is */
 	union {
 		struct stk_resize resize;

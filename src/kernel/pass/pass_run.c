@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The run loop of a pass: blocks of up to 16 rows are sampled, stepped over and stored while they are in the first-level cache. */
+#include "base/cancel.h"
 #include "base/cpu.h"
 #include "kernel/pass/pass_copy.h"
 #include "kernel/pass/pass_plan.h"
@@ -345,9 +346,9 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	struct stk_span none = {0, 0};
 	if (stages.fills_bytes)
 		fill_block(&run);
-	for (int32_t y = 0; y < plan.y.begin; y += STK_BLOCK_ROWS)
+	for (int32_t y = 0; y < plan.y.begin && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
 		finish(&run, &stages, y, smaller(plan.y.begin - y, STK_BLOCK_ROWS), none);
-	for (int32_t y = plan.y.begin; y < plan.y.end; y += STK_BLOCK_ROWS) {
+	for (int32_t y = plan.y.begin; y < plan.y.end && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS) {
 		int32_t rows = smaller(plan.y.end - y, STK_BLOCK_ROWS);
 		sample(&run, y, rows);
 		if (stages.fills_bytes && p->sampler)
@@ -356,6 +357,6 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	}
 	if (stages.fills_bytes && plan.y.end < p->h)
 		fill_block(&run);
-	for (int32_t y = plan.y.end; y < p->h; y += STK_BLOCK_ROWS)
+	for (int32_t y = plan.y.end; y < p->h && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
 		finish(&run, &stages, y, smaller(p->h - y, STK_BLOCK_ROWS), none);
 }
