@@ -3,9 +3,11 @@
  *
  * Photographs are made here, with integers alone, so that every machine decodes the same files: brightness of many sizes of detail, edges, and the
  * noise of a sensor, which gives JPEGs with as many coefficients as real ones have. stk_measure is entered once, and the tables that a decoder
- * keeps are warm by then: what is counted is what one more image costs.
+ * keeps are warm by then: what is counted is what one more image costs. With `ops` it is entered once for each case of instructions_ops.c.
  *
- *     instructions window|whole|pass        prints, as TOML, how it was built, the level of SIMD and how many images were worked on */
+ *     instructions window|whole|pass|ops    prints, as TOML, how it was built, the level of SIMD and how many images were worked on */
+#include "instructions.h"
+
 #include "base/cpu.h"
 #include "codec/codec.h"
 #include "kernel/pass/pass.h"
@@ -27,7 +29,11 @@ struct photo {
 	bool mirror;
 };
 
+struct work;
+typedef void work_fn(struct work *w, const struct photo *p);
+
 struct work {
+	work_fn *fn;
 	struct photo photos[IMAGES];
 	struct stk_decoder *decoder;
 	struct stk_pass_kernels kernels;
@@ -36,9 +42,6 @@ struct work {
 	void *scratch;
 	size_t scratch_size;
 };
-
-typedef void work_fn(struct work *w, const struct photo *p);
-void stk_measure(struct work *w, work_fn *fn); /* not static: callgrind knows it by name */
 
 static void die(const char *what)
 {
@@ -199,10 +202,16 @@ static const struct {
 } kinds[] = {{"window", run_window}, {"whole", run_whole}, {"pass", run_pass}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-__attribute__((noinline)) void stk_measure(struct work *w, work_fn *fn)
+__attribute__((noinline)) void stk_measure(void (*fn)(void *user), void *user)
 {
+	fn(user);
+}
+
+static void all_images(void *user)
+{
+	struct work *w = user;
 	for (int i = 0; i < IMAGES; i++)
-		fn(w, &w->photos[i]);
+		w->fn(w, &w->photos[i]);
 }
 
 /* ---- */
@@ -243,12 +252,16 @@ int main(int argc, char **argv)
 {
 	static struct work w;
 	unsigned cpu = stk__cpu_capabilities();
-	work_fn *fn = argc == 2 ? choose(argv[1]) : NULL;
+	w.fn = argc == 2 ? choose(argv[1]) : NULL;
 	printf("build = \"%s\"\nlevel = \"%s\"\nimages = %d\n", STK_BUILD_KIND, stk__cpu_name(cpu), IMAGES);
-	if (!fn)
+	if (argc == 2 && strcmp(argv[1], "ops") == 0) {
+		measure_ops();
+		return 0;
+	}
+	if (!w.fn)
 		return argc == 1 ? 0 : 2;
 	prepare(&w, cpu);
-	stk_measure(&w, fn);
+	stk_measure(all_images, &w);
 	clean_up(&w);
 	return 0;
 }

@@ -16,11 +16,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 		if ((s = stk__value_place(run, n->first_value + k, err)))
 			return s;
 	}
-	if (all_views)
-		return STK_OK;
-	if (!n->def->run_cpu) /* what nobody writes must not be delivered */
-		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", n->def->name);
-	return n->def->run_cpu(&call, err);
+	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
 /* Values that earlier levels left in the slot. */

@@ -301,38 +301,35 @@ static void *keep(struct stk_device_batch *b, const void *from, size_t size)
 	return to ? memcpy(to, from, size) : NULL;
 }
 
-static enum stk_status add_array(const struct stk_chain_run *run, int32_t step, const struct stk_array_job *from, struct stk_error *err)
+/* Where an operator's jobs go: each is kept, with its constants, for the batch's step. */
+struct kept_jobs {
+	struct stk_array_jobs jobs;
+	const struct stk_chain_run *run;
+	int32_t step;
+};
+
+static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err)
 {
-	struct stk_device_batch *b = run->record->device;
-	struct stk_device_job *j = add_job(run, step, STK_JOB_ARRAY, err);
-	struct stk_array_job *a = j ? keep(b, from, sizeof *from) : NULL;
+	const struct kept_jobs *to = (const struct kept_jobs *)jobs;
+	struct stk_device_batch *b = to->run->record->device;
+	if (job->n > STK_ARRAY_MOST)
+		return stk__fail(err, STK_LIMIT,
+			"the GPU works on tensors of up to %d values, not of %lld; place this operator on the cores", STK_ARRAY_MOST,
+			(long long)job->n);
+	struct stk_device_job *j = add_job(to->run, to->step, STK_JOB_ARRAY, err);
+	struct stk_array_job *a = j ? keep(b, job, sizeof *job) : NULL;
 	bool ok = a != NULL;
-	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_mean)
-		ok = (a->normalize.mean = keep(b, a->normalize.mean, (size_t)a->normalize.n_mean * sizeof(double))) != NULL;
-	if (ok && a->kind == STK_ARRAY_NORMALIZE && a->normalize.n_factor)
-		ok = (a->normalize.factor = keep(b, a->normalize.factor, (size_t)a->normalize.n_factor * sizeof(double))) != NULL;
+	if (ok && a->constant_bytes)
+		ok = (a->constants = keep(b, a->constants, a->constant_bytes)) != NULL;
 	if (j)
 		j->array = a;
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
-}
-
-/* Inputs and outputs have their places on the GPU. */
-static enum stk_status describe_arrays(const struct stk_chain_run *run, const struct stk_call *call, int32_t step, struct stk_error *err)
-{
-	struct stk_array_jobs jobs = {stk__arena_take(&run->worker->arena, STK_ARRAY_MOST_JOBS * sizeof(struct stk_array_job)), 0};
-	enum stk_status s =
-		jobs.v ? call->def->lower_array(call, &jobs, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-	for (int32_t k = 0; k < jobs.count && s == STK_OK; k++)
-		s = add_array(run, step, &jobs.v[k], err);
-	return s;
 }
 
 /* Host values alone: the cores do it, and what comes out is sent to its place. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
-	if (!call->def->run_cpu)
-		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
 	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
@@ -345,7 +342,7 @@ static enum stk_status run_single_on_cores(
 	}
 	const struct stk_tensor *places = call->out;
 	call->out = out;
-	enum stk_status s = call->def->run_cpu(call, err);
+	enum stk_status s = stk__op_run(call, err);
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
 	return s;
@@ -374,8 +371,9 @@ static enum stk_status describe_call(
 		in[k].data = run->worker->values[n->inputs[k]].data;
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
+	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
-		s = describe_arrays(run, call, group->step, err);
+		s = call->def->lower_array(call, &kept_jobs.jobs, err);
 	keep_inputs(run, n, kept);
 	return s;
 }

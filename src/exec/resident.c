@@ -31,7 +31,7 @@ static void find_known(struct plan *plan)
 	for (int32_t i = 0; i < g->n_nodes; i++) {
 		const struct stk_program_node *n = &g->nodes[i];
 		plan->known[i] =
-			!(n->def->flags & (STK_OP_RANDOM | STK_OP_CALLBACK)) && n->gathers < 0 && n->def->run_cpu && !n->def->fetch;
+			!(n->def->flags & (STK_OP_RANDOM | STK_OP_CALLBACK)) && n->gathers < 0 && stk__op_runs(n->def) && !n->def->fetch;
 		for (int32_t k = 0; k < stk__program_sources(n); k++)
 			plan->known[i] &= plan->known[g->values[stk__program_source(n, k)].node];
 	}
@@ -73,7 +73,7 @@ static bool evaluate(struct plan *plan, int64_t id)
 			if (!call.out[k].data)
 				return false;
 		}
-		if (!views && call.def->run_cpu(&call, NULL))
+		if (!views && stk__op_run(&call, NULL))
 			return false;
 	}
 	return true;

@@ -179,10 +179,10 @@ static enum stk_status ready_arrays(
 	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
 {
 	const struct stk_array_gpu_limits *n = &b->array_need, *have = &t->array_limits;
-	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->groups <= have->groups)
+	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->work <= have->work)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
-	struct stk_array_gpu_limits l = {room_for(n->jobs), room_for(n->constants), room_for(n->groups)};
+	struct stk_array_gpu_limits l = {room_for(n->jobs), n->constants + n->constants / 4, n->work + n->work / 4};
 	struct stk_array_gpu_sizes sizes = stk__array_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, l.jobs, err);
 	t->array_limits = l;

@@ -24,7 +24,7 @@ bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in)
 	if (!def->lower || def->fetch)
 		return false;
 	if (in->ndim < 0) /* found out for each sample; what has another way takes that */
-		return !def->run_cpu;
+		return !stk__op_runs(def);
 	return layout_listed(def->layouts ? def->layouts : "HWC CHW HW FHWC", in);
 }
 
@@ -38,7 +38,7 @@ enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct st
 
 static enum stk_status check_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err)
 {
-	bool fits = !def->layouts || in->ndim < 0 || def->run_cpu || layout_listed(def->layouts, in);
+	bool fits = !def->layouts || in->ndim < 0 || stk__op_runs(def) || layout_listed(def->layouts, in);
 	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 

@@ -8,15 +8,11 @@
 
 enum stk_arith_kind { STK_ARITH_SAME, STK_ARITH_ANY, STK_ARITH_BITS, STK_ARITH_BOOLEAN, STK_ARITH_REAL };
 
-/* n results of n operands in arrays of the domain's type; r may be a or b. b is unused by unary ones. */
-typedef void (*stk_arith_fn)(void *r, const void *a, const void *b, int n);
-
 struct stk_arith {
 	const char *name;
 	enum stk_arith_kind kind;
 	enum stk_arith_op op;
 	int operands;
-	stk_arith_fn run[STK_ARITH_DOMAINS]; /* NULL where it has no meaning */
 };
 
 const struct stk_arith *stk__arith_find(const char *name);

@@ -1,48 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops behind kernel/array/arithmetic_ops.h. Those that call libm (the inverse and some hyperbolic functions) may differ between machines in a last bit. */
+ * The functions by name, and what types make of each other. */
 #include "op/arithmetic.h"
 
-#include <math.h>
 #include <string.h>
 
-#define LOOP(symbol, type, second, expression)                                                                                             \
-	static void symbol(void *rv, const void *av, const void *bv, int n)                                                                \
-	{                                                                                                                                  \
-		typedef type T;                                                                                                            \
-		T *r = rv;                                                                                                                 \
-		const T *as = av, *bs = second ? bv : av;                                                                                  \
-		for (int i = 0; i < n; i++) {                                                                                              \
-			T a = as[i], b = bs[i];                                                                                            \
-			(void)a, (void)b;                                                                                                  \
-			r[i] = (T)(expression);                                                                                            \
-		}                                                                                                                          \
-	}
-
-/* NONE makes a loop that nobody is given: the table below has NULL there. */
-#define NONE 0
-#define BINARY(name, kind, whole, real)                                                                                                    \
-	LOOP(name##_i, int64_t, 1, whole)                                                                                                  \
-	LOOP(name##_u, uint64_t, 1, whole)                                                                                                 \
-	LOOP(name##_f, double, 1, real)
-#define UNARY(name, kind, whole, real)                                                                                                     \
-	LOOP(name##_i, int64_t, 0, whole)                                                                                                  \
-	LOOP(name##_u, uint64_t, 0, whole)                                                                                                 \
-	LOOP(name##_f, double, 0, real)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtype-limits"
-#include "kernel/array/arithmetic_ops.h"
-#pragma GCC diagnostic pop
-#undef NONE
-
 static const struct stk_arith table[] = {
-#define WHOLE(kind) (STK_ARITH_##kind != STK_ARITH_REAL)
-#define FRACTION(kind) (STK_ARITH_##kind != STK_ARITH_BITS)
 #define ROW(name, kind, n)                                                                                                                 \
 	{                                                                                                                                  \
-#name, STK_ARITH_##kind, STK_ARITH_OP_##name, n,                                                                           \
-		{                                                                                                                          \
-			WHOLE(kind) ? name##_i : NULL, WHOLE(kind) ? name##_u : NULL, FRACTION(kind) ? name##_f : NULL                     \
-		}                                                                                                                          \
+#name, STK_ARITH_##kind, STK_ARITH_OP_##name, n                                                                            \
 	}
 #define BINARY(name, kind, whole, real) ROW(name, kind, 2),
 #define UNARY(name, kind, whole, real) ROW(name, kind, 1),
@@ -51,9 +16,15 @@ static const struct stk_arith table[] = {
 
 const struct stk_arith *stk__arith_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		if (strcmp(table[i].name, name) == 0)
-			return &table[i];
+	size_t low = 0, high = sizeof table / sizeof *table;
+	while (low < high) { /* arithmetic_ops.h is sorted */
+		size_t middle = (low + high) / 2;
+		int order = strcmp(table[middle].name, name);
+		if (order == 0)
+			return &table[middle];
+		low = order < 0 ? middle + 1 : low;
+		high = order < 0 ? high : middle;
+	}
 	return NULL;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cast: another element type. */
-#include "kernel/convert/convert.h"
 #include "op/dims.h"
 
 struct cast {
@@ -21,19 +20,9 @@ static enum stk_status cast_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static enum stk_status cast_run(const struct stk_call *call, struct stk_error *err)
-{
-	(void)err;
-	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
-	stk__convert(out->data, out->desc.dtype, in->data, in->desc.dtype, stk_desc_elements(&in->desc));
-	return STK_OK;
-}
-
 static enum stk_status cast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	(void)err;
-	stk__array_plain(jobs, &call->in[0], &call->out[0], true);
-	return STK_OK;
+	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], true, err);
 }
 
 static void cast_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -58,7 +47,6 @@ const struct stk_op_def stk__op_cast = {
 	.classes = STK_CLASS_POINTWISE,
 	.classify = cast_classify,
 	.infer = cast_infer,
-	.run_cpu = cast_run,
 	.lower_array = cast_lower_array,
 	.lower = cast_lower,
 };

@@ -2,8 +2,6 @@
  * copy: the same values. */
 #include "op/op.h"
 
-#include <string.h>
-
 static const struct stk_arg_def copy_args[] = {STK_ARG_END};
 
 /* A view will do: whatever leaves the pipeline gets memory of its own. */
@@ -14,18 +12,9 @@ static enum stk_status copy_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static enum stk_status copy_run(const struct stk_call *call, struct stk_error *err)
-{
-	(void)err;
-	memcpy(call->out[0].data, call->in[0].data, (size_t)stk_desc_bytes(&call->in[0].desc));
-	return STK_OK;
-}
-
 static enum stk_status copy_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	(void)err;
-	stk__array_plain(jobs, &call->in[0], &call->out[0], false);
-	return STK_OK;
+	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 }
 
 const struct stk_op_def stk__op_copy = {
@@ -34,6 +23,5 @@ const struct stk_op_def stk__op_copy = {
 	.inputs = {1, 1},
 	.args = copy_args,
 	.infer = copy_infer,
-	.run_cpu = copy_run,
 	.lower_array = copy_lower_array,
 };

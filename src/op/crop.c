@@ -39,18 +39,11 @@ static enum stk_status crop_infer(const struct stk_call *call, struct stk_error 
 	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
-static enum stk_status crop_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct crop *a = call->args;
-	const struct crop_state *s = call->state;
-	return stk__window_copy(call, &s->window, a->bounds.fill_values, err);
-}
-
 static enum stk_status crop_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct crop *a = call->args;
 	const struct crop_state *s = call->state;
-	return stk__window_array(call, &s->window, a->bounds.fill_values, jobs, err);
+	return stk__window_copy(call, &s->window, a->bounds.fill_values, jobs, err);
 }
 
 static void crop_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -81,7 +74,6 @@ const struct stk_op_def stk__op_crop = {
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = crop_classify,
 	.infer = crop_infer,
-	.run_cpu = crop_run,
 	.lower_array = crop_lower_array,
 	.lower = crop_lower,
 };

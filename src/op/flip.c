@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flip: mirrors images along width or height, volumes along depth too. */
-#include "kernel/array/copy_nd.h"
 #include "op/dims.h"
 
 struct flip {
@@ -30,12 +29,13 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static void flip_dims(const struct stk_call *call, size_t element, struct stk_copy_dim dims[STK_MAX_DIMS])
+static enum stk_status flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct flip *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
 	int64_t start[STK_MAX_DIMS] = {0}, step[STK_MAX_DIMS];
+	struct stk_copy_dim dims[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->ndim; d++)
 		step[d] = 1;
 	for (int i = 0; i < 3; i++) {
@@ -45,26 +45,8 @@ static void flip_dims(const struct stk_call *call, size_t element, struct stk_co
 		start[d] = in->shape[d] - 1;
 		step[d] = -1;
 	}
-	stk__copy_nd_dense(dims, in->ndim, element, in->shape, NULL, start, step, in->shape);
-}
-
-static enum stk_status flip_run(const struct stk_call *call, struct stk_error *err)
-{
-	(void)err;
-	size_t element = stk_dtype_size(call->in[0].desc.dtype);
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	flip_dims(call, element, dims);
-	stk__copy_nd(dims, call->in[0].desc.ndim, element, call->out[0].data, call->in[0].data, NULL);
-	return STK_OK;
-}
-
-static enum stk_status flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
-{
-	(void)err;
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	flip_dims(call, 1, dims);
-	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, call->in[0].desc.ndim, NULL, false);
-	return STK_OK;
+	stk__copy_dims(dims, in->ndim, in->shape, NULL, start, step, in->shape);
+	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
 static void flip_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -83,7 +65,6 @@ const struct stk_op_def stk__op_flip = {
 	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_WINDOW,
 	.infer = flip_infer,
-	.run_cpu = flip_run,
 	.lower_array = flip_lower_array,
 	.lower = flip_lower,
 };

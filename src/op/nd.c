@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/nd.h"
 
-#include "kernel/array/copy_nd.h"
-#include "kernel/convert/convert.h"
+#include "kernel/convert/convert_one.h"
 
 #include <string.h>
 
@@ -126,21 +125,6 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	return STK_OK;
 }
 
-enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err)
-{
-	const struct stk_tensor *in = &call->in[0];
-	*data = in->data;
-	if (in->desc.dtype == dtype)
-		return STK_OK;
-	int64_t n = stk_desc_elements(&in->desc);
-	void *converted = stk__arena_take(call->tools->arena, (size_t)n * stk_dtype_size(dtype));
-	if (!converted)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory to convert %lld values", (long long)n);
-	stk__convert(converted, dtype, in->data, in->desc.dtype, n);
-	*data = converted;
-	return STK_OK;
-}
-
 /* The dim along which fill values differ, -1 when there is one for all. */
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
@@ -161,54 +145,31 @@ static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype d
 {
 	float one = fill.count > 0 ? fill.v[k] : 0;
 	uint64_t element = 0; /* room for one of any type */
-	stk__convert(&element, dtype, &one, STK_FLOAT, 1);
+	stk__convert_one(&element, dtype, &one, STK_FLOAT);
 	return element;
 }
 
-enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err)
-{
-	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	int32_t c;
-	const void *data;
-	enum stk_status s = fill_dim(fill, out, &c, err);
-	if (s || (s = stk__input_as(call, out->dtype, &data, err)))
-		return s;
-	size_t element = stk_dtype_size(out->dtype);
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, out->ndim, element, in->shape, NULL, w->start, NULL, out->shape);
-	if (c >= 0)
-		dims[c].size = 1; /* a channel at a time, each with its value */
-	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
-		uint64_t value = fill_element(fill, k, out->dtype);
-		stk__copy_nd(dims, out->ndim, element, (char *)call->out[0].data + (c < 0 ? 0 : k * dims[c].dst), data, &value);
-		if (c >= 0)
-			dims[c].start++;
-	}
-	return STK_OK;
-}
-
-enum stk_status stk__window_array(
+enum stk_status stk__window_copy(
 	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	struct stk_tensor to = call->out[0];
 	int32_t c;
 	enum stk_status s = fill_dim(fill, out, &c, err);
 	if (s)
 		return s;
-	if (fill.count > STK_ARRAY_MOST_JOBS)
-		return STK_UNSUPPORTED;
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	struct stk_tensor to = call->out[0];
-	stk__copy_nd_dense(dims, out->ndim, 1, in->shape, NULL, w->start, NULL, out->shape);
-	if (c >= 0)
-		dims[c].size = 1;
-	for (int32_t k = 0; k < (c < 0 ? 1 : fill.count); k++) {
+	stk__copy_dims(dims, out->ndim, in->shape, NULL, w->start, NULL, out->shape);
+	if (c < 0 || stk__window_inside(w, in)) {
+		uint64_t value = fill_element(fill, 0, out->dtype);
+		return stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
+	}
+	dims[c].size = 1; /* a channel at a time, each with its value */
+	for (int32_t k = 0; k < fill.count && s == STK_OK; k++) {
 		uint64_t value = fill_element(fill, k, out->dtype);
-		stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false);
-		if (c < 0)
-			break;
+		s = stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
 		dims[c].start++;
 		to.data = (char *)to.data + (size_t)dims[c].dst * stk_dtype_size(out->dtype);
 	}
-	return STK_OK;
+	return s;
 }

@@ -42,18 +42,12 @@ enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *o
 /* Classes of an operator that keeps a window, with a conversion to `dtype` (-1: none): STK_CLASS_NEVER where a pass cannot convert. */
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);
 
-/* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a channel. For run_cpu. */
-enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_error *err);
-
-/* The same as an array job. For lower_array. */
-enum stk_status stk__window_array(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill,
+/* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a channel. For lower_array. */
+enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill,
 	struct stk_array_jobs *jobs, struct stk_error *err);
 
 /* For gather: an error that names the sample whose in[0] has another number of dims than the first, or another extent in one of `dims` (a bit
  * each). */
 enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err);
-
-/* in[0] in the type `dtype`: itself, or a converted copy in scratch. */
-enum stk_status stk__input_as(const struct stk_call *call, enum stk_dtype dtype, const void **data, struct stk_error *err);
 
 #endif

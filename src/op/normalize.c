@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * normalize: (x - mean) / stddev, both measured on the sample or on its batch, or given. */
-#include "kernel/convert/convert.h"
 #include "op/slice_args.h"
 
 #include <string.h>
@@ -85,45 +84,6 @@ static enum stk_status normalize_infer(const struct stk_call *call, struct stk_e
 	return s || stk__building(call) ? s : check_given(a, &r, err);
 }
 
-/* Walks all elements in order with the group that each belongs to: steps[d] is how far the group moves with dim d, 0 for reduced ones. */
-struct walk {
-	int32_t ndim;
-	const int64_t *shape;
-	int64_t index[STK_MAX_DIMS], steps[STK_MAX_DIMS], group;
-};
-
-static struct walk walk_begin(const struct stk_desc *d, const struct reduction *r)
-{
-	struct walk w = {.ndim = d->ndim, .shape = d->shape};
-	int64_t step = 1;
-	for (int32_t k = d->ndim - 1; k >= 0; k--) {
-		if (r->reduced >> k & 1)
-			continue;
-		w.steps[k] = step;
-		step *= d->shape[k];
-	}
-	return w;
-}
-
-static inline void walk_next(struct walk *w)
-{
-	for (int32_t k = w->ndim - 1; k >= 0; k--) {
-		w->group += w->steps[k];
-		if (++w->index[k] < w->shape[k])
-			return;
-		w->index[k] = 0;
-		w->group -= w->steps[k] * w->shape[k];
-	}
-}
-
-/* Adds up all values of a tensor, or their squared distances from the means, by group. */
-static void add_up(const struct stk_tensor *in, const struct reduction *r, const double *about, double *sums)
-{
-	struct stk_array_job job;
-	stk__array_normalize(&(struct stk_array_jobs){&job, 0}, &(struct stk_array_normalize){0}, in, in, r->reduced);
-	stk__array_sums(&job, about, sums);
-}
-
 static double factor_of(const struct normalize *a, double variance)
 {
 	variance += a->epsilon;
@@ -135,16 +95,21 @@ static void measure(const struct stk_call *calls, int32_t count, const struct re
 {
 	const struct normalize *a = calls[0].args;
 	int64_t values = 0;
+	struct stk_array_groups groups;
 	for (int32_t i = 0; i < count; i++)
 		values += stk_desc_elements(&calls[i].in[0].desc) / (r->groups ? r->groups : 1);
 	memset(mean, 0, (size_t)r->groups * sizeof *mean);
 	memset(factor, 0, (size_t)r->groups * sizeof *factor);
-	for (int32_t i = 0; a->mean.count < 0 && i < count; i++)
-		add_up(&calls[i].in[0], r, NULL, mean);
+	for (int32_t i = 0; a->mean.count < 0 && i < count; i++) {
+		stk__array_groups(&groups, &calls[i].in[0].desc, r->reduced);
+		stk__array_sums(&groups, &calls[i].in[0], NULL, mean);
+	}
 	for (int64_t g = 0; g < r->groups; g++)
 		mean[g] = a->mean.count >= 0 ? a->mean.v[a->mean.count == 1 ? 0 : g] : values > 0 ? mean[g] / (double)values : 0;
-	for (int32_t i = 0; a->stddev.count < 0 && i < count; i++)
-		add_up(&calls[i].in[0], r, mean, factor);
+	for (int32_t i = 0; a->stddev.count < 0 && i < count; i++) {
+		stk__array_groups(&groups, &calls[i].in[0].desc, r->reduced);
+		stk__array_sums(&groups, &calls[i].in[0], mean, factor);
+	}
 	int64_t freedom = values - a->ddof;
 	for (int64_t g = 0; g < r->groups; g++) {
 		double sd = a->stddev.count < 0 ? 0 : a->stddev.v[a->stddev.count == 1 ? 0 : g];
@@ -178,57 +143,24 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-static enum stk_status normalize_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct normalize *a = call->args;
-	const struct stk_desc *in = &call->in[0].desc;
-	struct reduction r;
-	enum stk_status s = reduction_of(a, in, &r, err);
-	int64_t n = stk_desc_elements(in);
-	if (s || n == 0)
-		return s;
-	const void *data;
-	if ((s = stk__input_as(call, STK_FLOAT, &data, err)))
-		return s;
-	const float *x = data;
-	float *y = a->dtype == STK_FLOAT ? call->out[0].data : stk__arena_take(call->tools->arena, (size_t)n * sizeof *y);
-	double *own = call->gathered ? NULL : stk__arena_take(call->tools->arena, 2 * (size_t)r.groups * sizeof *own);
-	if (!y || !(own || call->gathered))
-		return stk__fail(err, STK_NO_MEMORY, "out of memory to normalise %lld values", (long long)n);
-	if (own)
-		measure(call, 1, &r, own, own + r.groups);
-	const double *mean = own ? own : call->gathered, *factor = mean + r.groups;
-	struct walk w = walk_begin(in, &r);
-	for (int64_t i = 0; i < n; i++, walk_next(&w))
-		y[i] = (float)((x[i] - mean[w.group]) * factor[w.group] + a->shift);
-	if (a->dtype != STK_FLOAT)
-		stk__convert(call->out[0].data, (enum stk_dtype)a->dtype, y, STK_FLOAT, n);
-	return STK_OK;
-}
-
-/* What is given, one value or one a group, as a job takes it. */
+/* Where the mean and the factors of the groups are known: n_mean means, n_factor factors (one, or one a group) behind each other. */
 static enum stk_status given_stats(
-	const struct stk_call *call, const struct reduction *r, struct stk_array_normalize *n, struct stk_error *err)
+	const struct stk_call *call, const struct reduction *r, struct stk_array_normalize *n, const double **given, struct stk_error *err)
 {
 	const struct normalize *a = call->args;
-	int32_t means = a->mean.count < 0 ? 0 : a->mean.count, factors = a->stddev.count < 0 ? 0 : a->stddev.count;
-	if (call->gathered) {
-		n->mean = call->gathered;
-		n->factor = n->mean + r->groups;
-		n->n_mean = n->n_factor = (int32_t)r->groups;
+	*given = call->gathered;
+	n->n_mean = call->gathered ? (int32_t)r->groups : a->mean.count < 0 ? 0 : a->mean.count;
+	n->n_factor = call->gathered ? (int32_t)r->groups : a->stddev.count < 0 ? 0 : a->stddev.count;
+	if (call->gathered || n->n_mean + n->n_factor == 0)
 		return STK_OK;
-	}
-	double *given = stk__arena_take(call->tools->arena, (size_t)(means + factors) * sizeof *given);
-	if (!given)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d numbers", means + factors);
-	for (int32_t i = 0; i < means; i++)
-		given[i] = a->mean.v[i];
-	for (int32_t i = 0; i < factors; i++)
-		given[means + i] = factor_of(a, (double)a->stddev.v[i] * a->stddev.v[i]);
-	n->mean = means ? given : NULL;
-	n->factor = factors ? given + means : NULL;
-	n->n_mean = means;
-	n->n_factor = factors;
+	double *own = stk__arena_take(call->tools->arena, (size_t)(n->n_mean + n->n_factor) * sizeof *own);
+	if (!own)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d numbers", n->n_mean + n->n_factor);
+	for (int32_t i = 0; i < n->n_mean; i++)
+		own[i] = a->mean.v[i];
+	for (int32_t i = 0; i < n->n_factor; i++)
+		own[n->n_mean + i] = factor_of(a, (double)a->stddev.v[i] * a->stddev.v[i]);
+	*given = own;
 	return STK_OK;
 }
 
@@ -238,11 +170,11 @@ static enum stk_status normalize_lower_array(const struct stk_call *call, struct
 	const struct stk_tensor *in = &call->in[0];
 	struct stk_array_normalize n = {.ddof = a->ddof, .epsilon = a->epsilon, .scale = a->scale, .shift = a->shift};
 	struct reduction r;
+	const double *given;
 	enum stk_status s = reduction_of(a, &in->desc, &r, err);
-	if (s || stk_desc_elements(&in->desc) == 0 || (s = given_stats(call, &r, &n, err)))
+	if (s || (s = given_stats(call, &r, &n, &given, err)))
 		return s;
-	stk__array_normalize(jobs, &n, in, &call->out[0], r.reduced);
-	return STK_OK;
+	return stk__array_normalize(jobs, &n, given, in, &call->out[0], r.reduced, err);
 }
 
 /* Mean and stddev that are known before the sample is read, of each channel or of all, make a multiplication and an addition a value: a step of a
@@ -303,7 +235,6 @@ const struct stk_op_def stk__op_normalize = {
 	.gather = normalize_gather,
 	.gathers = normalize_gathers,
 	.infer = normalize_infer,
-	.run_cpu = normalize_run,
 	.lower_array = normalize_lower_array,
 	.lower = normalize_lower,
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_hot: class numbers as vectors. */
-#include "kernel/convert/convert.h"
 #include "op/nd.h"
 
 struct one_hot {
@@ -74,37 +73,11 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
-static enum stk_status one_hot_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct one_hot *a = call->args;
-	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	int64_t n = stk_desc_elements(in), outputs = stk_desc_elements(out), inner = 1;
-	int32_t axis = a->axis < 0 ? out->ndim - 1 : (int32_t)a->axis;
-	for (int32_t d = axis + 1; d < out->ndim; d++)
-		inner *= out->shape[d];
-	double *classes = stk__arena_take(call->tools->arena, (size_t)n * sizeof *classes);
-	float *values = stk__arena_take(call->tools->arena, (size_t)outputs * sizeof *values);
-	if (!classes || !values)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld values", (long long)outputs);
-	stk__convert(classes, STK_FLOAT64, call->in[0].data, in->dtype, n);
-	for (int64_t i = 0; i < outputs; i++)
-		values[i] = a->off_value;
-	for (int64_t i = 0; i < n; i++) {
-		double k = trunc(classes[i]);
-		if (k >= 0 && k < (double)a->num_classes)
-			values[(i / inner * a->num_classes + (int64_t)k) * inner + i % inner] = a->on_value;
-	}
-	stk__convert(call->out[0].data, out->dtype, values, STK_FLOAT, outputs);
-	return STK_OK;
-}
-
 static enum stk_status one_hot_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	(void)err;
 	const struct one_hot *a = call->args;
 	int32_t axis = a->axis < 0 ? call->out[0].desc.ndim - 1 : (int32_t)a->axis;
-	stk__array_one_hot(jobs, &call->in[0], &call->out[0], axis, a->on_value, a->off_value);
-	return STK_OK;
+	return stk__array_one_hot(jobs, &call->in[0], &call->out[0], axis, a->on_value, a->off_value, err);
 }
 
 const struct stk_op_def stk__op_one_hot = {
@@ -117,6 +90,5 @@ const struct stk_op_def stk__op_one_hot = {
 	.gather = one_hot_gather,
 	.gathers = one_hot_gathers,
 	.infer = one_hot_infer,
-	.run_cpu = one_hot_run,
 	.lower_array = one_hot_lower_array,
 };

@@ -182,7 +182,7 @@ struct stk_op_def {
 	unsigned classes; /* with lower: enum stk_step_class, all that it may add to a pass */
 	int32_t steps;    /* the most pointwise steps that lower adds, where that is more than one */
 	/* Nullable: what lower adds with these arguments over this input, as both are known when the graph is built (per-sample arguments hold their
-	 * defaults); STK_CLASS_NEVER where run_cpu must serve. Without it, `classes` holds. Read through stk__op_classes. */
+	 * defaults); STK_CLASS_NEVER where no pass may serve. Without it, `classes` holds. Read through stk__op_classes. */
 	unsigned (*classify)(const void *args, const struct stk_desc *in);
 
 	/* Checks what ranges cannot, reads lists, opens data sets: once a pipeline. *shared goes to every call and to teardown. Nullable. */
@@ -194,13 +194,13 @@ struct stk_op_def {
 	 * found in call->state, or point out[k].data at memory that outlives the sample (a view: it is complete, and run leaves it alone). Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
-	/* What it does; by kind:
-	 * - run_cpu: one sample, out[].data is given. The general way, for tensors of any kind.
+	/* What it does, in one of these ways:
+	 * - lower_array: work on tensors of any kind, as array jobs (kernel/array/array.h), which run on the cores and on the GPU alike. Reads no data of its
+	 *   inputs but of host_inputs: addresses may be the GPU's.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
 	 *   and fetch decodes the part that the finished pass reads.
-	 * - lower_array: run_cpu for a tensor in device memory, as jobs: reads no data that lies there (addresses are the GPU's). Appends STK_ARRAY_MOST_JOBS at
-	 *   most; none where nothing is to be written. For outputs of at most STK_ARRAY_MOST elements. STK_UNSUPPORTED: this call is for the cores. */
+	 * - run_cpu: what is no array work (readers, draws, a user's function): one sample, on the cores; out[].data is given. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
@@ -216,7 +216,7 @@ struct stk_op_def {
 	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
 	/* For operators whose result for a sample depends on the others of its batch (their largest extent, their common mean): gather sees the calls of
-	 * all samples, with arguments and inputs and without outputs, once all have come, and leaves what it found in `out`. infer, lower and run_cpu then
+	 * all samples, with arguments and inputs and without outputs, once all have come, and leaves what it found in `out`. infer and what does the work then
 	 * serve each sample as ever, with call->gathered: so only what needs the batch waits for it, and the work is done on all cores and in passes.
 	 * Where one sample is to blame for a failure, err->sample is its index in `calls`.
 	 * gathers tells, when the graph is built, whether these arguments over these inputs need it; nullable: always. */
@@ -231,9 +231,18 @@ extern const struct stk_op_def *const stk__ops[];
 extern const size_t stk__op_total;
 const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NULL */
 
-/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by run_cpu. in: what is known when the graph
+/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by itself. in: what is known when the graph
  * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
 unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
+
+/* True where it serves tensors of any kind, not only images and those that a user fills. */
+static inline bool stk__op_runs(const struct stk_op_def *def)
+{
+	return def->run_cpu || def->lower_array;
+}
+
+/* Does the call's work on the cores, behind infer; out[].data is given. */
+enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err);
 
 /* True while a graph is built for an argument, given by its field in call->args, that will come sample by sample. */
 bool stk__varies(const struct stk_call *call, const void *field);

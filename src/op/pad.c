@@ -131,18 +131,11 @@ static enum stk_status pad_gather(const struct stk_call *calls, int32_t count, s
 	return STK_OK;
 }
 
-static enum stk_status pad_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct pad *a = call->args;
-	const struct pad_state *s = call->state;
-	return stk__window_copy(call, &s->window, (struct stk_floats){1, &a->fill_value}, err);
-}
-
 static enum stk_status pad_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct pad *a = call->args;
 	const struct pad_state *s = call->state;
-	return stk__window_array(call, &s->window, (struct stk_floats){1, &a->fill_value}, jobs, err);
+	return stk__window_copy(call, &s->window, (struct stk_floats){1, &a->fill_value}, jobs, err);
 }
 
 static void pad_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -180,7 +173,6 @@ const struct stk_op_def stk__op_pad = {
 	.gather = pad_gather,
 	.gathers = pad_gathers,
 	.infer = pad_infer,
-	.run_cpu = pad_run,
 	.lower_array = pad_lower_array,
 	.lower = pad_lower,
 };

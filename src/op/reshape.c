@@ -154,18 +154,9 @@ static enum stk_status reshape_infer(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
-static enum stk_status reshape_run(const struct stk_call *call, struct stk_error *err)
-{
-	(void)err;
-	memcpy(call->out[0].data, call->in[0].data, (size_t)stk_desc_bytes(&call->in[0].desc));
-	return STK_OK;
-}
-
 static enum stk_status reshape_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	(void)err;
-	stk__array_plain(jobs, &call->in[0], &call->out[0], false);
-	return STK_OK;
+	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 }
 
 const struct stk_op_def stk__op_reshape = {
@@ -176,6 +167,5 @@ const struct stk_op_def stk__op_reshape = {
 	.args = reshape_args,
 	.args_size = sizeof(struct reshape),
 	.infer = reshape_infer,
-	.run_cpu = reshape_run,
 	.lower_array = reshape_lower_array,
 };

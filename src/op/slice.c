@@ -39,18 +39,11 @@ static enum stk_status slice_infer(const struct stk_call *call, struct stk_error
 	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
-static enum stk_status slice_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct slice *a = call->args;
-	const struct slice_state *s = call->state;
-	return stk__window_copy(call, &s->window, a->bounds.fill_values, err);
-}
-
 static enum stk_status slice_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct slice *a = call->args;
 	const struct slice_state *s = call->state;
-	return stk__window_array(call, &s->window, a->bounds.fill_values, jobs, err);
+	return stk__window_copy(call, &s->window, a->bounds.fill_values, jobs, err);
 }
 
 static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -92,7 +85,6 @@ const struct stk_op_def stk__op_slice = {
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = slice_classify,
 	.infer = slice_infer,
-	.run_cpu = slice_run,
 	.lower_array = slice_lower_array,
 	.lower = slice_lower,
 };

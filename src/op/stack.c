@@ -2,8 +2,6 @@
  * stack: joins tensors of the same shape along a new dim. */
 #include "op/op.h"
 
-#include <string.h>
-
 struct stack {
 	int64_t axis;
 	const char *axis_name;
@@ -66,39 +64,19 @@ static enum stk_status stack_infer(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status stack_run(const struct stk_call *call, struct stk_error *err)
-{
-	(void)err;
-	const struct stack *a = call->args;
-	const struct stk_desc *in = &call->in[0].desc;
-	int32_t axis = new_axis(a, in->ndim);
-	size_t block = stk_dtype_size(in->dtype), rows = 1;
-	for (int32_t d = 0; d < in->ndim; d++)
-		*(d < axis ? &rows : &block) *= (size_t)in->shape[d];
-	for (size_t r = 0; r < rows; r++)
-		for (int32_t i = 0; i < call->n_in; i++)
-			memcpy((char *)call->out[0].data + (r * (size_t)call->n_in + (size_t)i) * block,
-				(const char *)call->in[i].data + r * block, block);
-	return STK_OK;
-}
-
 static enum stk_status stack_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	(void)err;
 	const struct stack *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	int32_t axis = new_axis(a, in->ndim);
-	int64_t block = 1, rows = 1;
+	struct stk_array_rows rows = {.count = 1, .length = 1};
+	enum stk_status s = STK_OK;
 	for (int32_t d = 0; d < in->ndim; d++)
-		*(d < axis ? &rows : &block) *= in->shape[d];
-	const struct stk_copy_dim dims[] = {{.size = rows, .step = 1, .limit = rows, .dst = block * call->n_in, .src = block},
-		{.size = block, .step = 1, .limit = block, .dst = 1, .src = 1}};
-	for (int32_t i = 0; i < call->n_in; i++) {
-		struct stk_tensor part = call->out[0];
-		part.data = (char *)part.data + (size_t)(i * block) * stk_dtype_size(in->dtype);
-		stk__array_copy(jobs, &call->in[i], &part, dims, 2, NULL, false);
-	}
-	return STK_OK;
+		*(d < axis ? &rows.count : &rows.length) *= in->shape[d];
+	rows.stride = rows.length * call->n_in;
+	for (int32_t i = 0; i < call->n_in && s == STK_OK; i++, rows.first += rows.length)
+		s = stk__array_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
+	return s;
 }
 
 const struct stk_op_def stk__op_stack = {
@@ -108,6 +86,5 @@ const struct stk_op_def stk__op_stack = {
 	.args = stack_args,
 	.args_size = sizeof(struct stack),
 	.infer = stack_infer,
-	.run_cpu = stack_run,
 	.lower_array = stack_lower_array,
 };

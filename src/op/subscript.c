@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * _subscript: what x[...] of the bindings makes, with Python's rules. */
-#include "kernel/array/copy_nd.h"
 #include "kernel/convert/convert.h"
 #include "op/dims.h"
 
@@ -164,40 +163,18 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status subscript_dims(
-	const struct stk_call *call, size_t element, struct stk_copy_dim dims[STK_MAX_DIMS], struct stk_error *err)
+static enum stk_status subscript_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int64_t start[STK_MAX_DIMS], step[STK_MAX_DIMS], count[STK_MAX_DIMS];
+	struct stk_copy_dim dims[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->ndim; d++) {
 		enum stk_status s = resolve(call, d, &start[d], &step[d], &count[d], err);
 		if (s)
 			return s;
 	}
-	stk__copy_nd_dense(dims, in->ndim, element, in->shape, NULL, start, step, count);
-	return STK_OK;
-}
-
-static enum stk_status subscript_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct stk_tensor *in = &call->in[0];
-	size_t element = stk_dtype_size(in->desc.dtype);
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	enum stk_status s = subscript_dims(call, element, dims, err);
-	if (s)
-		return s;
-	stk__copy_nd(dims, in->desc.ndim, element, call->out[0].data, in->data, NULL);
-	return STK_OK;
-}
-
-static enum stk_status subscript_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
-{
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	enum stk_status s = subscript_dims(call, 1, dims, err);
-	if (s)
-		return s;
-	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, call->in[0].desc.ndim, NULL, false);
-	return STK_OK;
+	stk__copy_dims(dims, in->ndim, in->shape, NULL, start, step, count);
+	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
 const struct stk_op_def stk__op_subscript = {
@@ -209,6 +186,5 @@ const struct stk_op_def stk__op_subscript = {
 	.args_size = sizeof(struct subscript),
 	.flags = STK_OP_HIDDEN,
 	.infer = subscript_infer,
-	.run_cpu = subscript_run,
 	.lower_array = subscript_lower_array,
 };

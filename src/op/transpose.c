@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * transpose: another order of dims. */
-#include "kernel/array/copy_nd.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -60,20 +59,6 @@ static enum stk_status transpose_infer(const struct stk_call *call, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status transpose_run(const struct stk_call *call, struct stk_error *err)
-{
-	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
-	size_t element = stk_dtype_size(in->desc.dtype);
-	int order[STK_MAX_DIMS];
-	enum stk_status s = read_perm(call->args, in->desc.ndim, order, err);
-	if (s)
-		return s;
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, in->desc.ndim, element, in->desc.shape, order, NULL, NULL, out->desc.shape);
-	stk__copy_nd(dims, in->desc.ndim, element, out->data, in->data, NULL);
-	return STK_OK;
-}
-
 static enum stk_status transpose_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
@@ -82,9 +67,8 @@ static enum stk_status transpose_lower_array(const struct stk_call *call, struct
 	if (s)
 		return s;
 	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, in->ndim, 1, in->shape, order, NULL, NULL, call->out[0].desc.shape);
-	stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false);
-	return STK_OK;
+	stk__copy_dims(dims, in->ndim, in->shape, order, NULL, NULL, call->out[0].desc.shape);
+	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
 /* The pass stores in the layout of the output's desc: there is nothing to add. */
@@ -119,7 +103,6 @@ const struct stk_op_def stk__op_transpose = {
 	.classes = STK_CLASS_WINDOW,
 	.classify = transpose_classify,
 	.infer = transpose_infer,
-	.run_cpu = transpose_run,
 	.lower_array = transpose_lower_array,
 	.lower = transpose_lower,
 };

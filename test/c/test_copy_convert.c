@@ -2,7 +2,7 @@
  * N-d copies and conversions, against element by element definitions. */
 #include "test.h"
 
-#include "kernel/array/copy_nd.h"
+#include "kernel/array/array.h"
 #include "kernel/convert/convert.h"
 #include "kernel/convert/half.h"
 
@@ -26,7 +26,8 @@ static int64_t between(int64_t low, int64_t high)
 static void one_copy(void)
 {
 	int ndim = (int)between(0, 5), order[STK_MAX_DIMS];
-	size_t element = (size_t[]){1, 2, 3, 4, 8, 12}[next() % 6];
+	enum stk_dtype dtype = (enum stk_dtype[]){STK_UINT8, STK_FLOAT16, STK_INT32, STK_FLOAT64}[next() % 4];
+	size_t element = stk_dtype_size(dtype);
 	int64_t shape[STK_MAX_DIMS], start[STK_MAX_DIMS], step[STK_MAX_DIMS], size[STK_MAX_DIMS], in = 1, out = 1;
 	for (int d = 0; d < ndim; d++) {
 		shape[d] = between(1, 6);
@@ -52,15 +53,17 @@ static void one_copy(void)
 		}
 		out *= size[d];
 	}
-	uint8_t *src = malloc((size_t)in * element + 1), *dst = malloc((size_t)out * element + 64), fill[12];
+	uint8_t *src = malloc((size_t)in * element + 1), *dst = malloc((size_t)out * element + 64), fill[8];
 	for (size_t i = 0; i < (size_t)in * element; i++)
 		src[i] = (uint8_t)next();
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 8; i++)
 		fill[i] = (uint8_t)(element == 4 ? 7 : next());
 	memset(dst, 0xab, (size_t)out * element + 64);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
-	stk__copy_nd_dense(dims, ndim, element, shape, order, start, step, size);
-	stk__copy_nd(dims, ndim, element, dst + 32, src, outside ? fill : NULL);
+	struct stk_tensor in_tensor = {src, {.dtype = dtype}}, out_tensor = {dst + 32, {.dtype = dtype}};
+	struct stk_array_jobs cores = {0};
+	stk__copy_dims(dims, ndim, shape, order, start, step, size);
+	assert_int_equal(stk__array_copy(&cores, &in_tensor, &out_tensor, dims, ndim, outside ? fill : NULL, false, NULL), STK_OK);
 	for (int64_t at = 0; at < out; at++) {
 		int64_t rest = at, index[STK_MAX_DIMS] = {0}, from = 0;
 		bool inside = true;

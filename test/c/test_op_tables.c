@@ -42,8 +42,10 @@ static void test_definitions_are_whole(void **state)
 			fail_msg("%s: the summary is no sentence", d->name);
 		if (!d->infer || !d->args)
 			fail_msg("%s has no infer or no table", d->name);
-		if (!d->run_cpu && !d->lower && !(d->flags & STK_OP_CALLBACK))
+		if (!stk__op_runs(d) && !d->lower && !(d->flags & STK_OP_CALLBACK))
 			fail_msg("%s does nothing", d->name);
+		if (d->run_cpu && d->lower_array)
+			fail_msg("%s has two bodies", d->name);
 		if (d->lower && (!d->classes || (!d->layouts && !d->fetch)))
 			fail_msg("%s lowers, and names no classes or layouts", d->name);
 		if ((d->fetch != NULL) != (d->extent != NULL) || (d->fetch && !d->lower))

@@ -69,7 +69,7 @@ static enum stk_status bench_run(struct bench *b)
 	if (s)
 		return s;
 	b->out[0].data = stk__arena_take(&b->arena, (size_t)stk_desc_bytes(&b->out[0].desc));
-	return b->call.def->run_cpu(&b->call, &b->err);
+	return stk__op_run(&b->call, &b->err);
 }
 
 static void bench_input(struct bench *b, int i, void *data, enum stk_dtype dtype, const char *layout, int ndim, const int64_t *shape)

@@ -1,65 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Array jobs: what operators on tensors of any shape do to one sample, as plain data that the cores (array.c) and the GPU (array_gpu.h) run alike.
- * Strided copies with conversion and fill (copies, transpositions, reshapes, slices, paddings, stacks, flips, casts), element-wise arithmetic with
- * broadcasting, normalisation by measured mean and standard deviation, one-hot vectors.
+ * Array jobs: what an operator on tensors of any shape does to one sample, as plain data. They are the operator's only body. The cores run each job as
+ * soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to `jobs` alone.
  *
- * Both give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh, atan,
- * atan2, atanh, cbrt, sinh, tanh; sin and cos from 1e5 on) may differ in a float's last bit.
+ * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
+ * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors. Fast loops are chosen by what a job
+ * is: its kind, types and strides.
+ *
+ * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
+ * atan, atan2, atanh, cbrt, sinh, tanh; sin and cos from 1e5 on) may differ in a float's last bit.
  *
  * Usage, by an operator's lower_array:
- *     stk__copy_nd_dense(dims, ndim, 1, in->shape, order, start, step, out->shape);      // strides in elements
- *     stk__array_copy(jobs, &call->in[0], &call->out[0], dims, ndim, NULL, false);
- * and then, on either side:
- *     stk__array_run(job, scratch)        or        stk__array_gpu_add(batch, job) */
+ *     struct stk_copy_dim dims[STK_MAX_DIMS];
+ *     stk__copy_dims(dims, ndim, in->shape, order, start, step, out->shape);
+ *     return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, ndim, NULL, false, err);
+ *
+ * A new kind: its struct below and a function that makes it (array.c), its loops (array_run.c and beside it), one output of it for the GPU
+ * (array_element.h) and the kernel that calls that (array_gpu.cu). */
 #ifndef STK_KERNEL_ARRAY_H
 #define STK_KERNEL_ARRAY_H
 
 #include "kernel/array/arithmetic.h"
-#include "kernel/array/copy_nd.h"
 #include "stoker/tensor.h"
 
-enum stk_array_kind { STK_ARRAY_COPY, STK_ARRAY_ARITHMETIC, STK_ARRAY_NORMALIZE, STK_ARRAY_ONE_HOT };
+enum stk_array_kind { STK_ARRAY_COPY, STK_ARRAY_ARITHMETIC, STK_ARRAY_NORMALIZE, STK_ARRAY_ONE_HOT, STK_ARRAY_KINDS };
+
+enum { STK_ARRAY_SOURCES = 2 };
 
 /* A dim of the output, outermost first. Outputs begin .. end - 1 have a source, the others are fill. Strides are in bytes; 0 repeats. */
 struct stk_array_dim {
-	uint32_t size, begin, end;
-	int64_t dst, src[2];
+	int64_t size, begin, end;
+	int64_t dst, src[STK_ARRAY_SOURCES];
 };
 
 struct stk_array_copy {
 	uint8_t fill[8]; /* an element of the output's type */
 	int32_t element; /* bytes to move as they are; 0: converts from the source's type to the output's */
+	bool fills;      /* some outputs have no source */
 };
 
-/* Operands are taken to `meet`, held in `domain`; the result becomes the output's type (kernel/array/arithmetic_ops.h). */
+/* Operands are taken to `meet`, held in `domain`; the result becomes the output's type (arithmetic_ops.h). */
 struct stk_array_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;
 	int32_t by_value; /* a comparison of signed with unsigned numbers */
-	int32_t divides;  /* of whole numbers: by 0 is an error */
+	int32_t divides;  /* whole numbers: division by 0 is an error */
 };
 
-/* The dims over which a measure goes (reduced), and the others, which number the groups in their order (kept). Strides in elements. */
-struct stk_array_axis {
-	uint32_t size;
-	int64_t stride;
-};
-/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. mean and factor: one, or one a
- * group; NULL: measured.
+/* The dims over which a measure goes (reduced), and the others, which number the groups in their order (kept). Strides in elements.
  * The order of sums is fixed. A group's elements are numbered in the order of memory; fewer than STK_ARRAY_SERIAL are added one after the other, more
  * as STK_ARRAY_LANES partial sums, element k in sum k % LANES, and those pairwise: those LANES/2 apart, then LANES/4, ... */
 #define STK_ARRAY_LANES 256
 #define STK_ARRAY_SERIAL 1024
-struct stk_array_normalize {
-	const double *mean, *factor;
-	int32_t n_mean, n_factor;
+struct stk_array_axis {
+	uint32_t size;
+	int64_t stride;
+};
+struct stk_array_groups {
 	uint32_t groups, count; /* count: elements of a group */
 	int32_t n_kept, n_reduced;
 	struct stk_array_axis kept[STK_MAX_DIMS], reduced[STK_MAX_DIMS];
+};
+
+/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. The job's constants are n_mean means,
+ * then n_factor factors: one, or one a group; none: measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
+struct stk_array_normalize {
+	int32_t n_mean, n_factor;
 	int64_t ddof;
 	double epsilon, scale, shift;
-	double *stats; /* mean and factor of each group; whoever runs the job gives the memory */
+	struct stk_array_groups groups;
 };
 
 struct stk_array_one_hot {
@@ -67,13 +76,16 @@ struct stk_array_one_hot {
 	uint32_t classes, inner; /* output i stands for class i / inner % classes */
 };
 
-/* Addresses are those of the side that runs it, except for given means and factors: on the host. */
+/* Addresses are those of the side that runs it, but for `constants`: in host memory, until the job has run or is kept. */
 struct stk_array_job {
 	int32_t kind, ndim;
-	uint32_t n; /* outputs; 0: nothing to do */
-	int32_t dst_dtype, src_dtype[2];
+	int64_t n; /* outputs; at least 1 */
+	int32_t dst_dtype, src_dtype[STK_ARRAY_SOURCES];
 	uint8_t *dst;
-	const uint8_t *src[2]; /* of output index 0 in all dims */
+	const uint8_t *src[STK_ARRAY_SOURCES]; /* of output index 0 in all dims */
+	const void *constants;
+	void *work; /* memory for what the job finds out first; given by whoever runs it */
+	uint64_t constant_bytes, work_bytes;
 	struct stk_array_dim dim[STK_MAX_DIMS];
 	union {
 		struct stk_array_copy copy;
@@ -83,47 +95,68 @@ struct stk_array_job {
 	};
 };
 
-/* Where operators put their jobs; `v` has room for as many as one may make. */
-#define STK_ARRAY_MOST_JOBS 64
+/* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the cores before the function that makes it
+ * returns, with scratch from the arena. */
+struct stk_arena;
 struct stk_array_jobs {
-	struct stk_array_job *v;
-	int32_t count;
+	enum stk_status (*keep)(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err);
+	struct stk_arena *arena;
 };
 
 /* ---- making jobs ---- */
 
-/* Each appends a job that writes to out, which has at most STK_ARRAY_MOST elements (asserted). */
+/* Each makes the job that writes to `out`; none where `out` has no elements. They fail where memory is short, and where a job that runs does. */
+
+/* One dim of a copy's output, outermost first. Its index i takes index start + step * i of a dim of the source; outside 0 .. limit - 1 the output gets
+ * the fill. Which source dim that is, the stride says: a transposition is an order of strides. */
+struct stk_copy_dim {
+	int64_t size;               /* of the output; may be 0 */
+	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
+	int64_t dst, src;           /* elements from an index to the next; any sign */
+};
+
+/* The usual case: a dense source of `shape`, a dense output. order: which source dim each output dim is, NULL for the same. start and step (by output
+ * dim; NULL: 0 and 1), extents of the output in `size`. Fills dims[0 .. ndim - 1]. */
+void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, const int *order, const int64_t *start, const int64_t *step,
+	const int64_t *size);
+
+/* fill: an element of the output's type, or NULL where nothing lies outside. Elements of equal types are moved as they are, unless `convert` (which
+ * makes bools 0 or 1). in and out: data and type count, not shapes. */
+STK_MUST_USE enum stk_status stk__array_copy(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
+	const struct stk_copy_dim *dims, int ndim, const void *fill, bool convert, struct stk_error *err);
+
+/* The same where the source is dense: rows of `length` elements, `stride` elements apart in the output, the first at its element `first`. Types are
+ * equal. What is joined along a dim is this, for each input. */
+struct stk_array_rows {
+	int64_t count, length, first, stride;
+};
+STK_MUST_USE enum stk_status stk__array_copy_rows(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
+	const struct stk_array_rows *rows, struct stk_error *err);
+
+/* All elements of `in`, in their order, converted to out's type where `convert`. */
+STK_MUST_USE enum stk_status stk__array_copy_all(
+	struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, bool convert, struct stk_error *err);
+
+/* in: the operands, which are broadcast to out. STK_INVALID: whole numbers are divided by 0; out is not complete then. */
+STK_MUST_USE enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, const struct stk_array_arithmetic *a,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* n: everything but the groups, which follow from in and the bits of `reduced`, one a dim. given: n_mean means and n_factor factors. in has at most
+ * STK_ARRAY_MOST elements. */
 #define STK_ARRAY_MOST INT32_MAX
-
-/* dims as stk__copy_nd takes them, but for strides, which are in elements. fill: an element of the output's type, or NULL where nothing lies outside.
- * Elements of equal types are moved as they are, unless `convert` (which makes bools 0 or 1). */
-void stk__array_copy(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
-	const struct stk_copy_dim *dims, int ndim, const void *fill, bool convert);
-
-/* The same elements in the same order, converted to out's type where `convert`. */
-void stk__array_plain(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, bool convert);
-
-/* in: the operands, which are broadcast to out. */
-void stk__array_arithmetic(
-	struct stk_array_jobs *jobs, const struct stk_array_arithmetic *a, const struct stk_tensor *in, const struct stk_tensor *out);
-
-/* n: everything but groups, count, kept and reduced, which follow from in and the bits of `reduced`, one a dim. */
-void stk__array_normalize(struct stk_array_jobs *jobs, const struct stk_array_normalize *n, const struct stk_tensor *in,
-	const struct stk_tensor *out, uint32_t reduced);
+STK_MUST_USE enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, const struct stk_array_normalize *n, const double *given,
+	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
 /* in's dims before `axis` stay before the classes' dim, the others behind it. */
-void stk__array_one_hot(
-	struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis, float on, float off);
+STK_MUST_USE enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
+	int32_t axis, float on, float off, struct stk_error *err);
 
-/* ---- running them ---- */
+/* ---- measures ---- */
 
-/* Bytes of scratch that a run takes; 0 for most. */
-size_t stk__array_scratch(const struct stk_array_job *job);
+/* reduced: a bit for each dim that is. Of at most STK_ARRAY_MOST elements. */
+void stk__array_groups(struct stk_array_groups *g, const struct stk_desc *desc, uint32_t reduced);
 
-/* False: whole numbers are divided by 0; the output is not complete then. scratch: aligned to 8. */
-bool stk__array_run(const struct stk_array_job *job, void *scratch);
-
-/* Of a NORMALIZE job: adds to each group's sum its values, or with `about` the squares of their distances from about[group]. Any thread. */
-void stk__array_sums(const struct stk_array_job *job, const double *about, double *sums);
+/* Adds to each group's sum its values, or with `about` the squares of their distances from about[group]. Any thread. */
+void stk__array_sums(const struct stk_array_groups *g, const struct stk_tensor *in, const double *about, double *sums);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of an array job (array.h), for C and CUDA alike. */
+ * One output of an array job (array.h), for C and CUDA alike: what the GPU runs, and what the loops of the cores (array_run.h) are held to. */
 #ifndef STK_KERNEL_ARRAY_ELEMENT_H
 #define STK_KERNEL_ARRAY_ELEMENT_H
 
@@ -19,11 +19,11 @@ STK_HD struct stk_array_place stk__array_place(const struct stk_array_job *job, 
 	bool inside = true;
 	for (int32_t k = job->ndim - 1; k >= 0; k--) {
 		const struct stk_array_dim *d = &job->dim[k];
-		uint32_t rest = k ? i / d->size : 0, at = i - rest * d->size;
+		uint32_t size = (uint32_t)d->size, rest = k ? i / size : 0, at = i - rest * size; /* 64-bit divisions would be slow */
 		dst += at * d->dst;
 		first += at * d->src[0];
 		second += at * d->src[1];
-		inside = inside && at >= d->begin && at < d->end;
+		inside = inside && at >= (uint32_t)d->begin && at < (uint32_t)d->end;
 		i = rest;
 	}
 	struct stk_array_place place;
@@ -51,12 +51,12 @@ STK_HD void stk__array_move(uint8_t *dst, const uint8_t *src, int32_t size)
 	}
 }
 
+/* Bytes of an element. Two bits a type: no table, which the GPU would have to read, and no call. */
 STK_HD int32_t stk__array_size(int dtype)
 {
-	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_BOOL                                 ? 1
-	       : dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 ? 2
-	       : dtype == STK_UINT32 || dtype == STK_INT32 || dtype == STK_FLOAT                            ? 4
-													    : 8;
+#define STK_ARRAY_BITS(name, value, bytes, text) | (bytes == 8 ? 3u : bytes / 2u) << 2 * value
+	return 1 << ((0u STK_DTYPE_LIST(STK_ARRAY_BITS)) >> 2 * dtype & 3);
+#undef STK_ARRAY_BITS
 }
 
 STK_HD void stk__array_copy_one(const struct stk_array_job *job, const struct stk_array_place *p)
@@ -166,21 +166,22 @@ STK_HD int64_t stk__array_offset(const struct stk_array_axis *axes, int32_t n, u
 	return offset;
 }
 
-STK_HD double stk__array_mean(const struct stk_array_normalize *n, uint32_t group, double sum)
+STK_HD double stk__array_mean(const struct stk_array_job *job, uint32_t group, double sum)
 {
-	return n->mean ? n->mean[n->n_mean == 1 ? 0 : group] : sum / (double)n->count;
+	const struct stk_array_normalize *n = &job->normalize;
+	return n->n_mean ? ((const double *)job->constants)[n->n_mean == 1 ? 0 : group] : sum / (double)n->groups.count;
 }
 
-STK_HD double stk__array_factor(const struct stk_array_normalize *n, uint32_t group, double squares)
+STK_HD double stk__array_factor(const struct stk_array_job *job, uint32_t group, double squares)
 {
-	if (n->factor)
-		return n->factor[n->n_factor == 1 ? 0 : group];
-	int64_t count = (int64_t)n->count - n->ddof;
+	const struct stk_array_normalize *n = &job->normalize;
+	if (n->n_factor)
+		return ((const double *)job->constants)[n->n_mean + (n->n_factor == 1 ? 0 : (int32_t)group)];
+	int64_t count = (int64_t)n->groups.count - n->ddof;
 	double variance = (count > 0 ? squares / (double)count : 0) + n->epsilon;
 	return variance > 0 ? n->scale / sqrt(variance) : 0;
 }
 
-/* Source 1 are the group's stats. */
 STK_HD void stk__array_normalize_one(const struct stk_array_job *job, const struct stk_array_place *p)
 {
 	const double *stats = (const double *)(const void *)p->src[1];

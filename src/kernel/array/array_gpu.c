@@ -12,7 +12,8 @@ struct stk_array_gpu {
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_array_gpu_item *items; /* in tables */
 	size_t items_at, constants_at;
-	uint32_t n_items, n_constants, n_groups;
+	uint32_t n_items;
+	uint64_t n_constants, n_work;
 	uint32_t blocks[STK_ARRAY_GPU_LAUNCHES];
 };
 
@@ -21,25 +22,23 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-static uint32_t constant_bytes(const struct stk_array_job *job)
+/* What one job's constants or work memory take, so that the next ones are aligned. */
+static uint64_t padded(uint64_t n)
 {
-	const struct stk_array_normalize *n = &job->normalize;
-	if (job->kind != STK_ARRAY_NORMALIZE)
-		return 0;
-	return (uint32_t)sizeof(double) * (uint32_t)((n->mean ? n->n_mean : 0) + (n->factor ? n->n_factor : 0));
+	return (n + 15) & ~(uint64_t)15;
 }
 
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum)
 {
 	sum->jobs++;
-	sum->constants += constant_bytes(job);
-	sum->groups += job->kind == STK_ARRAY_NORMALIZE ? job->normalize.groups : 0;
+	sum->constants += padded(job->constant_bytes);
+	sum->work += padded(job->work_bytes);
 }
 
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *l)
 {
 	size_t flags = aligned(sizeof(uint32_t) * l->jobs), items = aligned(sizeof(struct stk_array_gpu_item) * l->jobs);
-	return (struct stk_array_gpu_sizes){flags + items + aligned(l->constants), aligned(2 * sizeof(double) * l->groups)};
+	return (struct stk_array_gpu_sizes){flags + items + aligned(l->constants), aligned(l->work)};
 }
 
 enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_array_gpu_kernels *k, struct stk_error *err)
@@ -76,45 +75,64 @@ void stk__array_gpu_destroy(struct stk_array_gpu *b)
 
 void stk__array_gpu_begin(struct stk_array_gpu *b)
 {
-	b->n_items = b->n_constants = b->n_groups = 0;
+	b->n_items = 0;
+	b->n_constants = b->n_work = 0;
 	memset(b->blocks, 0, sizeof b->blocks);
 }
 
-/* Copies given numbers to the tables; returns where the device will have them. */
-static const double *keep(struct stk_array_gpu *b, const double *v, int32_t n)
+/* Two elements that follow each other everywhere may move as one. */
+static bool may_pair(const struct stk_array_job *job)
 {
-	if (!v)
-		return NULL;
-	size_t at = b->constants_at + b->n_constants;
-	memcpy(b->tables + at, v, (size_t)n * sizeof *v);
-	b->n_constants += (uint32_t)n * (uint32_t)sizeof *v;
-	return (const double *)(uintptr_t)(b->device_tables + at);
+	int32_t element = job->copy.element;
+	const struct stk_array_dim *inner = &job->dim[job->ndim - 1];
+	uint64_t all = (uintptr_t)job->dst | (uintptr_t)job->src[0];
+	for (int32_t k = 0; k + 1 < job->ndim; k++)
+		all |= (uint64_t)job->dim[k].dst | (uint64_t)job->dim[k].src[0];
+	return element < 8 && inner->dst == element && inner->src[0] == element && !((inner->size | inner->begin | inner->end) & 1) &&
+	       !(all & (uint64_t)(2 * element - 1));
 }
 
-static void place_normalize(struct stk_array_gpu *b, struct stk_array_gpu_item *it)
+static void pair(struct stk_array_job *job)
 {
-	struct stk_array_normalize *n = &it->job.normalize;
-	n->mean = keep(b, n->mean, n->n_mean);
-	n->factor = keep(b, n->factor, n->n_factor);
-	n->stats = (double *)(uintptr_t)(b->device_work + 2 * sizeof(double) * b->n_groups);
-	it->job.src[1] = (const uint8_t *)n->stats;
-	/* A thread measures a short group, a thread block a long one. */
-	b->blocks[STK_ARRAY_GPU_MEASURE] +=
-		n->count < STK_ARRAY_SERIAL ? (n->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : n->groups;
-	b->n_groups += n->groups;
+	int32_t element = job->copy.element;
+	struct stk_array_dim *inner = &job->dim[job->ndim - 1];
+	*inner = (struct stk_array_dim){inner->size / 2, inner->begin / 2, inner->end / 2, 2 * element, {2 * element, 0}};
+	memcpy(job->copy.fill + element, job->copy.fill, (size_t)element);
+	job->copy.element *= 2;
+	job->n /= 2;
+}
+
+/* Gives the job its memory on the device: constants go to the tables, where the device will have them. */
+static void place(struct stk_array_gpu *b, struct stk_array_job *job)
+{
+	size_t at = b->constants_at + b->n_constants;
+	if (job->constant_bytes)
+		memcpy(b->tables + at, job->constants, job->constant_bytes);
+	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
+	b->n_constants += padded(job->constant_bytes);
+	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
+	if (job->work_bytes)
+		job->src[1] = job->work;
+	b->n_work += padded(job->work_bytes);
 }
 
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
 {
-	uint32_t constants = constant_bytes(job), groups = job->kind == STK_ARRAY_NORMALIZE ? job->normalize.groups : 0;
-	if (b->n_items == b->limits.jobs || constants > b->limits.constants - b->n_constants || groups > b->limits.groups - b->n_groups)
+	const struct stk_array_gpu_limits *l = &b->limits;
+	if (b->n_items == l->jobs || padded(job->constant_bytes) > l->constants - b->n_constants ||
+		padded(job->work_bytes) > l->work - b->n_work)
 		return false;
 	struct stk_array_gpu_item *it = &b->items[b->n_items];
+	const struct stk_array_groups *g = &it->job.normalize.groups;
 	it->job = *job;
+	place(b, &it->job);
+	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
+		pair(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
-	b->blocks[job->kind] += (job->n + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS;
-	if (job->kind == STK_ARRAY_NORMALIZE && job->n)
-		place_normalize(b, it);
+	b->blocks[job->kind] += (uint32_t)((it->job.n + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
+	if (job->kind == STK_ARRAY_NORMALIZE) /* a thread measures a short group, a thread block a long one */
+		b->blocks[STK_ARRAY_GPU_MEASURE] +=
+			g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
 	if (index)
 		*index = b->n_items;
 	b->n_items++;

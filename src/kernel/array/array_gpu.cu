@@ -27,7 +27,7 @@ struct outputs {
 static __device__ __forceinline__ outputs outputs_of(const stk_array_gpu_view &v, const stk_array_gpu_item &it)
 {
 	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_ARRAY_GPU_OUTPUTS;
-	outputs o = {first + threadIdx.x, min(first + STK_ARRAY_GPU_OUTPUTS, it.job.n)};
+	outputs o = {first + threadIdx.x, min(first + STK_ARRAY_GPU_OUTPUTS, (uint32_t)it.job.n)};
 	return o;
 }
 
@@ -78,11 +78,11 @@ struct term {
 /* Sums elements first, first + step, ... of the group at `base`. */
 static __device__ __forceinline__ double sum_elements(const stk_array_job &job, const uint8_t *base, uint32_t first, uint32_t step, term t)
 {
-	const stk_array_normalize &n = job.normalize;
+	const stk_array_groups &g = job.normalize.groups;
 	int32_t size = stk__array_size(job.src_dtype[0]);
 	double sum = 0;
-	for (uint32_t k = first; k < n.count; k += step) {
-		double x = (double)stk__array_float(base + stk__array_offset(n.reduced, n.n_reduced, k) * size, job.src_dtype[0]) - t.mean;
+	for (uint32_t k = first; k < g.count; k += step) {
+		double x = (double)stk__array_float(base + stk__array_offset(g.reduced, g.n_reduced, k) * size, job.src_dtype[0]) - t.mean;
 		sum += t.squares ? x * x : x;
 	}
 	return sum;
@@ -109,26 +109,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	const stk_array_normalize &n = it.job.normalize;
+	const stk_array_groups &g = n.groups;
 	uint32_t block = blockIdx.x - it.block0[v.launch];
-	bool together = n.count >= STK_ARRAY_SERIAL;
+	bool together = g.count >= STK_ARRAY_SERIAL;
 	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_LANES : 1;
-	if (group >= n.groups)
+	if (group >= g.groups)
 		return;
-	const uint8_t *base = it.job.src[0] + stk__array_offset(n.kept, n.n_kept, group) * stk__array_size(it.job.src_dtype[0]);
+	const uint8_t *base = it.job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(it.job.src_dtype[0]);
 	double mean = 0, squares = 0;
-	if (!n.mean) {
+	if (!n.n_mean) {
 		term values = {0, false};
 		mean = sum_elements(it.job, base, first, step, values);
 		mean = together ? sum_lanes(mean) : mean;
 	}
-	mean = stk__array_mean(&n, group, mean);
-	if (!n.factor) {
+	mean = stk__array_mean(&it.job, group, mean);
+	if (!n.n_factor) {
 		term distances = {mean, true};
 		squares = sum_elements(it.job, base, first, step, distances);
 		squares = together ? sum_lanes(squares) : squares;
 	}
 	if (together && threadIdx.x > 0)
 		return;
-	n.stats[2 * group] = mean;
-	n.stats[2 * group + 1] = stk__array_factor(&n, group, squares);
+	double *stats = (double *)it.job.work + 2 * group;
+	stats[0] = mean;
+	stats[1] = stk__array_factor(&it.job, group, squares);
 }

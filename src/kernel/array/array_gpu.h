@@ -20,7 +20,7 @@
 #define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
 
 /* One for each kind of job, and one that measures for normalisations. */
-enum { STK_ARRAY_GPU_MEASURE = STK_ARRAY_ONE_HOT + 1, STK_ARRAY_GPU_LAUNCHES };
+enum { STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS, STK_ARRAY_GPU_LAUNCHES };
 
 struct stk_array_gpu_item {
 	struct stk_array_job job;                /* all addresses are the device's */
@@ -37,8 +37,7 @@ struct stk_array_gpu_view {
 /* What a batch may hold. To size one, add up what its jobs need. */
 struct stk_array_gpu_limits {
 	uint32_t jobs;
-	uint32_t constants; /* bytes of given means and factors */
-	uint32_t groups;    /* of normalisations */
+	uint64_t constants, work; /* bytes */
 };
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum);
 
@@ -61,7 +60,7 @@ void stk__array_gpu_destroy(struct stk_array_gpu *batch);
 
 void stk__array_gpu_begin(struct stk_array_gpu *batch);
 
-/* False: the batch is full. *index: the job's number in the batch; nullable. */
+/* Copies the job and its constants. It has at most STK_ARRAY_MOST outputs. False: the batch is full. *index: the job's number in the batch; nullable. */
 bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job *job, uint32_t *index);
 
 /* Bytes of tables to upload. */

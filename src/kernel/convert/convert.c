@@ -81,6 +81,62 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 	}
 }
 
+#define WIDEN(type)                                                                                                                        \
+	for (int64_t i = 0; i < n; i++)                                                                                                    \
+		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
+	break
+
+/* To int64, which holds all whole numbers but those of uint64. */
+static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
+{
+	switch (from) {
+	case STK_UINT8:
+		WIDEN(uint8_t);
+	case STK_INT8:
+		WIDEN(int8_t);
+	case STK_UINT16:
+		WIDEN(uint16_t);
+	case STK_INT16:
+		WIDEN(int16_t);
+	case STK_UINT32:
+		WIDEN(uint32_t);
+	case STK_INT32:
+		WIDEN(int32_t);
+	default:
+		return false;
+	}
+	return true;
+}
+
+#define NARROW(type, low, high)                                                                                                            \
+	for (int64_t i = 0; i < n; i++) {                                                                                                  \
+		int64_t x = ((const int64_t *)src)[i];                                                                                     \
+		((type *)dst)[i] = (type)(x < (low) ? (low) : x > (high) ? (high) : x);                                                    \
+	}                                                                                                                                  \
+	break
+
+/* From int64. */
+static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict src, int64_t n)
+{
+	switch (to) {
+	case STK_UINT8:
+		NARROW(uint8_t, 0, UINT8_MAX);
+	case STK_INT8:
+		NARROW(int8_t, INT8_MIN, INT8_MAX);
+	case STK_UINT16:
+		NARROW(uint16_t, 0, UINT16_MAX);
+	case STK_INT16:
+		NARROW(int16_t, INT16_MIN, INT16_MAX);
+	case STK_UINT32:
+		NARROW(uint32_t, 0, UINT32_MAX);
+	case STK_INT32:
+		NARROW(int32_t, INT32_MIN, INT32_MAX);
+	default:
+		return false;
+	}
+	return true;
+}
+
 static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	if (to == from && to != STK_BOOL)
@@ -91,16 +147,19 @@ static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict s
 	else if (to == STK_BFLOAT16 && from == STK_FLOAT)
 		for (int64_t i = 0; i < n; i++)
 			((uint16_t *)dst)[i] = stk__float_to_bfloat(((const float *)src)[i]);
-	else if (to == STK_INT64 && from == STK_INT32)
-		for (int64_t i = 0; i < n; i++)
-			((int64_t *)dst)[i] = ((const int32_t *)src)[i];
+	else if (to == STK_INT64)
+		return widen(dst, src, from, n);
 	else
-		return false;
+		return from == STK_INT64 && narrow(dst, to, src, n);
 	return true;
 }
 
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n)
 {
+	if (n == 1) { /* a label, or an argument: no loop is set up */
+		stk__convert_one(dst, dst_dtype, src, src_dtype);
+		return;
+	}
 	if (n <= 0 || direct(dst, dst_dtype, src, src_dtype, n))
 		return;
 	size_t to_size = stk_dtype_size(dst_dtype), from_size = stk_dtype_size(src_dtype);
@@ -111,10 +170,15 @@ void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk
 				(uint8_t *)dst + (size_t)i * to_size, dst_dtype, bits[i], src_dtype == STK_INT64 && bits[i] >> 63);
 		return;
 	}
-	double values[CHUNK];
+	double room[CHUNK];
 	for (int64_t i = 0; i < n; i += CHUNK) {
 		int count = n - i < CHUNK ? (int)(n - i) : CHUNK;
-		to_double(values, (const uint8_t *)src + (size_t)i * from_size, src_dtype, count);
-		from_double((uint8_t *)dst + (size_t)i * to_size, dst_dtype, values, count);
+		const uint8_t *x = (const uint8_t *)src + (size_t)i * from_size;
+		uint8_t *y = (uint8_t *)dst + (size_t)i * to_size;
+		double *values = dst_dtype == STK_FLOAT64 ? (double *)(void *)y : room;
+		if (src_dtype != STK_FLOAT64)
+			to_double(values, x, src_dtype, count);
+		if (dst_dtype != STK_FLOAT64)
+			from_double(y, dst_dtype, src_dtype == STK_FLOAT64 ? (const double *)(const void *)x : values, count);
 	}
 }

@@ -7,7 +7,7 @@
 
 #include "stoker/tensor.h"
 
-/* n elements, contiguous, not overlapping (or dst == src where the sizes are equal). Any alignment of neither is fine: both are aligned to
+/* n elements, contiguous, not overlapping. Any alignment of neither is fine: both are aligned to
  * their element. Any thread. */
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
 
