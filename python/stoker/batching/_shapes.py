@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -27,20 +28,26 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
     return found
 
 
-def inspect_arity(function: Callable[..., Any]) -> int:
-    """How many of (tensor, mask, sample_sizes) a callable takes."""
+def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
+    """Positional arguments of a callable: all, those without a default, and whether it takes any number. One and one where it does not tell."""
+    if isinstance(
+        function, FunctionType
+    ):  # by the code object: torch.compile follows that, but not signatures of functions made in the graph
+        code = function.__code__
+        return code.co_argcount, code.co_argcount - len(function.__defaults__ or ()), bool(code.co_flags & inspect.CO_VARARGS)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some builtins tell nothing: torch.relu, say
-        return 1
+        return 1, 1, False
     kinds = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = sum(p.default is p.empty for p in kinds)
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return max(1, required)
-    if not kinds or required > 3:
-        raise ValueError(
-            f"proc_step {function!r} takes {len(kinds)} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes"
-        )
+    return len(kinds), sum(p.default is p.empty for p in kinds), any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def inspect_arity(function: Callable[..., Any]) -> int:
+    """How many of (tensor, mask, sample_sizes) a callable takes."""
+    count, required, any_number = _count_arguments(function)
+    if not any_number and (count == 0 or required > 3):
+        raise ValueError(f"proc_step {function!r} takes {count} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
     return max(1, required)
 
 

@@ -199,6 +199,13 @@ def get_indices_from_mask(mask: Data) -> RaggedBatch:
     """The places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
     require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
-    require(tensor.dim() >= 2, lambda: f"mask of shape {tuple(tensor.shape)} has no batch dim")
+    dims = mask.num_batch_dims + 1 if isinstance(mask, RaggedBatch) else max(2, tensor.dim())
+    require(
+        tensor.dim() == dims,
+        lambda: (
+            f"mask must have batch dims and one more, the places; its shape is {tuple(tensor.shape)}"
+            + (f", with {dims - 1} batch dims" if isinstance(mask, RaggedBatch) else "")
+        ),
+    )
     index, count = _ops.mask_to_index(tensor, sizes)
     return RaggedBatch(index, sample_sizes=count)

@@ -83,13 +83,17 @@ def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
     return RaggedBatch._of(torch.cat(tensors, dim), Layout(None, torch.cat([b.sample_sizes for b in batches], dim)), ragged)
 
 
-def _walk(data: Any) -> Iterator[Tensor]:
+def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
     """The tensors of a nested sequence, depth first."""
     if isinstance(data, Tensor):
         yield data
-    else:
-        for el in data:
-            yield from _walk(el)
+        return
+    if not isinstance(data, (list, tuple)):
+        raise ShapeError(f"{name} is {type(data).__name__}: data_list holds tensors, one a sample, and lists or tuples of them")
+    if not data:
+        raise ShapeError(f"{name} is empty: data_list holds tensors, one a sample; an empty sample is a tensor of shape (0, ...)")
+    for i, el in enumerate(data):
+        yield from _walk(el, f"{name}[{i}]")
 
 
 def _nested_shape(data: Any) -> tuple[int, ...]:
@@ -102,37 +106,42 @@ def _nested_shape(data: Any) -> tuple[int, ...]:
     return (len(data), *(inner.pop() if inner else ()))
 
 
+def _check_samples(samples: list[Tensor]) -> list[Tensor]:
+    """Samples that differ in dim 0 only. One of shape (0,) is an empty sample of any shape and type: torch.tensor([]) knows neither."""
+    first = next((s for s in samples if tuple(s.shape) != (0,)), samples[0])
+    alike = []
+    for i, s in enumerate(samples):
+        empty = tuple(s.shape) == (0,) and first.dim() > 0
+        if not empty and (s.dim() == 0 or s.shape[1:] != first.shape[1:] or s.dtype != first.dtype):
+            raise ShapeError(
+                f"data_list: sample {i} has shape {tuple(s.shape)} and {s.dtype}, another one {tuple(first.shape)} and {first.dtype}: only dim 0 may differ"
+            )
+        alike.append(s.reshape(0, *first.shape[1:]).to(first.dtype) if empty else s)
+    return alike
+
+
 def combine_data(
     data_list: Sequence[Any],
     other_with_same_sample_sizes: RaggedBatch | None = None,
     device: torch.device | str | None = None,
     flatten_batch_dims: bool = True,
 ) -> RaggedBatch:
-    """A RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only.
+    """A RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only. An empty sample may have the shape (0,).
 
     other_with_same_sample_sizes: mask and sizes are taken from it. device: by default that of the first tensor.
     flatten_batch_dims: one batch dim in depth-first order; else the nesting becomes batch dims.
 
     Samples on the CPU go to a CUDA device in one copy from pinned memory, their sizes included; nothing waits for it.
     """
+    require(not isinstance(data_list, Tensor), "data_list is a Tensor: it holds one a sample; RaggedBatch.FromFullTensor takes all in one")
     samples = list(_walk(data_list))
     batch_shape = (len(samples),) if flatten_batch_dims else _nested_shape(data_list)
-    if not samples:
-        empty = RaggedBatch.Empty(len(batch_shape) + 1, len(batch_shape), device or "cpu", batch_shape=batch_shape)
-        return (
-            empty if other_with_same_sample_sizes is None else other_with_same_sample_sizes.create_with_sample_sizes_like_self(empty.tensor)
-        )
-    first = samples[0]
-    for i, s in enumerate(samples):
-        if s.dim() == 0 or s.shape[1:] != first.shape[1:] or s.dtype != first.dtype:
-            raise ShapeError(
-                f"data_list: sample {i} has shape {tuple(s.shape)} and {s.dtype}, sample 0 {tuple(first.shape)} and {first.dtype}: only dim 0 may differ"
-            )
-    target = first.device if device is None else torch.device(device)
+    samples = _check_samples(samples)
+    target = samples[0].device if device is None else torch.device(device)
     where = {s.device for s in samples}
     if len(where) > 1:
         samples = [s.to(target, non_blocking=True) for s in samples]
-    if samples[0].device.type == "cpu" and not any(s.requires_grad for s in samples):
+    if samples[0].device.type == "cpu" and not torch.compiler.is_compiling() and not any(s.requires_grad for s in samples):
         tensor, sizes = _pack(samples, target)
     else:
         tensor, sizes = _pad(samples, target)
@@ -166,7 +175,7 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
 def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     """By one concatenation and one gather, so that gradients flow and a device copies once."""
     counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
-    largest = int(counts.max())
+    largest = max(s.shape[0] for s in samples)
     places = torch.arange(largest)
     index = torch.where(places < counts[:, None], (counts.cumsum(0) - counts)[:, None] + places, -1)
     source = samples[0].device

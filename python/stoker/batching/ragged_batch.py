@@ -203,7 +203,7 @@ class RaggedBatch:
     def __repr__(self) -> str:
         return (
             f"RaggedBatch(\n  tensor={self._tensor!r},\n  mask={self.mask!r},\n  sample_sizes={self.sample_sizes!r},\n"
-            f"  non_uniform_dim={self._non_uniform_dim})"
+            f"  non_uniform_dim={self._non_uniform_dim}, batch_shape={tuple(self.batch_shape)})"
         )
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -239,7 +239,8 @@ class RaggedBatch:
         written to: it is replaced by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
-        base = data._base if data._is_view() else data
+        # Whether a tensor is a view is nothing that torch.compile can follow; it refuses to write to one of a leaf by itself.
+        base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
         elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES:
@@ -290,7 +291,7 @@ class RaggedBatch:
         new = (new_batch_shape,) if isinstance(new_batch_shape, int) else tuple(new_batch_shape)
         batch_dims = self.num_batch_dims
         if -1 in new:  # resolved here: torch cannot where another extent is 0
-            known = prod(n for n in new if n != -1)
+            known = prod([n for n in new if n != -1])  # a list: torch.compile takes no generator here
             require(new.count(-1) == 1 and known > 0, lambda: f"new_batch_shape {new} may have one -1, and no 0 beside it")
             new = tuple(prod(self.batch_shape) // known if n == -1 else n for n in new)
         require(

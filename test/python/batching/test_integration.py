@@ -59,6 +59,60 @@ def test_compile_index_functions(device):
         assert torch.allclose(a, b)
 
 
+def scaled(tensor, mask, sizes):
+    return tensor * mask.unsqueeze(-1) / (1 + sizes[:, None, None])
+
+
+def many_members(data, sizes, other):
+    """Nearly all that a RaggedBatch can do without a trip to the host."""
+    batch = sb.RaggedBatch(data, sample_sizes=sizes)
+    factor = 1.5
+    results = [
+        batch.apply(lambda t: t * factor),
+        batch.apply(lambda t, m: t * m.unsqueeze(-1)),
+        *batch.apply(lambda t, m, s: (t * m.unsqueeze(-1), t + s[:, None, None])),
+        batch.apply(scaled),
+        batch.apply(torch.relu),
+        batch.with_padded_set_to(2.0),
+        batch.create_with_sample_sizes_like_self(data.transpose(1, 2), 2).get_non_uniform_dimension_transposed_to(1),
+        batch.unsqueeze_batch_dim(0).squeeze_batch_dim(0),
+        batch.unsqueeze_data_dim(1),
+        batch.repeat_samples(2).reshape_batch_dims((2, -1)).flatten_batch_dims(),
+        batch.unsqueeze_batch_dim(0).broadcast_batch_dims_to_shape((2, len(batch))).flatten_batch_dims(),
+        batch.to(torch.float64).to_dtype(torch.float32).to_device(batch.device),
+        batch.half().bfloat16().double().float(),
+        sb.RaggedBatch.FromFullTensor(data),
+        sb.RaggedBatch(data, mask=batch.mask),
+        sb.cat([batch, batch]),
+        sb.combine_data([data[0], other, data[1]]),
+    ]
+    mine = batch.as_self_with_cloned_data()
+    mine.set_padded_to(3.0)
+    mine[0] = 1.0
+    results.append(mine)
+    batch.set_tensor(batch.tensor + 1)
+    total = batch.get_existence_weights().sum() + sb.average_over_targets(batch).sum() + sb.sum_over_targets(batch).sum()
+    for r in results:
+        weight = r.max_sample_size + r.non_uniform_dim + r.total_num_samples_in_batch + r.dim() + r.shape[0] + r.size(0)
+        total = total + (r.tensor * weight).float().sum() + r.mask.sum() + (r.sample_sizes * r.batch_shape[0]).sum()
+    return total
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile_many_members(device, backend, grad):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    data, other = (torch.randn(*shape, device=device, requires_grad=grad) for shape in ((3, 4, 5), (2, 5)))
+    arguments = (data, torch.tensor([4, 0, 2], device=device), other)
+    want = many_members(*arguments)
+    got = torch.compile(many_members, fullgraph=True, backend=backend)(*arguments)
+    assert torch.allclose(got, want, rtol=1e-5)
+    if grad:
+        for a, b in zip(torch.autograd.grad(got, (data, other)), torch.autograd.grad(want, (data, other)), strict=True):
+            assert torch.allclose(a, b, rtol=1e-5)
+
+
 def test_operators_are_well_formed(device):
     data = torch.randn(2, 5, 3, device=device, requires_grad=True)
     index = torch.tensor([[0, 4, -1], [2, 2, 0]], device=device)

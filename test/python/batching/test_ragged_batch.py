@@ -259,7 +259,6 @@ def test_combine(device):
     assert torch.equal(moved.tensor, got.tensor) and moved.sample_sizes.device.type == device
     mixed = sb.combine_data([samples[0].cpu(), *samples[1:]], device=device)
     assert torch.equal(mixed.tensor, got.tensor)
-    assert sb.combine_data([]).batch_shape == (0,)
 
 
 def test_stack_and_cat(device):
@@ -271,3 +270,55 @@ def test_stack_and_cat(device):
     assert sb.cat([a, b]).batch_shape == (6,) and sb.stack([a, b], dim=1).batch_shape == (3, 2)
     with pytest.raises(sb.ShapeError, match=r"batches\[1\] has shape \(3, 4, 1\)"):
         sb.cat([a, sb.RaggedBatch(a.tensor[..., :1], sample_sizes=a.sample_sizes)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_combine_data_takes_empty_samples_without_a_shape(device, dtype):
+    full = torch.arange(6, device=device).reshape(2, 3).to(dtype)
+    empty = torch.tensor([], device=device)
+    for samples, sizes in (([full, empty], [2, 0]), ([empty, full], [0, 2]), ([empty, full, empty, full], [0, 2, 0, 2])):
+        got = sb.combine_data(samples)
+        assert got.sample_sizes.tolist() == sizes and got.shape == (len(sizes), 2, 3) and got.dtype == dtype
+        assert all(torch.equal(s, full) if n else s.shape == (0, 3) for s, n in zip(got.split(), sizes, strict=True))
+    one = sb.combine_data([full[:, 0], empty])
+    assert one.sample_sizes.tolist() == [2, 0] and one.dtype == dtype
+    assert sb.combine_data([empty, empty]).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("abc", "data_list is str"),
+        (["abc"], r"data_list\[0\] is str"),
+        (7, "data_list is int"),
+        ([torch.zeros(2, 3), 7], r"data_list\[1\] is int"),
+        ([[torch.zeros(2, 3)], [3.0]], r"data_list\[1\]\[0\] is float"),
+        ([], "data_list is empty"),
+        ([torch.zeros(2, 3), []], r"data_list\[1\] is empty"),
+        ({"a": torch.zeros(2)}, "data_list is dict"),
+        (None, "data_list is NoneType"),
+        (torch.zeros(2, 3), "data_list is a Tensor"),
+        ([torch.zeros(())], r"sample 0 has shape \(\)"),
+        ([torch.zeros(2, 3), torch.zeros(0, 4)], "only dim 0 may differ"),
+    ],
+)
+def test_combine_data_refuses_what_is_no_list_of_samples(data, text):
+    for flatten in (True, False):
+        with pytest.raises(sb.ShapeError, match=text):
+            sb.combine_data(data, flatten_batch_dims=flatten)
+
+
+def test_indices_come_from_masks_of_places(device):
+    for shape in ((), (5,)):
+        with pytest.raises(sb.ShapeError, match="batch dims and one more"):
+            sb.get_indices_from_mask(torch.ones(shape, dtype=torch.bool, device=device))
+    sizes = torch.tensor([2, 1], device=device)
+    with pytest.raises(sb.ShapeError, match="with 1 batch dims"):
+        sb.get_indices_from_mask(sb.RaggedBatch(torch.ones(2, 2, 3, dtype=torch.bool, device=device), sample_sizes=sizes))
+    got = sb.get_indices_from_mask(sb.RaggedBatch(torch.ones(2, 2, dtype=torch.bool, device=device), sample_sizes=sizes))
+    assert [x.tolist() for x in got.split()] == [[0, 1], [0]]
+
+
+def test_repr_tells_the_batch_shape():
+    batch = sb.RaggedBatch(torch.zeros(2, 3, 4, 5), sample_sizes=torch.full((2, 3), 4))
+    assert "batch_shape=(2, 3)" in repr(batch)
