@@ -22,8 +22,3 @@ double stk__cos(double x)
 {
 	return stk__math_cos(x);
 }
-
-double stk__pow(double x, double y)
-{
-	return stk__math_pow(x, y);
-}

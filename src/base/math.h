@@ -13,7 +13,4 @@ double stk__log(double x); /* of 0: -inf; of negatives: NaN */
 double stk__sin(double x);
 double stk__cos(double x);
 
-/* x^y with C's special cases. Whole |y| <= 64 by multiplication, else exp(y log x): relative error up to 1e-13. */
-double stk__pow(double x, double y);
-
 #endif

@@ -104,11 +104,6 @@ void stk__decoder_destroy(struct stk_decoder *d)
 	stk__free(d);
 }
 
-size_t stk__decoder_memory(const struct stk_decoder *d)
-{
-	return sizeof *d + d->scratch.capacity + stk__jpeg_decoder_memory(d->jpeg);
-}
-
 /* Decodes as stored into scratch, then turns into dst. */
 static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {

@@ -71,7 +71,4 @@ void stk__decoder_destroy(struct stk_decoder *d);
 /* STK_CORRUPT for damaged or truncated data, with the offset where known. dst holds garbage then. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
-/* Bytes that the decoder holds between images. */
-size_t stk__decoder_memory(const struct stk_decoder *d);
-
 #endif

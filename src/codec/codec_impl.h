@@ -31,6 +31,5 @@ struct stk_decoder {
 /* jpeg.c: its part of a decoder. */
 STK_MUST_USE enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err);
 void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j);
-size_t stk__jpeg_decoder_memory(const struct stk_jpeg_decoder *j);
 
 #endif

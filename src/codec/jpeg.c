@@ -53,11 +53,6 @@ void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j)
 	stk__free(j);
 }
 
-size_t stk__jpeg_decoder_memory(const struct stk_jpeg_decoder *j)
-{
-	return j ? sizeof *j + stk__jpeg_turbo_memory(j->turbo) + stk__jpeg_fast_memory(j->fast) : 0;
-}
-
 static bool jpeg_probe(const uint8_t *data, size_t size)
 {
 	return size >= 3 && data[0] == 0xff && data[1] == 0xd8 && data[2] == 0xff;

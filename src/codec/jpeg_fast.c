@@ -43,11 +43,6 @@ void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f)
 	stk__free(f);
 }
 
-size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f)
-{
-	return f ? sizeof *f : 0;
-}
-
 /* ---- preparation ---- */
 
 static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables *t)

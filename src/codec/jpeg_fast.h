@@ -13,7 +13,6 @@
 struct stk_jpeg_fast;
 struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels); /* which outlives it; NULL: no memory */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
-size_t stk__jpeg_fast_memory(const struct stk_jpeg_fast *f);
 
 /* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage);
  * STK_NO_MEMORY. Fills no error. */

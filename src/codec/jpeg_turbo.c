@@ -166,11 +166,6 @@ void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
 	stk__free(t);
 }
 
-size_t stk__jpeg_turbo_memory(const struct stk_jpeg_turbo *t)
-{
-	return sizeof *t;
-}
-
 /* ---- decoding ---- */
 
 /* How libjpeg's rows become the caller's. */

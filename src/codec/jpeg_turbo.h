@@ -9,7 +9,6 @@
 struct stk_jpeg_turbo;
 STK_MUST_USE enum stk_status stk__jpeg_turbo_create(struct stk_arena *scratch, struct stk_jpeg_turbo **out, struct stk_error *err);
 void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t);
-size_t stk__jpeg_turbo_memory(const struct stk_jpeg_turbo *t);
 
 /* window and dst as stored; header: of request->data. Entropy-coded rows behind the window are not looked at. */
 STK_MUST_USE enum stk_status stk__jpeg_turbo_decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *header,

@@ -43,7 +43,6 @@ const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t 
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
 /* The same of `count` files from `first` on: where the digests of two lists' parts are equal, so are their files. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
-size_t stk__file_list_memory(const struct stk_file_list *list);
 
 /* A name against a glob: * ? [a-z] [!a-z] and \ before a character, bytes, ASCII case. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);

@@ -32,7 +32,8 @@ static bool reserve(void *array, int64_t *capacity, int64_t need, size_t element
 	return true;
 }
 
-enum stk_status stk__list_add_name(struct stk_file_list *l, const char *name, size_t n, uint64_t *at, struct stk_error *err)
+/* Appends n bytes of a name and a NUL; *at is its offset. */
+static enum stk_status add_name(struct stk_file_list *l, const char *name, size_t n, uint64_t *at, struct stk_error *err)
 {
 	int64_t capacity = (int64_t)l->names_capacity;
 	if (!reserve(&l->names, &capacity, (int64_t)(l->names_size + n + 1), 1))
@@ -49,7 +50,7 @@ enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, si
 {
 	if (!reserve(&l->files, &l->capacity, l->size + 1, sizeof *l->files))
 		return no_memory(err, l);
-	enum stk_status status = stk__list_add_name(l, name, n, &l->files[l->size], err);
+	enum stk_status status = add_name(l, name, n, &l->files[l->size], err);
 	if (!status)
 		l->size++;
 	return status;
@@ -77,7 +78,7 @@ enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, 
 		return no_memory(err, l);
 	struct stk_list_folder *f = &l->folders[l->folder_count];
 	f->first = l->size;
-	enum stk_status status = stk__list_add_name(l, name, strlen(name), &f->name, err);
+	enum stk_status status = add_name(l, name, strlen(name), &f->name, err);
 	if (!status)
 		l->folder_count++;
 	return status;
@@ -274,10 +275,4 @@ uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int
 			h = stk__hash_bytes(h, &l->labels[i], sizeof l->labels[i]);
 	}
 	return h;
-}
-
-size_t stk__file_list_memory(const struct stk_file_list *l)
-{
-	return sizeof *l + strlen(l->root) + 1 + l->names_capacity + (size_t)l->capacity * sizeof *l->files +
-	       (l->labels ? (size_t)l->capacity * sizeof *l->labels : 0) + (size_t)l->folder_capacity * sizeof *l->folders;
 }

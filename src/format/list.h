@@ -24,8 +24,6 @@ struct stk_file_list {
 	uint64_t fingerprint;
 };
 
-/* Appends n bytes of a name and a NUL; *at is its offset. */
-STK_MUST_USE enum stk_status stk__list_add_name(struct stk_file_list *l, const char *name, size_t n, uint64_t *at, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
 /* Appends a file with a label of its own. */
 STK_MUST_USE enum stk_status stk__list_add_labelled(
@@ -37,9 +35,6 @@ STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const 
 /* text: `size` bytes, changed by nobody; path names it in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
-
-/* True when a name passes the file filters. */
-bool stk__list_wants(const struct stk_file_list_options *o, const char *name);
 
 /* A whole file's bytes, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);

@@ -85,7 +85,8 @@ static bool matches_any(const char *name, const char *const *globs, size_t count
 	return false;
 }
 
-bool stk__list_wants(const struct stk_file_list_options *o, const char *name)
+/* True if a name passes the file filters. */
+static bool wants(const struct stk_file_list_options *o, const char *name)
 {
 	if (!o->file_filters)
 		return is_default(name, o->case_sensitive);
@@ -146,7 +147,7 @@ static enum stk_status visit_root(struct walk *w, int folder, const char *name, 
 		return stk__fail(w->err, STK_NOT_FOUND, "%s/%s: a link that leads nowhere, so that classes cannot be numbered",
 			w->options->file_root, e->d_name);
 	case KIND_FILE:
-		if (stk__list_wants(w->options, e->d_name))
+		if (wants(w->options, e->d_name))
 			w->census.images++;
 		else
 			count_ending(&w->census, e->d_name);
@@ -168,7 +169,7 @@ static enum stk_status add_entry(struct walk *w, struct stk_file_list *to, const
 
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
-	bool wanted = stk__list_wants(w->options, e->d_name);
+	bool wanted = wants(w->options, e->d_name);
 	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* what else it is makes no difference */
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))

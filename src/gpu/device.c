@@ -130,11 +130,6 @@ struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev)
 	return dev;
 }
 
-int stk__gpu_device_ordinal(const struct stk_gpu_device *dev)
-{
-	return dev->ordinal;
-}
-
 void stk__gpu_device_close(struct stk_gpu_device *dev)
 {
 	if (!dev || atomic_fetch_sub(&dev->refs, 1) > 1)

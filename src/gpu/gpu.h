@@ -6,7 +6,7 @@
  *     stk__gpu_open(&gpu, err);                            // once a context
  *     stk__gpu_device_open(gpu, 0, &dev, err);             // retains the primary context, the one PyTorch uses
  *     stk__gpu_enter(dev, err);                            // this thread now talks to dev ...
- *     stk__gpu_kernel(dev, "selftest", "selftest_fill", 0, &kernel, err);
+ *     stk__gpu_kernel(dev, "recipe_gpu", "recipe_run", 0, &kernel, err);
  *     stk__gpu_stream_create(dev, STK_GPU_LOW, &stream, err);
  *     stk__gpu_launch(dev, stream, kernel, (struct stk_gpu_grid){.blocks = {n}, .threads = {256}}, (void *[]){&p, &count}, err);
  *     stk__gpu_leave(dev);                                 // ... and no more
@@ -63,7 +63,6 @@ STK_MUST_USE enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordin
 struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
 /* The caller has left it everywhere and freed what it took from it; the last one's goes. NULL is fine. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
-int stk__gpu_device_ordinal(const struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
 
 /* Makes dev's context the thread's current one; leave restores what was. They nest. STK_STATE: the process was forked since the driver started. */
@@ -126,8 +125,5 @@ struct stk_gpu_grid {
 /* params: one pointer to each argument of the kernel, read before the call returns. */
 STK_MUST_USE enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel,
 	struct stk_gpu_grid grid, void **params, struct stk_error *err);
-
-/* Fills memory with a pattern by a kernel and reads it back: driver, module, copy and launch work. Allocates, waits. */
-STK_MUST_USE enum stk_status stk__gpu_selftest(struct stk_gpu_device *dev, struct stk_error *err);
 
 #endif

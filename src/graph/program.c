@@ -52,10 +52,6 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
 		n->classes = stk__op_classes(n->def, from->args, in);
 		n->lowers = n->classes != STK_CLASS_NEVER && (n->def->fetch || (in && stk__lowers(n->def, in)));
-		if (n->def->args_size > p->args_size)
-			p->args_size = n->def->args_size;
-		if (n->def->state_size > p->state_size)
-			p->state_size = n->def->state_size;
 	}
 	return STK_OK;
 }

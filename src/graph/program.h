@@ -89,9 +89,8 @@ struct stk_program {
 	int32_t reader;    /* node, or -1 */
 	bool reads;        /* the reader has bytes to fetch */
 	bool fused;
-	bool on_gpu;                  /* operators may be */
-	size_t args_size, state_size; /* of the largest node */
-	int32_t max_nodes;            /* of the longest chain */
+	bool on_gpu;       /* operators may be */
+	int32_t max_nodes; /* of the longest chain */
 	uint64_t seed;
 };
 

@@ -68,17 +68,6 @@ static void facts_are_read_and_numbers_checked(void **state)
 	assert_int_equal(stk__gpu_facts(gpu, -1, &facts, &err), STK_INVALID);
 }
 
-static void a_kernel_runs(void **state)
-{
-	struct stk_gpu *gpu = need_gpu(state);
-	struct stk_gpu_device *dev = NULL;
-	struct stk_error err = {0};
-	assert_int_equal(stk__gpu_device_open(gpu, 0, &dev, &err), STK_OK);
-	if (stk__gpu_selftest(dev, &err))
-		fail_msg("%s", err.message);
-	stk__gpu_device_close(dev);
-}
-
 static void too_much_memory_is_no_memory(void **state)
 {
 	struct stk_gpu *gpu = need_gpu(state);
@@ -91,7 +80,7 @@ static void too_much_memory_is_no_memory(void **state)
 	assert_non_null(strstr(err.message, "CUDA_ERROR_OUT_OF_MEMORY"));
 	stk_gpu_kernel kernel;
 	assert_int_equal(stk__gpu_kernel(dev, "nosuch", "nosuch", 0, &kernel, &err), STK_NOT_FOUND);
-	assert_int_equal(stk__gpu_kernel(dev, "selftest", "nosuch", 0, &kernel, &err), STK_CUDA);
+	assert_int_equal(stk__gpu_kernel(dev, "recipe_gpu", "nosuch", 0, &kernel, &err), STK_CUDA);
 	stk__gpu_leave(dev);
 	stk__gpu_device_close(dev);
 }
@@ -117,7 +106,6 @@ int main(void)
 		cmocka_unit_test(absence_is_an_error_with_a_text),
 		cmocka_unit_test(the_build_is_described),
 		cmocka_unit_test(facts_are_read_and_numbers_checked),
-		cmocka_unit_test(a_kernel_runs),
 		cmocka_unit_test(too_much_memory_is_no_memory),
 		cmocka_unit_test(a_forked_child_is_told),
 	};

@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "kernel/pass/pass_kernels.h"
-#include "kernel/recipe/recipe.h"
+#include "kernel/recipe/recipe_reference.h"
 #include "order/order.h"
 
 #include <stdio.h>

@@ -206,16 +206,17 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
 		refuse(p, STK_PASS_MISUSED);
 }
 
+/* A resize of which both axes take the nearest pixel. */
+static bool takes_nearest(const struct stk_pass *p)
+{
+	return p->sampler == STK_SAMPLE_RESIZE && !stk__pass_resize_axis(p, 0).curve && !stk__pass_resize_axis(p, 1).curve;
+}
+
 bool stk__pass_pure_geometry(const struct stk_pass *p)
 {
 	if (p->has_pointwise || p->dtype != p->in_dtype)
 		return false;
-	return p->sampler == STK_SAMPLE_NONE || stk__pass_nearest(p);
-}
-
-bool stk__pass_nearest(const struct stk_pass *p)
-{
-	return p->sampler == STK_SAMPLE_RESIZE && !stk__pass_resize_axis(p, 0).curve && !stk__pass_resize_axis(p, 1).curve;
+	return p->sampler == STK_SAMPLE_NONE || takes_nearest(p);
 }
 
 bool stk__pass_supports(const struct stk_pass *p)

@@ -17,8 +17,6 @@ struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
 
 /* No value changes: any type's bytes may be copied. */
 bool stk__pass_pure_geometry(const struct stk_pass *p);
-/* A resize whose both axes take the nearest pixel. */
-bool stk__pass_nearest(const struct stk_pass *p);
 
 /* The filter of a resize along an axis, in the sampler's coordinates. */
 struct stk_filter_axis stk__pass_resize_axis(const struct stk_pass *p, int axis);

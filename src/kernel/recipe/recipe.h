@@ -122,9 +122,8 @@ void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, 
 /* The pass of the sample at a place. */
 void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p);
 
-/* On the cores, by the passes that the samples are. scratch: stk__recipe_scratch(recipe) bytes, aligned to 64. */
+/* Bytes of scratch that the pass of any sample needs. */
 size_t stk__recipe_scratch(const struct stk_recipe *r);
-void stk__recipe_run(const struct stk_recipe_batch *b, const struct stk_pass_kernels *k, void *scratch);
 
 /* Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__recipe_gpu_load(struct stk_gpu_device *dev, stk_gpu_kernel *kernel, struct stk_error *err);
