@@ -300,6 +300,44 @@ static void test_batches_that_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
+/* As many as one likes: slots get other memory, in which their samples have places anew. */
+static void test_many_batches_are_kept(void **state)
+{
+	(void)state;
+	need_device();
+	enum { KEPT = 90 };
+	struct stk_error err = {0};
+	struct device_run runs[2] = {0};
+	for (int gpu = 0; gpu < 2; gpu++) {
+		static struct stk_batch *kept[KEPT];
+		struct stk_context *ctx = make_context(2);
+		struct stk_pipeline *p = open_training(ctx, gpu - 1, 0, "\"random_shuffle\": true, \"tail\": \"wrap\"");
+		for (int k = 0; k < KEPT; k++)
+			ok(stk_pipeline_next(p, &kept[k], &err), &err);
+		assert_true(counter_of(p, "held_bytes") > 0);
+		assert_true(counter_of(p, "slots") <= 45);
+		for (int k = 0; k < KEPT; k += 2)
+			add_batch_seen(&runs[gpu], kept[k]);
+		for (int k = 0; k < KEPT; k += 2)
+			stk_batch_unref(&kept[k]);
+		for (int k = 0; k < KEPT; k++) { /* over the memory that came back */
+			struct stk_batch *b;
+			ok(stk_pipeline_next(p, &b, &err), &err);
+			add_batch_seen(&runs[gpu], b);
+			stk_batch_unref(&b);
+		}
+		for (int k = 1; k < KEPT; k += 2) {
+			add_batch_seen(&runs[gpu], kept[k]);
+			stk_batch_unref(&kept[k]);
+		}
+		assert_int_equal(counter_of(p, "held_bytes"), 0);
+		close_pipeline(p, ctx);
+	}
+	assert_same_runs(&runs[0], &runs[1], "many batches that are kept");
+	free_device_run(&runs[0]);
+	free_device_run(&runs[1]);
+}
+
 /* The one launch of a batch waits for whoever still reads its slot. */
 static void test_a_late_reader_sees_its_batch(void **state)
 {
@@ -460,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_a_state_goes_on_there_and_on_the_cores),
 		cmocka_unit_test(test_epochs_that_are_left),
 		cmocka_unit_test(test_batches_that_are_kept),
+		cmocka_unit_test(test_many_batches_are_kept),
 		cmocka_unit_test(test_a_late_reader_sees_its_batch),
 		cmocka_unit_test(test_it_is_told),
 		cmocka_unit_test(test_spans),

@@ -95,11 +95,180 @@ static void samples_lie_dense_on_a_gpu(void **state)
 		fill_batches(dev);
 }
 
+/* ---- what is held ---- */
+
+enum { LARGE = 2 << 20, SMALL = 640 };
+
+/* Batches of two samples and two values: a large one and a small one. */
+static struct stk_ring *two_values(struct stk_gpu_device *dev, int32_t limit, bool hard, size_t held_limit)
+{
+	const struct stk_desc known[] = {
+		{.dtype = STK_UINT8, .ndim = 1, .shape = {LARGE / 2}}, {.dtype = STK_UINT8, .ndim = 1, .shape = {SMALL / 2}}};
+	const bool on_gpu[] = {true, true};
+	struct stk_ring *r = stk__ring_create(known, 2, 2, limit, hard, held_limit);
+	assert_non_null(r);
+	if (dev)
+		ok(stk__ring_on_gpu(r, dev, on_gpu, &err));
+	return r;
+}
+
+static size_t kept_bytes(struct stk_ring *r)
+{
+	size_t limit;
+	return stk__ring_kept(r, STK_SPACE_HOST, &limit) + stk__ring_kept(r, STK_SPACE_GPU, &limit);
+}
+
+/* A delivered batch, of which these values are held. */
+static bool deliver(struct stk_ring *r, struct stk_block *held[2], enum stk_ring_lack *lack)
+{
+	struct stk_slot *s = stk__ring_take(r, lack);
+	if (!s)
+		return false;
+	struct stk_block *blocks[2] = {s->values[0].block, s->values[1].block};
+	for (int v = 0; v < 2; v++) {
+		assert_int_equal(atomic_load(&blocks[v]->holds), 1);
+		stk__block_hold(held[v] = blocks[v]);
+	}
+	stk__slot_deliver(s);
+	stk__face_release(s->face, blocks, 2, true);
+	return true;
+}
+
+static void labels_pin_nothing(struct stk_gpu_device *dev)
+{
+	enum { KEPT = 500 };
+	struct stk_block *held[KEPT][2];
+	enum stk_ring_lack lack;
+	struct stk_ring *r = two_values(dev, 3, true, KEPT * 1024);
+	for (int k = 0; k < KEPT; k++) {
+		assert_true(deliver(r, held[k], &lack));
+		stk__block_drop(held[k][0]);
+	}
+	assert_int_equal(r->made, 1);
+	assert_int_equal(kept_bytes(r), (KEPT - 1) * SMALL);
+	assert_false(atomic_load(&r->pinned));
+	for (int k = 0; k < KEPT; k++)
+		for (int j = 0; j < k; j += 97)
+			assert_ptr_not_equal(held[k][1]->data, held[j][1]->data);
+	stk__ring_disown(r); /* what is held lives on, and is no spare any more */
+	for (int k = 0; k < KEPT - 1; k++)
+		stk__block_drop(held[k][1]);
+	assert_int_equal(kept_bytes(r), 0);
+	stk__block_drop(held[KEPT - 1][1]);
+}
+
+static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
+{
+	enum { LIMIT = 4, MORE = 3 };
+	struct stk_block *held[LIMIT + MORE][2], *none[2];
+	enum stk_ring_lack lack;
+	struct stk_ring *r = two_values(dev, LIMIT, false, MORE * (LARGE + SMALL) + LARGE / 2);
+	for (int k = 0; k < LIMIT + MORE; k++)
+		assert_true(deliver(r, held[k], &lack));
+	assert_true(atomic_load(&r->pinned));
+	assert_int_equal(kept_bytes(r), MORE * (LARGE + SMALL));
+	assert_false(deliver(r, none, &lack));
+	assert_int_equal(lack, STK_RING_HELD);
+	assert_int_equal(stk__ring_lacks(r), STK_RING_HELD);
+	int32_t blocks;
+	size_t bytes;
+	stk__ring_held(r, 0, &blocks, &bytes);
+	assert_int_equal(blocks, LIMIT + MORE);
+	assert_int_equal(bytes, (size_t)(LIMIT + MORE) * LARGE);
+	stk__block_drop(held[0][0]); /* the first were let go of */
+	stk__block_drop(held[0][1]);
+	assert_int_equal(stk__ring_lacks(r), STK_RING_LACKS_NOTHING);
+	assert_true(deliver(r, held[0], &lack));
+	for (int k = 0; k < LIMIT + MORE; k++)
+		for (int v = 0; v < 2; v++)
+			stk__block_drop(held[k][v]);
+	assert_int_equal(kept_bytes(r), 0);
+	assert_int_equal(r->out, 0);
+	for (int k = 0; k < 600; k++) { /* what the burst took is given back */
+		assert_true(deliver(r, none, &lack));
+		stk__block_drop(none[0]);
+		stk__block_drop(none[1]);
+	}
+	assert_in_range(r->made, 1, 3);
+	assert_in_range(atomic_load(&r->bytes), LARGE, 3 * (LARGE + SMALL));
+	stk__ring_disown(r);
+}
+
+/* Blocks that come back while the ring lets go of others, in threads of their own. */
+struct droppers {
+	_Atomic(struct stk_block *) given[64];
+	_Atomic bool done;
+};
+
+static void *drop_what_is_given(void *of)
+{
+	struct droppers *d = of;
+	for (bool last = false; !last;) {
+		last = atomic_load(&d->done);
+		for (int i = 0; i < 64; i++) {
+			struct stk_block *b = atomic_exchange(&d->given[i], NULL);
+			if (b)
+				stk__block_drop(b);
+		}
+	}
+	return NULL;
+}
+
+static void threads_drop(struct stk_gpu_device *dev)
+{
+	enum { THREADS = 3, BATCHES = 1500 };
+	static struct droppers d;
+	pthread_t threads[THREADS];
+	enum stk_ring_lack lack;
+	struct stk_ring *r = two_values(dev, 6, false, (size_t)1 << 30);
+	atomic_store(&d.done, false);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, drop_what_is_given, &d), 0);
+	for (int k = 0; k < BATCHES; k++) {
+		struct stk_block *held[2];
+		assert_true(deliver(r, held, &lack));
+		if (dev)
+			ok(stk__block_use_stream(held[0], NULL, &err));
+		for (int v = 0; v < 2; v++) {
+			struct stk_block *before = atomic_exchange(&d.given[test_random_in(&seed, 0, 63)], held[v]);
+			if (before)
+				stk__block_drop(before);
+		}
+	}
+	atomic_store(&d.done, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	drop_what_is_given(&d);
+	assert_int_equal(r->out, 0);
+	assert_int_equal(kept_bytes(r), 0);
+	stk__ring_disown(r);
+}
+
+static void blocks_are_held_in_host_memory(void **state)
+{
+	(void)state;
+	seed = test_seed();
+	labels_pin_nothing(NULL);
+	what_is_held_has_a_limit(NULL);
+	threads_drop(NULL);
+}
+
+static void blocks_are_held_on_a_gpu(void **state)
+{
+	struct stk_gpu_device *dev = need_gpu(state);
+	seed = test_seed();
+	labels_pin_nothing(dev);
+	what_is_held_has_a_limit(dev);
+	threads_drop(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_lie_dense_in_host_memory),
 		cmocka_unit_test(samples_lie_dense_on_a_gpu),
+		cmocka_unit_test(blocks_are_held_in_host_memory),
+		cmocka_unit_test(blocks_are_held_on_a_gpu),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
