@@ -73,6 +73,9 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
+	if ((size_t)bytes > run->pipeline->config.memory_limit && !t->data)
+		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
+			run->pipeline->config.memory_limit);
 	if (v->slot < 0) {
 		t->data = (void *)stk__device_memory_take(&run->record->device->scratch, (size_t)bytes, err);
 		return t->data ? STK_OK : STK_NO_MEMORY;

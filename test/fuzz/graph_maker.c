@@ -38,17 +38,17 @@ static double extreme_float(uint64_t *rng, const struct stk_arg_def *def)
 	return floats[test_random(rng) % (sizeof floats / sizeof *floats)];
 }
 
-static int64_t random_int(uint64_t *rng, const struct stk_arg_def *def)
+static int64_t random_int(uint64_t *rng, int hostile, const struct stk_arg_def *def)
 {
-	if (chance(rng, 6))
+	if (chance(rng, hostile))
 		return extreme_int(rng, def);
 	int64_t low = def->min > -5 ? (int64_t)def->min : -3, high = def->max < 20 ? (int64_t)def->max : 20;
 	return test_random_in(rng, (int)low, (int)high);
 }
 
-static double random_float(uint64_t *rng, const struct stk_arg_def *def)
+static double random_float(uint64_t *rng, int hostile, const struct stk_arg_def *def)
 {
-	if (chance(rng, 6))
+	if (chance(rng, hostile))
 		return extreme_float(rng, def);
 	double low = def->min > -5 ? def->min : -2, high = def->max < 30 ? def->max : 30;
 	if (chance(rng, 40))
@@ -68,6 +68,7 @@ struct data {
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
 	bool ragged, wild;
+	int hostile;
 	struct test_file files[MAKER_BATCH];
 };
 
@@ -77,7 +78,7 @@ static void fill(uint64_t *rng, const struct data *d, void *to, int64_t n)
 	static const struct stk_arg_def any = {.min = -HUGE_VAL, .max = HUGE_VAL};
 	for (int64_t i = 0; i < n; i++) {
 		uint64_t bits = test_random(rng) | (uint64_t)test_random(rng) << 32;
-		float f = d->kind == DATA_NUMBERS  ? (float)random_float(rng, &any)
+		float f = d->kind == DATA_NUMBERS  ? (float)random_float(rng, d->hostile, &any)
 			  : d->wild && i % 11 == 3 ? (float)extreme_float(rng, &any)
 						   : (float)(bits % 4096) / 8 - 100;
 		double wide = (double)f;
@@ -88,7 +89,7 @@ static void fill(uint64_t *rng, const struct data *d, void *to, int64_t n)
 		else if (d->dtype == STK_BOOL)
 			bits &= 1;
 		else if (d->kind == DATA_NUMBERS && size >= 4)
-			bits = (uint64_t)random_int(rng, &any);
+			bits = (uint64_t)random_int(rng, d->hostile, &any);
 		memcpy((char *)to + (size_t)i * size, &bits, size);
 	}
 }
@@ -157,6 +158,7 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
+	int hostile; /* how many numbers of a hundred are extreme */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
 };
@@ -193,6 +195,7 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 		abort();
 	d->seed = test_random(&m->rng);
 	d->kind = kind;
+	d->hostile = m->hostile;
 	return d;
 }
 
@@ -295,19 +298,19 @@ static struct stk_arg random_arg(struct maker *m, const struct stk_arg_def *def,
 	case STK_ARG_BOOL:
 		return stk_arg_bool(def->name, chance(rng, 50));
 	case STK_ARG_INT:
-		return stk_arg_int(def->name, random_int(rng, def));
+		return stk_arg_int(def->name, random_int(rng, m->hostile, def));
 	case STK_ARG_FLOAT:
-		return stk_arg_float(def->name, random_float(rng, def));
+		return stk_arg_float(def->name, random_float(rng, m->hostile, def));
 	case STK_ARG_STRING:
 	case STK_ARG_STRINGS:
 		return stk_arg_string(def->name, random_text(rng, def, text));
 	case STK_ARG_INTS:
 		for (size_t i = 0; i < n; i++)
-			lists->ints[at][i] = random_int(rng, def);
+			lists->ints[at][i] = random_int(rng, m->hostile, def);
 		return stk_arg_list(def->name, STK_VALUE_INTS, lists->ints[at], n);
 	case STK_ARG_FLOATS:
 		for (size_t i = 0; i < n; i++)
-			lists->floats[at][i] = random_float(rng, def);
+			lists->floats[at][i] = random_float(rng, m->hostile, def);
 		return stk_arg_list(def->name, STK_VALUE_FLOATS, lists->floats[at], n);
 	default:
 		return stk_arg_int(
@@ -368,8 +371,10 @@ static void add_operator(struct maker *m)
 struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 {
 	struct maker m = {.rng = seed * 0x9e3779b97f4a7c15u + 1, .on_gpu = on_gpu};
+	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
+	m.hostile = hostilities[test_random(&m.rng) % sizeof hostilities];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;
 	for (int n = test_random_in(&m.rng, 1, 2); n || !m.n_values; n--)

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BATCHES = 2, MOST_OUTPUTS = 24, WAYS = 3, SECONDS_A_GRAPH = 60, MEMORY = 8 << 20 };
+enum { BATCHES = 2, MOST_OUTPUTS = 24, WAYS = 3, SECONDS_A_GRAPH = 60, MEMORY = 2 << 20 };
 
 /* ---- what runs now, for those who find the body ---- */
 
