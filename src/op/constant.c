@@ -24,6 +24,9 @@ static const struct stk_arg_def constant_args[] = {
 	STK_ARG_END,
 };
 
+/* It is filled when the pipeline is made: what is larger is a mistake in its shape, and would end the process where memory is overcommitted. */
+#define MOST_BYTES ((int64_t)1 << 30)
+
 static int32_t value_count(const struct constant *a)
 {
 	return a->fdata.count >= 0 ? a->fdata.count : a->idata.count;
@@ -49,6 +52,9 @@ static enum stk_status describe(const struct constant *a, struct stk_desc *out, 
 	if (stk_desc_bytes(out) < 0 || (n != 1 && stk_desc_elements(out) != n))
 		return stk__fail(err, STK_SHAPE, "%d values do not fill a shape of %lld: give as many, or one", n,
 			(long long)stk_desc_elements(out));
+	if (stk_desc_bytes(out) > MOST_BYTES)
+		return stk__fail(err, STK_LIMIT, "a constant of %lld bytes; it may have up to %lld", (long long)stk_desc_bytes(out),
+			(long long)MOST_BYTES);
 	if (a->layout && a->layout[0]) {
 		if (strlen(a->layout) != (size_t)out->ndim)
 			return stk__fail(err, STK_INVALID, "layout \"%s\" is for %zu dims; the constant has %d", a->layout,

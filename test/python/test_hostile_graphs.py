@@ -297,3 +297,8 @@ def test_the_layout_that_is_fed() -> None:
 def test_a_layout_that_does_not_fit_is_refused(layout: str, declared: str | None, ndim: int | None) -> None:
     with pytest.raises((StokerError, ValueError), match="layout"):
         fed(layout, declared, ndim)
+
+
+def test_a_constant_that_no_memory_holds() -> None:
+    with pytest.raises(StokerError, match="it may have up to"), Pipeline(batch_size=1, num_threads=1, device_id=None):
+        fn.constant(fdata=1.0, shape=[2**24, 16, 11])
