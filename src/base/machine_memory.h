@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A number from a small file of the kernel's, behind `key` or at its start; -1: no such file, no such key, or "max". Any thread. */
+/* A number from a small file of the kernel's, after `key` or at its start; -1: no such file, no such key, or "max". Any thread. */
 int64_t stk__kernel_number(const char *path, const char *key);
 
 /* Bytes of host memory that this process could still take without swapping: the least of what the machine and its control group (version 2 or 1, as a

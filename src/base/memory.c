@@ -106,7 +106,7 @@ void *stk__map(size_t size)
 		return NULL;
 	if (!spare)
 		return p;
-	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* what stands before the first place for a huge page, and behind the last */
+	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* before the first place for a huge page, and past the last */
 	if (before)
 		munmap(p, before);
 	if (spare > before)

@@ -18,8 +18,8 @@ void *stk__realloc(void *p, size_t size);
 char *stk__strdup(const char *s);
 void stk__free(void *p);
 
-/* Memory for what is large and lives long (slots, bytes read ahead, data sets): zeroed, straight from the system and back to it at once, whatever
- * malloc would keep; in huge pages where one fits and the system has them. Aligned to a page. NULL when memory is short. stk__unmap takes NULL. */
+/* Memory for what is large and lives long (slots, bytes read ahead, data sets): zeroed, taken from the system and given back to it at once, unlike
+ * what malloc would keep; in huge pages where one fits and the system has them. Aligned to a page. NULL when memory is short. stk__unmap takes NULL. */
 void *stk__map(size_t size);
 void stk__unmap(void *p, size_t size);
 
@@ -58,7 +58,7 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
-/* For memory that is not of an arena: true where STK_ARENA_SLACK bytes behind `end` can be read without a fault, since they lie on the page of the
+/* For memory that is not of an arena: true if STK_ARENA_SLACK bytes past `end` can be read without a fault, since they lie on the page of the
  * last byte before it. Never under sanitizers, which watch allocations and not pages. */
 bool stk__readable_past(const void *end);
 void stk__arena_reset(struct stk_arena *a);

@@ -62,8 +62,8 @@ STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 	return x;
 }
 
-/* One trip through the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key; what it need be is hard
- * to guess from neighbours, not hard to break. */
+/* One trip through the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key; it needs to be hard to
+ * guess from neighbours, not hard to break. */
 STK_HD uint64_t stk__shuffle_feistel(const struct stk_shuffle *s, uint64_t x)
 {
 	const uint64_t mask = ((uint64_t)1 << s->half) - 1;

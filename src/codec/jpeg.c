@@ -82,8 +82,8 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 	if (status)
 		return status;
 	if (h->width != rq->info->width || h->height != rq->info->height || h->components != rq->info->channels)
-		return stk__fail(err, STK_INVALID, "the image's description is of another image");
-	/* Truncation is found whatever the window: decoders stop behind its last row. */
+		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
+	/* Truncation has to be found whatever the window is, and decoders stop after its last row. */
 	size_t end;
 	if (!stk__jpeg_find_eoi(rq->data, rq->size, h, &end) && !d->limits.lenient) {
 		status = stk__fail(err, STK_CORRUPT, "a truncated JPEG: no EOI before its end at %zu bytes", rq->size);

@@ -62,7 +62,7 @@ static unsigned get16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* Moves behind the next marker and gives its code, or -1 at the end of the data. Bytes that belong to no segment are skipped as libjpeg does:
+/* Moves past the next marker and returns its code, or -1 at the end of the data. Bytes that belong to no segment are skipped as libjpeg does:
  * up to FF, any number of FF, and a code other than 0. */
 static int next_marker(struct parser *p)
 {

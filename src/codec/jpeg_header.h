@@ -37,7 +37,7 @@ struct stk_jpeg_header {
  * precisions that no decoder here knows. Any thread, allocates nothing, 0.2 us for a common file. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
-/* Goes on behind a scan: *at, inside its entropy-coded bytes, moves to the next scan's, which then is what *h describes with the tables in force. */
+/* Goes on after a scan: *at, inside its entropy-coded bytes, moves to the next scan's, which then is what *h describes with the tables in force. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
 	STK_JPEG_NEXT_END, /* EOI */
@@ -45,7 +45,7 @@ enum stk_jpeg_next {
 };
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
 
-/* Looks from the end for the last EOI behind the scan's start. False: the file is truncated. *end (may be NULL): its offset, or size.
+/* Searches backwards for the last EOI after the scan's start. False: the file is truncated. *end (may be NULL): its offset, or size.
  * Where a file has one scan the entropy-coded bytes end there or before. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 

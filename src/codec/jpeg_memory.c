@@ -40,7 +40,7 @@ static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
 	return alloc_small(cinfo, pool, size);
 }
 
-/* Rows of `size` bytes, one behind the other, and the pointers to them. */
+/* Rows of `size` bytes, one after the other, and the pointers to them. */
 static void **alloc_rows(j_common_ptr cinfo, size_t size, JDIMENSION count)
 {
 	size = (size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;

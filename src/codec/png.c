@@ -77,7 +77,7 @@ static bool complete(const uint8_t *data, size_t size)
 static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
 	if (size < IHDR_END)
-		return stk__fail(err, STK_CORRUPT, "a PNG that ends in its header, at %zu bytes", size);
+		return stk__fail(err, STK_CORRUPT, "a truncated PNG: it ends in its header, at %zu bytes", size);
 	const uint8_t *d = data + SIGNATURE + 8;
 	uint32_t width = get32(d), height = get32(d + 4);
 	int bits = d[8], color = d[9];
@@ -174,7 +174,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	if (code)
 		return fail_spng(code, err);
 	if (ihdr.width != (uint32_t)rq->info->width || ihdr.height != (uint32_t)rq->info->height)
-		return stk__fail(err, STK_INVALID, "the image's description is of another image");
+		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	struct source s = describe(&ihdr);
 	uint8_t *scratch = stk__arena_take(&d->scratch, s.interlaced ? s.row * ihdr.height : s.row);
 	if (!scratch)

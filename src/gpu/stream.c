@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory, streams, events and launches: the driver's functions behind our types and errors. */
+ * Memory, streams, events and launches: the driver's functions with our types and errors. */
 #include "gpu/device.h"
 
 static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_error *err, const char *what)
@@ -98,7 +98,7 @@ enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream 
 
 enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err)
 {
-	return check(dev, dev->cu->cuStreamWaitEvent(stream, event, 0), err, "ordering a stream behind an event");
+	return check(dev, dev->cu->cuStreamWaitEvent(stream, event, 0), err, "making a stream wait for an event");
 }
 
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream)

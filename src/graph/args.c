@@ -73,7 +73,7 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 		return wrong_type(def, err);
 	bool none = v->value.i == -1 && may_be_none(def);
 	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def)))
-		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)v->value.i,
+		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)v->value.i,
 			type_names[def->type]);
 	*field = (int32_t)v->value.i;
 	return none ? STK_OK : check_range(def, *field, err);
@@ -350,7 +350,7 @@ enum stk_status stk__arg_set_sample(
 	case STK_ARG_INTERP:
 		stk__convert(&i, STK_INT64, t->data, t->desc.dtype, 1);
 		if (i < 0 || i >= enum_count(def))
-			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is no value of %s", def->name, (long long)i,
+			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)i,
 				type_names[def->type]);
 		*(int32_t *)field = (int32_t)i;
 		return STK_OK;

@@ -91,7 +91,7 @@ bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed)
 static enum stk_status check_node(const struct stk_graph *g, struct stk_node n, const char *what, struct stk_error *err)
 {
 	if (n.op < 0 || n.op >= g->n_nodes || n.output < 0 || n.output >= g->nodes[n.op]->n_outputs)
-		return stk__fail(err, STK_INVALID, "%s is no value of this graph (operator %d, output %d)", what, n.op, n.output);
+		return stk__fail(err, STK_INVALID, "%s is not a value of this graph (operator %d, output %d)", what, n.op, n.output);
 	return STK_OK;
 }
 

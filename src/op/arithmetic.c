@@ -48,7 +48,7 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 		return stk__fail(err, STK_INVALID, "\"%s\" is not for bools; cast one to a number", p->op->name);
 	if (p->op->kind == STK_ARITH_BITS && !whole)
 		return stk__fail(
-			err, STK_INVALID, "\"%s\" is for whole numbers, not %s and %s", p->op->name, stk_dtype_name(a), stk_dtype_name(b));
+			err, STK_INVALID, "\"%s\" takes integers, not %s and %s", p->op->name, stk_dtype_name(a), stk_dtype_name(b));
 	if (p->op->kind == STK_ARITH_REAL && whole)
 		p->meet = STK_FLOAT;
 	if (p->op->kind != STK_ARITH_BOOLEAN)
@@ -82,8 +82,9 @@ static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc
 	for (int32_t k = 1; k <= out->ndim; k++) {
 		int64_t x = k <= a->ndim ? a->shape[a->ndim - k] : 1, y = k <= b->ndim ? b->shape[b->ndim - k] : 1;
 		if (x >= 0 && y >= 0 && x != y && x != 1 && y != 1)
-			return stk__fail(err, STK_SHAPE, "extents %lld and %lld in dim %d do not fit: they must be equal, or one of them 1",
-				(long long)x, (long long)y, out->ndim - k);
+			return stk__fail(err, STK_SHAPE,
+				"extents %lld and %lld in dim %d do not match: they must be equal, or one of them 1", (long long)x,
+				(long long)y, out->ndim - k);
 		/* An unknown extent becomes whatever the other says, unless that is 1. */
 		out->shape[out->ndim - k] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
 	}

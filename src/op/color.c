@@ -43,7 +43,7 @@ enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, str
 		return s;
 	int64_t channels = stk__dims_channels(&dims, &call->in[0].desc);
 	if (channels >= 0 && channels != 3)
-		return stk__fail(err, STK_SHAPE, "an image of 3 channels is needed, not of %lld", (long long)channels);
+		return stk__fail(err, STK_SHAPE, "the image must have 3 channels, not %lld", (long long)channels);
 	return STK_OK;
 }
 

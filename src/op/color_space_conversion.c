@@ -24,7 +24,8 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	if (s)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_UNSUPPORTED, "images of uint8 are converted, not of %s", stk_dtype_name(in->dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "the colour space of uint8 images can be converted, not of %s", stk_dtype_name(in->dtype));
 	if (a->image_type > STK_YCBCR || a->output_type > STK_YCBCR)
 		return stk__fail(err, STK_INVALID, "ANY_DATA is no colour space; give RGB, BGR, GRAY or YCbCr");
 	*out = *in;
@@ -32,7 +33,7 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 		return STK_OK;
 	int64_t channels = stk__dims_channels(&dims, in), want = a->image_type == STK_GRAY ? 1 : 3;
 	if (channels >= 0 && channels != want)
-		return stk__fail(err, STK_SHAPE, "an image of %lld channel%s is needed, not of %lld", (long long)want, want == 1 ? "" : "s",
+		return stk__fail(err, STK_SHAPE, "the image must have %lld channel%s, not %lld", (long long)want, want == 1 ? "" : "s",
 			(long long)channels);
 	if (dims.c >= 0)
 		out->shape[dims.c] = a->output_type == STK_GRAY ? 1 : 3;

@@ -95,7 +95,7 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 		return STK_OK;
 	default:
 		return stk__fail(err, STK_UNSUPPORTED,
-			"dtype %s is not one that crop_mirror_normalize gives: float32, float16, bfloat16, uint8, int8",
+			"dtype %s is not supported here; valid types are float32, float16, bfloat16, uint8, int8",
 			stk_dtype_name((enum stk_dtype)c->dtype));
 	}
 }
@@ -157,7 +157,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 			factors_of(c, pass->plane + k, &a[k], &b[k]);
 	}
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
-	/* Fill is on the scale of the output: so the window stands behind the arithmetic, which commutes with it. */
+	/* Fill is on the scale of the output: so the window comes after the arithmetic, which commutes with it. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
 	stk__pass_mirror(pass, c->mirror, false);
 	if (s->padded > s->channels && last)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of the operators of NVIDIA DALI 2.4, so that a missing one can be told from a mistyped one. */
+ * Names of the operators of NVIDIA DALI 2.4, to tell a missing operator from a mistyped one. */
 "audio_resample", "batch_permutation", "bb_flip", "bbox_paste", "bbox_rotate", "box_encoder", "brightness", "brightness_contrast", "cast",
 	"cast_like", "cat", "clahe", "color_space_conversion", "color_twist", "contrast", "coord_flip", "coord_transform", "copy", "crop",
 	"crop_mirror_normalize", "debayer", "decoders.audio", "decoders.image", "decoders.image_crop", "decoders.image_random_crop",

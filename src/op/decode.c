@@ -56,9 +56,9 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 		return stk__fail(err, STK_UNSUPPORTED, "images are not decoded to %s; decode to uint8 or float32, then cast",
 			stk_dtype_name((enum stk_dtype)a->dtype));
 	if (in->ndim >= 0 && in->ndim != 1)
-		return stk__fail(err, STK_SHAPE, "a file's bytes are needed, a tensor of 1 dim; this one has %d", in->ndim);
+		return stk__fail(err, STK_SHAPE, "the input must be the bytes of a file, a tensor of 1 dim; this one has %d", in->ndim);
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_INVALID, "a file's bytes are needed, as uint8, not %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, as uint8, not %s", stk_dtype_name(in->dtype));
 	return STK_OK;
 }
 

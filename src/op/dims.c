@@ -34,10 +34,10 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 	if (out->h >= 0 && out->w >= 0 && (int32_t)strlen(stk__layout_of(desc)) == desc->ndim)
 		return STK_OK;
 	if (desc->layout[0])
-		return stk__fail(err, STK_SHAPE, "an image is needed (HWC, CHW or HW, with leading frames), not a tensor of layout \"%s\"",
-			desc->layout);
+		return stk__fail(err, STK_SHAPE,
+			"the input must be an image (HWC, CHW or HW, with leading frames), not a tensor of layout \"%s\"", desc->layout);
 	return stk__fail(err, STK_SHAPE,
-		"an image is needed (HWC, CHW or HW, with leading frames), not a tensor of %d dim%s without layout", desc->ndim,
+		"the input must be an image (HWC, CHW or HW, with leading frames), not a tensor of %d dim%s without layout", desc->ndim,
 		desc->ndim == 1 ? "" : "s");
 }
 

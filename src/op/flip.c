@@ -23,8 +23,7 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
 	for (int i = 0; i < 3; i++)
 		if (asked[i] && stk__layout_find(in, "DHW"[i]) < 0)
-			return stk__fail(err, STK_SHAPE,
-				"a mirror along %c is asked for, which a tensor of %d dims and layout \"%s\" does not have", "DHW"[i],
+			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dims and the layout \"%s\"", "DHW"[i],
 				in -> ndim, in -> layout);
 	return STK_OK;
 }

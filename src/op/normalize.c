@@ -44,7 +44,7 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 	int32_t axes[STK_MAX_DIMS];
 	*out = (struct reduction){(1u << in->ndim) - 1, 1};
 	if (stk_desc_elements(in) > STK_ARRAY_MOST)
-		return stk__fail(err, STK_LIMIT, "tensors of up to %d values are normalised, not of %lld", STK_ARRAY_MOST,
+		return stk__fail(err, STK_LIMIT, "a tensor to normalise has at most %d values, not %lld", STK_ARRAY_MOST,
 			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
 		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
@@ -76,7 +76,8 @@ static enum stk_status normalize_infer(const struct stk_call *call, struct stk_e
 	call->out[0].desc = *in;
 	call->out[0].desc.dtype = (enum stk_dtype)a->dtype;
 	if (a->batch && (stk__varies(call, &a->mean) || stk__varies(call, &a->stddev)))
-		return stk__fail(err, STK_INVALID, "with batch=True all samples have one mean and one stddev: give numbers, or none");
+		return stk__fail(err, STK_INVALID,
+			"with batch=True all samples share one mean and one stddev: give them as numbers, or leave them out");
 	if (in->ndim < 0)
 		return STK_OK;
 	struct reduction r;
@@ -143,7 +144,7 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-/* Where the mean and the factors of the groups are known: n_mean means, n_factor factors (one, or one a group) behind each other. */
+/* Where the mean and the factors of the groups are known: n_mean means, n_factor factors (one, or one a group) one after the other. */
 static enum stk_status given_stats(
 	const struct stk_call *call, const struct reduction *r, struct stk_array_normalize *n, const double **given, struct stk_error *err)
 {

@@ -61,8 +61,10 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 		return STK_OK;
 	bool scalar = a->axis < 0 && (call->gathered ? *(const bool *)call->gathered : stk_desc_elements(in) == 1);
 	int32_t ndim = scalar ? 0 : in->ndim, axis = a->axis < 0 ? ndim : (int32_t)a->axis;
-	if (axis > ndim || ndim >= STK_MAX_DIMS)
-		return stk__fail(err, STK_INVALID, "axis %d is none that tensors of %d dims can get", axis, ndim);
+	if (ndim >= STK_MAX_DIMS)
+		return stk__fail(err, STK_INVALID, "the output would have %d dims; tensors have up to %d", ndim + 1, STK_MAX_DIMS);
+	if (axis > ndim)
+		return stk__fail(err, STK_INVALID, "axis %d is out of range for an output of %d dims", axis, ndim + 1);
 	out->ndim = ndim + 1;
 	bool letters = a->axis_name && a->axis_name[0] && (in->layout[0] || ndim == 0);
 	for (int32_t d = 0; d <= ndim; d++) {

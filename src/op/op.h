@@ -80,7 +80,7 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
-/* What an operator found out about all samples of a batch; memory that stays with the batch's record and serves the next batches too. */
+/* What an operator found out about all samples of a batch; memory that stays with the batch in flight and serves later batches too. */
 struct stk_gathered {
 	void *data;
 	size_t room;
@@ -155,7 +155,7 @@ enum stk_op_flags {
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, of which it gets a copy where that is on the GPU; without it only in[].desc */
 	STK_OP_HIDDEN = 4,       /* for bindings */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
-	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the cores wherever its inputs are */
+	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the CPU wherever its inputs are */
 	STK_OP_IMAGES =
 		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
 	STK_OP_CLONED = 16, /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
@@ -195,12 +195,12 @@ struct stk_op_def {
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* What it does, in one of these ways:
-	 * - lower_array: work on tensors of any kind, as array jobs (kernel/array/array.h), which run on the cores and on the GPU alike. Reads no data of its
-	 *   inputs but of host_inputs: addresses may be the GPU's.
+	 * - lower_array: work on tensors of any kind, as array jobs (kernel/array/array.h), which run on the CPU and on the GPU alike. Reads no data of
+	 *   its inputs but of host_inputs: addresses may be the GPU's.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
 	 *   and fetch decodes the part that the finished pass reads.
-	 * - run_cpu: what is no array work (readers, draws, a user's function): one sample, on the cores; out[].data is given. */
+	 * - run_cpu: what is no array work (readers, draws, a user's function): one sample, on the CPU; out[].data is given. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
@@ -241,7 +241,7 @@ static inline bool stk__op_runs(const struct stk_op_def *def)
 	return def->run_cpu || def->lower_array;
 }
 
-/* Does the call's work on the cores, behind infer; out[].data is given. */
+/* Does the call's work on the CPU, after infer; out[].data is given. */
 enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err);
 
 /* True while a graph is built for an argument, given by its field in call->args, that will come sample by sample. */

@@ -22,7 +22,7 @@ static enum stk_status peek_infer(const struct stk_call *call, struct stk_error 
 	const struct peek *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	if ((in->ndim >= 0 && in->ndim != 1) || (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8))
-		return stk__fail(err, STK_INVALID, "a file's bytes are needed, a uint8 tensor of 1 dim");
+		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, a uint8 tensor of 1 dim");
 	call->out[0].desc = (struct stk_desc){(enum stk_dtype)a->dtype, 1, {3}, ""};
 	return STK_OK;
 }

@@ -59,8 +59,8 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		return STK_OK;
 	}
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
-		return stk__fail(
-			err, STK_INVALID, "numbers below a scalar are drawn, which must be whole, not %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_INVALID, "the scalar input is the number of choices; it must be an integer, not %s",
+			stk_dtype_name(in->dtype));
 	if (out->ndim + in->ndim - 1 > STK_MAX_DIMS)
 		return stk__fail(
 			err, STK_INVALID, "the output would have %d dims; tensors have up to %d", out->ndim + in->ndim - 1, STK_MAX_DIMS);
@@ -78,7 +78,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	else
 		stk__convert(count, STK_INT64, in->data, in->desc.dtype, 1);
 	if (*count < 1 || *count > INT32_MAX)
-		return stk__fail(err, STK_INVALID, "there are %lld things to choose from; it takes 1 to 2^31 - 1", (long long)*count);
+		return stk__fail(err, STK_INVALID, "there are %lld choices; there must be 1 to 2^31 - 1", (long long)*count);
 	if (a->p.count < 0)
 		return STK_OK;
 	if (a->p.count != *count)

@@ -92,7 +92,7 @@ static const uint8_t *readers_cifar_resident(const void *shared, int32_t output,
 	return output == 0 ? stk__cifar_pixels(shared, 0) : NULL;
 }
 
-/* Shuffled records lie anywhere in memory; most of a crop's time would be waiting for them. */
+/* Shuffled images lie anywhere in memory; most of a crop's time would be spent waiting for them. */
 static void readers_cifar_soon(const void *shared, int64_t id)
 {
 	enum { LINE = 64 };

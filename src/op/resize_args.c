@@ -119,7 +119,7 @@ static enum stk_status read_request(const struct stk_extent_args *a, struct requ
 	if (xy + list + shorter + longer != 1)
 		return stk__fail(err, STK_INVALID,
 			xy + list + shorter + longer
-				? "the extent is given twice: choose one of resize_x and resize_y, size, resize_shorter, resize_longer"
+				? "the extent is given twice; give one of resize_x and resize_y, size, resize_shorter, resize_longer"
 				: "no extent is given: give resize_x or resize_y or both, size, resize_shorter or resize_longer");
 	if (a->resize_z != 0)
 		return stk__fail(err, STK_UNSUPPORTED, "resize_z is for volumes, which are not supported yet");

@@ -51,8 +51,8 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 		if (out[i] >= 0)
 			continue;
 		if (axes.count >= 0)
-			s = stk__fail(err, STK_INVALID, "axis %lld is named twice or is none of the tensor's %d dims", (long long)axis,
-				desc->ndim);
+			s = stk__fail(err, STK_INVALID, "axis %lld is given twice or is out of range for a tensor of %d dims",
+				(long long)axis, desc->ndim);
 		else
 			s = stk__fail(err, STK_INVALID,
 				"axis \"%c\" is not in the layout \"%s\", or twice in axis_names; axes takes numbers", names[i],
@@ -167,7 +167,7 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	else if (b->shape.given)
 		to = from + resolve(b->shape, extent);
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
-		return stk__fail(err, STK_INVALID, "a window from %g to %g is none that a tensor can have", from, to);
+		return stk__fail(err, STK_INVALID, "a window from %g to %g is out of bounds for every tensor", from, to);
 	if (to < from)
 		return stk__fail(err, STK_INVALID, "a window that ends at %g, before its start at %g", to, from);
 	*start = (int64_t)round(from);

@@ -52,8 +52,10 @@ static enum stk_status stack_infer(const struct stk_call *call, struct stk_error
 	if (in->ndim < 0)
 		return STK_OK;
 	int32_t axis = new_axis(a, in->ndim);
-	if (axis < 0 || in->ndim >= STK_MAX_DIMS)
-		return stk__fail(err, STK_INVALID, "axis %lld is none that tensors of %d dims can get", (long long)a->axis, in->ndim);
+	if (in->ndim >= STK_MAX_DIMS)
+		return stk__fail(err, STK_INVALID, "the output would have %d dims; tensors have up to %d", in->ndim + 1, STK_MAX_DIMS);
+	if (axis < 0)
+		return stk__fail(err, STK_INVALID, "axis %lld is out of range for an output of %d dims", (long long)a->axis, in->ndim + 1);
 	out->ndim = in->ndim + 1;
 	bool letters = a->axis_name && a->axis_name[0] && (in->layout[0] || in->ndim == 0);
 	for (int32_t d = 0; d < out->ndim; d++) {

@@ -139,10 +139,10 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 	if (n - news > in->ndim)
 		return stk__fail(err, STK_SHAPE, "%d subscripts for a tensor of %d dims", n - news, in->ndim);
 	if (in->ndim + news > STK_MAX_DIMS)
-		return stk__fail(err, STK_LIMIT, "%d dims are more than the most, %d", in->ndim + news, STK_MAX_DIMS);
+		return stk__fail(err, STK_LIMIT, "%d dims are too many; tensors have up to %d", in->ndim + news, STK_MAX_DIMS);
 	bool named = a->new_names && a->new_names[0];
 	if (named && ((int32_t)strlen(a->new_names) != news || (in->ndim > 0 && !in->layout[0])))
-		return stk__fail(err, STK_INVALID, "a new axis can be named \"%s\" in a tensor that has a layout", a->new_names);
+		return stk__fail(err, STK_INVALID, "a new axis can be named \"%s\" only in a tensor that has a layout", a->new_names);
 	out->ndim = 0;
 	const char *name = a->new_names;
 	for (int32_t k = 0, d = 0; k < n || d < in->ndim; k++) {

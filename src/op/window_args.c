@@ -84,7 +84,7 @@ enum stk_status stk__window_of_args(
 		if (d >= 0)
 			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
 		else if (extents[i] > 0)
-			return stk__fail(err, STK_SHAPE, "a window in %c is asked for, which the layout \"%s\" does not have", names[i],
+			return stk__fail(err, STK_SHAPE, "the window has an extent along %c, which is not in the layout \"%s\"", names[i],
 				desc->layout);
 	}
 	return STK_OK;

@@ -126,7 +126,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			break;
 		}
 		if (left ==
-			s.cols) { /* straight to a free column: no price changes. What is written here is read behind the next barrier. */
+			s.cols) { /* straight to a free column: no price changes. What is written here is read after the next barrier. */
 			for (int k = 0; k < OWNED; k++) {
 				if (COLUMN(k) == sink)
 					m.row_of[sink] = OWNER(k) = row;

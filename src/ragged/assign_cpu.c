@@ -145,7 +145,7 @@ static enum stk_assign_status assign_row(struct solver *s, int32_t row)
 	return valid ? STK_ASSIGN_INFEASIBLE : STK_ASSIGN_INVALID;
 }
 
-/* A search reads all of its own row first: so every cost is looked at once, also behind an infeasible row, and an invalid one outranks it. */
+/* A search reads all of its own row first: so every cost is read once, even after an infeasible row, and an invalid one outranks it. */
 static enum stk_assign_status assign_all(struct solver *s)
 {
 	enum stk_assign_status status = STK_ASSIGN_SOLVED;

@@ -25,7 +25,7 @@ enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ra
 	if (device >= 0)
 		status = stk__cuda_create(r, err);
 	else if (device != STK_RAGGED_CPU)
-		status = stk__fail(err, STK_INVALID, "device %d: -1 is the CPU, others are CUDA devices", device);
+		status = stk__fail(err, STK_INVALID, "device %d does not exist: -1 is the CPU, 0 and above are CUDA devices", device);
 	if (status) {
 		stk__free(r);
 		return status;
@@ -83,7 +83,7 @@ enum stk_status stk_ragged_scatter_add(struct stk_ragged *r, const struct stk_sc
 	bool numeric = s->dtype == STK_FLOAT || s->dtype == STK_FLOAT64 || s->dtype == STK_FLOAT16 || s->dtype == STK_BFLOAT16 ||
 		       s->dtype == STK_INT32 || s->dtype == STK_INT64;
 	if (!numeric)
-		return stk__fail(err, STK_UNSUPPORTED, "scatter_add: %s is not summed", stk_dtype_name(s->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "scatter_add: values of type %s cannot be summed", stk_dtype_name(s->dtype));
 	if (!good_extents(s->batch, s->outer, s->items, s->inner) || !good_indices(&s->index))
 		return stk__fail(err, STK_INVALID, "scatter_add: extents must be 0 or more, items and indices below 2^31");
 	if (s->batch * s->outer * s->items * s->inner == 0)

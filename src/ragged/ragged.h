@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside the ragged layer: the handle, the CPU's loops and the CUDA launches behind the functions of stoker/batching.h. Arguments were checked. */
+ * Inside the ragged layer: the handle, the CPU's loops and the CUDA launches that the functions of stoker/batching.h call. Arguments were checked. */
 #ifndef STK_RAGGED_RAGGED_H
 #define STK_RAGGED_RAGGED_H
 

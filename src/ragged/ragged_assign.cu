@@ -189,7 +189,7 @@ STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct sha
 	__syncthreads();
 }
 
-/* Writes the pairs by ascending row, and zeros behind them. A tall problem's rows are the search's columns: they are counted in order. */
+/* Writes the pairs by ascending row, and zeros after them. A tall problem's rows are the search's columns: they are counted in order. */
 STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, const struct shared_state *m, int64_t p, int32_t status)
 {
 	int64_t extent = a->rows < a->cols ? a->rows : a->cols, n = status == STK_ASSIGN_SOLVED ? s->rows : 0;

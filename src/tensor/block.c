@@ -27,7 +27,7 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 	return true;
 }
 
-/* A stream that is gone has no work left; a lost device says so when it is used next. */
+/* A destroyed stream has no work left; a lost device fails when it is used next. */
 static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
 {
 	if (!*event && stk__gpu_event_create(dev, false, event, NULL))
@@ -40,7 +40,7 @@ bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	if (!u->n_uses)
 		return true;
-	if (stk__gpu_enter(dev, NULL)) /* a forked child, or a lost device: nothing runs there any more */
+	if (stk__gpu_enter(dev, NULL)) /* in a forked child, or if the device was lost, nothing runs there any more */
 		return true;
 	bool free = true;
 	for (int32_t i = 0; i < u->n_uses && free; i++)
@@ -62,7 +62,7 @@ bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u)
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)
 		if (u->of[i].event && stk__gpu_event_query(dev, u->of[i].event, &done, NULL))
-			done = false; /* whoever waits for it is told why */
+			done = false; /* whoever waits for it gets the reason */
 	stk__gpu_leave(dev);
 	if (done)
 		u->n_waits = 0;
@@ -128,7 +128,7 @@ static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
 	stk__free(s);
 }
 
-/* With the lock. NULL: the open one is full, or there is none. */
+/* The caller holds the lock. NULL: the open allocation is full, or there is none. */
 static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct stk_shared **of)
 {
 	struct stk_shared *s = pool->open;
@@ -141,7 +141,7 @@ static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct s
 	return at;
 }
 
-/* With the lock. What is left to be freed. */
+/* The caller holds the lock. Returns what has to be freed. */
 static struct stk_shared *shared_let_go(struct stk_shared *s)
 {
 	return s && --s->pieces == 0 ? s : NULL;

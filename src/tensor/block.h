@@ -87,11 +87,11 @@ struct stk_block_source {
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
 /* A piece of the block's room, or a chunk beside it; NULL: memory is short. Any thread, several at once. */
 uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size);
-/* Whether [at, at + size) lies in one allocation of the block's. Not so of neighbours: what is one piece for a copy is one allocation. */
+/* Whether [at, at + size) lies in one allocation of the block. Neighbours do not count, since one copy must not span two allocations. */
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size);
 /* With its chunks. */
 size_t stk__block_bytes(const struct stk_block *b);
-/* Gives back its memory, and itself. Takes NULL. */
+/* Frees its memory, and itself. Takes NULL. */
 void stk__block_free(struct stk_block_source *from, struct stk_block *b);
 
 void stk__block_source_init(struct stk_block_source *from);

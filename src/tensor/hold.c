@@ -33,7 +33,7 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->out, 1);
 }
 
-/* With the lock. Disowning waits until the call has ended. */
+/* The caller holds the lock. Disowning waits until the call has ended. */
 static void tell(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->wanted, false) && r->on_return)
@@ -45,7 +45,7 @@ static void part_dropped(struct stk_slot *s, struct dropped *d)
 {
 	if (--s->held > 0)
 		return;
-	s->state = STK_SLOT_FILLING; /* nobody else's, while it is noted where its readers are */
+	s->state = STK_SLOT_FILLING; /* nobody else may take it while its readers' streams are noted */
 	d->slot = s;
 }
 
@@ -65,7 +65,7 @@ static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *
 	d->blocks = b;
 }
 
-/* A block that was kept is a spare one, or has gone. */
+/* A block that was kept becomes a spare one or is freed. */
 static void recycle(struct stk_ring *r, struct stk_block *b)
 {
 	bool noted = stk__uses_note(r->source.dev, &b->uses);
@@ -83,7 +83,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 		stk__block_free(&r->source, b);
 }
 
-/* Without the lock: what takes longer. */
+/* Without the lock, what takes longer. */
 static void take_back(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {
@@ -106,7 +106,7 @@ static void take_back(struct stk_ring *r, struct dropped *d)
 	}
 }
 
-/* With the lock, of which it is the end. A slot that no stream reads needs no second look. */
+/* The caller holds the lock, which this releases. A slot that no stream reads needs no second check. */
 static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
 {
 	struct stk_slot *back = d->slot && !d->slot->uses.n_uses ? d->slot : NULL;
@@ -187,5 +187,6 @@ enum stk_status stk__block_use_stream(struct stk_block *b, stk_gpu_stream stream
 	bool room = stk__uses_add(b->slot ? &b->slot->uses : &b->uses, stream);
 	pthread_mutex_unlock(&r->lock);
 	return room ? STK_OK
-		    : stk__fail(err, STK_LIMIT, "a batch is read on more than %d streams; let them wait for one of them", STK_SLOT_STREAMS);
+		    : stk__fail(err, STK_LIMIT, "a batch is read on more than %d streams; make the others wait for one of these",
+			      STK_SLOT_STREAMS);
 }

@@ -249,7 +249,7 @@ static bool may_spare(const struct stk_ring *r)
 	return !r->enough || !r->made || bytes + bytes / (size_t)r->made <= r->enough;
 }
 
-/* A free slot that nobody reads any more; else another is made, so that a consumer whose kernels lag behind holds up nobody; else the one that was given
+/* A free slot that nobody reads any more; else another is made, so that a consumer whose kernels lag delays nobody; else the one that was given
  * back first. NULL: neither. */
 static struct stk_slot *take_free(struct stk_ring *r)
 {
@@ -309,7 +309,7 @@ static void choose(struct stk_ring *r, bool looked, struct choice *c)
 		c->slot = out;
 }
 
-/* What is not needed any more. */
+/* What is no longer needed. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->out > r->peak_out)

@@ -114,7 +114,7 @@ static void place_all(struct stk_slot *s)
 				s->values[v].region + (size_t)i * (size_t)s->values[v].sample_bytes, s->values[v].expected};
 }
 
-/* A region by what is expected now, and room behind it. */
+/* Gives the value a region for what is expected now, and room after it. */
 static bool lay_out_value(struct stk_slot *s, int32_t v)
 {
 	struct stk_ring *r = s->ring;
@@ -250,7 +250,7 @@ static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t
 		else if (at != from)
 			ok = !stk__gpu_copy(
 				r->source.dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
-		if (ok) /* else it is still where it was, and so are those behind it */
+		if (ok) /* else it stays where it was, and so do those after it */
 			val->samples[i].data = at;
 	}
 	if (space == STK_SPACE_GPU) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Output slots and their ring. A slot is the memory of one batch: for each kept value a block (block.h) with a region for `batch` samples of the shape
- * that is expected (known beforehand, or that of the last batch when it was uniform), and room behind them for samples that turn out otherwise; and a
+ * that is expected (known beforehand, or that of the last batch when it was uniform), and room after them for samples that turn out otherwise; and a
  * face, which describes the samples and carries what the ring's owner adds. A slot is reused when the last holder of its parts lets go, which may be
  * after the ring's owner has gone; then nothing is allocated.
  *
@@ -43,17 +43,17 @@ struct stk_slot_value {
 	struct stk_desc expected;   /* of a sample; ndim -1: none is */
 	uint8_t *region;            /* batch * sample_bytes; NULL without an expected shape */
 	int64_t sample_bytes;
-	size_t room; /* wanted behind the region */
+	size_t room; /* wanted after the region */
 	struct stk_block *block;
 };
 
-/* What is told of a batch's samples. */
+/* What is known of a batch's samples. */
 struct stk_face {
 	struct stk_ring *ring;
 	struct stk_slot *slot;       /* NULL: kept */
 	bool held;                   /* with the ring's lock */
 	struct stk_tensor **samples; /* by value; one allocation */
-	void *owner_data;            /* the ring's owner keeps its per-batch record here; freed by on_free */
+	void *owner_data;            /* where the ring's owner keeps what it knows of the batch; freed by on_free */
 };
 
 enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_OUT };
@@ -104,7 +104,7 @@ struct stk_ring {
 	int64_t takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* of `out`: ever, in this window of takes, in the one before */
 	_Atomic int32_t out;                      /* slots that are being filled or held */
-	_Atomic bool wanted;                      /* somebody went without a slot: on_return is called for what is dropped next */
+	_Atomic bool wanted;                      /* a taker went without a slot: on_return is called for what is dropped next */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
 	_Atomic size_t bytes;                     /* of all blocks of slots, and spare ones */
 	size_t enough;                            /* no slot is made for a lagging consumer beyond so many bytes; 0: no bound */
@@ -170,8 +170,8 @@ STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to,
 bool stk__slot_at_rest(struct stk_slot *slot);
 /* Waits on the host until they have. */
 STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_error *err);
-/* Orders `stream` behind them, for a writer with one stream of its own. (Each stream that waits for another keeps a channel of the GPU polling, and with
- * several of those every kernel of the consumer begins a microsecond later.) Inside stk__gpu_enter. */
+/* Makes `stream` wait for them, for a writer with one stream of its own. (Each stream that waits for another keeps a channel of the GPU polling, and
+ * with several of those every kernel of the consumer begins a microsecond later.) Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Notes what `stream` has been given to do as the slot's writing. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);

@@ -303,7 +303,7 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 
 /* ---- what a part does ---- */
 
-/* Copies the files' bytes and gives each its place; files that are for the cores are left out. */
+/* Copies the files' bytes and gives each its place; files that the CPU decodes are left out. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {

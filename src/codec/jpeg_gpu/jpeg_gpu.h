@@ -8,18 +8,18 @@
  *     ...
  *     for each file
  *         items[i] = (struct stk_jpeg_gpu_item){data, size, &header, window, STK_RGB, orientation, &pass, dst};
- *         if (!stk__jpeg_gpu_need(&items[i], &items[i].need)) leave it to the cores;
+ *         if (!stk__jpeg_gpu_need(&items[i], &items[i].need)) leave it to the CPU;
  *     stk__jpeg_gpu_submit(batch, items, n, err);                       // returns at once
  *     ...
  *     stk__jpeg_gpu_wait(batch, err);                                   // or _join(batch, stream, err), for what comes next on a stream
  *     for each i
- *         if (stk__jpeg_gpu_verdict(batch, i)) decode it on the cores;
+ *         if (stk__jpeg_gpu_verdict(batch, i)) decode it on the CPU;
  *
  * A batch is decoded in parts, as large as the memory of a decoder stream allows (jpeg_gpu_streams.h). All batches share the streams, so the memory that
  * decoding takes does not depend on how many batches are in flight.
  *
- * Which files go to the cores depends on each file and its window alone, and on the memory; never on timing or on the other files. What comes out
- * right is bit for bit what the cores would make. Nothing is allocated once batches of the largest size have been seen.
+ * Which files the CPU decodes depends on each file and its window alone, and on the memory; never on timing or on the other files. What comes out
+ * right is bit for bit what the CPU would make. Nothing is allocated once batches of the largest size have been seen.
  * Threads: a decoder serves any; a batch has one owner at a time. The pinned bytes must stay until the batch is done. */
 #ifndef STK_CODEC_JPEG_GPU_H
 #define STK_CODEC_JPEG_GPU_H
@@ -51,7 +51,7 @@ struct stk_jpeg_gpu_item {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* Why an item is for the cores. */
+/* Why the CPU has to decode an item. */
 enum stk_jpeg_gpu_verdict {
 	STK_JPEG_GPU_OK,
 	STK_JPEG_GPU_REFUSED, /* another process or colour, huge tables, no memory for it, a pass that the GPU has not */
@@ -61,8 +61,8 @@ enum stk_jpeg_gpu_verdict {
 struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
-/* Adds what an item takes. False: it is for the cores, whatever the memory is: another process or colour, a pass that the GPU has not. (Huge tables,
- * and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
+/* Adds what an item takes. False: the CPU has to decode it, however much memory there is: another process or colour, or a pass that the GPU does not
+ * have. (Huge tables, and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
 /* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */

@@ -287,7 +287,7 @@ static const uint8_t *next_marker(const uint8_t *at, const uint8_t *end)
 	return NULL;
 }
 
-/* One bitstream for each restart interval up to the window's last row: those above it are decoded too, since the cores would complain of their damage. */
+/* One bitstream for each restart interval up to the window's last row: those above it are decoded too, since the CPU would report their damage. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {

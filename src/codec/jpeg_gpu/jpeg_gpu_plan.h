@@ -6,7 +6,7 @@
  *     stk__jpeg_gpu_plan_create(&limits, memory, &plan, err);
  *     stk__jpeg_gpu_plan_begin(plan, &limits);                  // or less: what this batch's files take
  *     for each file
- *         if (!stk__jpeg_gpu_plan_add(plan, &file, &slot)) decode it on the cores;
+ *         if (!stk__jpeg_gpu_plan_add(plan, &file, &slot)) decode it on the CPU;
  *     stk__jpeg_gpu_plan_end(plan);
  *     stk__jpeg_gpu_plan_view(plan, base_of_tables, base_of_work, raw, &view);
  *
@@ -41,11 +41,11 @@ struct stk_jpeg_gpu_file {
 };
 
 /* What a file adds to the limits of its batch. Blocks are those from the first MCU row to the last one that the window needs, or more where the pixels
- * are many or the window lies deep in the image. False: it is for the cores whatever the limits are (jpeg_header.h's rules, its types). A pure function
- * of the header, the window, the type, and where the file ends. */
+ * are many or the window lies deep in the image. False: the CPU has to decode it whatever the limits are (jpeg_header.h's rules, its types). A pure
+ * function of the header, the window, the type, and where the file ends. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
-/* Sizes of the two blocks of memory behind a view: tables, which the host writes (and uploads), and results, which the phases write.
+/* Sizes of the two blocks of memory of a view: tables, which the host writes (and uploads), and results, which the phases write.
  * Both want 256-byte alignment. */
 struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
@@ -63,7 +63,7 @@ void stk__jpeg_gpu_plan_destroy(struct stk_jpeg_gpu_plan *plan);
 /* limits: of this batch, none above the plan's own. Its results take what stk__jpeg_gpu_plan_sizes says of them. */
 void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_plan_limits *limits);
 
-/* Takes the file as image *index of the batch. False: it is for the cores (jpeg_header.h's rules, restart markers out of order, tiny restart
+/* Takes the file as image *index of the batch. False: the CPU has to decode it (jpeg_header.h's rules, restart markers out of order, tiny restart
  * intervals, huge tables), or the batch is full. */
 bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_file *file, uint32_t *index);
 

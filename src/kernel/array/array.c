@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs. On the cores a small tensor costs little more than this, so nothing here is filled in that the job does not need. */
+ * Making jobs. On the CPU a small tensor costs little more than this, so nothing here is filled in that the job does not need. */
 #include "kernel/array/array.h"
 
 #include "base/error.h"
@@ -111,7 +111,7 @@ enum stk_status stk__array_copy(struct stk_array_jobs *jobs, const struct stk_te
 	return STK_OK;
 }
 
-/* Apart, so that a copy on the cores does not pay for it. */
+/* A function of its own, so that a copy on the CPU does not pay for it. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_array_jobs *jobs, const struct stk_tensor *in,
 	const struct stk_tensor *out, const struct stk_array_rows *rows, struct stk_error *err)
 {

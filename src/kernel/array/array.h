@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Array jobs: what an operator on tensors of any shape does to one sample, as plain data. They are the operator's only body. The cores run each job as
+ * Array jobs: what an operator on tensors of any shape does to one sample, as plain data. They are the operator's only body. The CPU runs each job as
  * soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to `jobs` alone.
  *
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
@@ -76,7 +76,7 @@ struct stk_array_one_hot {
 	uint32_t classes, inner; /* output i stands for class i / inner % classes */
 };
 
-/* Addresses are those of the side that runs it, but for `constants`: in host memory, until the job has run or is kept. */
+/* Pointers are valid on the side that runs the job, except `constants`, which lie in host memory until the job has run or is kept. */
 struct stk_array_job {
 	int32_t kind, ndim;
 	int64_t n; /* outputs; at least 1 */
@@ -84,7 +84,7 @@ struct stk_array_job {
 	uint8_t *dst;
 	const uint8_t *src[STK_ARRAY_SOURCES]; /* of output index 0 in all dims */
 	const void *constants;
-	void *work; /* memory for what the job finds out first; given by whoever runs it */
+	void *work; /* memory for what the job computes first; whoever runs it provides it */
 	uint64_t constant_bytes, work_bytes;
 	struct stk_array_dim dim[STK_MAX_DIMS];
 	union {
@@ -95,7 +95,7 @@ struct stk_array_job {
 	};
 };
 
-/* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the cores before the function that makes it
+/* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the CPU before the function that makes it
  * returns, with scratch from the arena. */
 struct stk_arena;
 struct stk_array_jobs {
@@ -147,7 +147,7 @@ STK_MUST_USE enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, 
 STK_MUST_USE enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, const struct stk_array_normalize *n, const double *given,
 	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
-/* in's dims before `axis` stay before the classes' dim, the others behind it. */
+/* in's dims before `axis` stay before the classes' dim, the others come after it. */
 STK_MUST_USE enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	int32_t axis, float on, float off, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on the cores: blocks of the output, of which the operands are taken to the type where they meet, computed on by one of the loops behind
+ * Arithmetic on the CPU: blocks of the output, of which the operands are taken to the type where they meet, computed on by one of the loops of
  * arithmetic_ops.h, and stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in a last bit. */
 #include "base/error.h"
 #include "kernel/array/array_element.h"
@@ -170,7 +170,7 @@ enum stk_status stk__array_run_arithmetic(const struct stk_array_job *job, struc
 		for (int k = 0; k < op->operands; k++)
 			load(&o[k], job, k, at, n);
 		if (op->divides && has_zero(b->values, n))
-			return stk__fail(err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities");
+			return stk__fail(err, STK_INVALID, "integer division by zero; cast to float to get infinities instead");
 		if (op->by_value)
 			compare_by_value(a, b, n);
 		run(direct ? y : &result, a->values, b->values, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of an array job (array.h), for C and CUDA alike: what the GPU runs, and what the loops of the cores (array_run.h) are held to. */
+ * One output of an array job (array.h), for C and CUDA alike: what the GPU runs, and what the loops of the CPU (array_run.h) are compared with. */
 #ifndef STK_KERNEL_ARRAY_ELEMENT_H
 #define STK_KERNEL_ARRAY_ELEMENT_H
 

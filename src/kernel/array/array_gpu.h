@@ -6,7 +6,7 @@
  *     stk__array_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);
  *     stk__array_gpu_begin(batch);
  *     for each job
- *         if (!stk__array_gpu_add(batch, job, &index)) run it on the cores;
+ *         if (!stk__array_gpu_add(batch, job, &index)) run it on the CPU;
  *     bytes = stk__array_gpu_end(batch);
  *     upload the bytes at `pinned`; stk__array_gpu_launch(dev, &kernels, batch, stream, err);
  *     download the first 4 * jobs bytes of device_tables: number `index` of them is not 0 where that job divides whole numbers by 0, and failed */
@@ -66,7 +66,7 @@ bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job 
 /* Bytes of tables to upload. */
 size_t stk__array_gpu_end(struct stk_array_gpu *batch);
 
-/* Inside stk__gpu_enter, behind the upload. */
+/* Inside stk__gpu_enter, after the upload. */
 STK_MUST_USE enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,
 	const struct stk_array_gpu *batch, stk_gpu_stream stream, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation on the cores: sums over groups, in the order that array.h fixes, and the pass over all elements behind them. */
+ * Normalisation on the CPU: sums over groups, in the order that array.h fixes, and then the pass over all elements. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_run.h"
 #include "kernel/convert/convert.h"

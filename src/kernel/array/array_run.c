@@ -84,7 +84,7 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__array_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* A run of n elements that change their type; those that do not lie together are gathered first, and scattered behind. */
+/* A run of n elements that change their type; those that are not contiguous are gathered before and scattered after. */
 static void convert_run(const struct stk_array_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {
 	enum { PART = 256 };
@@ -178,7 +178,7 @@ void stk__array_run_one_hot(const struct stk_array_job *job)
 	const struct stk_array_dim *outer = &job->dim[0], *inner = &job->dim[2];
 	const uint8_t *src = job->src[0];
 	double values[STK_ARRAY_BLOCK];
-	/* Inputs behind each other are those of the inner dim; where that is 1, of the outer one. */
+	/* Consecutive inputs are those of the inner dim; where that is 1, of the outer one. */
 	bool rows = inner->size > 1;
 	int64_t lines = rows ? outer->size : 1, length = rows ? inner->size : outer->size, step = rows ? inner->dst : outer->dst;
 	stk__array_fill(job->dst, job->one_hot.off, job->n, to);

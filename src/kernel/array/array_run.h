@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running array jobs on the cores: the loops behind each kind. A job's memory is host memory. */
+ * Running array jobs on the CPU: the loops for each kind. A job's memory is host memory. */
 #ifndef STK_KERNEL_ARRAY_RUN_H
 #define STK_KERNEL_ARRAY_RUN_H
 
@@ -13,7 +13,7 @@ void stk__array_run_normalize(const struct stk_array_job *job); /* its work memo
 /* n elements of `element` bytes, with these distances in bytes. Equal distances and sizes make it one memcpy. */
 void stk__array_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n, int64_t element);
 
-/* n elements that are all the same, behind each other. element: as above. */
+/* n elements that are all the same, one after the other. element: as above. */
 void stk__array_fill(uint8_t *dst, const uint8_t *value, int64_t n, int64_t element);
 
 /* ---- operands of what is computed element by element, in blocks of a dense output ---- */

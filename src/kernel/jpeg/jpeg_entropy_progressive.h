@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c behind jpeg_entropy_body.h, whose
+ * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c after jpeg_entropy_body.h, whose
  * reading of bits it uses.
  *
  * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then a

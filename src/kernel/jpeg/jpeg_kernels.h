@@ -15,7 +15,7 @@ enum {
 	STK_JPEG_ROW_PAD = 64,     /* bytes that may be read and written beyond both ends of a row of samples or pixels in scratch */
 };
 
-/* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid ones; `next` is the byte behind those. */
+/* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid ones; `next` is the byte after those. */
 struct stk_jpeg_bits {
 	uint64_t window;
 	uint64_t count;
@@ -30,7 +30,7 @@ struct stk_jpeg_block {
 	uint32_t at;         /* where it begins in the MCU's coefficients */
 };
 
-/* A progressive image's blocks: those of a row of a component two by two, a pair behind the other (without slots). */
+/* A progressive image's blocks: those of a row of a component two by two, one pair after the other (without slots). */
 enum { STK_JPEG_TIGHT_PAIR = 128 };
 
 static inline size_t stk__jpeg_block_at(int i)

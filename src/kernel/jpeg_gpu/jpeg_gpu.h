@@ -141,7 +141,7 @@ struct stk_jpeg_gpu_start {
 
 struct stk_jpeg_gpu_view {
 	/* made by the host */
-	const uint8_t *raw; /* readable 16 bytes before and behind */
+	const uint8_t *raw; /* readable 16 bytes before and after */
 	const struct stk_jpeg_gpu_image *images;
 	const struct stk_jpeg_gpu_bitstream *bitstreams;
 	const struct stk_jpeg_gpu_set *sets;

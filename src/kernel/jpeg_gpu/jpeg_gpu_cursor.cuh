@@ -22,7 +22,7 @@
 template <int WORDS> struct stk_cursor {
 	uint32_t p, z, c;   /* as in stk_jpeg_gpu_state */
 	uint32_t ahead;	    /* the 32 bits from p on, as of the last look */
-	uint32_t high, low, coming; /* the word that p is in, and the two behind */
+	uint32_t high, low, coming; /* the word that p is in, and the next two */
 	uint32_t table, ac; /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
 
 	const char *tables; /* in shared or global memory */
@@ -132,7 +132,7 @@ template <int WORDS> struct stk_cursor {
 	}
 };
 
-/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block; synchronise behind it. */
+/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block call it, and synchronise after it. */
 __device__ __forceinline__ void stk__cursor_load_tables(uint16_t *to, const uint16_t *from, uint32_t entries)
 {
 	for (uint32_t i = threadIdx.x; i < entries / 8; i += blockDim.x)

@@ -228,7 +228,7 @@ static __device__ __forceinline__ void mix_narrow(uint2 near, uint2 far, uint32_
 		out[i] = 192 * two_of(near, i) + 64 * two_of(far, i) + round;
 }
 
-/* A component's samples, `component` bytes behind those of Cb, for the pixels x .. x + 7 of both rows; x is a multiple of 8. */
+/* A component's samples, `component` bytes after those of Cb, for the pixels x .. x + 7 of both rows; x is a multiple of 8. */
 static __device__ __forceinline__ void make_wide(
 	const row_sources &s, uint32_t component, uint32_t x, bool tall, uint32_t upper[4], uint32_t lower[4])
 {
@@ -300,7 +300,7 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
 /* Stores what a warp made of its rows: units of the upper rows, then of the lower ones, in shared memory. The first 24 threads store 192 bytes of two rows
- * at a time: of the pair of rows that begins at `to`, and of the one behind the next. */
+ * at a time: of the pair of rows that begins at `to`, and of the second pair after it. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From coefficients to pixels, as libjpeg-turbo 2.1 computes them on x86. Shared by the twins and the kernels. */
+ * From coefficients to pixels, as libjpeg-turbo 2.1 computes them on x86. Kernels and plain C versions share it. */
 #ifndef STK_KERNEL_JPEG_GPU_PIXELS_H
 #define STK_KERNEL_JPEG_GPU_PIXELS_H
 

@@ -16,7 +16,7 @@ static void chunk_range(const struct stk_jpeg_gpu_bitstream *s, uint32_t chunk, 
 	*end = to < stop ? to : stop;
 }
 
-/* Byte i is a 00 behind FF. */
+/* Byte i is a 00 after FF. */
 static bool is_stuffing(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] == 0 && v->raw[i - 1] == 0xff;

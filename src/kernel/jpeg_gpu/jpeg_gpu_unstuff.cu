@@ -9,7 +9,7 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 /* A thread's 16 bytes, as masks with a bit a byte. */
 struct piece {
 	uint32_t word[4];
-	uint32_t valid, stuffing, marker; /* marker: the byte behind an FF that begins one */
+	uint32_t valid, stuffing, marker; /* marker: the byte after an FF that begins one */
 	uint32_t at;			  /* offset in raw */
 };
 
@@ -58,7 +58,7 @@ static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, c
 	uint32_t can_follow = p.valid;
 	if (p.at <= begin) {
 		p.valid &= 0xffffu << (begin - p.at);
-		can_follow = p.valid & p.valid - 1; /* what lies before the bitstream is none of it */
+		can_follow = p.valid & p.valid - 1; /* what lies before the bitstream is not part of it */
 	}
 	p.stuffing = can_follow & gather(stuffing);
 	p.marker = can_follow & gather(behind_ff) & ~p.stuffing;
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_unstuff(const __g
 		if (keep >> i & 1)
 			kept[i] = (uint8_t)(p.word[i / 4] >> 8 * (i % 4));
 		else
-			kept--; /* those behind move up */
+			kept--; /* the later ones move up */
 	__syncthreads();
 	flush(v.bits + (size_t)s.subsequence0 * (STK_JPEG_GPU_SUBSEQUENCE / 8) + (base - skip), bytes, skip, total);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Building a pass, and what can be told of it before it runs. */
+ * Building a pass, and what is known of it before it runs. */
 #include "kernel/pass/pass.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"

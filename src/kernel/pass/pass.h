@@ -116,7 +116,7 @@ struct stk_pass {
 	int32_t w, h, c;
 };
 
-/* What an operator may add, so that the compiler of graphs can tell beforehand whether it fits behind what is there. */
+/* What an operator may add, so that the compiler of graphs knows beforehand whether it fits after what is there. */
 enum stk_step_class {
 	STK_CLASS_WINDOW = 1, /* windows and mirrors inside the image */
 	STK_CLASS_FILL = 2,   /* windows that may reach outside it */

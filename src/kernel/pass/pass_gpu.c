@@ -15,7 +15,7 @@ static const struct {
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
-/* Weights behind the last one that may be read: rows are made four at a time, also where the output has fewer. */
+/* Weights past the last one that may be read: rows are made four at a time, even if the output has fewer. */
 #define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
@@ -23,7 +23,7 @@ struct stk_pass_gpu {
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* in tables */
-	struct stk_step *steps;          /* behind the items once they are all there */
+	struct stk_step *steps;          /* after the items once these are complete */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared; /* bytes of dynamic shared memory that a block of the first launch needs */
 	struct stk_pass_gpu_view view;

@@ -182,7 +182,7 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 /* What a warp needs of its item, in registers as an ending is. */
 struct warper {
 	stk_warp_row row; /* of the output's column: y is yet to be set */
-	const uint8_t *pixel; /* (0, 0) of the sampler's source, behind windows and mirrors */
+	const uint8_t *pixel; /* (0, 0) of the sampler's source, after windows and mirrors */
 	int32_t step_x, step_y, w, h, channels, sampled;
 	bool clamp;
 	float fill;

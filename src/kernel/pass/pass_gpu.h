@@ -8,7 +8,7 @@
  *     stk__pass_gpu_create(&limits, pinned, &batch, err);
  *     stk__pass_gpu_begin(batch, &limits, device_tables, device_work);
  *     for each image
- *         if (!stk__pass_gpu_add(batch, pass, source, x0, y0, dst)) run it on the cores;
+ *         if (!stk__pass_gpu_add(batch, pass, source, x0, y0, dst)) run it on the CPU;
  *     bytes = stk__pass_gpu_end(batch);
  *     upload the bytes at `pinned`; stk__pass_gpu_launch(dev, &kernels, batch, stream, err); */
 #ifndef STK_KERNEL_PASS_GPU_H
@@ -108,7 +108,7 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 void stk__pass_gpu_begin(
 	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
 
-/* True where a pass can run on the GPU at all: wherever it can on the cores. */
+/* True if a pass can run on the GPU, which is if it can on the CPU. */
 bool stk__pass_gpu_supports(const struct stk_pass *p);
 
 /* src: at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source. Any strides on both sides, in device memory.
@@ -119,7 +119,7 @@ bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, con
 /* Bytes of tables to upload. */
 size_t stk__pass_gpu_end(struct stk_pass_gpu *batch);
 
-/* Inside stk__gpu_enter, behind the upload. */
+/* Inside stk__gpu_enter, after the upload. */
 STK_MUST_USE enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct stk_pass_gpu_kernels *kernels,
 	const struct stk_pass_gpu *batch, stk_gpu_stream stream, struct stk_error *err);
 

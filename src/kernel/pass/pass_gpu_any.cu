@@ -101,7 +101,7 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = load<ANY_TYPE>(from + c * it.src_channel, it.in_dtype);
 }
 
-/* Channel c of a pixel of the sampler's source, behind windows and mirrors. */
+/* Channel c of a pixel of the sampler's source, after windows and mirrors. */
 static __device__ __forceinline__ float warp_value(const stk_pass_gpu_item &it, int32_t x, int32_t y, int32_t c)
 {
 	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);

@@ -96,7 +96,7 @@ struct stk_recipe_divisor {
 	uint32_t n, factor; /* x / n == x * factor >> 32 for the x that occur; factor 0: n is 1 */
 };
 
-/* One batch. All addresses are of one side, and so is the whole of it. */
+/* One batch. All pointers are host pointers or all are device pointers, and the struct lies on the same side. */
 struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: tables alone */
 	const uint8_t *images;  /* interleaved uint8, image i at i * image_bytes; readable in whole vectors, as stk__pass_run says */
@@ -106,7 +106,7 @@ struct stk_recipe_batch {
 	int32_t count, planar; /* planar: CHW, else HWC */
 	int32_t n_runs, n_tables;
 	int32_t finish;                         /* enum stk_recipe_finish */
-	int32_t fill_before;                    /* of FINISH_AFFINE: fill goes through the arithmetic, else it stands behind it */
+	int32_t fill_before;                    /* of FINISH_AFFINE: fill goes through the arithmetic, else it comes after it */
 	uint32_t elements;                      /* of an output image */
 	struct stk_recipe_divisor outer, inner; /* an element's place in memory order: CHW: plane, row; HWC: row, pixel */
 	struct stk_recipe_run runs[STK_RECIPE_RUNS];

@@ -20,7 +20,7 @@ static inline __m256i floor8(__m256 x)
 
 static inline struct positions positions_at(const struct stk_warp_row *w, int32_t k)
 {
-	/* Lanes behind the row's end repeat its last pixel: what lies beyond may be outside the window of the source that is there. */
+	/* Lanes past the row's end repeat its last pixel, since what lies beyond may be outside the part of the source that is in memory. */
 	__m256i lane = _mm256_min_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(w->n - 1 - k));
 	__m256i steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(w->step));
 	__m256i index = _mm256_add_epi32(_mm256_set1_epi32(w->first + k * w->step), steps);
@@ -41,7 +41,7 @@ static inline __m256i clamp8(__m256i x, int32_t size)
 	return _mm256_max_epi32(_mm256_min_epi32(x, _mm256_set1_epi32(size - 1)), _mm256_setzero_si256());
 }
 
-/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each lies inside. A pixel is loaded with the bytes behind it: at
+/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each lies inside. A pixel is loaded with the bytes after it: at
  * the end of a row those are its slack. */
 struct texels {
 	__m256i bytes, inside;

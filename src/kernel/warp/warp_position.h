@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of a warp, shared by its twins. */
+ * The arithmetic of a warp, shared by C, AVX2 and CUDA. */
 #ifndef STK_KERNEL_WARP_POSITION_H
 #define STK_KERNEL_WARP_POSITION_H
 
