@@ -39,22 +39,16 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 
 /* ---- waiting ---- */
 
-/* The chains of its level are through. */
-static bool is_on_gpu(const struct stk_record *r)
-{
-	return r->active && r->opened && !r->done && r->todo == 0 && r->device;
-}
-
 static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, int32_t *sample)
 {
 	*sample = -1;
-	if (!r->active && r->reading)
+	if (r->state == STK_BATCH_FREE && r->reading)
 		return "a read of an earlier batch that has failed";
-	if (!r->active || !r->opened)
+	if (r->state < STK_BATCH_OPEN)
 		return "a free slot";
 	if (!r->fed)
 		return "its external source";
-	if (is_on_gpu(r))
+	if (r->state == STK_BATCH_ON_GPU)
 		return r->device->resting ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
 	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
@@ -101,7 +95,7 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 static void deepen(struct stk_pipeline *p)
 {
 	const struct stk_record *r = stk__record(p, p->next_deliver);
-	if (is_on_gpu(r) && !r->device->resting && p->depth < p->most_depth && stk__device_has_room(p))
+	if (r->state == STK_BATCH_ON_GPU && !r->device->resting && p->depth < p->most_depth && stk__device_has_room(p))
 		p->depth++;
 }
 
@@ -117,7 +111,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		struct stk_record *r = stk__record(p, p->next_deliver);
 		if (atomic_load(&p->cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		bool done = r->active && r->done, on_its_way = done && p->resident && !stk__resident_ready(p, r);
+		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && p->resident && !stk__resident_ready(p, r);
 		if (done && !on_its_way) {
 			*out = r;
 			p->stall_told = false;
@@ -182,26 +176,26 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 	return STK_OK;
 }
 
+/* With the lock, which it gives up for what is foreign. */
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
-	enum stk_status s = STK_OK;
 	stk__bad_deliver(r);
-	if (r->ended) {
-		s = STK_END;
-	} else if ((r->error.code && !r->misfit) || (s = check_errors(p, r, err)) == STK_OK) {
-		s = hand_over(p, r, out, err);
-	}
-	if (r->ended) { /* the epoch had no more behind the last batch */
-		p->delivered_epoch = r->at.epoch;
-		p->delivered_step = r->at.step;
-		p->delivered_last = true;
-	} else {
-		p->delivered_epoch = r->at.epoch;
-		p->delivered_step = r->at.step;
-		p->delivered_last = r->at.last;
+	enum stk_status s = r->ended ? STK_END : STK_OK;
+	if (s == STK_OK && (!r->error.code || r->misfit))
+		s = check_errors(p, r, err);
+	p->delivered_epoch = r->at.epoch;
+	p->delivered_step = r->at.step;
+	p->delivered_last = r->ended || r->at.last; /* ended: the epoch had no more behind the last batch */
+	if (!r->ended) {
 		p->end_pending = r->at.last && !(p->program->reader >= 0 && p->wraps);
 		STK_COUNT(p, batches_delivered, 1);
 	}
+	stk__record_deliver(r);
+	pthread_mutex_unlock(&p->lock);
+	if (s == STK_OK)
+		s = hand_over(p, r, out, err);
+	stk__record_return(r);
+	pthread_mutex_lock(&p->lock);
 	stk__record_reset(r);
 	p->next_deliver++;
 	return s;

@@ -65,8 +65,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	pthread_mutex_destroy(&b->lock);
 }
 
-/* For another record. The GPU has done with it. */
-static void clean_batch(struct stk_pipeline *p, struct stk_device_batch *b)
+void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	if (!b->used)
 		return;
@@ -87,7 +86,6 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 	if (!b)
 		return NULL;
 	p->device->free = b->next;
-	clean_batch(p, b); /* there is something to do only where its record failed */
 	b->next = NULL;
 	b->record = r;
 	b->record_k = r->k;
@@ -131,6 +129,7 @@ static struct stk_device_batch *pop(struct stk_device_list *l)
 
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
 {
+	stk__record_on_gpu(r);
 	r->device->resting = !stk__slot_at_rest(r->slot);
 	if (r->device->resting)
 		append(p->device, &p->device->resting, r->device);
@@ -222,6 +221,7 @@ static void send_to_cores(struct stk_pipeline *p, struct stk_record *r, const st
 static void finish_on_cores(struct stk_pipeline *p, struct stk_record *r, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[r->level];
+	stk__record_back_on_cores(r);
 	r->todo = 1; /* not over before all is told */
 	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
 		fail_samples(r, b, k);
@@ -244,7 +244,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 	struct stk_record *r = b->record;
 	bool again = s == STK_OK && any_refused(p, b), last = !again && last_level_here(p->program, r->level);
 	if (s == STK_OK && last)
-		clean_batch(p, b);
+		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
 	if (s) {
 		stk__record_fails(r, err, -1);
@@ -258,6 +258,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 		finish_on_cores(p, r, b);
 	else
 		stk__level_over(r);
+	stk__end_records(p);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }

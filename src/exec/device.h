@@ -148,6 +148,7 @@ size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* With the lock: a batch for a record that is opened; NULL: none is free. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
+void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b); /* without the lock; the GPU has done with it */
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* With the lock: the waiting thread has something to do. */

@@ -16,7 +16,8 @@
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
  *   failures.c  what is told of bad samples                          held.c     what the consumer holds, in words
- *   open.c      how many batches are under way, and their slots      changes.c  what differs from a state's files */
+ *   open.c      how many batches are under way, and their slots      changes.c  what differs from a state's files
+ *   inflight.c  states of a batch, and what of it is ready */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -28,6 +29,9 @@
 #include "stoker/pipeline.h"
 #include "tensor/slot.h"
 #include "trace/trace.h"
+
+#include <assert.h>
+#include <errno.h>
 
 enum stk_read_state {
 	STK_READ_NONE,      /* not begun */
@@ -85,14 +89,35 @@ struct stk_device_stage;
 struct stk_device_batch;
 struct stk_resident;
 
+/* States of a batch in flight, and who makes each transition (inflight.c). Each asserts where it comes from.
+ *
+ *   FREE      -> PLANNED    [stk__create_records]         its place in the ring is free, and no read is under way for what stood there
+ *   PLANNED   -> OPEN       [stk__record_open]            it has got a slot
+ *   OPEN      -> ON_GPU     [stk__record_on_gpu]          its level's chains are through
+ *   ON_GPU    -> OPEN       [stk__record_back_on_cores]   samples run again, or the next level begins
+ *   OPEN      -> ENDING     [stk__record_level]           behind its last level, or it has failed; or ON_GPU
+ *   ENDING    -> FINISHED   [stk__end_records]            what the consumer gets has been made
+ *   FINISHED  -> DELIVERED  [stk__record_deliver]         its turn has come
+ *   DELIVERED -> FREE       [stk__record_reset]           it has given back what it held; from any state where the run is left
+ *
+ * How it came out is no state: `ended`, `misfit` and `error` say that, and hold from ENDING on. */
+enum stk_batch_state {
+	STK_BATCH_FREE,      /* stands for no batch */
+	STK_BATCH_PLANNED,   /* its samples are known, and bytes may be asked for; it has no slot */
+	STK_BATCH_OPEN,      /* chains, gathers and users' sources of its level are ready, run, or wait for bytes */
+	STK_BATCH_ON_GPU,    /* jobs wait for the slot to be at rest or for a worker, or are submitted; todo is 0 */
+	STK_BATCH_ENDING,    /* its samples hold no bytes any more; belongs to the thread that makes what is delivered */
+	STK_BATCH_FINISHED,  /* waits for its turn */
+	STK_BATCH_DELIVERED, /* belongs to the consumer's thread, which gives back what it holds */
+};
+
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
-	bool active; /* stands for batch k */
-	bool opened; /* has a slot and work */
-	bool done;   /* to be delivered */
-	bool ended;  /* the source had no more: an end of epoch instead of a batch */
-	bool fed;    /* its callbacks have run, or there are none */
+	enum stk_batch_state state;
+	struct stk_record *next_ending; /* in the pipeline's list of those */
+	bool ended;                     /* the source had no more: an end of epoch instead of a batch */
+	bool fed;                       /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
 	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
 	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
@@ -100,7 +125,6 @@ struct stk_record {
 	struct stk_slot *slot;
 	struct stk_batch *batch; /* what will be delivered, over the slot; made when the record is done, on whatever thread ends it */
 	bool misfit;             /* error is that the samples do not fit together, which counts behind max_errors */
-	bool clean;              /* done, and its samples hold nothing any more */
 	struct stk_device_batch *device; /* while it has work for the GPU */
 	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
@@ -174,6 +198,7 @@ struct stk_pipeline {
 	pthread_cond_t feed;      /* the callback thread has something to do */
 
 	struct stk_record *records; /* batch k stands at k % n_records */
+	struct stk_record *ending;  /* a list */
 	int32_t n_records;
 	int64_t next_create, next_open, next_deliver;
 	struct stk_ring *ring;
@@ -236,23 +261,52 @@ static inline void stk__trace_row(const struct stk_pipeline *p, int32_t row, con
 	stk__trace_add(p->trace, p->n_workers + row, span);
 }
 
+/* Debug builds see to it that nothing foreign (a user's callback, memory of outputs, a copy of a batch, a wait for a stream) happens with the lock held:
+ * their mutex knows its owner, and refuses to be unlocked by another thread. */
+static inline void stk__assert_unlocked(struct stk_pipeline *p)
+{
+#if defined(STK_DEBUG) && !defined(__SANITIZE_THREAD__)
+	int s = pthread_mutex_unlock(&p->lock);
+	assert(s == EPERM);
+#endif
+	(void)p;
+}
+
 static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 {
 	return &p->records[k % p->n_records];
 }
 
-/* schedule.c; the lock is held unless said */
-bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
+/* schedule.c */
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker);                  /* without the lock */
+void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* with the lock, after its chains: on the GPU */
+
+/* open.c; with the lock, which it gives up in between. False: there is no room for another batch. */
+bool stk__open_next(struct stk_pipeline *p);
+
+/* inflight.c; the lock is held unless said */
 bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */
-void stk__record_level(struct stk_record *r);                    /* begins the level r->level, or finishes the record */
+bool stk__record_under_way(const struct stk_record *r);          /* planned, and not at its end */
+void stk__record_open(struct stk_record *r);                     /* it has a slot */
+void stk__record_level(struct stk_record *r);                    /* begins the level r->level, or ends the batch */
+void stk__level_part_done(struct stk_record *r);
+void stk__level_over(struct stk_record *r); /* its steps on the GPU too */
+void stk__record_on_gpu(struct stk_record *r);
+void stk__record_back_on_cores(struct stk_record *r);
+void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
+/* Makes what the consumer gets of batches that have ended; gives the lock up for that. Whoever may have ended one calls it before it gives up the lock. */
+void stk__end_records(struct stk_pipeline *p);
+void stk__record_deliver(struct stk_record *r);
+void stk__record_return(struct stk_record *r); /* gives back what users, the ring or the GPU own of it; without the lock */
+void stk__record_reset(struct stk_record *r);  /* after that */
+/* What is ready in a batch: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
+int32_t stk__ready_room(const struct stk_pipeline *p);
+int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node);
+int32_t stk__device_item(const struct stk_pipeline *p);
+void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
-bool stk__open_next(struct stk_pipeline *p);  /* open.c; gives the lock up in between; false: there is no room for another batch */
-void stk__record_reset(struct stk_record *r); /* gives back what it holds */
-void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r);                                           /* its steps on the GPU too */
-void stk__sample_again(struct stk_record *r, int32_t i);                              /* runs the level's chains once more, on the cores */
-void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* after its chains: on the GPU */
+void stk__sample_begin(struct stk_record *r, int32_t i);
 
 /* failures.c */
 void stk__name_sample(

@@ -113,6 +113,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		.count = r->count,
 		.position = r->samples[index < 0 ? 0 : index].place.position};
 	STK_COUNT(p, user_calls, 1);
+	stk__assert_unlocked(p);
 	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
 	if (s && s != STK_END)
 		blame(node, &request, s, err);
@@ -209,6 +210,7 @@ static void place_record(struct stk_pipeline *p, struct stk_record *r)
 
 static void tell_reset(struct stk_pipeline *p, int64_t epoch)
 {
+	stk__assert_unlocked(p);
 	for (int32_t c = 0; c < first_level(p)->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
 		if (node->source.reset)
@@ -261,6 +263,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 		p->feed_step = 0;
 	}
 	stk__level_part_done(r);
+	stk__end_records(p);
 	stk__pool_wake(p->ctx->pool);
 }
 

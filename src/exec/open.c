@@ -6,10 +6,10 @@
 /* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
  * the oldest of them is not done, since it may be held up by a straggler, if that takes no further slot or if it is reads that hold it up. With the one
  * that the consumer holds, that is prefetch + 1 slots in steady state. */
-static bool may_open(const struct stk_pipeline *p)
+static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->next_open - p->next_deliver;
-	bool behind = open > 0 && !p->records[p->next_deliver % p->n_records].done;
+	bool behind = open > 0 && stk__record(p, p->next_deliver)->state < STK_BATCH_ENDING;
 	if (p->stopping || open > p->depth)
 		return false;
 	int32_t most = p->depth + (p->next_slot ? 1 : 0); /* which is out already */
@@ -30,6 +30,7 @@ static bool have_slot(struct stk_pipeline *p)
 	p->laying = true;
 	p->no_slot = false;
 	pthread_mutex_unlock(&p->lock);
+	stk__assert_unlocked(p);
 	struct stk_slot *slot = stk__ring_take(p->ring, &lack);
 	pthread_mutex_lock(&p->lock);
 	p->laying = false;
@@ -56,8 +57,7 @@ bool stk__open_next(struct stk_pipeline *p)
 	p->next_slot = NULL;
 	p->no_memory = false;
 	p->next_open++;
-	stk__reads_opened(r);
-	r->opened = true;
+	stk__record_open(r);
 	STK_COUNT(p, batches_opened, 1);
 	if (no_memory) {
 		r->error = (struct stk_error){.code = STK_NO_MEMORY,
@@ -66,10 +66,13 @@ bool stk__open_next(struct stk_pipeline *p)
 			.offset = -1,
 			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"};
 		r->level = p->program->n_levels;
-	} else if (p->resident) {
+	} else if (p->resident) { /* on the consumer's thread, and nobody else's */
+		pthread_mutex_unlock(&p->lock);
 		stk__resident_submit(p, r);
+		pthread_mutex_lock(&p->lock);
 		r->level = p->program->n_levels;
 	}
 	stk__record_level(r);
+	stk__end_records(p);
 	return true;
 }

@@ -228,7 +228,13 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->ctx = stk_context_ref(ctx);
 	p->config = *config;
 	p->poison = poison_byte();
-	pthread_mutex_init(&p->lock, NULL);
+	pthread_mutexattr_t kind;
+	pthread_mutexattr_init(&kind);
+#ifdef STK_DEBUG
+	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK); /* stk__assert_unlocked */
+#endif
+	pthread_mutex_init(&p->lock, &kind);
+	pthread_mutexattr_destroy(&kind);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -268,6 +274,10 @@ void stk__drain(struct stk_pipeline *p)
 	pthread_mutex_lock(&p->lock);
 	while (p->in_flight || p->in_callbacks || (p->device && stk__device_works(p->device)))
 		pthread_cond_wait(&p->delivered, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	for (int32_t i = 0; i < p->n_records; i++)
+		stk__record_return(&p->records[i]); /* no thread is left that works on them */
+	pthread_mutex_lock(&p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)
 		stk__record_reset(&p->records[i]);
 	if (p->next_slot)

@@ -61,7 +61,7 @@ static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 {
 	struct stk_record *r = s->record;
 	int32_t i = (int32_t)(s - r->samples);
-	bool wanted = r->active && s->read != STK_READ_STALE;
+	bool wanted = stk__record_under_way(r) && s->read != STK_READ_STALE;
 	s->read = STK_READ_DONE;
 	if (s->request.status == STK_OK) {
 		p->read_held += s->request.buffer != NULL;
@@ -77,8 +77,8 @@ static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 		stk__release_bytes(p, s);
 		s->read = STK_READ_NONE;
 	}
-	if (!r->opened) {
-		p->early += r->active && is_held(s);
+	if (r->state < STK_BATCH_OPEN) {
+		p->early += is_held(s);
 		return;
 	}
 	for (int32_t c = 0; s->waiting; c++, s->waiting >>= 1)
@@ -128,7 +128,7 @@ static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
 /* Another try: a source's fault is retried a few times; any other failure once more, to hear what it was. */
 static bool try_again(struct stk_pipeline *p, struct stk_sample_state *s)
 {
-	if (p->stopping || !s->record->active || s->read == STK_READ_STALE || s->request.status == STK_OK)
+	if (p->stopping || !stk__record_under_way(s->record) || s->read == STK_READ_STALE || s->request.status == STK_OK)
 		return false;
 	if (!s->read_error) {
 		s->read_error = stk__calloc(1, sizeof *s->read_error);
@@ -280,7 +280,7 @@ static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 		if ((p->read_k >= p->next_open && p->early >= p->config.read_requests) || !stk__create_records(p, p->read_k + 1))
 			return NULL;
 		struct stk_record *r = stk__record(p, p->read_k);
-		while (p->read_i < r->count && !r->done) { /* a batch that failed needs no bytes */
+		while (p->read_i < r->count && stk__record_under_way(r)) { /* a batch that failed needs no bytes */
 			struct stk_sample_state *s = &r->samples[p->read_i++];
 			bool probe = p->read_i == 1 && p->seen_at_hand; /* the first sample */
 			if (s->read == STK_READ_NONE && !s->dropped && !probe) {

@@ -10,185 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- records ---- */
-
-bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
-{
-	for (; p->next_create < up_to; p->next_create++) {
-		struct stk_record *r = stk__record(p, p->next_create);
-		if (r->reading)
-			return false;
-		r->k = p->next_create;
-		r->active = true;
-		r->fed = p->program->levels[0].n_callbacks == 0;
-		r->at = (struct stk_batch_place){.epoch = p->order.start_epoch,
-			.step = stk__steps_before(p, p->order.start_epoch) + r->k,
-			.count = p->config.batch_size};
-		if (p->program->reader >= 0)
-			r->at = stk__order_batch(&p->order, r->k);
-		r->count = r->at.count;
-		for (int32_t i = 0; i < r->count && !p->resident; i++) {
-			struct stk_sample_state *s = &r->samples[i];
-			s->place = (struct stk_place){
-				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
-			if (p->program->reader >= 0)
-				s->place = stk__order_place(&p->order, r->k, i);
-			s->attempt = s->retries = 0;
-			s->dropped = s->on_cores = false;
-			s->read = STK_READ_NONE;
-			s->waiting = 0;
-			s->staged = NULL;
-		}
-	}
-	return true;
-}
-
-/* Samples give back what they hold, but for those that a read is still under way for. */
-static void clean_samples(struct stk_record *r)
-{
-	struct stk_pipeline *p = r->pipeline;
-	r->clean = r->reading == 0;
-	for (int32_t i = 0; i < p->config.batch_size; i++) {
-		struct stk_sample_state *s = &r->samples[i];
-		stk__release_bytes(p, s);
-		stk__free(s->error);
-		s->error = NULL;
-	}
-}
-
-void stk__record_reset(struct stk_record *r)
-{
-	struct stk_pipeline *p = r->pipeline;
-	if (!r->clean && !p->resident)
-		clean_samples(r);
-	stk__release_fed(r);
-	stk_batch_unref(&r->batch); /* the slot is its own */
-	if (r->slot)
-		stk__slot_return(r->slot);
-	r->slot = NULL;
-	if (r->device)
-		stk__device_batch_give(p, r->device);
-	r->device = NULL;
-	r->error.code = STK_OK;
-	r->active = r->opened = r->done = r->ended = r->fed = r->misfit = r->clean = false;
-	r->ready_count = r->ready_head = 0;
-	stk__bad_drop(r);
-	r->level = r->todo = 0;
-}
-
-static int32_t ready_room(const struct stk_pipeline *p)
-{
-	return p->max_chains * p->config.batch_size + p->program->n_nodes + 1;
-}
-
-static void push(struct stk_record *r, int32_t item)
-{
-	r->ready[(r->ready_head + r->ready_count++) % ready_room(r->pipeline)] = item;
-}
-
-static int32_t gather_item(const struct stk_pipeline *p, int32_t node)
-{
-	return p->max_chains * p->config.batch_size + node;
-}
-
-static int32_t device_item(const struct stk_pipeline *p)
-{
-	return gather_item(p, p->program->n_nodes);
-}
-
-void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample)
-{
-	push(r, chain * r->pipeline->config.batch_size + sample);
-}
-
-void stk__ready_submit(struct stk_record *r)
-{
-	push(r, device_item(r->pipeline));
-}
-
-/* The chain's sample is ready, or will be when its bytes have come. */
-static void begin_chain(struct stk_record *r, const struct stk_chain *chain, int32_t index, int32_t sample)
-{
-	if (chain->reads && stk__read_under_way(&r->samples[sample]))
-		r->samples[sample].waiting |= 1ull << index;
-	else
-		stk__ready_chain(r, index, sample);
-}
-
-static void begin_sample(struct stk_record *r, int32_t i)
-{
-	const struct stk_level *level = &r->pipeline->program->levels[r->level];
-	r->samples[i].failed_by = -1;
-	r->samples[i].chains_left = level->n_chains;
-	for (int32_t c = 0; c < level->n_chains; c++)
-		begin_chain(r, &level->chains[c], c, i);
-}
-
-/* Nothing more happens to the batch. What the consumer gets is made here: its own thread has better to do. */
-static void finish(struct stk_record *r)
-{
-	struct stk_pipeline *p = r->pipeline;
-	if (!r->ended && !r->error.code && !p->resident) { /* which has its slot until the GPU has written it */
-		r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
-		r->batch = r->misfit ? NULL : stk__batch_make(p, r);
-	}
-	if (!p->resident)
-		clean_samples(r);
-	r->done = true;
-	pthread_cond_broadcast(&p->delivered);
-}
-
-void stk__record_level(struct stk_record *r)
-{
-	struct stk_pipeline *p = r->pipeline;
-	for (; r->level < p->program->n_levels; r->level++) {
-		const struct stk_level *level = &p->program->levels[r->level];
-		bool calls = level->n_callbacks && !r->fed;
-		r->todo = level->n_gathers + (calls ? 1 : 0);
-		for (int32_t i = 0; i < r->count; i++) {
-			r->samples[i].present = !r->samples[i].dropped;
-			r->todo += level->n_chains && r->samples[i].present;
-		}
-		if (r->todo == 0)
-			continue;
-		for (int32_t i = 0; level->n_chains && i < r->count; i++)
-			if (!r->samples[i].dropped)
-				begin_sample(r, i);
-		for (int32_t k = 0; k < level->n_gathers; k++)
-			push(r, gather_item(p, level->gathers[k]));
-		if (calls)
-			pthread_cond_signal(&p->feed);
-		return;
-	}
-	finish(r);
-}
-
-void stk__level_over(struct stk_record *r)
-{
-	r->level++;
-	if (r->ended || r->error.code) /* nothing more is made of it */
-		r->level = r->pipeline->program->n_levels;
-	stk__record_level(r);
-}
-
-void stk__level_part_done(struct stk_record *r)
-{
-	const struct stk_pipeline *p = r->pipeline;
-	if (--r->todo > 0)
-		return;
-	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
-		stk__device_ready(r->pipeline, r);
-	else
-		stk__level_over(r);
-}
-
-void stk__sample_again(struct stk_record *r, int32_t i)
-{
-	r->samples[i].on_cores = true;
-	r->todo++;
-	begin_sample(r, i);
-}
-
 /* ---- taking units ---- */
 
 /* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */
@@ -211,7 +32,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 {
 	struct stk_pipeline *p = r->pipeline;
 	const struct stk_chain *chain = &p->program->levels[r->level].chains[u->chain];
-	int32_t room = ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
+	int32_t room = stk__ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
 	for (; *left > 0 && u->count < most; --*left) {
 		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
 		if (i < 0 || i >= batch)
@@ -220,7 +41,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 		r->ready_count--;
 		struct stk_sample_state *s = &r->samples[i];
 		if (must_wait(p, chain, s)) {
-			push(r, item);
+			stk__ready_push(r, item);
 			continue;
 		}
 		if (chain->reads && (s->read == STK_READ_TRYING || stk__read_under_way(s))) {
@@ -240,11 +61,11 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 	for (int32_t left = r->ready_count; left > 0;) {
 		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
-		if (item >= gather_item(p, 0)) {
-			r->ready_head = (r->ready_head + 1) % ready_room(p);
+		if (item >= stk__gather_item(p, 0)) {
+			r->ready_head = (r->ready_head + 1) % stk__ready_room(p);
 			r->ready_count--;
-			u->chain = item == device_item(p) ? -2 : -1;
-			u->node = item - gather_item(p, 0);
+			u->chain = item == stk__device_item(p) ? -2 : -1;
+			u->node = item - stk__gather_item(p, 0);
 			return true;
 		}
 		take_samples(r, u, &left);
@@ -293,7 +114,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	s->staged = NULL;
 	s->read = stk__read_under_way(s) ? STK_READ_STALE : STK_READ_NONE;
 	s->retries = 0;
-	begin_sample(r, i);
+	stk__sample_begin(r, i);
 	return true;
 }
 
@@ -398,6 +219,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
 		sample_part_done(r, done[k]);
+	stk__end_records(p);
 	bool ahead = chain->reads && p->ahead;
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
@@ -453,6 +275,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__record_fails(r, &w->error, u->node);
 	}
 	stk__level_part_done(r);
+	stk__end_records(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -479,6 +302,7 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	} else {
 		stk__record_fails(r, &w->error, INT64_MAX);
 		stk__level_over(r);
+		stk__end_records(p);
 	}
 	pthread_mutex_unlock(&p->lock);
 }

@@ -11,9 +11,18 @@ struct pulled {
 	uint8_t bytes[BATCH][2][BYTES];
 };
 
+/* As a user's callback might, or a garbage collector in it. */
+static void ask(const struct source *s)
+{
+	struct stk_counter counters[64];
+	if (s->asks && (stk_pipeline_counters(s->asks, counters, 64) == 0 || stk_pipeline_bad_samples(s->asks)))
+		abort();
+}
+
 static void release(void *user)
 {
 	struct pulled *p = user;
+	ask(p->source);
 	p->source->released++;
 	memset(p->bytes, 0xdd, sizeof p->bytes);
 	free(p);
@@ -70,6 +79,7 @@ static enum stk_status pull(void *user, const struct stk_feed_request *q, struct
 		s->thread = pthread_self();
 		s->one_thread = true;
 	}
+	ask(s);
 	s->one_thread &= pthread_equal(s->thread, pthread_self()) != 0;
 	usleep((useconds_t)s->delay_us);
 	int32_t asked = feed->count, want = q->index < 0 ? q->count : 1;
@@ -102,6 +112,7 @@ static void reset(void *user, int64_t epoch)
 {
 	struct source *s = user;
 	s->resets++;
+	ask(s);
 	s->last_reset = epoch;
 }
 

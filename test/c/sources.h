@@ -21,6 +21,7 @@ struct source {
 	enum fault fault;
 	int64_t fault_at; /* position */
 	int delay_us;
+	struct stk_pipeline *asks; /* pull, release and reset ask this one for its counters; NULL: none */
 	/* what it saw */
 	int pulls, released, resets, destroyed;
 	int64_t last_reset;

@@ -305,6 +305,32 @@ static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 	remove_folder(folder);
 }
 
+/* No lock is held when users' functions run: neither while batches are taken, nor when an epoch is left or the pipeline ends. */
+static void test_callbacks_may_ask_the_pipeline(void **state)
+{
+	(void)state;
+	for (int per_sample = 0; per_sample < 2; per_sample++) {
+		struct source s = {.samples = 5 * BATCH, .per_sample = per_sample};
+		struct stk_context *ctx = source_context();
+		struct stk_pipeline *p = source_open(ctx, &s, NULL);
+		struct stk_batch *b = NULL;
+		s.asks = p;
+		alarm(60);
+		for (int k = 0; k < 8; k++) {
+			enum stk_status got = stk_pipeline_next(p, &b, NULL);
+			assert_true(got == STK_OK || got == STK_END);
+			stk_batch_unref(&b);
+		}
+		assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		stk_batch_unref(&b);
+		stk_pipeline_destroy(p);
+		alarm(0);
+		source_assert_balanced(&s);
+		stk_context_unref(&ctx);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_is_read_behind_a_users_memory),
 		cmocka_unit_test(test_faults_name_the_source_and_cost_one_batch),
 		cmocka_unit_test(test_leaving_in_the_middle),
+		cmocka_unit_test(test_callbacks_may_ask_the_pipeline),
 		cmocka_unit_test(test_a_source_is_destroyed_once_wherever_it_ends),
 		cmocka_unit_test(test_a_pipeline_needs_its_source),
 		cmocka_unit_test(test_source_beside_a_reader),
