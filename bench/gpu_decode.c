@@ -174,11 +174,12 @@ static void draw_batch(struct setup *s, int flight)
 
 static void verify_batch(struct setup *s, int flight, int counts[3])
 {
+	struct stk_arena decoding = {0};
 	struct stk_decoder *decoder;
 	struct stk_codec_limits limits = {0};
 	const size_t size = (size_t)OUT * OUT * 6;
 	uint8_t *got = malloc(size), *want = malloc(size);
-	ok(stk__decoder_create(&limits, 0, &decoder, &err));
+	ok(stk__decoder_create(&limits, 0, &decoding, &decoder, &err));
 	for (int i = 0; i < s->batch; i++) {
 		const struct stk_jpeg_gpu_item *it = &s->items[flight * s->batch + i];
 		enum stk_jpeg_gpu_verdict verdict = stk__jpeg_gpu_verdict(s->flight[flight], i);
@@ -209,6 +210,7 @@ static void verify_batch(struct setup *s, int flight, int counts[3])
 		free(pixels);
 	}
 	stk__decoder_destroy(decoder);
+	stk__arena_destroy(&decoding);
 	free(got);
 	free(want);
 }

@@ -35,6 +35,7 @@ typedef void work_fn(struct work *w, const struct photo *p);
 struct work {
 	work_fn *fn;
 	struct photo photos[IMAGES];
+	struct stk_arena decoding;
 	struct stk_decoder *decoder;
 	struct stk_pass_kernels kernels;
 	uint8_t *pixels;
@@ -231,7 +232,7 @@ static void prepare(struct work *w, unsigned cpu)
 	w->out = calloc(CROP * CROP * 3, sizeof(float));
 	w->scratch = aligned_alloc(64, w->scratch_size);
 	w->kernels = stk__pass_kernels(cpu);
-	if (!w->pixels || !w->out || !w->scratch || stk__decoder_create(NULL, cpu, &w->decoder, NULL))
+	if (!w->pixels || !w->out || !w->scratch || stk__decoder_create(NULL, cpu, &w->decoding, &w->decoder, NULL))
 		die("no memory");
 	for (int i = 0; i < IMAGES; i++)
 		make_photo(&w->photos[i], i);

@@ -31,6 +31,7 @@ struct bench {
 	int count, denom;
 	uint8_t *out, *expected;
 	struct stk_decoder *ours;
+	struct stk_arena scratch;
 	struct jpeg_decompress_struct peer;
 	struct jpeg_error_mgr errors;
 };
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
 	b.out = malloc(3 * largest + ROW_SLACK);
 	b.expected = malloc(3 * largest);
 	struct stk_error err;
-	if (!b.out || !b.expected || stk__decoder_create(NULL, stk__cpu_capabilities(), &b.ours, &err))
+	if (!b.out || !b.expected || stk__decoder_create(NULL, stk__cpu_capabilities(), &b.scratch, &b.ours, &err))
 		die("no memory", "start");
 	b.peer.err = jpeg_std_error(&b.errors);
 	jpeg_create_decompress(&b.peer);

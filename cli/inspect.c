@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define HEAD_BYTES 65536
+#define MAX_HEADER (16 << 20)
 
 /* What was seen so far. Sizes: of `count` good files. */
 struct census {
@@ -23,31 +24,44 @@ struct census {
 	int64_t min_w, min_h, max_w, max_h, pixels;
 };
 
-/* Header of a file from its first 64 KiB, or from all of it where the header is longer (large EXIF or colour profiles). */
-static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
+/* Opens a file and tells its size; a FIFO must not be waited for. */
+static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 {
 	struct stat st;
-	uint8_t head[HEAD_BYTES];
-	ssize_t got = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd >= 0 && fstat(fd, &st) == 0)
-		got = pread(fd, head, sizeof(head), 0);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		*bytes = st.st_size;
+		return fd;
+	}
+	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+	err->code = STK_IO;
 	if (fd >= 0)
 		close(fd);
-	if (got < 0) {
-		snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
-		return err->code = STK_IO;
-	}
-	*bytes = st.st_size;
-	enum stk_status status = stk_image_inspect(head, (size_t)got, header, err);
-	if (status == STK_OK || st.st_size <= got)
-		return status;
-	size_t size;
-	char *whole = read_text_file(path, &size, err);
-	if (!whole)
+	return -1;
+}
+
+/* Header of a file from its first 64 KiB, or from as much as it takes where it is longer (large EXIF or colour profiles). Only errors in a header tell
+ * an offset: what is no image is not read further. */
+static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
+{
+	int fd = open_file(path, bytes, err);
+	if (fd < 0)
 		return err->code;
-	status = stk_image_inspect(whole, size, header, err);
-	free(whole);
+	enum stk_status status = STK_OK;
+	bool more = true;
+	for (size_t room = HEAD_BYTES; more; room *= 4) {
+		void *head = malloc(room);
+		ssize_t got = head ? pread(fd, head, room, 0) : -1;
+		if (got < 0) {
+			snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+			status = err->code = STK_IO;
+		} else {
+			status = stk_image_inspect(head, (size_t)got, header, err);
+		}
+		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == room && room < MAX_HEADER;
+		free(head);
+	}
+	close(fd);
 	return status;
 }
 

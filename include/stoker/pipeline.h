@@ -25,9 +25,12 @@ struct stk_pipeline_config {
 	int32_t device_id; /* of the GPU for operators placed there (CUDA's number among the visible ones); -1: none, all run on the cores */
 	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
-	double max_errors;   /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
-	int64_t timeout_ms;  /* of a wait in stk_pipeline_next; 0: none */
-	size_t memory_limit; /* bytes for scratch of one sample; 0: 2 GiB */
+	double max_errors;  /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
+	int64_t timeout_ms; /* of a wait in stk_pipeline_next; 0: none */
+	/* Bytes that one sample may take while it is worked on: its file, what decoding takes, values between operators and their scratch. The header or the
+	 * file's size tells, before memory is taken; the error, STK_LIMIT, is the sample's own. Each thread holds at most so much for samples, and the process
+	 * some 16 MiB beside, batches and bytes read ahead apart. An output of more is refused as well. 0: 2 GiB */
+	size_t memory_limit;
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;

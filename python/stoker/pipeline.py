@@ -50,7 +50,7 @@ class Pipeline:
     prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
 
     Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
-    seconds of a wait for a batch; memory_limit in bytes for one sample; gpu_memory_limit in bytes of the GPU for
+    seconds of a wait for a batch; memory_limit: bytes that one sample may take, its file and decoding included; gpu_memory_limit in bytes of the GPU for
     decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for
     CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default;
     held_limit in bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16

@@ -40,6 +40,14 @@ enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const cha
 	return code;
 }
 
+enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit)
+{
+	return stk__fail(err, STK_LIMIT,
+		"it takes at least %zu bytes of memory, over memory_limit, %zu bytes; raise that, or leave such samples out "
+		"(on_error=\"skip\")",
+		need, limit);
+}
+
 static enum stk_status status_of_errno(int errnum)
 {
 	switch (errnum) {

@@ -7,6 +7,7 @@
 #include "stoker/status.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 
 /* Sets code and message; op, uri and positions are reset. */
 STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
@@ -14,6 +15,9 @@ STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status co
 
 /* Like stk__fail with ": " and the text of errnum at the end; the code follows errnum (ENOENT: NOT_FOUND, ENOMEM: NO_MEMORY, else IO). */
 STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* STK_LIMIT: a sample takes more than memory_limit. need: bytes known so far. */
+STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
 /* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
 void stk__error_set_op(struct stk_error *err, const char *op);

@@ -141,9 +141,10 @@ void stk__arena_init(struct stk_arena *a)
 	*a = (struct stk_arena){0};
 }
 
-static void free_extra(struct stk_arena *a)
+/* Down to `last`, which stays. */
+static void free_extra(struct stk_arena *a, const struct stk_arena_extra *last)
 {
-	while (a->extra) {
+	while (a->extra != last) {
 		struct stk_arena_extra *next = a->extra->next;
 		stk__free(a->extra);
 		a->extra = next;
@@ -152,29 +153,80 @@ static void free_extra(struct stk_arena *a)
 
 void stk__arena_destroy(struct stk_arena *a)
 {
-	free_extra(a);
+	free_extra(a, NULL);
 	stk__free(a->block);
 	*a = (struct stk_arena){0};
 }
 
-void *stk__arena_take(struct stk_arena *a, size_t size)
+void stk__arena_limit(struct stk_arena *a, size_t limit)
 {
-	if (size > SIZE_MAX / 4)
-		return NULL;
-	size = round_up(size + STK_ARENA_SLACK);
-	if (size <= a->capacity - a->used) {
-		void *p = a->block + a->used;
-		a->used += size;
-		a->total += size;
-		return p;
-	}
+	a->limit = limit;
+	a->charged = a->refused = 0;
+}
+
+size_t stk__arena_left(const struct stk_arena *a)
+{
+	return !a->limit ? SIZE_MAX : a->charged < a->limit ? a->limit - a->charged : 0;
+}
+
+bool stk__arena_allows(struct stk_arena *a, size_t size)
+{
+	if (size <= stk__arena_left(a))
+		return true;
+	if (!a->refused)
+		a->refused = size < SIZE_MAX - a->charged ? a->charged + size : SIZE_MAX;
+	return false;
+}
+
+bool stk__arena_charge(struct stk_arena *a, size_t size)
+{
+	if (!stk__arena_allows(a, size))
+		return false;
+	a->charged += size;
+	return true;
+}
+
+void stk__arena_discharge(struct stk_arena *a, size_t size)
+{
+	a->charged -= size;
+}
+
+/* Pages of the block that nothing lies in. The block itself stays as large as it is. */
+static void give_back_idle(struct stk_arena *a)
+{
+	uintptr_t from = ((uintptr_t)a->block + a->used + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+	uintptr_t to = ((uintptr_t)a->block + a->capacity) & ~(uintptr_t)(PAGE - 1);
+	if (from < to)
+		madvise((void *)from, to - from, MADV_DONTNEED); /* refused, they stay for the next sample */
+}
+
+static void *take_extra(struct stk_arena *a, size_t size)
+{
+	if (a->limit && a->in_use + size + (a->capacity - a->used) > a->limit)
+		give_back_idle(a);
 	struct stk_arena_extra *e = stk__alloc(sizeof *e + size);
 	if (!e)
 		return NULL;
 	e->next = a->extra;
 	a->extra = e;
-	a->total += size;
 	return e->data;
+}
+
+void *stk__arena_take(struct stk_arena *a, size_t size)
+{
+	size_t counted = size < PAGE ? 0 : size;
+	if (size > SIZE_MAX / 4 || !stk__arena_allows(a, counted))
+		return NULL;
+	size = round_up(size + STK_ARENA_SLACK);
+	bool fits = size <= a->capacity - a->used;
+	void *p = fits ? a->block + a->used : take_extra(a, size);
+	if (!p)
+		return NULL;
+	a->used += fits ? size : 0;
+	a->in_use += size;
+	a->need = a->in_use > a->need ? a->in_use : a->need;
+	a->charged += counted;
+	return p;
 }
 
 static void resize_block(struct stk_arena *a, size_t capacity)
@@ -199,32 +251,45 @@ bool stk__readable_past(const void *end)
 	return !STK__WATCHED && ((uintptr_t)end - 1) % SMALLEST_PAGE + STK_ARENA_SLACK < SMALLEST_PAGE;
 }
 
+/* What the block grows to: by half until `need` fits, but not past a limit that `need` is within. */
+static size_t grown(const struct stk_arena *a, size_t need)
+{
+	size_t capacity = ARENA_MIN;
+	while (capacity < need)
+		capacity += capacity / 2;
+	return a->limit && capacity > a->limit ? (need > a->limit ? need : a->limit) : capacity;
+}
+
 void stk__arena_reset(struct stk_arena *a)
 {
-	size_t need = a->total;
+	size_t need = a->need;
 	if (need > a->peak)
 		a->peak = need;
-	if (a->extra) {
-		free_extra(a);
-		size_t capacity = ARENA_MIN;
-		while (capacity < need)
-			capacity += capacity / 2;
-		resize_block(a, round_up(capacity));
+	free_extra(a, NULL);
+	if (need > a->capacity) {
+		resize_block(a, round_up(grown(a, need)));
 	} else if (a->capacity > ARENA_MIN && need < a->capacity / 4) {
 		if (++a->calm >= ARENA_CALM)
 			resize_block(a, round_up(a->capacity / 2));
 	} else {
 		a->calm = 0;
 	}
-	a->used = a->total = 0;
+	a->used = a->in_use = a->need = a->charged = 0;
 }
 
 struct stk_arena_mark stk__arena_mark(const struct stk_arena *a)
 {
-	return (struct stk_arena_mark){a->used};
+	return (struct stk_arena_mark){a->used, a->in_use, a->charged, a->extra};
 }
 
 void stk__arena_release(struct stk_arena *a, struct stk_arena_mark mark)
 {
+	if (mark.in_use == 0) {
+		stk__arena_reset(a);
+		return;
+	}
+	free_extra(a, mark.extra);
 	a->used = mark.used;
+	a->in_use = mark.in_use;
+	a->charged = mark.charged;
 }

@@ -44,10 +44,16 @@ static inline bool stk__fault(enum stk_fault kind)
 /* Scratch that grows to what the largest sample needed and is reused for the next: take, take, reset. One owner at a time.
  *
  * A sample that does not fit takes further blocks; on reset they are joined into one block of the same total, and after `calm` samples in a
- * row that needed less than a quarter of it the block shrinks, so that one giant image does not hold memory for ever. */
+ * row that needed less than a quarter of it the block shrinks, so that one giant image does not hold memory for ever.
+ *
+ * With a limit, a take that would pass it fails and is remembered in `refused`. Takes of less than a page are not counted, so that what a sample needs
+ * does not depend on what else its chain does. What is held for earlier samples counts as well: it goes back to the system before the sum of that and of
+ * the sample's own could pass the limit. */
 struct stk_arena {
 	uint8_t *block;
-	size_t capacity, used, total, peak;
+	size_t capacity, used;          /* of the block */
+	size_t in_use, need, peak;      /* bytes: now; most since the last reset; most ever */
+	size_t limit, charged, refused; /* limit 0: none; bytes on the sample's account; what the first refused take needed in all */
 	struct stk_arena_extra *extra;
 	unsigned calm;
 };
@@ -58,14 +64,25 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
+/* Begins a sample's account: from here to the next call at most `limit` bytes are taken and charged; 0: any number. */
+void stk__arena_limit(struct stk_arena *a, size_t limit);
+/* True where `size` more bytes are within the limit; false is remembered in `refused`. */
+bool stk__arena_allows(struct stk_arena *a, size_t size);
+/* Counts memory that is taken elsewhere towards the limit. False: it would pass it, and nothing is counted. */
+bool stk__arena_charge(struct stk_arena *a, size_t size);
+void stk__arena_discharge(struct stk_arena *a, size_t size);
+/* Bytes that may still be taken; SIZE_MAX without a limit. */
+size_t stk__arena_left(const struct stk_arena *a);
+
 /* For memory that is not of an arena: true if STK_ARENA_SLACK bytes past `end` can be read without a fault, since they lie on the page of the
  * last byte before it. Never under sanitizers, which watch allocations and not pages. */
 bool stk__readable_past(const void *end);
 void stk__arena_reset(struct stk_arena *a);
 
-/* Takes back what was taken since the mark (nested use); extra blocks stay until reset. */
+/* Gives back what was taken since the mark (nested use). When nothing else is in use, that is a reset. */
 struct stk_arena_mark {
-	size_t used;
+	size_t used, in_use, charged;
+	struct stk_arena_extra *extra;
 };
 struct stk_arena_mark stk__arena_mark(const struct stk_arena *a);
 void stk__arena_release(struct stk_arena *a, struct stk_arena_mark mark);

@@ -75,7 +75,8 @@ int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_ty
 	return type == STK_GRAY ? 1 : type == STK_ANY_DATA ? info->channels : 3;
 }
 
-enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, unsigned cpu, struct stk_decoder **out, struct stk_error *err)
+enum stk_status stk__decoder_create(
+	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err)
 {
 	struct stk_decoder *d = stk__calloc(1, sizeof *d);
 	*out = NULL;
@@ -86,7 +87,7 @@ enum stk_status stk__decoder_create(const struct stk_codec_limits *limits, unsig
 	if (d->limits.max_scans <= 0)
 		d->limits.max_scans = DEFAULT_MAX_SCANS;
 	d->cpu = cpu;
-	stk__arena_init(&d->scratch);
+	d->scratch = scratch;
 	enum stk_status status = stk__jpeg_decoder_create(d, err);
 	if (status)
 		stk__decoder_destroy(d);
@@ -100,7 +101,6 @@ void stk__decoder_destroy(struct stk_decoder *d)
 	if (!d)
 		return;
 	stk__jpeg_decoder_destroy(d->jpeg);
-	stk__arena_destroy(&d->scratch);
 	stk__free(d);
 }
 
@@ -113,13 +113,24 @@ static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_dec
 	stored.window = stk__orient_rect(info->orientation, width, height, rq->window);
 	struct stk_image *image = &stored.dst;
 	*image = stk__image_hwc(NULL, rq->dst.dtype, stored.window.w, stored.window.h, rq->dst.channels);
-	image->data = stk__arena_take(&d->scratch, (size_t)image->row * (size_t)image->height);
+	image->data = stk__arena_take(d->scratch, (size_t)image->row * (size_t)image->height);
 	if (!image->data)
 		return stk__fail(err, STK_NO_MEMORY, "no memory to turn an image of %dx%d", image->width, image->height);
 	enum stk_status status = info->codec->decode(d, &stored, err);
 	if (!status)
 		stk__orient_copy(info->orientation, image, &rq->dst);
 	return status;
+}
+
+static bool turns(const struct stk_decode *rq)
+{
+	return rq->orient && rq->info->orientation > 1;
+}
+
+size_t stk__image_memory(const struct stk_decode *rq)
+{
+	size_t row = (size_t)rq->window.w * (size_t)rq->dst.channels * stk_dtype_size(rq->dst.dtype);
+	return rq->info->memory + (turns(rq) ? row * (size_t)rq->window.h : 0);
 }
 
 static bool request_valid(const struct stk_decode *rq)
@@ -146,7 +157,11 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;
-	status = rq->orient && rq->info->orientation > 1 ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
-	stk__arena_reset(&d->scratch);
+	/* By the header, so that the verdict is the same whichever decoder takes it. */
+	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
+		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
+	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
+	status = turns(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
+	stk__arena_release(d->scratch, mark);
 	return status;
 }

@@ -11,6 +11,7 @@
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 
+#include "base/memory.h"
 #include "tensor/image.h"
 
 struct stk_codec;
@@ -24,6 +25,7 @@ struct stk_image_info {
 	int32_t bits;                  /* 8 or 16 a channel */
 	int32_t orientation;           /* EXIF's 1..8; 1 when absent or nonsense */
 	bool progressive;
+	size_t memory; /* for stk__image_memory */
 };
 
 /* Checked against the header before a decode takes memory. */
@@ -61,14 +63,18 @@ struct stk_decode {
 	struct stk_image dst;   /* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
 };
 
-/* One decoder a worker: libjpeg objects, Huffman tables by content, line buffers. It keeps what it needed for the next image, and gives back what
- * an outlier took. Owner only. */
+/* Bytes that this decode takes at most, whichever decoder does it, beside the file, dst, and the text and profiles of a PNG. */
+size_t stk__image_memory(const struct stk_decode *request);
+
+/* One decoder a worker: libjpeg objects, Huffman tables by content. Owner only. Decodes take their memory from `scratch`, the owner's, within its limit;
+ * the arena outlives the decoder. */
 struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
-	const struct stk_codec_limits *limits, unsigned cpu, struct stk_decoder **out, struct stk_error *err);
+	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
-/* STK_CORRUPT for damaged or truncated data, with the offset where known. dst holds garbage then. */
+/* STK_CORRUPT for damaged or truncated data, with the offset where known; STK_NO_MEMORY also where the scratch's limit is in the way. dst holds garbage
+ * then. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -41,7 +41,7 @@ enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error
 		if (!j->fast)
 			return stk__fail(err, STK_NO_MEMORY, "no memory for a JPEG decoder");
 	}
-	return stk__jpeg_turbo_create(&d->scratch, &j->turbo, err);
+	return stk__jpeg_turbo_create(d->scratch, &j->turbo, err);
 }
 
 void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j)
@@ -72,6 +72,7 @@ static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_im
 	info->bits = 8;
 	info->orientation = h.orientation;
 	info->progressive = h.process == STK_JPEG_PROGRESSIVE || h.process == STK_JPEG_ARITHMETIC_PROGRESSIVE;
+	info->memory = stk__jpeg_memory(&h);
 	return STK_OK;
 }
 
@@ -92,13 +93,13 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 		return status;
 	}
 	if (d->jpeg->fast) {
-		struct stk_arena_mark mark = stk__arena_mark(&d->scratch);
+		struct stk_arena_mark mark = stk__arena_mark(d->scratch);
 		status = h->process == STK_JPEG_PROGRESSIVE
-				 ? stk__jpeg_progressive_decode(&d->jpeg->kernels, h, d->limits.max_scans, rq, &d->scratch)
-				 : stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, &d->scratch);
+				 ? stk__jpeg_progressive_decode(&d->jpeg->kernels, h, d->limits.max_scans, rq, d->scratch)
+				 : stk__jpeg_fast_decode(d->jpeg->fast, h, end, rq, d->scratch);
 		if (!status)
 			return STK_OK;
-		stk__arena_release(&d->scratch, mark);
+		stk__arena_release(d->scratch, mark);
 	}
 	return stk__jpeg_turbo_decode(d->jpeg->turbo, h, &d->limits, rq, err);
 }

@@ -49,6 +49,9 @@ enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struc
  * Where a file has one scan the entropy-coded bytes end there or before. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
+/* Bytes that a decoder takes at most, ours or libjpeg-turbo's: coefficients where the file has several scans, and rows. */
+size_t stk__jpeg_memory(const struct stk_jpeg_header *h);
+
 /* Describes the scan for the fast decoders. False: it is none that they take (progressive: jpeg_progressive.h; several scans, CMYK, fractional sampling, tables that are
  * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);

@@ -181,3 +181,24 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, stru
 	end = end > s->mcus_y ? s->mcus_y : end;
 	return (struct stk_jpeg_window){r, x0 / s->mcu_w, y0 / s->mcu_h, (x1 + s->mcu_w - 1) / s->mcu_w, end};
 }
+
+size_t stk__jpeg_memory(const struct stk_jpeg_header *h)
+{
+	enum {
+		BLOCK = 64 * sizeof(int16_t) + sizeof(uint64_t), /* coefficients, and which of them are not zero */
+		EDGE = 4,                                        /* blocks that pad a row or a column */
+		ROW = 512,                                       /* bytes that pad a row */
+		SAMPLE_ROWS = 16,
+		PIXEL_ROWS = 8, /* of a component for each of its vertical factor; of each component, upsampled */
+		STATE = 256 << 10
+	};
+	bool scans =
+		h->process == STK_JPEG_PROGRESSIVE || h->process == STK_JPEG_ARITHMETIC_PROGRESSIVE || h->scan_components < h->components;
+	size_t mcus_x = (size_t)divide_up(h->width, 8 * h->h_max), mcus_y = (size_t)divide_up(h->height, 8 * h->v_max), sum = STATE;
+	for (int c = 0; c < h->components; c++) {
+		size_t blocks_x = mcus_x * h->component[c].h + EDGE, blocks_y = mcus_y * h->component[c].v + EDGE;
+		sum += scans ? blocks_y * (blocks_x * BLOCK + ROW) : 0;
+		sum += (8 * blocks_x + ROW) * SAMPLE_ROWS * h->component[c].v + ((size_t)h->width + ROW) * PIXEL_ROWS;
+	}
+	return sum;
+}

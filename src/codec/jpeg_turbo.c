@@ -229,9 +229,9 @@ static void read_window(struct stk_jpeg_turbo *t, const struct output *o, const 
 		uint8_t *to = (uint8_t *)rq->dst.data + y * rq->dst.row;
 		JSAMPROW row = straight ? to : line;
 		(void)jpeg_read_scanlines(cinfo, &row, 1);
-		const uint8_t *from = line + ((size_t)w->x - first) * (size_t)o->channels;
 		if (straight)
 			continue;
+		const uint8_t *from = line + ((size_t)w->x - first) * (size_t)o->channels;
 		if (o->direct)
 			memcpy(to, from, (size_t)w->w * (size_t)o->channels);
 		else

@@ -10,6 +10,7 @@
 #include <spng.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
+enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 }; /* bytes of libspng's and zlib's own; rows that libspng keeps; what pads them */
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -59,19 +60,38 @@ static int find_orientation(const uint8_t *data, size_t size)
 	return 1;
 }
 
-/* True when the chunks lead to a whole IEND. */
-static bool complete(const uint8_t *data, size_t size)
+struct chunks {
+	size_t largest;
+	bool kept;  /* libspng keeps what some of them hold, unpacked */
+	bool whole; /* they lead to a whole IEND */
+};
+
+static struct chunks survey(const uint8_t *data, size_t size)
 {
-	size_t at = SIGNATURE;
-	while (size - at >= CHUNK_FRAME) {
+	static const char kept[][5] = {"iCCP", "tEXt", "zTXt", "iTXt", "sPLT", "eXIf"};
+	struct chunks c = {0};
+	for (size_t at = SIGNATURE; size - at >= CHUNK_FRAME && !c.whole;) {
 		uint32_t length = get32(data + at);
 		if (length > size - at - CHUNK_FRAME)
-			return false;
-		if (memcmp(data + at + 4, "IEND", 4) == 0)
-			return true;
+			break;
+		c.largest = length > c.largest ? length : c.largest;
+		for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+			c.kept |= memcmp(data + at + 4, kept[k], 4) == 0;
+		c.whole = memcmp(data + at + 4, "IEND", 4) == 0;
 		at += CHUNK_FRAME + (size_t)length;
 	}
-	return false;
+	return c;
+}
+
+static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
+{
+	return (size_t)width * (size_t)channels * (size_t)(bits / 8);
+}
+
+/* What libspng takes for an image with rows of so many bytes, beside text and profiles. */
+static size_t library_bytes(size_t row)
+{
+	return STATE + ROWS * (row + ROW_SLACK);
 }
 
 static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
@@ -94,6 +114,8 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	info->channels = channels[color];
 	info->bits = bits == 16 ? 16 : 8;
 	info->orientation = find_orientation(data, size);
+	size_t row = row_bytes(info->width, info->channels, info->bits);
+	info->memory = library_bytes(row) + (d[12] ? row * height : row) + ROW_SLACK;
 	return STK_OK;
 }
 
@@ -157,16 +179,29 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 
 static enum stk_status fail_spng(int code, struct stk_error *err)
 {
+	if (code == SPNG_ECHUNK_LIMITS)
+		return stk__fail(err, STK_LIMIT,
+			"a PNG whose text and profiles take too much memory: over 16 MiB, or half of what memory_limit leaves");
 	enum stk_status status = code == SPNG_EMEM || code == SPNG_EZLIB_INIT ? STK_NO_MEMORY : STK_CORRUPT;
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
+}
+
+/* Bounds what libspng keeps. It unpacks text and profiles by doubling what holds them, so that half of what is left is theirs, and wants no bound below
+ * the largest chunk. */
+static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
+{
+	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;
+	if (c->largest > most && c->kept && !stk__arena_allows(scratch, 2 * c->largest))
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG with a chunk of %zu bytes", c->largest);
+	most = c->largest > most ? c->largest : most;
+	int code = spng_set_chunk_limits(ctx, most, most);
+	return code ? fail_spng(code, err) : STK_OK;
 }
 
 static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct spng_ihdr ihdr;
 	int code = spng_set_image_limits(ctx, (uint32_t)rq->info->width, (uint32_t)rq->info->height);
-	if (!code)
-		code = spng_set_chunk_limits(ctx, rq->size > MAX_ANCILLARY ? rq->size : MAX_ANCILLARY, MAX_ANCILLARY);
 	if (!code)
 		code = spng_set_png_buffer(ctx, rq->data, rq->size);
 	if (!code)
@@ -176,7 +211,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	if (ihdr.width != (uint32_t)rq->info->width || ihdr.height != (uint32_t)rq->info->height)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	struct source s = describe(&ihdr);
-	uint8_t *scratch = stk__arena_take(&d->scratch, s.interlaced ? s.row * ihdr.height : s.row);
+	uint8_t *scratch = stk__arena_take(d->scratch, s.interlaced ? s.row * ihdr.height : s.row);
 	if (!scratch)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %ux%u", ihdr.width, ihdr.height);
 	code = decode_rows(ctx, &s, rq, scratch);
@@ -187,14 +222,20 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 
 static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
-	if (!d->limits.lenient && !complete(rq->data, rq->size))
+	struct chunks chunks = survey(rq->data, rq->size);
+	if (!d->limits.lenient && !chunks.whole)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: no IEND before its end at %zu bytes", rq->size);
+	size_t library = library_bytes(row_bytes(rq->info->width, rq->info->channels, rq->info->bits));
+	if (!stk__arena_charge(d->scratch, library))
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG decoder");
 	struct spng_alloc alloc = {stk__alloc, stk__realloc, stk__calloc, stk__free};
 	spng_ctx *ctx = spng_ctx_new2(&alloc, 0);
-	if (!ctx)
-		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG decoder");
-	enum stk_status status = decode_with(ctx, d, rq, err);
+	enum stk_status status =
+		ctx ? limit_chunks(ctx, d->scratch, &chunks, err) : stk__fail(err, STK_NO_MEMORY, "no memory for a PNG decoder");
+	if (!status)
+		status = decode_with(ctx, d, rq, err);
 	spng_ctx_free(ctx);
+	stk__arena_discharge(d->scratch, library);
 	return status;
 }
 

@@ -79,12 +79,12 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 {
 	const struct stk_value *v = &run->pipeline->program->values[value];
 	struct stk_tensor *t = &run->worker->values[value];
+	size_t limit = run->pipeline->config.memory_limit;
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
-	if ((size_t)bytes > run->pipeline->config.memory_limit && !t->data)
-		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
-			run->pipeline->config.memory_limit);
+	if ((size_t)bytes > limit && !t->data) /* its place in a batch too, although that is not the sample's own memory */
+		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (keeps(run, v)) {
 		const void *view = t->data;
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))

@@ -30,6 +30,15 @@ static void load_kept(const struct stk_chain_run *run)
 	}
 }
 
+/* There is memory, but not for this sample: says so instead, of the same operator. */
+static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
+{
+	const struct stk_error lost = *err;
+	enum stk_status s = stk__fail_memory_limit(err, a->refused, a->limit);
+	stk__error_set_op(err, lost.op);
+	return s;
+}
+
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err)
 {
@@ -37,7 +46,10 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	enum stk_status s = STK_OK;
 	if (level > 0)
 		load_kept(&run);
-	if (p->recipes)
+	stk__arena_limit(&w->arena, p->config.memory_limit);
+	if (chain->reads && !stk__arena_charge(&w->arena, r->samples[sample].request.size))
+		s = STK_NO_MEMORY;
+	if (p->recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !p->recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
@@ -50,6 +62,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 			stk__error_set_op(err, title);
 		}
 	}
+	if (s == STK_NO_MEMORY && w->arena.refused && err)
+		s = over_limit(&w->arena, err);
 	stk__arena_reset(&w->arena);
 	atomic_store_explicit(&w->scratch_peak, w->arena.peak, memory_order_relaxed);
 	return s;
@@ -60,6 +74,7 @@ enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
+	stk__arena_limit(&w->arena, 0); /* a batch's */
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);
 	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
 	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");

@@ -74,9 +74,10 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
 	if ((size_t)bytes > run->pipeline->config.memory_limit && !t->data)
-		return stk__fail(err, STK_LIMIT, "a value of %lld bytes is over memory_limit, %zu bytes", (long long)bytes,
-			run->pipeline->config.memory_limit);
+		return stk__fail_memory_limit(err, (size_t)bytes, run->pipeline->config.memory_limit);
 	if (v->slot < 0) {
+		if (!stk__arena_charge(&run->worker->arena, (size_t)bytes))
+			return stk__fail(err, STK_NO_MEMORY, "no memory on the GPU for a value of %lld bytes", (long long)bytes);
 		t->data = (void *)stk__device_memory_take(&run->record->device->scratch, (size_t)bytes, err);
 		return t->data ? STK_OK : STK_NO_MEMORY;
 	}
@@ -180,6 +181,18 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
+/* Whether the cores would do it within memory_limit. What is near the limit is theirs, so that the verdict is the same. */
+static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
+{
+	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
+	       left = stk__arena_left(&run->worker->arena);
+	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
+	if (part + decode <= left / 16) /* no pass over it takes that much more */
+		return true;
+	size_t scratch = stk__pass_scratch(pass);
+	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;
+}
+
 static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_encoded *e, struct stk_error *err)
 {
 	void *to = (void *)stk__device_memory_take(&b->files, e->size, err);
@@ -192,7 +205,7 @@ static enum stk_status describe_decode(
 	struct stk_encoded e;
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
-	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d);
+	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d) && within_limit(run, &d, &g->pass);
 	if (!*taken)
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];

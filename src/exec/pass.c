@@ -18,9 +18,6 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	*at = stk__pass_source(pass);
 	*part = stk__image_hwc(NULL, whole->dtype, at->w, at->h, whole->channels);
 	size_t bytes = (size_t)part->row * (size_t)at->h;
-	if (bytes > run->pipeline->config.memory_limit)
-		return stk__fail(err, STK_LIMIT, "decoding %dx%d pixels takes %zu bytes, over memory_limit, %zu bytes", at->w, at->h, bytes,
-			run->pipeline->config.memory_limit);
 	part->data = stk__arena_take(&run->worker->arena, bytes);
 	if (!part->data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for an image of %zu bytes", bytes);

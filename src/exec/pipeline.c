@@ -66,7 +66,7 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 			.lenient = p->config.lenient,
 			.limits = limits,
 			.cancel = &p->halt};
-		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->tools.decoder, err);
+		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->arena, &w->tools.decoder, err);
 		if (s)
 			return s;
 	}

@@ -71,7 +71,7 @@ static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 		p->missing_in_a_row = 0;
 		STK_COUNT(p, bytes_read, (int64_t)s->request.size);
 	} else {
-		p->missing_in_a_row++;
+		p->missing_in_a_row = s->request.status == STK_LIMIT ? 0 : p->missing_in_a_row + 1; /* a large file is there */
 	}
 	if (!wanted) {
 		stk__release_bytes(p, s);
@@ -91,7 +91,13 @@ static void request_done(struct stk_request *q);
 static void describe_request(struct stk_sample_state *s, const char *uri, struct stk_error *err)
 {
 	int64_t deadline = s->record->k * s->record->pipeline->config.batch_size + (s - s->record->samples);
-	s->request = (struct stk_request){.uri = uri, .length = -1, .deadline = deadline, .done = request_done, .user = s, .error = err};
+	s->request = (struct stk_request){.uri = uri,
+		.length = -1,
+		.most = s->record->pipeline->config.memory_limit,
+		.deadline = deadline,
+		.done = request_done,
+		.user = s,
+		.error = err};
 }
 
 /* The uri of a request that others serve lives in the sample's own buffer, kept for the next batch. */

@@ -92,6 +92,12 @@ static const char *kind_name(mode_t mode)
 	return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device";
 }
 
+static enum stk_status check_size(const struct file_read *f, size_t size)
+{
+	const struct stk_request *r = f->r;
+	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
+}
+
 /* Asks what the file is and how long. */
 static enum stk_status stat_file(struct file_read *f)
 {
@@ -101,7 +107,7 @@ static enum stk_status stat_file(struct file_read *f)
 	if (!S_ISREG(st.st_mode))
 		return stk__fail(f->r->error, STK_INVALID, "%s: %s, not a file", f->path, kind_name(st.st_mode));
 	f->expected = st.st_size > f->r->offset ? st.st_size - f->r->offset : 0;
-	return STK_OK;
+	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
 }
 
 /* Makes room for `size` bytes and keeps those read so far. */
@@ -164,12 +170,17 @@ static enum stk_status grow(struct file_read *f)
 		return status;
 	if (before > 0 && f->expected != before)
 		return size_changed(f, before, f->expected);
+	if ((status = check_size(f, f->used))) /* there is more than fstat tells */
+		return status;
 	size_t more = f->used + f->used / 2 + 4096;
 	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : more);
 }
 
 static enum stk_status met_end(struct file_read *f)
 {
+	enum stk_status status = check_size(f, f->used); /* it fitted into a buffer for larger ones */
+	if (status)
+		return status;
 	const struct stk_request *r = f->r;
 	if (f->expected > 0 && (int64_t)f->used != f->expected && (r->length < 0 || f->expected >= r->length))
 		return size_changed(f, f->expected, (int64_t)f->used);
@@ -216,6 +227,10 @@ static enum stk_status open_and_read(struct file_read *f)
 		size = (size_t)f->expected + 1; /* one more, to meet the end inside the buffer */
 	else if (size == 0)
 		size = FIRST_SIZE;
+	if (f->r->length < 0 && f->r->most && size > f->r->most)
+		size = f->r->most + 1;
+	if (!status && f->r->length >= 0)
+		status = check_size(f, size);
 	if (!status)
 		status = reserve(f, size);
 	if (!status)

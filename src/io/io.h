@@ -19,6 +19,7 @@ struct stk_request {
 	/* set by the caller */
 	const char *uri;        /* path or scheme://...; lives until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
+	size_t most;            /* STK_LIMIT instead of more bytes than this, which are not read; 0: any number */
 	int64_t deadline;       /* smaller is needed sooner: the global position */
 	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;

@@ -70,12 +70,62 @@ static void test_arena_grows_once_and_shrinks_when_calm(void **state)
 	stk__arena_destroy(&a);
 }
 
+static void test_an_arena_keeps_to_its_limit(void **state)
+{
+	(void)state;
+	struct stk_arena a;
+	stk__arena_init(&a);
+	for (int round = 0; round < 3; round++) { /* with further blocks, then with one */
+		stk__arena_limit(&a, 1000000);
+		assert_true(stk__arena_charge(&a, 200000));
+		assert_non_null(stk__arena_take(&a, 300000));
+		struct stk_arena_mark mark = stk__arena_mark(&a);
+		assert_non_null(stk__arena_take(&a, 400000));
+		assert_int_equal(a.refused, 0);
+		assert_null(stk__arena_take(&a, 200000));
+		assert_int_equal(a.refused, 1100000);
+		stk__arena_release(&a, mark);
+		assert_non_null(stk__arena_take(&a, 450000));
+		assert_false(stk__arena_charge(&a, 100000));
+		stk__arena_discharge(&a, 200000);
+		assert_true(stk__arena_charge(&a, 100000));
+		assert_int_equal(stk__arena_left(&a), 150000);
+		stk__arena_reset(&a);
+		assert_true(a.capacity <= 1000000);
+	}
+	stk__arena_limit(&a, 0);
+	assert_non_null(stk__arena_take(&a, 2000000));
+	stk__arena_destroy(&a);
+}
+
+/* Memory that is kept for the next sample goes back when the sum would pass the limit; what is in use stays. */
+static void test_an_arena_gives_back_what_is_idle(void **state)
+{
+	(void)state;
+	enum { LIMIT = 7 << 20, LARGE = 6 << 20, SMALL = 4096 };
+	struct stk_arena a;
+	stk__arena_init(&a);
+	stk__arena_limit(&a, LIMIT);
+	assert_non_null(stk__arena_take(&a, LARGE));
+	stk__arena_reset(&a);
+	uint8_t *in_use = stk__arena_take(&a, SMALL), *idle = a.block + a.capacity - 2 * SMALL;
+	memset(in_use, 1, SMALL);
+	memset(idle, 2, SMALL);
+	assert_non_null(stk__arena_take(&a, LIMIT - SMALL)); /* more than the block has left */
+	for (int i = 0; i < SMALL; i++)
+		assert_int_equal(in_use[i], 1);
+	assert_int_equal(idle[SMALL / 2], 0);
+	stk__arena_destroy(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_say_what_and_where),
 		cmocka_unit_test(test_philox_known_answers),
 		cmocka_unit_test(test_arena_grows_once_and_shrinks_when_calm),
+		cmocka_unit_test(test_an_arena_keeps_to_its_limit),
+		cmocka_unit_test(test_an_arena_gives_back_what_is_idle),
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

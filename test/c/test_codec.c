@@ -446,16 +446,18 @@ static void test_requests_that_do_not_fit_are_refused(void **state)
 static void fail_each_allocation(struct test_file f, bool zlib)
 {
 	for (int nth = 0;; nth++) {
+		struct stk_arena scratch = {0};
 		struct stk_decoder *d;
 		struct stk_error err = {0};
 		stk__fault_set(STK_FAULT_ALLOC, nth);
-		enum stk_status status = stk__decoder_create(NULL, stk__cpu_capabilities(), &d, &err);
+		enum stk_status status = stk__decoder_create(NULL, stk__cpu_capabilities(), &scratch, &d, &err);
 		uint8_t *pixels = status ? NULL : test_decode(d, f, STK_RGB, STK_UINT8, true, NULL, &status, &err);
 		stk__fault_set(STK_FAULT_ALLOC, -1);
 		/* zlib's want of memory in the middle of a stream reaches libspng's caller as a damaged stream. */
 		if (status != (pixels ? STK_OK : STK_NO_MEMORY) && !(zlib && status == STK_CORRUPT))
 			fail_msg("allocation %d: %s", nth, err.message);
 		stk__decoder_destroy(d);
+		stk__arena_destroy(&scratch);
 		free(pixels);
 		if (pixels)
 			return;

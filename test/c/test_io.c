@@ -229,6 +229,39 @@ static void test_cached_files_need_no_thread(void **state)
 	stk__io_destroy(io);
 }
 
+/* Whole or a range; by a try, whose buffer may be larger than the file, and on a thread, which asks for the size first. */
+static void test_objects_over_a_limit_are_refused(void **state)
+{
+	(void)state;
+	static const size_t sizes[] = {2, 4000, 90000, 300000};
+	struct stk_io *io = make_io(1);
+	struct stk_error err;
+	for (int i = 0; i < 4; i++) {
+		put("limited", sizes[i]);
+		for (int mode = 0; mode < 4; mode++) {
+			for (int over = -1; over <= 1; over++) {
+				struct gate g;
+				gate_init(&g);
+				struct stk_request r = {.uri = path_of("limited"),
+					.length = mode & 2 ? (int64_t)sizes[i] : -1,
+					.most = sizes[i] - (size_t)over,
+					.done = gate_done,
+					.user = &g,
+					.error = &err};
+				if (!(mode & 1) || !stk__io_try(io, &r)) {
+					stk__io_submit(io, &r);
+					gate_wait(&g, 1);
+				}
+				assert_int_equal(r.status, over == 1 ? STK_LIMIT : STK_OK);
+				if (r.status)
+					assert_non_null(strstr(err.message, "memory_limit"));
+				stk__buffer_release(io, r.buffer);
+			}
+		}
+	}
+	stk__io_destroy(io);
+}
+
 /* Files that grow and shrink under the reader: what comes is a prefix of what was written, or an error that says so; never garbage, never a hang. */
 struct changer {
 	_Atomic bool stop;
@@ -543,6 +576,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_files_of_every_size, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_what_is_not_a_file, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_cached_files_need_no_thread, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_objects_over_a_limit_are_refused, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_files_that_change_size, make_root, remove_root),
 		cmocka_unit_test(test_queue_is_ordered),
 		cmocka_unit_test_setup_teardown(test_requests_start_by_deadline, make_root, remove_root),

@@ -253,12 +253,13 @@ static void types_and_orientations_equal_the_cores(void **state)
 	struct stk_jpeg_gpu *d;
 	struct stk_jpeg_gpu_batch *batch;
 	struct stk_decoder *decoder;
+	struct stk_arena scratch = {0};
 	uint8_t *pinned;
 	stk_gpu_ptr out;
 	int right = 0, rounds = is_emulated(dev) ? 2 : 10;
 	ok(stk__jpeg_gpu_create(dev, 64 << 20, &d, &err));
 	ok(stk__jpeg_gpu_batch_create(d, &batch, &err));
-	ok(stk__decoder_create(&limits, 0, &decoder, &err));
+	ok(stk__decoder_create(&limits, 0, &scratch, &decoder, &err));
 	ok(stk__gpu_host_alloc(dev, 16 << 20, (void **)&pinned, &err));
 	ok(stk__gpu_alloc(dev, TURNED * TURNED_BYTES, &out, &err));
 	for (int i = 0; i < rounds; i++)
@@ -267,6 +268,7 @@ static void types_and_orientations_equal_the_cores(void **state)
 	stk__jpeg_gpu_batch_destroy(batch);
 	stk__jpeg_gpu_destroy(d);
 	stk__decoder_destroy(decoder);
+	stk__arena_destroy(&scratch);
 	stk__gpu_host_free(dev, pinned);
 	stk__gpu_free(dev, out);
 }

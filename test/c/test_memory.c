@@ -5,6 +5,7 @@
 
 #include "image_files.h"
 #include "pipelines.h"
+#include "process_memory.h"
 
 #include "base/memory.h"
 
@@ -19,18 +20,6 @@
 #else
 #define MEASURED 1
 #endif
-
-static long status_kb(const char *field)
-{
-	char line[256];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "r");
-	while (f && fgets(line, sizeof line, f))
-		if (strncmp(line, field, strlen(field)) == 0)
-			kb = strtol(line + strlen(field), NULL, 10);
-	fclose(f);
-	return kb;
-}
 
 static long resident_kb(void)
 {

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "decoding.h"
+#include "hostile_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,31 @@ static void test_png_crc_is_checked(void **state)
 	stk__decoder_destroy(d);
 }
 
+/* libspng wants its bounds on all chunks and on what it keeps of them in an order, which was missed for large files. */
+static void test_a_png_of_more_than_16_mib(void **state)
+{
+	(void)state;
+	enum { SIZE = 17 << 20 };
+	static const char *const types[] = {"prVt", "eXIf"}; /* passed over; kept */
+	struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .seed = 1};
+	for (int i = 0; i < 2; i++) {
+		struct stk_decoder *d = test_decoder(NULL);
+		struct test_file f = test_png_make(&p);
+		uint8_t *right = test_png_reference(f, &p);
+		hostile_png_insert(&f, types[i], SIZE);
+		enum stk_status status;
+		struct stk_error err = {0};
+		uint8_t *pixels = test_decode(d, f, STK_RGB, STK_UINT8, false, NULL, &status, &err);
+		if (status)
+			fail_msg("%s: %s", types[i], err.message);
+		assert_memory_equal(pixels, right, 40 * 30 * 3);
+		free(pixels);
+		free(right);
+		free(f.data);
+		stk__decoder_destroy(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +151,7 @@ int main(void)
 		cmocka_unit_test(test_png_conversions),
 		cmocka_unit_test(test_bombs_are_refused_from_their_header),
 		cmocka_unit_test(test_png_crc_is_checked),
+		cmocka_unit_test(test_a_png_of_more_than_16_mib),
 	};
 	return cmocka_run_group_tests_name("png", tests, NULL, NULL);
 }

@@ -16,13 +16,14 @@ static const struct stk_codec_limits strict = {.max_pixels = MAX_PIXELS, .max_sc
 
 /* [lenient][libjpeg-turbo]; made at the first input, kept for the process's life. */
 static struct stk_decoder *decoders[2][2];
+static struct stk_arena scratch; /* of all of them */
 
 static void make_decoders(void)
 {
 	for (int turbo = 0; turbo < 2; turbo++) {
 		setenv("STOKER_JPEG", turbo ? "libjpeg-turbo" : "stoker", 1);
 		for (int l = 0; l < 2; l++)
-			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_capabilities(), &decoders[l][turbo], NULL))
+			if (stk__decoder_create(l ? &lenient : &strict, stk__cpu_capabilities(), &scratch, &decoders[l][turbo], NULL))
 				abort();
 	}
 	unsetenv("STOKER_JPEG");
@@ -48,7 +49,10 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 		if (!pixels[turbo])
 			abort();
 		rq.dst = stk__image_hwc(pixels[turbo], dtype, rq.window.w, rq.window.h, channels);
+		scratch.peak = 0;
 		status[turbo] = stk__image_decode(decoders[is_lenient][turbo], &rq, &err[turbo]);
+		if (scratch.peak > stk__image_memory(&rq))
+			complain("it takes more memory than its header tells", &rq, &err[0], &err[1]);
 	}
 	/* Our scans of a progressive image end behind the window's last row, libjpeg-turbo's at the image's: it may find more. */
 	bool unseen = rq.info->progressive && !whole && !status[0] && status[1];

@@ -41,6 +41,21 @@ def write_tree(root: Path, rng: np.random.Generator, classes: int, per_class: in
     return paths
 
 
+def hostile_jpeg(width: int, height: int) -> bytes:
+    """A whole progressive JPEG of three components whose one scan is runs of empty blocks: of 16384 x 16384 pixels it has some 370 bytes, and 1.5 GB of
+    coefficients (test/c/hostile_files.c)."""
+    frame = b"\x08" + height.to_bytes(2) + width.to_bytes(2) + bytes([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
+    table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 blocks and as many more as the next 14 bits say
+    more = 0x3EFD  # bits that never make a byte of ones
+    runs = -(-(-(-width // 8) * -(-height // 8)) // (2**14 + more))
+    bits = "".join(f"0{more:014b}" for _ in range(runs))
+    bits += "01111111"[: -len(bits) % 8]
+    out = b"\xff\xd8"
+    for marker, body in ((0xDB, b"\0" + b"\1" * 64), (0xC2, frame), (0xC4, table), (0xDA, bytes([1, 1, 0, 1, 63, 0]))):
+        out += bytes([0xFF, marker]) + (len(body) + 2).to_bytes(2) + body
+    return out + int(bits, 2).to_bytes(len(bits) // 8) + b"\xff\xd9"
+
+
 def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     """A program of its own, since it ends the interpreter, is interrupted, or counts imports."""
     return subprocess.run(

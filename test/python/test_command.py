@@ -4,11 +4,13 @@
 import json
 import os
 import subprocess
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from support import hostile_jpeg
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
 pytestmark = pytest.mark.essential
@@ -102,6 +104,38 @@ def test_inspect_bad(bad_folder):
     assert "hello" in found["text.jpg"] and "empty" in found["empty.jpg"]
     text = stoker("inspect", bad_folder, code=1).stdout
     assert "1 good, 3 would fail" in text
+
+
+def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
+    """They are named by their header or their size: neither takes memory."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "coefficients.jpg").write_bytes(hostile_jpeg(16384, 16384))
+    with open(tmp_path / "a" / "sparse.jpg", "wb") as f:
+        f.truncate(3 << 30)
+    head = b"\0\0\0\rIHDR" + (100_000).to_bytes(4) * 2 + b"\x08\x02\0\0\0"
+    (tmp_path / "a" / "large.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + head + zlib.crc32(head[4:]).to_bytes(4) + b"\0\0\0\0IEND\xae\x42\x60\x82"
+    )
+    (tmp_path / "a" / "good.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
+    done = subprocess.Popen([COMMAND, "inspect", str(tmp_path), "--json"], stdout=subprocess.PIPE)
+    facts = json.load(done.stdout)
+    _, status, usage = os.wait4(done.pid, 0)
+    done.stdout.close()
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert usage.ru_maxrss < 1 << 20, usage  # KiB; most of it is this process's own, before it became the command
+    assert (facts["files"], facts["good"]) == (4, 1)
+    found = {Path(b["uri"]).name: b["message"] for b in facts["bad"]}
+    assert "memory_limit" in found["coefficients.jpg"] and "memory_limit" in found["sparse.jpg"]
+    assert "STOKER_MAX_IMAGE_SIZE" in found["large.png"]
+    assert "not a JPEG" in stoker("inspect", tmp_path / "a" / "sparse.jpg", code=1).stderr
+
+
+def test_inspect_of_a_long_header(folder, tmp_path):
+    """More than the first 64 KiB are read where the header is longer."""
+    data = (folder / "class0" / "00.jpg").read_bytes()
+    segment = b"\xff\xe5" + (60_002).to_bytes(2) + b"x" * 60_000
+    (tmp_path / "long.jpg").write_bytes(data[:2] + 7 * segment + data[2:])
+    assert "60 x 50" in stoker("inspect", tmp_path / "long.jpg").stdout
 
 
 def test_inspect_nothing(tmp_path):

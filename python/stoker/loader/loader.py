@@ -50,7 +50,7 @@ class Loader:
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
-    count. timeout: seconds that a wait for a batch may take. memory_limit: bytes for one sample.
+    count. timeout: seconds that a wait for a batch may take. memory_limit: bytes that one sample may take, its file and decoding included.
     held_limit: batches may be kept: what is held of them beyond some 16 has memory of its own, up to so many bytes in host memory and on the GPU each; by
     default half of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.
     fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from stoker import Pipeline, fn, types
 from stoker.errors import StokerError
-from support import SEED, photograph
+from support import SEED, hostile_jpeg, photograph
 from twins import Output, assert_twins, batches, difference, make
 
 KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -180,6 +180,49 @@ def test_little_memory_on_the_gpu(healthy: Path) -> None:
         for a, b in zip(reference, batches(lambda: graphs(healthy, "crops"), 0, 6, batch_size=10, gpu_memory_limit=limit), strict=True):
             for x, y in zip(a, b, strict=True):
                 assert not difference(x, y), (limit, difference(x, y))
+
+
+def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[list[Any], list[Any]]:
+    """The batches of one epoch, and what was said of the files that are not in them."""
+    pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
+    outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
+    told = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
+    pipe.close()
+    return outputs, told
+
+
+@pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
+def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
+    """Limits at which some files pass: the GPU leaves those near it to the cores, which know."""
+    refused = []
+    for limit in (300_000, 350_000, 400_000, 450_000, 600_000, 64 << 20):
+        cores, gpu = (verdicts(healthy, kind, device, limit) for device in (None, 0))
+        assert cores[1] == gpu[1], limit
+        for a, b in zip(cores[0], gpu[0], strict=True):
+            assert not any(difference(x, y) for x, y in zip(a, b, strict=True))
+        refused.append(len(cores[1]))
+        assert all("memory_limit" in text for _, _, text in cores[1]), cores[1]
+    assert refused[0] > 0 and refused[-1] == 0, refused
+    assert any(0 < n < 60 for n in refused), refused
+
+
+def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
+    """And a file over the limit, which is not read into pinned memory."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "0.jpg").write_bytes(hostile_jpeg(16384, 16384))
+    with open(tmp_path / "a" / "1.jpg", "wb") as f:
+        f.truncate(3 << 30)
+    Image.fromarray(photograph(np.random.default_rng(1), 60, 80)).save(tmp_path / "a" / "2.jpg")
+    told = []
+    for device in (None, 0):
+        pipe = make(
+            tmp_path, device, define=lambda root: graphs(root, "crops"), batch_size=3, on_error="skip", max_errors=9, memory_limit=64 << 20
+        )
+        assert len(pipe.run()[0]) == 1
+        told.append(sorted(str(e) for e in pipe.bad_samples() if e.epoch == 0))
+        pipe.close()
+    assert told[0] == told[1] and len(told[0]) == 2
+    assert all(str(64 << 20) in text and "memory_limit" in text for text in told[0])
 
 
 def test_the_gpu_decodes(healthy: Path) -> None:

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the system says of this process's memory. */
+#ifndef STK_TEST_PROCESS_MEMORY_H
+#define STK_TEST_PROCESS_MEMORY_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A line of /proc/self/status in KiB: "VmRSS:", "VmHWM:", the peak. */
+static inline long status_kb(const char *field)
+{
+	char line[256];
+	long kb = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, field, strlen(field)) == 0)
+			kb = strtol(line + strlen(field), NULL, 10);
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+/* Begins the peak anew. */
+static inline void forget_peak(void)
+{
+	FILE *f = fopen("/proc/self/clear_refs", "w");
+	if (f) {
+		fputs("5", f);
+		fclose(f);
+	}
+}
+
+#endif

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memory_limit, where a file is made with zlib; test/c/test_limits.c has the rest."""
+
+import struct
+import zlib
+
+from support import run_script
+
+
+def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
+    """Text of 100 MB in 100 KB, and a profile: libspng unpacks both."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    packed = zlib.compress(bytes(100 << 20), 9)
+    pixels = zlib.compress(b"".join(b"\0" + bytes(3 * 16) for _ in range(16)))
+    (tmp_path / "a").mkdir()
+    for name, inside in (("text", chunk(b"zTXt", b"Comment\0\0" + packed)), ("profile", chunk(b"iCCP", b"icc\0\0" + packed))):
+        head = chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0))
+        (tmp_path / "a" / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + inside + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+    done = run_script(
+        """
+        import re, sys
+        from pathlib import Path
+        from stoker import Pipeline, fn
+        status = Path("/proc/self/status")
+        pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, on_error="skip", max_errors=9, memory_limit=8 << 20)
+        with pipe:
+            data, label = fn.readers.file(file_root=sys.argv[1])
+            pipe.set_outputs(fn.decoders.image(data), label)
+        pipe.build()
+        Path("/proc/self/clear_refs").write_text("5")
+        before = int(re.search(r"VmRSS:\\s+(\\d+)", status.read_text())[1])
+        images, labels = pipe.run()
+        assert len(images) == 0, images
+        peak = int(re.search(r"VmHWM:\\s+(\\d+)", status.read_text())[1])
+        told = [str(e) for e in pipe.bad_samples() if e.epoch == 0]
+        assert len(told) == 2 and all("memory_limit" in t for t in told), told
+        print(peak - before)
+        """,
+        str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < (8 + 16) << 10, done.stdout  # KiB
