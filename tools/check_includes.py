@@ -4,12 +4,14 @@
 
 A layer of src/ includes only itself and the layers before it in meson.build's list; a subject of src/kernel only itself, common/ and the subjects before it
 in src/kernel/meson.build's list; what lies outside the library (cli, python, examples) includes only <stoker/...>; public headers include only public
-headers. Tests may reach everything.
+headers. Tests may reach everything. The files of python/stoker have layers too, and no circle of imports (python_imports.py).
 """
 
 import re
 import sys
 from pathlib import Path
+
+import python_imports
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -89,7 +91,7 @@ def check(root: Path) -> list[str]:
 
 
 def main() -> int:
-    faults = check(ROOT)
+    faults = check(ROOT) + python_imports.faults(ROOT / "python/stoker")
     print("\n".join(faults) if faults else "includes: every layer sees only those before it")
     return 1 if faults else 0
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
     from stoker._advise import advise
-    from stoker._definition import do_not_convert, pipeline_def
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader
-    from stoker.pipeline import Pipeline
+    from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
 _MODULES = ("backend", "batching", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
 _NAMES = {
@@ -30,8 +29,8 @@ _NAMES = {
     "advise": "stoker._advise",
     "Loader": "stoker.loader",
     "Pipeline": "stoker.pipeline",
-    "do_not_convert": "stoker._definition",
-    "pipeline_def": "stoker._definition",
+    "do_not_convert": "stoker.pipeline",
+    "pipeline_def": "stoker.pipeline",
 }
 
 __all__ = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker import _types as types
+
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
     """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True nobody else can write to it; otherwise it is a copy only where it must
@@ -57,8 +59,6 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
     """Checks the type of a buffer against the one that was declared."""
     if dtype is None:
         return value
-    from stoker import types
-
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
     if types.to_dtype(name) != dtype:
         raise TypeError(f"external_source: declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from stoker import _core, types
+from stoker import _core
+from stoker import _types as types
 
 
 class ArgKind(IntEnum):

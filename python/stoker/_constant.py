@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that hold the same value for each sample."""
+"""What is the same for each sample: numbers, nested lists and arrays as the arguments of the operator that gives them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stoker import types
-from stoker._build import NodeRef, Value, current_builder
+from stoker import _types as types
+from stoker._build import Value
 from stoker._values import ValueKind
-
-if TYPE_CHECKING:
-    from stoker.data_node import DataNode
 
 _INTEGERS = {"i", "u", "b"}
 
@@ -40,12 +37,8 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-def constant_node(
-    value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **_: Any
-) -> DataNode:
-    """A node from a number, nested lists or an array."""
-    from stoker.data_node import DataNode
-
+def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
+    """Arguments of `constant`, from a number, nested lists or an array."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, dtype or value.dtype
     if hasattr(value, "tolist"):
@@ -63,6 +56,4 @@ def constant_node(
     args.append(("shape", int(ValueKind.INTS), list(extents if shape is None else shape)))
     if layout:
         args.append(("layout", int(ValueKind.STRING), layout))
-    builder = current_builder("constant")
-    builder.add("constant", [], args)
-    return DataNode(builder, NodeRef(len(builder.records) - 1, 0), "constant")
+    return args

@@ -1,77 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""@pipeline_def: a function that describes a graph becomes a function that makes pipelines."""
+"""Definitions: the pipelines that are being defined, and functions whose calls of operators are traced."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, overload
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from stoker._settings import _ACCEPTED, _MEANT
-from stoker.data_node import DataNode
+from stoker._build import GraphBuilder, Record, building
+from stoker._where import users_line
+from stoker.data_node import DataNode, constant_node
 from stoker.errors import InvalidArgumentError
-from stoker.pipeline import Pipeline, trace
-
-_PIPELINE_ARGUMENTS = {*_MEANT, *_ACCEPTED}
 
 
-@overload
-def pipeline_def(fn: Callable[..., Any]) -> Callable[..., Pipeline]: ...
-@overload
-def pipeline_def(fn: None = None, **pipeline_kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+class _Defined(threading.local):
+    """Pipelines that this thread is defining, the innermost last, each with the end of its scope."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[Any, AbstractContextManager[Any]]] = []
 
 
-def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Any) -> Any:
-    """Marks a function that calls operators and returns nodes; calling it makes a Pipeline.
-
-        @pipeline_def(batch_size=32, num_threads=4, device_id=None)
-        def training(root):
-            data, label = fn.readers.file(file_root=root, random_shuffle=True)
-            return fn.resize(fn.decoders.image(data), size=224), label
-
-        pipe = training("train", seed=7)      # arguments of Pipeline may also be given here
-
-    The function runs while the graph is built, and twice: if an argument of an operator differs the second time (a random number of Python's, which
-    would be the same for the whole run), that is an error at its line.
-    """
-    if fn is not None:
-        return _decorate(fn, pipeline_kwargs)
-    return functools.partial(_decorate, pipeline_kwargs=pipeline_kwargs)
+_defined = _Defined()
 
 
-def _split(fn: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of the pipeline and of the function; what the function names goes to it."""
+def current() -> Any:
+    """The pipeline that is being defined, or None."""
+    return _defined.stack[-1][0] if _defined.stack else None
+
+
+def begin(pipeline: Any, builder: GraphBuilder) -> None:
+    """From here on operators are added to this pipeline's graph."""
+    scope = building(builder)
+    scope.__enter__()
+    _defined.stack.append((pipeline, scope))
+
+
+def end() -> None:
+    """Ends the last begin()."""
+    _defined.stack.pop()[1].__exit__(None, None, None)
+
+
+@contextmanager
+def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
+    """Operators called inside are added to this pipeline's graph."""
+    begin(pipeline, builder)
+    try:
+        yield
+    finally:
+        end()
+
+
+def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
+    """Runs a definition once more, only to compare it with the records of its first run."""
+    dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
+    with defining(pipeline, dry):
+        define()
+    if len(dry.records) != len(first):
+        raise InvalidArgumentError(
+            f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time"
+        )
+
+
+def output_nodes(builder: GraphBuilder, nodes: Sequence[Any]) -> list[DataNode]:
+    """What a pipeline is to deliver, as nodes of its graph: numbers and arrays become constants."""
+    with building(builder):
+        return [_output_node(builder, node, i) for i, node in enumerate(nodes)]
+
+
+def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
+    if isinstance(node, DataNode):
+        if node._builder is not builder:
+            raise InvalidArgumentError(f"output {i} is a node of another pipeline")
+        return node
+    if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
+        raise InvalidArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
+    if isinstance(node, (str, bytes, dict, set, type(None))):
+        raise InvalidArgumentError(f"output {i} is {type(node).__name__}, not a node: did the definition return all it should?")
+    return constant_node(node)
+
+
+def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keyword arguments of the pipeline and of the function; what the function names goes to it. settings: names of the pipeline's."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in _PIPELINE_ARGUMENTS)}
+    for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}
     return {k: v for k, v in kwargs.items() if k not in for_function}, for_function
 
 
-def _decorate(fn: Callable[..., Any], pipeline_kwargs: dict[str, Any]) -> Callable[..., Pipeline]:
-    @functools.wraps(fn)
-    def create(*args: Any, **kwargs: Any) -> Pipeline:
-        for_pipeline, for_function = _split(fn, kwargs)
-        pipe = Pipeline(**{**pipeline_kwargs, **for_pipeline})
-        define = functools.partial(fn, *args, **for_function)
-        result = trace(pipe, define, None)
-        records = list(pipe._builder.records)
-        pipe.set_outputs(*_as_tuple(fn, result))
-        trace(pipe, define, records)
-        return pipe
-
-    create._is_pipeline_def = True  # type: ignore[attr-defined]
-    return create
-
-
-def _as_tuple(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
+def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
+    """What a definition returned, as a tuple."""
     if isinstance(result, DataNode):
         return (result,)
     if result is None:
         raise InvalidArgumentError(f"the definition {fn.__name__} returned nothing: it returns the nodes to be delivered")
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
-
-
-def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Taken for DALI's sake: no function is rewritten here."""
-    return func

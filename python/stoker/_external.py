@@ -8,11 +8,10 @@ from typing import Any
 
 from stoker import types
 from stoker._build import Value, current_builder
-from stoker._operator import call_operator
 from stoker._sources import make_source
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
-from stoker.data_node import DataNode
+from stoker.data_node import DataNode, call_operator
 from stoker.errors import InvalidArgumentError
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from stoker import _core, _docs
-from stoker._build import GraphBuilder, NodeRef, Value, current_builder, node_value
+from stoker._build import GraphBuilder, Value, current_builder, node_value
 from stoker._catalog import Arg, Op, aliases, operators
-from stoker._constant import constant_node
 from stoker._values import BadValue, convert
 from stoker._where import notice, users_line
-from stoker.data_node import DataNode
+from stoker.data_node import DataNode, call_operator, constant_node
 from stoker.errors import InvalidArgumentError
 
 
@@ -71,19 +70,6 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
         except BadValue as e:
             raise ArgumentError(f"{op.name} at {users_line()}: {e}") from None
     return values
-
-
-def call_operator(
-    op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
-) -> Any:
-    """Adds an operator whose arguments are ready; its node, or the list of its nodes."""
-    builder = current_builder(f"fn.{op_name}")
-    if any(n._builder is not builder for n in inputs):
-        raise InvalidArgumentError(f"{op_name} at {users_line()}: an input is a node of another pipeline")
-    record = builder.add(op_name, [n.ref for n in inputs], args, name, device)
-    ordinal = len(builder.records) - 1
-    nodes = [DataNode(builder, NodeRef(ordinal, k), op_name) for k in range(record.outputs)]
-    return nodes[0] if len(nodes) == 1 else nodes
 
 
 def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -64,6 +64,7 @@ _MEANT = (
     "gpu_memory_limit",
     "held_limit",
 )
+SETTING_NAMES = {*_MEANT, *_ACCEPTED}
 
 
 @dataclass

@@ -16,8 +16,8 @@ from typing import Any
 
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, with_dtype
+from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
-from stoker.types import BatchInfo, SampleInfo
 
 # What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
 _BY_CALLS, _BY_BATCH, _BY_POSITION = 0, 1, 2

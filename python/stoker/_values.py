@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-from stoker import types
+from stoker import _types as types
 from stoker._catalog import Arg, ArgKind, Op
 
 

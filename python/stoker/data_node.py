@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-from stoker import types
-from stoker._build import NodeRef, Value
+from stoker import _types as types
+from stoker._build import GraphBuilder, NodeRef, Value, current_builder
+from stoker._constant import constant_arguments
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import InvalidArgumentError, UnsupportedError
-
-if TYPE_CHECKING:
-    from stoker._build import GraphBuilder
 
 _OPEN = -(2**63)  # an end of a range that is left open
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
@@ -122,8 +121,6 @@ class DataNode:
 
     @staticmethod
     def _call(op: str, inputs: list[DataNode], args: list[Value] | None = None, device: str | None = None) -> Any:
-        from stoker._operator import call_operator
-
         return call_operator(op, inputs, args or [], device=device)
 
     def _arithmetic(self, op: str, other: Any = None, *, swap: bool = False, unary: bool = False) -> DataNode:
@@ -222,10 +219,31 @@ class DataNode:
         return subscript(self, key)
 
 
+def call_operator(
+    op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
+) -> Any:
+    """Adds an operator whose arguments are ready; its node, or the list of its nodes."""
+    builder = current_builder(f"fn.{op_name}")
+    if any(n._builder is not builder for n in inputs):
+        raise InvalidArgumentError(f"{op_name} at {users_line()}: an input is a node of another pipeline")
+    record = builder.add(op_name, [n.ref for n in inputs], args, name, device)
+    ordinal = len(builder.records) - 1
+    nodes = [DataNode(builder, NodeRef(ordinal, k), op_name) for k in range(record.outputs)]
+    return nodes[0] if len(nodes) == 1 else nodes
+
+
+def constant_node(
+    value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **_: Any
+) -> DataNode:
+    """A node with the same value for each sample: a number, nested lists or an array."""
+    args = constant_arguments(value, dtype, shape, layout)
+    builder = current_builder("constant")
+    builder.add("constant", [], args)
+    return DataNode(builder, NodeRef(len(builder.records) - 1, 0), "constant")
+
+
 def arithmetic(op: str, *operands: Any) -> DataNode:
     """A node computed from nodes and numbers, element by element, with DALI's promotion of types."""
-    from stoker._constant import constant_node
-
     nodes = []
     for operand in operands:
         if isinstance(operand, (str, bytes, type(None))):
@@ -257,8 +275,6 @@ class _Bounds:
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
         """The number, or a placeholder where a node holds it."""
-        from stoker._constant import constant_node
-
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):

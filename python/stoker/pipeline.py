@@ -3,34 +3,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from stoker import _core, types
-from stoker._build import GraphBuilder, Record, building
-from stoker._constant import constant_node
+from stoker import _core, _definition, types
+from stoker._build import GraphBuilder
 from stoker._context import close_at_exit, workers
-from stoker._settings import Settings, read_state
+from stoker._settings import SETTING_NAMES, Settings, read_state
 from stoker._sources import FedSource
-from stoker._where import users_line
 from stoker.data_node import DataNode
-from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError
+from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
-
-
-class _Defined(threading.local):
-    """Pipelines that this thread is defining, the innermost last."""
-
-    def __init__(self) -> None:
-        self.stack: list[Pipeline] = []
-
-
-_defined = _Defined()
 
 
 class Pipeline:
@@ -77,7 +65,6 @@ class Pipeline:
         self._outputs: list[DataNode] | None = None
         self._core: _core.Pipeline | None = None
         self._workers: Any = None
-        self._scope: list[Any] = []
         self._scheduled = 0
         self._ready: deque[tuple[TensorList, ...]] = deque()
         self._held: Any = None
@@ -181,22 +168,20 @@ class Pipeline:
     @staticmethod
     def current() -> Pipeline | None:
         """The pipeline that is being defined."""
-        return _defined.stack[-1] if _defined.stack else None
+        found: Pipeline | None = _definition.current()
+        return found
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
         """Makes a pipeline the one that operators are added to."""
         previous = Pipeline.current()
-        _defined.stack.append(pipeline)
-        scope = building(pipeline._builder)
-        scope.__enter__()
-        pipeline._scope.append(scope)
+        _definition.begin(pipeline, pipeline._builder)
         return previous
 
     @staticmethod
     def pop_current() -> None:
         """Ends the last push_current."""
-        _defined.stack.pop()._scope.pop().__exit__(None, None, None)
+        _definition.end()
 
     def __enter__(self) -> Pipeline:
         if self._core is not None:
@@ -209,19 +194,7 @@ class Pipeline:
 
     def set_outputs(self, *nodes: Any) -> None:
         """What the pipeline delivers, in this order."""
-        with building(self._builder):
-            self._outputs = [self._output_node(n, i) for i, n in enumerate(nodes)]
-
-    def _output_node(self, node: Any, i: int) -> DataNode:
-        if isinstance(node, DataNode):
-            if node._builder is not self._builder:
-                raise InvalidArgumentError(f"output {i} is a node of another pipeline")
-            return node
-        if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
-            raise InvalidArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
-        if isinstance(node, (str, bytes, dict, set, type(None))):
-            raise InvalidArgumentError(f"output {i} is {type(node).__name__}, not a node: did the definition return all it should?")
-        return constant_node(node)
+        self._outputs = _definition.output_nodes(self._builder, nodes)
 
     def add_sink(self, node: DataNode) -> None:
         """Taken for DALI's sake: what no output needs does not run."""
@@ -464,8 +437,6 @@ class Pipeline:
 
     def bad_samples(self) -> list[StokerError]:
         """Samples that were skipped or replaced, oldest first."""
-        from stoker.errors import from_status
-
         return [from_status(*bad) for bad in self._running().bad_samples()]
 
     def __repr__(self) -> str:
@@ -481,28 +452,47 @@ def _has_output(core: _core.Pipeline, i: int) -> bool:
     return True
 
 
-def trace(pipe: Pipeline, define: Any, first: Sequence[Record] | None) -> Any:
-    """Runs a definition over the pipeline's builder, or to compare it with the records of its first run."""
-    if first is None:
+@overload
+def pipeline_def(fn: Callable[..., Any]) -> Callable[..., Pipeline]: ...
+@overload
+def pipeline_def(fn: None = None, **pipeline_kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+
+
+def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Any) -> Any:
+    """Marks a function that calls operators and returns nodes; calling it makes a Pipeline.
+
+        @pipeline_def(batch_size=32, num_threads=4, device_id=None)
+        def training(root):
+            data, label = fn.readers.file(file_root=root, random_shuffle=True)
+            return fn.resize(fn.decoders.image(data), size=224), label
+
+        pipe = training("train", seed=7)      # arguments of Pipeline may also be given here
+
+    The function runs while the graph is built, and twice: if an argument of an operator differs the second time (a random number of Python's, which
+    would be the same for the whole run), that is an error at its line.
+    """
+    if fn is not None:
+        return _decorate(fn, pipeline_kwargs)
+    return functools.partial(_decorate, pipeline_kwargs=pipeline_kwargs)
+
+
+def _decorate(fn: Callable[..., Any], pipeline_kwargs: dict[str, Any]) -> Callable[..., Pipeline]:
+    @functools.wraps(fn)
+    def create(*args: Any, **kwargs: Any) -> Pipeline:
+        for_pipeline, for_function = _definition.split(fn, kwargs, SETTING_NAMES)
+        pipe = Pipeline(**{**pipeline_kwargs, **for_pipeline})
+        define = functools.partial(fn, *args, **for_function)
         with pipe:
-            return define()
-    dry = GraphBuilder(pipe.device_id, first=list(first), graph=pipe._builder.graph)
-    _defined.stack.append(pipe)
-    try:
-        with building(dry):
-            define()
-    finally:
-        _defined.stack.pop()
-    if len(dry.records) != len(first):
-        raise InvalidArgumentError(
-            f"the definition at {users_line()} added {len(first)} operators when traced first and {len(dry.records)} the second time"
-        )
-    return None
+            result = define()
+        records = list(pipe._builder.records)
+        pipe.set_outputs(*_definition.returned(fn, result))
+        _definition.trace_again(pipe, pipe._builder, records, define)
+        return pipe
+
+    create._is_pipeline_def = True  # type: ignore[attr-defined]
+    return create
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("pipeline_def", "do_not_convert"):  # where DALI has them
-        from stoker import _definition
-
-        return getattr(_definition, name)
-    raise AttributeError(f"module 'stoker.pipeline' has no attribute {name!r}")
+def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Taken for DALI's sake: no function is rewritten here."""
+    return func

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from stoker import _core
-from stoker.types import DALIDataType
+from stoker._types import DALIDataType
 
 if TYPE_CHECKING:
     import numpy as np

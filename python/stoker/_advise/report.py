@@ -13,6 +13,7 @@ from typing import Any
 from stoker._advise.bound import Bound, Facts, find
 from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
+from stoker._advise.timeline import draw
 
 _WORTH = 0.02  # a gain below this is none
 _NOTICED = 0.05  # share of the step
@@ -147,9 +148,11 @@ class Report:
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """The timeline as a picture."""
-        from stoker._advise.timeline import draw
-
-        Path(path).write_bytes(draw(self))
+        gain = "" if self.gain is None else f"   without a loader {self.gain:.2f} times as fast"
+        facts = f"waits {self.wait_share:.1%} of the step   bound by: {self.bound.stage}{gain}"
+        first = {kind: next((b.taken for b in self.blocks if b.kind == kind), []) for kind in ("live", "cached")}
+        lanes = {kind: steps for kind, steps in first.items() if steps}
+        Path(path).write_bytes(draw(self.loader, facts, lanes, self.steps("live")))
 
 
 def _ms(times: Times) -> tuple[str, str]:

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from stoker._advise.plan import Step
 from stoker._advise.png import Canvas
-
-if TYPE_CHECKING:
-    from stoker._advise.plan import Step
-    from stoker._advise.report import Report
 
 _WIDTH, _LEFT, _RIGHT = 1200, 120, 20
 _LANE, _BARS = 46, 200
@@ -17,33 +14,30 @@ _GROUND, _INK, _FAINT = (255, 255, 255), (40, 40, 40), (225, 225, 225)
 _WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # neighbouring steps differ in shade
 
 
-def draw(report: Report) -> bytes:
-    """The PNG."""
-    lanes = [next((b.taken for b in report.blocks if b.kind == kind), []) for kind in ("live", "cached")]
-    lanes = [lane for lane in lanes if lane]
+def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequence[Step]) -> bytes:
+    """The PNG. lanes: steps by the name of their lane, from above; bars: steps whose lengths are compared."""
     canvas = Canvas(_WIDTH, 90 + len(lanes) * (_LANE + 14) + 40 + _BARS + 50, _GROUND)
-    _heading(canvas, report)
-    span = max(lane[-1].end - lane[0].asked for lane in lanes)
+    _heading(canvas, title, facts)
+    span = max(lane[-1].end - lane[0].asked for lane in lanes.values())
     y = 90
-    for name, lane in zip(("live", "cached"), lanes, strict=False):
+    for name, lane in lanes.items():
         _lane(canvas, y, name, lane, span)
         y += _LANE + 14
     _seconds(canvas, y - 6, span)
-    _bars(canvas, y + 34, report.steps("live"))
+    _bars(canvas, y + 34, bars)
     return canvas.png()
 
 
-def _heading(canvas: Canvas, report: Report) -> None:
-    gain = "" if report.gain is None else f"   without a loader {report.gain:.2f} times as fast"
-    canvas.text(20, 14, f"{report.loader}", _INK, 3)
-    canvas.text(20, 40, f"waits {report.wait_share:.1%} of the step   bound by: {report.bound.stage}{gain}", _INK, 2)
+def _heading(canvas: Canvas, title: str, facts: str) -> None:
+    canvas.text(20, 14, title, _INK, 3)
+    canvas.text(20, 40, facts, _INK, 2)
     x = 20.0
     for colour, words in ((_WAIT, "waiting for data"), (_EVEN, "step")):
         canvas.box(x, 62, 14, 10, colour)
         x = canvas.text(x + 20, 62, words, _INK, 2) + 24
 
 
-def _lane(canvas: Canvas, y: float, name: str, steps: list[Step], span: float) -> None:
+def _lane(canvas: Canvas, y: float, name: str, steps: Sequence[Step], span: float) -> None:
     scale = (_WIDTH - _LEFT - _RIGHT) / max(span, 1e-9)
     begin = steps[0].asked
     canvas.text(20, y + _LANE / 2 - 5, name, _INK, 2)
@@ -62,7 +56,7 @@ def _seconds(canvas: Canvas, y: float, span: float) -> None:
         canvas.text(x - (8 * len(text) if i == 5 else 4 * len(text)), y + 2, text, _INK, 2)
 
 
-def _bars(canvas: Canvas, y: float, steps: list[Step]) -> None:
+def _bars(canvas: Canvas, y: float, steps: Sequence[Step]) -> None:
     """A bar for each live step: the wait at the bottom, the rest above it."""
     highest = max(s.whole for s in steps)
     pitch = (_WIDTH - _LEFT - _RIGHT) / len(steps)

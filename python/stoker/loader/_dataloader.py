@@ -5,18 +5,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch.utils.data import DataLoader, IterableDataset
 
-if TYPE_CHECKING:
-    from stoker.loader.loader import Loader
+
+class Loading(Protocol):
+    """What is asked of a Loader here."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def _at_last(self) -> bool: ...
+    def _samples_of_last_step(self) -> int: ...
 
 
 class _Batches(IterableDataset[Any]):
     """The Loader's batches as an IterableDataset that is batched already."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loading) -> None:
         self.loader = loader
 
     def __iter__(self) -> Iterator[Any]:
@@ -38,7 +46,7 @@ class StokerDataLoader(DataLoader[Any]):
     remainder = -1
     _is_accelerate_prepared = True
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loading) -> None:
         super().__init__(_Batches(loader), batch_size=None, num_workers=0)
         self.loader = loader
 
@@ -66,5 +74,5 @@ class StokerDataLoader(DataLoader[Any]):
         self.loader.load_state_dict(state)
 
 
-def wrap(loader: Loader) -> StokerDataLoader:
+def wrap(loader: Loading) -> StokerDataLoader:
     return StokerDataLoader(loader)

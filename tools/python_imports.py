@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which files of python/stoker import which: layers, as those of src, and no circle. Part of check_includes.py.
+
+Imports inside functions and under TYPE_CHECKING count like all others: they say as well that one file cannot be understood without the other.
+"""
+
+import ast
+from pathlib import Path
+
+# From the ground up; a file imports only from its own layer and those before it. A folder's name stands for all of its files.
+LAYERS = {
+    "ground": ["_core", "errors", "_where", "_cores", "_types"],
+    "values": ["_catalog", "_docs", "_values", "_arrays", "tensors", "backend"],
+    "graph": ["_build", "_constant", "data_node", "types", "_operator", "_sources", "_external", "fn", "math"],
+    "pipeline": ["_context", "_settings", "_definition", "pipeline"],
+    "plugin": ["plugin"],
+    "loader": ["transforms", "loader"],
+    "advise": ["_advise"],
+    "package": ["__init__", "_command", "tools"],
+}
+# Batched losses live beside the pipeline: they see the ground alone, and only the package sees them.
+BESIDE = "batching"
+
+
+def imports(package: Path) -> dict[str, dict[str, int]]:
+    """For each file ("loader/_run"), what it imports of the package, and in which line."""
+    files = {path.relative_to(package).with_suffix("").as_posix(): path for path in sorted(package.rglob("*.py"))}
+    return {name: _imports_of(name, path, package.name, set(files)) for name, path in files.items()}
+
+
+def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+
+    def note(parts: list[str], line: int) -> None:
+        """`parts` leads to a module, or to a name inside one."""
+        for length in range(len(parts), -1, -1):
+            base = "/".join(parts[:length])
+            for file in (base, f"{base}/__init__".lstrip("/")):
+                if file in files or file == "_core":
+                    if file != name:
+                        found.setdefault(file, line)
+                    return
+
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == package:
+                    note(alias.name.split(".")[1:], node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            parts = node.module.split(".") if node.module else []
+            if node.level:
+                parts = name.split("/")[: -node.level] + parts
+            elif parts[:1] == [package]:
+                parts = parts[1:]
+            else:
+                continue
+            for alias in node.names:
+                note([*parts, alias.name], node.lineno)
+    return found
+
+
+def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
+    """Sets of files of which each imports the others, directly or through them (Tarjan's strongly connected components)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(file: str) -> None:
+        order[file] = low[file] = len(order)
+        stack.append(file)
+        for other in edges.get(file, {}):
+            if other not in order:
+                visit(other)
+                low[file] = min(low[file], low[other])
+            elif other in stack:
+                low[file] = min(low[file], order[other])
+        if low[file] == order[file]:
+            at = stack.index(file)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for file in edges:
+        if file not in order:
+            visit(file)
+    return found
+
+
+def faults(package: Path) -> list[str]:
+    """What is wrong with the package's imports."""
+    place = {member: depth for depth, members in enumerate(LAYERS.values()) for member in members}
+    names = list(LAYERS)
+    edges = imports(package)
+    wrong = []
+    for file, seen in edges.items():
+        top = file.split("/")[0]
+        if top not in place and top != BESIDE:
+            wrong.append(f"{package.name}/{file}.py: is in no layer of tools/python_imports.py")
+            continue
+        for other, line in seen.items():
+            head = other.split("/")[0]
+            where = f"{package.name}/{file}.py:{line}"
+            if top == BESIDE:
+                allowed = head == BESIDE or place.get(head) == 0
+            else:
+                allowed = names[place[top]] == "package" if head == BESIDE else place.get(head, 0) <= place[top]
+            if not allowed:
+                wrong.append(f"{where}: layer {names[place[top]] if top in place else BESIDE} must not import {other}")
+    return wrong + [f"{package.name}: a circle of imports: {', '.join(circle)}" for circle in circles(edges)]
