@@ -178,7 +178,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 	void *values = stk__graph_alloc(w->g, def->args_size + 1);
 	set_args(w, def, values);
 	stk__arena_init(&w->arena);
-	w->tools.arena = &w->arena;
+	w->tools.arena = w->tools.cpu_jobs.arena = &w->arena;
 	w->call = (struct stk_call){
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }

@@ -89,7 +89,8 @@ void *stk__gathered_take(struct stk_gathered *g, size_t size); /* data with room
 
 /* What a worker lends to an operator for one sample. */
 struct stk_tools {
-	struct stk_arena *arena; /* scratch until the sample's chain has ended */
+	struct stk_arena *arena;        /* scratch until the sample's chain has ended */
+	struct stk_array_jobs cpu_jobs; /* runs array jobs as they are made, with scratch from the same arena */
 	struct stk_decoder *decoder;
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
@@ -242,7 +243,14 @@ static inline bool stk__op_runs(const struct stk_op_def *def)
 }
 
 /* Does the call's work on the CPU, after infer; out[].data is given. */
-enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err);
+static inline enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err)
+{
+	if (call->def->lower_array)
+		return call->def->lower_array(call, &call->tools->cpu_jobs, err);
+	if (!call->def->run_cpu) /* what nobody writes must not be delivered */
+		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
+	return call->def->run_cpu(call, err);
+}
 
 /* True while a graph is built for an argument, given by its field in call->args, that will come sample by sample. */
 bool stk__varies(const struct stk_call *call, const void *field);

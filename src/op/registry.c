@@ -30,17 +30,6 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
-enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err)
-{
-	if (call->def->lower_array) {
-		struct stk_array_jobs cores = {.arena = call->tools->arena};
-		return call->def->lower_array(call, &cores, err);
-	}
-	if (!call->def->run_cpu) /* what nobody writes must not be delivered */
-		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
-	return call->def->run_cpu(call, err);
-}
-
 void *stk__gathered_take(struct stk_gathered *g, size_t size)
 {
 	if (size > g->room) {

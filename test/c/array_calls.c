@@ -326,7 +326,7 @@ bool call_open(struct call *c)
 				ok(stk__arg_set(c->g, &a, &c->args[i], values, &err));
 	}
 	stk__arena_init(&c->arena);
-	c->tools.arena = &c->arena;
+	c->tools.arena = c->tools.cpu_jobs.arena = &c->arena;
 	int32_t n_in = c->call.n_in;
 	c->call = (struct stk_call){
 		.def = def, .args = values, .in = c->in, .out = &c->out, .n_in = n_in, .n_out = 1, .state = c->state, .tools = &c->tools};

@@ -55,7 +55,7 @@ static enum stk_status bench_infer(struct bench *b, bool building)
 {
 	memset(b->state, 0, sizeof b->state);
 	memset(b->out, 0, sizeof b->out);
-	b->tools = (struct stk_tools){.arena = &b->arena};
+	b->tools = (struct stk_tools){.arena = &b->arena, .cpu_jobs = {.arena = &b->arena}};
 	b->call.in = b->in;
 	b->call.out = b->out;
 	b->call.state = b->state;

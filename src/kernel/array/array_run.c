@@ -78,14 +78,18 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 	if (at < c->ndim - 1)
 		for (int64_t i = begin; i < end; i++, dst += d->dst)
 			fill_all(c, at + 1, dst, 0, d[1].size);
+	else if (d->dst == 1)
+		memset(dst, c->fill[0], (size_t)(end - begin));
 	else if (d->dst == c->element)
 		stk__array_fill(dst, c->fill, end - begin, c->element);
 	else
 		stk__array_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* A run of n elements that change their type; those that are not contiguous are gathered before and scattered after. */
-static void convert_run(const struct stk_array_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
+/* A run of n elements that change their type; those that are not contiguous are gathered before and scattered after. It is a function of its own so that
+ * other copies do not pay for its buffers. */
+static __attribute__((noinline)) void convert_run(
+	const struct stk_array_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {
 	enum { PART = 256 };
 	_Alignas(8) uint8_t from[8 * PART], to[8 * PART];

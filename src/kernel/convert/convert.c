@@ -49,15 +49,25 @@ static void to_double(double *restrict out, const void *src, enum stk_dtype dtyp
 	break
 #define PACK_INTEGER(type, low, high) PACK(type, x == x ? stk__nearest(x, low, high) : 0)
 
+/* The same for unsigned types that int32 holds, without a branch: NaN is not above 0 either, and what is added before the fraction is cut off is the
+ * largest double below 0.5, so that nothing but halves and more is carried over. */
+#define PACK_UNSIGNED(type, high)                                                                                                          \
+	for (int i = 0; i < n; i++) {                                                                                                      \
+		double x = in[i] > 0 ? in[i] : 0;                                                                                          \
+		x = x < (high) ? x : (high);                                                                                               \
+		((type *)dst)[i] = (type)(int32_t)(x + 0x1.fffffffffffffp-2);                                                              \
+	}                                                                                                                                  \
+	break
+
 static void from_double(void *dst, enum stk_dtype dtype, const double *restrict in, int n)
 {
 	switch (dtype) {
 	case STK_UINT8:
-		PACK_INTEGER(uint8_t, 0, UINT8_MAX);
+		PACK_UNSIGNED(uint8_t, UINT8_MAX);
 	case STK_INT8:
 		PACK_INTEGER(int8_t, INT8_MIN, INT8_MAX);
 	case STK_UINT16:
-		PACK_INTEGER(uint16_t, 0, UINT16_MAX);
+		PACK_UNSIGNED(uint16_t, UINT16_MAX);
 	case STK_INT16:
 		PACK_INTEGER(int16_t, INT16_MIN, INT16_MAX);
 	case STK_UINT32:
