@@ -16,7 +16,8 @@ unsigned stk__cpu_capabilities(void);
 /* "avx2", or "c" for none. */
 const char *stk__cpu_name(unsigned cpu);
 
-/* Orders stores that went past the caches before all that the thread does next; releasing a lock alone need not. Call it once for many stores: it waits. */
+/* Orders stores that bypassed the caches before all that the thread does next, which releasing a lock does not. Call it once for many stores: it
+ * waits. */
 static inline void stk__stores_fence(void)
 {
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@
 enum { DEFAULT_MAX_SCANS = 256, SHOWN_BYTES = 16 };
 #define DEFAULT_MAX_PIXELS (INT64_C(1) << 28)
 
-/* In order of priority. A new codec is a file and a line. */
+/* In order of priority. To add a codec, add a file and a line here. */
 static const struct stk_codec *const codecs[] = {&stk__codec_jpeg, &stk__codec_png};
 enum { CODECS = sizeof codecs / sizeof *codecs };
 
@@ -157,7 +157,7 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;
-	/* By the header, so that the verdict is the same whichever decoder takes it. */
+	/* Decided by the header, so that the result is the same whichever decoder takes the file. */
 	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
 		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);

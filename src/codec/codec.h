@@ -2,7 +2,7 @@
  *
  * Images in files: header first, then decode a window into what the caller gives.
  *
- * Codecs are tables of functions, asked in order of priority; the first whose probe likes the leading bytes takes the file, and one that cannot
+ * Codecs are tables of functions, asked in order of priority; the first whose probe accepts the leading bytes takes the file, and one that cannot
  * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit.
  *
  * JPEG: libjpeg-turbo's pixels (islow, triangle upsampling), whoever decodes; the environment's STOKER_JPEG=libjpeg-turbo or =stoker chooses. A file
@@ -23,7 +23,7 @@ struct stk_image_info {
 	int32_t width, height;         /* as stored */
 	int32_t channels;              /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
 	int32_t bits;                  /* 8 or 16 a channel */
-	int32_t orientation;           /* EXIF's 1..8; 1 when absent or nonsense */
+	int32_t orientation;           /* EXIF's 1..8; 1 when absent or invalid */
 	bool progressive;
 	size_t memory; /* for stk__image_memory */
 };
@@ -35,7 +35,7 @@ struct stk_codec_limits {
 	bool lenient;       /* strict=False: libjpeg's data-losing warnings are not errors */
 };
 
-/* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, not taken.
+/* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, but not supported.
  * STK_LIMIT: too large. Any thread; allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);

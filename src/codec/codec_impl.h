@@ -8,7 +8,7 @@
 #include "codec/codec.h"
 
 /* A codec. peek fills all of info but `codec` and `format` and checks no limits. decode gets a window and a dst as stored in the file (the caller
- * sees to orientation), non-empty and inside; it may take what it likes from d->scratch, which the caller releases. */
+ * handles orientation), non-empty and inside; it may take any memory from d->scratch, which the caller releases. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
 	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From the pixels that a file holds to those that were asked for, a row at a time, rounding to nearest:
+ * Converts the pixels of a file to those that the caller wants, a row at a time, rounding to nearest:
  *     gray    0.299 R + 0.587 G + 0.114 B
  *     YCbCr   ITU-R BT.601, studio range: Y = 16 + 0.25678824 R + 0.50412941 G + 0.09790588 B (0..255 becomes 16..235), Cb, Cr 16..240
  *     16 bits to 8: v * 255 / 65535;   CMYK: R = (255 - C) (255 - K) / 255.   Alpha is dropped where the result has none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The JPEG codec: one header parser, and whichever decoder takes the file. */
+ * The JPEG codec: one header parser, and a choice of decoders. */
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/jpeg_fast.h"
@@ -13,12 +13,12 @@
 struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
 	struct stk_jpeg_kernels kernels;
-	struct stk_jpeg_fast *fast;    /* NULL where the environment's STOKER_JPEG=libjpeg-turbo forces the other */
+	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (wants_fast) */
 	struct stk_jpeg_header header; /* of the image in work */
 };
 
 /* The environment's STOKER_JPEG=libjpeg-turbo or =stoker decides. Else ours is taken where its kernels are faster than libjpeg-turbo's assembly, which those in
- * plain C are not. Pixels are the same. */
+ * plain C are not. The pixels are the same. */
 static bool wants_fast(unsigned cpu)
 {
 	const char *forced = getenv("STOKER_JPEG");

@@ -18,12 +18,12 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* the first blocks of an MCU, those of the planes that the output needs */
+	int wanted;   /* how many blocks of an MCU, from the first, belong to planes that the output needs */
 	bool dc_only; /* some blocks become single samples */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
 	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
-	uint8_t nowhere[64]; /* samples that nobody wants, where a pair has but one block */
+	uint8_t nowhere[64]; /* receives samples that are not needed, if a pair has only one block */
 	struct stk_jpeg_input input;
 	struct stk_jpeg_table_cache tables;
 };
@@ -98,7 +98,7 @@ static enum stk_status prepare(
 
 /* ---- decoding ---- */
 
-/* Before each MCU: enough input, and past a restart marker where one is due. */
+/* Called before each MCU: provides enough input, and moves past a restart marker if one is due. */
 static bool begin_mcu(struct stk_jpeg_fast *f)
 {
 	if (f->scan.restart_interval && f->restart_in-- == 0) {
@@ -153,7 +153,7 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* The coefficients of the blocks that are wanted, only DC of those that become single samples. Gives decode's mask. */
+/* Decodes the coefficients of the blocks that are needed, only DC of those that become single samples. Returns decode's mask. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)
@@ -204,7 +204,7 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 	return true;
 }
 
-/* libjpeg refuses predictions that overflow, and so does no honest file come near. */
+/* libjpeg refuses predictions that overflow. No undamaged file comes near. */
 static bool predictions_sound(const struct stk_jpeg_fast *f)
 {
 	for (int c = 0; c < 3; c++)

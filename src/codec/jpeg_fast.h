@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes what the window needs and nothing else, and
- * gives the bytes that libjpeg-turbo gives. Where it meets damage it stops: libjpeg-turbo has the verdict. */
+ * gives the bytes that libjpeg-turbo gives. At damage it stops, and libjpeg-turbo decides what becomes of the file. */
 #ifndef STK_CODEC_JPEG_FAST_H
 #define STK_CODEC_JPEG_FAST_H
 

@@ -22,7 +22,7 @@ struct stk_jpeg_header {
 	/* markers of applications */
 	bool jfif, adobe;
 	uint8_t adobe_transform;
-	uint8_t orientation; /* EXIF's 1..8; 1 when absent or nonsense */
+	uint8_t orientation; /* EXIF's 1..8; 1 when absent or invalid */
 	/* the first scan */
 	int32_t restart_interval;
 	int32_t scan_components;

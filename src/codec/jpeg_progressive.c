@@ -42,7 +42,7 @@ struct progressive {
 	struct stk_jpeg_dc_table dc[3];
 	struct stk_jpeg_band_table band_table;
 	struct stk_jpeg_input input;
-	uint8_t nowhere[64]; /* samples that nobody wants */
+	uint8_t nowhere[64]; /* receives samples that are not needed */
 };
 
 /* ---- preparation ---- */
@@ -276,7 +276,7 @@ static void refine_dc(struct progressive *p, const struct dc_scan *s, int x, int
 	}
 }
 
-/* libjpeg refuses predictions that overflow, and so does no honest file come near. */
+/* libjpeg refuses predictions that overflow. No undamaged file comes near. */
 static bool predictions_sound(const struct progressive *p)
 {
 	for (int c = 0; c < 3; c++)

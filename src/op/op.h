@@ -80,7 +80,7 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
-/* What an operator found out about all samples of a batch; memory that stays with the batch in flight and serves later batches too. */
+/* What an operator found out about all samples of a batch. Its memory stays with the batch in flight, and later batches use it again. */
 struct stk_gathered {
 	void *data;
 	size_t room;
@@ -95,7 +95,7 @@ struct stk_tools {
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;
-	const struct stk_cancel *cancel; /* what takes long looks at it; whoever called it then ends with STK_CANCELLED */
+	const struct stk_cancel *cancel; /* long loops check it; their caller then returns STK_CANCELLED */
 };
 
 struct stk_call {
@@ -117,7 +117,7 @@ struct stk_call {
 	struct stk_tools *tools;  /* NULL while a graph is built */
 };
 
-/* A file as a decoder was given it, for who decodes many at once. */
+/* The file that a decoder was given, for a caller that decodes many files at once. */
 struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
@@ -136,14 +136,14 @@ enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 struct stk_reader_def {
 	int64_t (*size)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
-	/* Of names and labels of `count` samples from `first` on: tells where two data sets begin to differ. Nullable. */
+	/* A digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
 	/* Where an output lies in host memory, of all samples, decoded: sample id at the result + id * *stride, for as long as `shared` is there. NULL: it does
 	 * not. Nullable; a reader that has it gives each sample's other outputs for next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
-	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next: brings its memory into a cache; nullable */
+	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next, to prefetch its memory into a cache; nullable */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
@@ -209,8 +209,8 @@ struct stk_op_def {
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
-	/* For recipes (kernel/recipe/recipe.h), by which images in memory run where all that differs between samples follows from their places. An operator that draws
-	 * nothing needs none of these: lower serves. What has no place in a recipe takes the ordinary path, so both are nullable.
+	/* For recipes (kernel/recipe/recipe.h), by which resident data sets run if all that differs between samples follows from their places. An
+	 * operator that draws nothing needs none of these: lower serves. What has no place in a recipe takes the ordinary path, so both are nullable.
 	 * - coin: the output is 0 or 1: 1 where the first draw of the operator's stream is below *chance. False with arguments that make it something else.
 	 * - recipe: lower, for an operator that draws: appends the window that infer would draw. False: a recipe cannot say it. */
 	bool (*coin)(const struct stk_call *call, float *chance);

@@ -105,7 +105,7 @@ static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* where it is not known yet which they are */
+	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* if it is not known yet which dims these are */
 	if (in->ndim >= 0)
 		n = pad_axes(a, in, axes, NULL);
 	bool needs = false;

@@ -94,7 +94,7 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return stk__random_below(r, (uint32_t)count);
 	double left = stk__random_float(r);
-	int64_t last = 0; /* rounding may leave a little: the last that can be chosen takes it */
+	int64_t last = 0; /* rounding may leave a remainder, which the last possible choice takes */
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;

@@ -228,7 +228,7 @@ static void finish(bool exact_scale, float size, float lo, float hi, bool flip, 
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
 	}
-	if (e - b > 0x1p30) { /* of a small part of a pixel: all that is seen are the edges */
+	if (e - b > 0x1p30) { /* of a small part of a pixel: only the edges are visible */
 		double centre = ((double)lo + hi) / 2;
 		b = centre - 0x1p29;
 		e = centre + 0x1p29;

@@ -13,7 +13,7 @@ struct stk_slice_args {
 };
 extern const struct stk_arg_def stk__slice_group[];
 
-/* The window over a tensor of `desc`. The operator's inputs 1 and 2, where there are any, are its anchor and shape. */
+/* The window over a tensor of `desc`. Inputs 1 and 2 of the operator, if there are any, are its anchor and shape. */
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 

@@ -79,7 +79,7 @@ static enum stk_status output_type(const struct warp_affine *a, enum stk_dtype i
 	return STK_OK;
 }
 
-/* Where pixels are mixed, what lies outside is one as those inside: of the input's type. */
+/* If pixels are mixed, the fill is a pixel like those inside: of the input's type. */
 static float fill_in(float value, enum stk_dtype dtype)
 {
 	uint64_t pixel;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear assignment on the CPU: a problem a thread, one shortest augmenting path for each row.
+ * Linear assignment on the CPU: one thread for a problem, one shortest augmenting path for each row.
  *
  * The search is Crouse's (see stoker/batching.h). SciPy keeps the columns still in the search in a list that starts in descending order and from
  * which a column is taken by moving the last one into its place; ties go by places in that list. Here costs and prices stay in column order, so
@@ -242,7 +242,7 @@ static void assign_problem(void *ctx, int64_t p, int32_t worker)
 enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a, struct stk_error *err)
 {
 	int64_t rows = a->rows < a->cols ? a->rows : a->cols, cols = a->rows < a->cols ? a->cols : a->rows;
-	int64_t work = a->problems * rows * cols * 8 * 4; /* some four looks at each cost */
+	int64_t work = a->problems * rows * cols * 8 * 4; /* each cost is read about four times */
 	int32_t threads = stk__fork_threads(r, a->problems, work);
 	struct stk_assign_kernels kernels;
 	stk__assign_kernels_init(&kernels, r->cpu);

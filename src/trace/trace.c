@@ -8,27 +8,27 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-struct lane {
+struct row {
 	char name[32];
 	_Atomic size_t written; /* ever; the log holds the last `spans` */
 	struct stk_trace_span *log;
 };
 
 struct stk_trace {
-	int32_t n_lanes;
+	int32_t n_rows;
 	size_t spans;
-	struct lane lanes[];
+	struct row rows[];
 };
 
-struct stk_trace *stk__trace_create(int32_t lanes, size_t spans)
+struct stk_trace *stk__trace_create(int32_t rows, size_t spans)
 {
-	struct stk_trace *t = stk__calloc(1, sizeof *t + (size_t)lanes * sizeof *t->lanes);
+	struct stk_trace *t = stk__calloc(1, sizeof *t + (size_t)rows * sizeof *t->rows);
 	if (!t)
 		return NULL;
 	t->spans = spans;
-	for (; t->n_lanes < lanes; t->n_lanes++) {
-		t->lanes[t->n_lanes].log = stk__calloc(spans, sizeof(struct stk_trace_span));
-		if (!t->lanes[t->n_lanes].log) {
+	for (; t->n_rows < rows; t->n_rows++) {
+		t->rows[t->n_rows].log = stk__calloc(spans, sizeof(struct stk_trace_span));
+		if (!t->rows[t->n_rows].log) {
 			stk__trace_destroy(t);
 			return NULL;
 		}
@@ -40,49 +40,49 @@ void stk__trace_destroy(struct stk_trace *t)
 {
 	if (!t)
 		return;
-	for (int32_t i = 0; i < t->n_lanes; i++)
-		stk__free(t->lanes[i].log);
+	for (int32_t i = 0; i < t->n_rows; i++)
+		stk__free(t->rows[i].log);
 	stk__free(t);
 }
 
-void stk__trace_name(struct stk_trace *t, int32_t lane, const char *name)
+void stk__trace_name(struct stk_trace *t, int32_t row, const char *name)
 {
 	if (t)
-		snprintf(t->lanes[lane].name, sizeof t->lanes[lane].name, "%s", name);
+		snprintf(t->rows[row].name, sizeof t->rows[row].name, "%s", name);
 }
 
-void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span)
+void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_span *span)
 {
 	if (!t)
 		return;
-	struct lane *l = &t->lanes[lane];
-	size_t at = atomic_load_explicit(&l->written, memory_order_relaxed);
-	l->log[at % t->spans] = *span;
-	l->log[at % t->spans].thread = (int16_t)lane;
-	atomic_store_explicit(&l->written, at + 1, memory_order_release);
+	struct row *r = &t->rows[row];
+	size_t at = atomic_load_explicit(&r->written, memory_order_relaxed);
+	r->log[at % t->spans] = *span;
+	r->log[at % t->spans].thread = (int16_t)row;
+	atomic_store_explicit(&r->written, at + 1, memory_order_release);
 }
 
-static size_t lane_count(const struct stk_trace *t, int32_t lane)
+static size_t row_count(const struct stk_trace *t, int32_t row)
 {
-	size_t n = atomic_load_explicit(&t->lanes[lane].written, memory_order_acquire);
+	size_t n = atomic_load_explicit(&t->rows[row].written, memory_order_acquire);
 	return n < t->spans ? n : t->spans;
 }
 
 size_t stk__trace_count(const struct stk_trace *t)
 {
 	size_t n = 0;
-	for (int32_t i = 0; t && i < t->n_lanes; i++)
-		n += lane_count(t, i);
+	for (int32_t i = 0; t && i < t->n_rows; i++)
+		n += row_count(t, i);
 	return n;
 }
 
 size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n)
 {
 	size_t used = 0;
-	for (int32_t i = 0; t && i < t->n_lanes; i++) {
-		size_t written = atomic_load_explicit(&t->lanes[i].written, memory_order_acquire), count = lane_count(t, i);
+	for (int32_t i = 0; t && i < t->n_rows; i++) {
+		size_t written = atomic_load_explicit(&t->rows[i].written, memory_order_acquire), count = row_count(t, i);
 		for (size_t k = written - count; k < written && used < n; k++)
-			out[used++] = t->lanes[i].log[k % t->spans];
+			out[used++] = t->rows[i].log[k % t->spans];
 	}
 	return used;
 }
@@ -134,9 +134,9 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	n = stk__trace_read(t, spans, n);
 	fputs("{\"traceEvents\":[\n", f);
 	const char *comma = "";
-	for (int32_t i = 0; i < t->n_lanes; i++, comma = ",\n")
+	for (int32_t i = 0; i < t->n_rows; i++, comma = ",\n")
 		fprintf(f, "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", comma, i,
-			t->lanes[i].name);
+			t->rows[i].name);
 	for (size_t i = 0; i < n; i++) {
 		fputs(comma, f);
 		write_span(f, &spans[i], i);

@@ -33,18 +33,18 @@ struct stk_trace_span {
 
 struct stk_trace; /* NULL: tracing is off, and every call below does nothing */
 
-/* lanes: threads that record; spans: kept in each lane, oldest are dropped. */
-struct stk_trace *stk__trace_create(int32_t lanes, size_t spans);
+/* rows: threads that record; spans: how many each row keeps, of which the oldest are dropped. */
+struct stk_trace *stk__trace_create(int32_t rows, size_t spans);
 void stk__trace_destroy(struct stk_trace *t);
 
-/* What the lane's row is called; up to 31 characters. Before anything is added to it. */
-void stk__trace_name(struct stk_trace *t, int32_t lane, const char *name);
+/* Names a row; up to 31 characters. Before anything is added to it. */
+void stk__trace_name(struct stk_trace *t, int32_t row, const char *name);
 
-/* One thread a lane at a time. */
-void stk__trace_add(struct stk_trace *t, int32_t lane, const struct stk_trace_span *span);
+/* One thread at a time for each row. */
+void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_span *span);
 
 size_t stk__trace_count(const struct stk_trace *t);
-/* All spans, by lane; returns how many were written. While work goes on the newest may be missing. */
+/* All spans, by row; returns how many were written. While work goes on the newest may be missing. */
 size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n);
 
 const char *stk__span_name(enum stk_span_kind kind);

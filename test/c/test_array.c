@@ -85,7 +85,7 @@ static enum stk_status keep_job(struct stk_array_jobs *jobs, const struct stk_ar
 static double sum_of(const struct stk_array_job *job, uint32_t group, double mean, bool squares)
 {
 	const struct stk_array_groups *g = &job->normalize.groups;
-	static double terms[MAX_VALUES], sums[STK_ARRAY_LANES];
+	static double terms[MAX_VALUES], sums[STK_ARRAY_PARTIAL_SUMS];
 	double sum = 0;
 	for (uint32_t k = 0; k < g->count; k++) {
 		int64_t at = stk__array_offset(g->kept, g->n_kept, group) + stk__array_offset(g->reduced, g->n_reduced, k);
@@ -94,8 +94,8 @@ static double sum_of(const struct stk_array_job *job, uint32_t group, double mea
 	}
 	memset(sums, 0, sizeof sums);
 	for (uint32_t k = 0; k < g->count; k++)
-		*(g->count < STK_ARRAY_SERIAL ? &sum : &sums[k % STK_ARRAY_LANES]) += terms[k];
-	for (int apart = STK_ARRAY_LANES / 2; apart > 0; apart /= 2)
+		*(g->count < STK_ARRAY_SERIAL ? &sum : &sums[k % STK_ARRAY_PARTIAL_SUMS]) += terms[k];
+	for (int apart = STK_ARRAY_PARTIAL_SUMS / 2; apart > 0; apart /= 2)
 		for (int i = 0; i < apart; i++)
 			sums[i] += sums[i + apart];
 	return g->count < STK_ARRAY_SERIAL ? sum : sums[0];

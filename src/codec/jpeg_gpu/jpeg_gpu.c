@@ -40,7 +40,7 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits room; /* the most that a part was given: what one has needed, all will */
+	struct stk_jpeg_gpu_limits room; /* the most that a part was given: what one part needed, all will */
 };
 
 struct stk_jpeg_gpu_batch {
@@ -67,7 +67,7 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_jpeg_gpu_limits *
 static struct stk_jpeg_gpu_plan_limits file_limits(const struct stk_jpeg_gpu_limits *l)
 {
 	struct stk_jpeg_gpu_plan_limits files = l->files;
-	/* Alignment and what lies between files travel too. */
+	/* Padding for alignment and the bytes between files are copied too. */
 	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
 	return files;
 }
@@ -99,7 +99,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->room = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* What grows takes half as much again, for the next, and not less than usual images do: to give pinned memory back waits for whatever the GPU does. */
+/* A size that grows gets half as much again for later batches, and at least what usual images take, since freeing pinned memory waits for all work of
+ * the GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t more = need + (uint64_t)need / 2;
@@ -113,7 +114,7 @@ static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *n
 	       p->room.files.blocks >= need->files.blocks && p->room.taps >= need->taps;
 }
 
-/* Room for a part that needs so much, and for all that come after. */
+/* Chooses the room for a part that needs so much, and for all parts that come later. */
 static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
 	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
@@ -247,8 +248,8 @@ static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 	return p;
 }
 
-/* Makes streams fit the batch; leaves out what no stream can hold. Gives the bytes that a part should have: about the same for all, none larger than a
- * stream. */
+/* Makes the streams' memory fit the batch; leaves out files that no stream can hold. *share: the bytes that a part should have, about the same for
+ * all parts and no more than a stream holds. */
 static enum stk_status choose_share(
 	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
@@ -336,7 +337,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type};
 }
 
-/* Passes are of uint8 with as many channels as the type has. */
+/* True if the pass reads uint8, with as many channels as the type has. */
 static bool suits(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
@@ -354,7 +355,7 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_
 	return true;
 }
 
-/* The pass reads the window from where the decoder puts it, turned as it sees it. */
+/* Plans the pass, which reads the window where the decoder puts it, in the orientation that the pass sees. */
 static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;
@@ -368,7 +369,7 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides for each item, and describes what the GPU does. */
+/* Decides which items the GPU decodes, and plans its work on them. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {
@@ -434,7 +435,7 @@ static enum stk_status run_part(struct stk_jpeg_gpu_batch *b, struct part *p, co
 	struct stk_gpu_device *dev = b->decoder->dev;
 	p->work = stream->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
 	stk__jpeg_gpu_plan_begin(p->plan, &p->sizes.files);
-	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* files and results lie where they always do */
+	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* files and results always lie there */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, stream, 0, err)) || (s = copy_files(b, p, stream, items, err)))
 		return s;

@@ -35,8 +35,8 @@ struct stk_jpeg_gpu_limits {
 	uint32_t taps; /* as stk__pass_gpu_need counts them */
 };
 
-/* Files that follow each other in memory with at most so many bytes between them travel in one copy. A copy must not leave an allocation, so files in two
- * of them lie further apart than that: the caller sees to it, for neither of us can ask where one ends, and the next often begins there. */
+/* Consecutive files in memory with at most so many bytes between them are copied at once. A copy must not leave an allocation, so the caller keeps
+ * files of two allocations further apart than that: nothing tells where one ends, and the next often begins there. */
 enum { STK_JPEG_GPU_GAP = 4096 };
 
 struct stk_jpeg_gpu_item {
@@ -54,7 +54,7 @@ struct stk_jpeg_gpu_item {
 /* Why the CPU has to decode an item. */
 enum stk_jpeg_gpu_verdict {
 	STK_JPEG_GPU_OK,
-	STK_JPEG_GPU_REFUSED, /* another process or colour, huge tables, no memory for it, a pass that the GPU has not */
+	STK_JPEG_GPU_REFUSED, /* another process or colour, huge tables, no memory for it, a pass that the GPU does not support */
 	STK_JPEG_GPU_FLAGGED, /* damaged, or its bits do not synchronise */
 };
 
@@ -62,13 +62,13 @@ struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
 /* Adds what an item takes. False: the CPU has to decode it, however much memory there is: another process or colour, or a pass that the GPU does not
- * have. (Huge tables, and restart markers that are not where they should be, are found out by submit.) A pure function, any thread. */
+ * support. (Huge tables, and restart markers that are not where they should be, are found by submit.) A pure function, any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
 /* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */
 size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 
-/* most: bytes of device memory for all that is in flight. Takes none before files come. */
+/* most: bytes of device memory for all that is in flight. None is allocated before the first files come. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
 void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d);  /* after its batches; waits for what is in flight; NULL is fine */
@@ -81,16 +81,16 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* not in flight
  * failure parts may be under way, for which stk__jpeg_gpu_sync waits. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* What comes on `stream` later waits for the last submission; waits for it on the host. */
+/* join: work submitted to `stream` later waits for the last submission. wait: the calling thread waits for it. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err);
-/* Waits on the host until none of any batch is under way. */
+/* The calling thread waits until no batch has work under way. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_sync(struct stk_jpeg_gpu *d, struct stk_error *err);
 
 /* Of the last submission, once done. REFUSED is known as soon as submit returns. */
 enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch *b, int item);
 
-/* For benches and traces: what a part of the batch did, and when. Batches measure from the submission on that follows. */
+/* For benches and traces: what a part of the batch did, and when. Measuring begins with the next submission. */
 enum { STK_JPEG_GPU_TIMES = STK_JPEG_GPU_PHASES + 2 };
 const char *stk__jpeg_gpu_time_name(int i); /* "copy", those of the phases, "pass" */
 struct stk_jpeg_gpu_times {

@@ -22,10 +22,10 @@ struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
 	uint32_t bytes;  /* of entropy-coded data */
 	uint32_t blocks; /* of 8x8 samples: as stk__jpeg_gpu_plan_need counts them */
-	size_t raw;      /* bytes of view.raw that are to lie among the results, in whose place coefficients come; 0: they lie elsewhere */
+	size_t raw; /* bytes of view.raw, if they lie among the results, where coefficients later take their place; 0: they lie elsewhere */
 };
 
-/* Sums of limits end at UINT32_MAX, which no memory holds. */
+/* Sums of limits saturate at UINT32_MAX, for which no memory suffices. */
 static inline uint32_t stk__jpeg_gpu_add_up(uint32_t sum, uint64_t more)
 {
 	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;

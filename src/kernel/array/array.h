@@ -49,8 +49,8 @@ struct stk_array_arithmetic {
 
 /* The dims over which a measure goes (reduced), and the others, which number the groups in their order (kept). Strides in elements.
  * The order of sums is fixed. A group's elements are numbered in the order of memory; fewer than STK_ARRAY_SERIAL are added one after the other, more
- * as STK_ARRAY_LANES partial sums, element k in sum k % LANES, and those pairwise: those LANES/2 apart, then LANES/4, ... */
-#define STK_ARRAY_LANES 256
+ * as STK_ARRAY_PARTIAL_SUMS partial sums, element k in sum k % PARTIAL_SUMS, and those pairwise: those PARTIAL_SUMS/2 apart, then PARTIAL_SUMS/4, ... */
+#define STK_ARRAY_PARTIAL_SUMS 256
 #define STK_ARRAY_SERIAL 1024
 struct stk_array_axis {
 	uint32_t size;

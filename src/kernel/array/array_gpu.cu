@@ -91,10 +91,10 @@ static __device__ __forceinline__ double sum_elements(const stk_array_job &job, 
 /* The sum of all threads' sums, pairwise as array.h says, for all of them. */
 static __device__ __forceinline__ double sum_lanes(double sum)
 {
-	__shared__ double sums[STK_ARRAY_LANES];
+	__shared__ double sums[STK_ARRAY_PARTIAL_SUMS];
 	sums[threadIdx.x] = sum;
 	__syncthreads();
-	for (uint32_t apart = STK_ARRAY_LANES / 2; apart > 0; apart /= 2) {
+	for (uint32_t apart = STK_ARRAY_PARTIAL_SUMS / 2; apart > 0; apart /= 2) {
 		if (threadIdx.x < apart)
 			sums[threadIdx.x] += sums[threadIdx.x + apart];
 		__syncthreads();
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid
 	const stk_array_groups &g = n.groups;
 	uint32_t block = blockIdx.x - it.block0[v.launch];
 	bool together = g.count >= STK_ARRAY_SERIAL;
-	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_LANES : 1;
+	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
 	if (group >= g.groups)
 		return;
 	const uint8_t *base = it.job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(it.job.src_dtype[0]);

@@ -19,17 +19,17 @@ static inline double term(float x, const double *about)
 /* Adds a run of n values, of which the first is element k of the group, to the partial sums. */
 static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {
-	float block[STK_ARRAY_LANES];
-	_Alignas(8) uint8_t gathered[8 * STK_ARRAY_LANES];
+	float block[STK_ARRAY_PARTIAL_SUMS];
+	_Alignas(8) uint8_t gathered[8 * STK_ARRAY_PARTIAL_SUMS];
 	int32_t size = stk__array_size(dtype);
 	for (uint32_t i = 0; i < n;) {
-		uint32_t lane = (k + i) % STK_ARRAY_LANES, most = STK_ARRAY_LANES - lane, m = n - i < most ? n - i : most;
+		uint32_t first = (k + i) % STK_ARRAY_PARTIAL_SUMS, most = STK_ARRAY_PARTIAL_SUMS - first, m = n - i < most ? n - i : most;
 		const uint8_t *from = x + (int64_t)i * step;
 		if (step != size)
 			stk__array_put(gathered, size, from, step, m, size);
 		stk__convert(block, STK_FLOAT, step == size ? from : gathered, (enum stk_dtype)dtype, m);
 		for (uint32_t j = 0; j < m; j++)
-			sums[lane + j] += term(block[j], about);
+			sums[first + j] += term(block[j], about);
 		i += m;
 	}
 }
@@ -39,7 +39,7 @@ static double sum_group(const struct stk_array_groups *g, const uint8_t *base, i
 {
 	const struct stk_array_axis one = {1, 1}, *inner = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;
 	int64_t size = stk__array_size(dtype), step = inner->stride * size;
-	double sums[STK_ARRAY_LANES], sum = 0;
+	double sums[STK_ARRAY_PARTIAL_SUMS], sum = 0;
 	bool serial = g->count < STK_ARRAY_SERIAL;
 	if (!serial)
 		memset(sums, 0, sizeof sums);
@@ -50,7 +50,7 @@ static double sum_group(const struct stk_array_groups *g, const uint8_t *base, i
 		if (!serial)
 			add_run(sums, k, x, dtype, step, inner->size, about);
 	}
-	for (uint32_t apart = serial ? 0 : STK_ARRAY_LANES / 2; apart > 0; apart /= 2)
+	for (uint32_t apart = serial ? 0 : STK_ARRAY_PARTIAL_SUMS / 2; apart > 0; apart /= 2)
 		for (uint32_t i = 0; i < apart; i++)
 			sums[i] += sums[i + apart];
 	return serial ? sum : sums[0];

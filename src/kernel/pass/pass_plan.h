@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and where things lie in its scratch. Private to the pass's
+ * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and the layout of its scratch. Private to the pass's
  * files and to the GPU's host side, which shares the geometry. */
 #ifndef STK_KERNEL_PASS_PLAN_H
 #define STK_KERNEL_PASS_PLAN_H
@@ -36,7 +36,7 @@ struct stk_plan {
 	enum stk_resample_kind kind;
 	uint16_t bias[2]; /* NARROW's, per axis */
 	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
-	/* offsets in the scratch; 0 is not used for what is absent */
+	/* offsets in the scratch; 0: absent */
 	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
 	ptrdiff_t staged_pitch; /* elements of a staged row, 0 when the kernels read the source itself */

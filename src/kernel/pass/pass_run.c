@@ -132,7 +132,8 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* A block of fill. It stays where nothing is sampled into it, for all blocks to come: small images would spend their time on short margins. */
+/* Fills a block. Columns that no sample overwrites keep the fill for all later blocks, since small images would otherwise spend their time on short
+ * margins. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)
@@ -148,7 +149,7 @@ static void fill_behind(const struct stk_run *run, int32_t rows)
 			memset((uint8_t *)block_row(run, c, r) + end, fill_byte(run->p->steps[0].value[c]), (size_t)(run->p->w - end));
 }
 
-/* Runs step over one row; ch are its channels, x what is valid of them. */
+/* Runs one step over a row; ch: its channels, x: the valid part of them. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
 	const struct stk_row_kernels *k = &run->k->rows;

@@ -32,7 +32,7 @@ static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pas
 	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
-/* Takes over what the operator added; `made` has the geometry of the operator alone. */
+/* Adds to the recipe what the operator added; `made` has the geometry of the operator alone. */
 static void take_over(struct stk_recipe *r, const struct stk_pass *made)
 {
 	uint8_t filled = r->pass.has_fill;

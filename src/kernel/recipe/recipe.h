@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recipes: what becomes of images of one size that lie in memory, where all that differs from sample to sample follows from the sample's place.
+ * Recipes: what is done to images of one size that lie in memory, if all that differs between samples follows from their places.
  * A recipe is a pass (kernel/pass/pass.h) without a sampler whose windows and mirrors may be drawn. A batch then needs no work for each sample on the
  * host: the kernel finds which sample stands at a position of the epoch, makes the draws of the operators' streams (base/philox.h), and writes the
  * finished image, and beside it what else is known of the sample, out of tables.
@@ -49,11 +49,11 @@ struct stk_recipe_move {
 	int32_t draw[2];
 };
 
-/* Plain data: a kernel takes it as it is. */
+/* Plain data, which a kernel takes by value. */
 struct stk_recipe {
 	int32_t n_moves;
 	struct stk_recipe_move moves[STK_RECIPE_MOVES];
-	struct stk_pass pass; /* of every sample, but for `pre`, its geometry */
+	struct stk_pass pass; /* of every sample, except `pre`, its geometry */
 };
 
 void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
@@ -71,7 +71,7 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *wi
 /* Appends an operator that has been lowered to a pass of its own for each outcome of its coins: variant[i] began as stk__recipe_next gave it. False
  * where variants differ in more than windows and mirrors, or there is no room. */
 bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins, int32_t n_coins, const struct stk_pass *variants);
-/* The pass as it stands, over an image as large as what the recipe makes by now. */
+/* The pass as it is so far, over an image as large as the recipe's output so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);
 
 /* Images of up to STK_RECIPE_CHANNELS channels, no sampler, steps that mix no channels, and an output of uint8, float16, bfloat16 or float32. */
@@ -85,7 +85,7 @@ struct stk_recipe_run {
 	struct stk_shuffle shuffle;
 };
 
-/* What is known of each sample: `bytes` of them at from + id * bytes. */
+/* A table of what is known of each sample: `bytes` bytes at from + id * bytes. */
 struct stk_recipe_table {
 	const uint8_t *from;
 	uint8_t *to;
@@ -113,10 +113,10 @@ struct stk_recipe_batch {
 	struct stk_recipe_table tables[STK_RECIPE_TABLES];
 };
 
-/* How an element is finished: by the pass's steps one after the other, or by the usual one. */
+/* How an element is finished: by the pass's steps one after the other, or by a single affine step, the usual case. */
 enum stk_recipe_finish { STK_RECIPE_STEPS, STK_RECIPE_AFFINE };
 
-/* Everything in a batch that is the same for all batches of a recipe, but the addresses. r is the host's. */
+/* Fills all that is the same for all batches of a recipe, except addresses. r: in host memory. */
 void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, bool planar);
 
 /* The pass of the sample at a place. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Images of more channels take the plain kernel. */
+/* Images of more channels use the kernel in plain C. */
 #define NARROW_CHANNELS 4
 
 static inline __m128i load16(const void *p)

@@ -98,7 +98,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 	}
 }
 
-/* finite: no NaN can come out, so that bfloat16 needs no test. */
+/* finite: the results are never NaN, so bfloat16 needs no test. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, int as, bool finite, bool stream)
 {

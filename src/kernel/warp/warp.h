@@ -9,7 +9,7 @@
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src; /* what the sampler sees: its size sets the border; only the part that is needed has to be there */
+	struct stk_image src; /* what the sampler sees: its size sets the border; only the part that is read has to be in memory */
 	float m[6];
 	int32_t first, step, y; /* output k is at (first + k * step, y) of the warp's own output */
 	int32_t n;

@@ -13,7 +13,7 @@ struct positions {
 
 static inline __m256i floor8(__m256 x)
 {
-	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* takes the second for what is no number, as the comparison does */
+	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* takes the second operand for NaN, as the comparison does */
 	x = _mm256_min_ps(x, _mm256_set1_ps(1e9f));
 	return _mm256_cvttps_epi32(_mm256_floor_ps(x));
 }

@@ -16,7 +16,7 @@ STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
 	return x < 0 ? 0 : x < size ? x : size - 1;
 }
 
-/* floor; what is far outside, or no number, stays outside and fits int32. */
+/* floor; what is far outside, or NaN, stays outside and fits int32. */
 STK_HD int32_t stk__warp_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
