@@ -26,7 +26,8 @@ import measure
 def synchronize() -> None:
     import torch
 
-    torch.cuda.synchronize()
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def gpu_memory() -> int:

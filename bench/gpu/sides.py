@@ -35,7 +35,9 @@ def package(side: str) -> Any:
     return SimpleNamespace(fn=dali.fn, types=dali.types, pipeline_def=dali.pipeline_def)
 
 
-def decode_arguments(side: str, load: float) -> dict[str, Any]:
+def decode_arguments(side: str, load: float, device_id: int | None = 0) -> dict[str, Any]:
+    if device_id is None:
+        return {}
     return {"device": "mixed"} if side == "stoker" else {"device": "mixed", "hw_decoder_load": load}
 
 
@@ -50,15 +52,15 @@ def crops(side: str, files: list[str], batch: int, threads: int, load: float, fo
         data, label = fn.readers.file(files=files, random_shuffle=True, name="Reader", read_ahead=True, prefetch_queue_depth=2)
         hints = {} if side == "stoker" else {"preallocate_width_hint": 2000, "preallocate_height_hint": 2000}
         if form == "crop":
-            image = fn.decoders.image_random_crop(data, output_type=types.RGB, **decode_arguments(side, load))
+            image = fn.decoders.image_random_crop(data, output_type=types.RGB, **decode_arguments(side, load, device_id))
             image = fn.resize(image, size=[224, 224])
         else:
-            image = fn.decoders.image(data, output_type=types.RGB, **decode_arguments(side, load), **hints)
+            image = fn.decoders.image(data, output_type=types.RGB, **decode_arguments(side, load, device_id), **hints)
             image = fn.random_resized_crop(image, size=[224, 224])
         image = fn.crop_mirror_normalize(
             image, mirror=fn.random.coin_flip(), mean=MEAN255, std=STD255, dtype=types.FLOAT, output_layout="CHW"
         )
-        return image, label.gpu()
+        return image, label if device_id is None else label.gpu()
 
     return program()
 
@@ -138,11 +140,13 @@ def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> T
 
 
 def make(side: str, row: str, folder: Path, batch: int, threads: int, load: float, form: str) -> Take:
-    """row: "cameras", "loader" (what users write) or "plain" (a pipeline)."""
+    """row: "cameras", "loader" (what users write), "plain" (a pipeline) or "cores" (the same without a GPU)."""
     if row == "cameras":
         pipeline = cameras(side, listed(folder, "cameras"), batch, threads, load, form)
         return take_from(side, pipeline, CAMERAS * batch)
     files = listed(folder, "imagenet")
+    if row == "cores":
+        return take_from(side, crops(side, files, batch, threads, load, form, None), batch)
     if side == "stoker" and row != "plain":
         return take_from_loader(files, batch, threads, form)
     return take_from(side, crops(side, files, batch, threads, load, form), batch)
