@@ -185,6 +185,51 @@ def test_a_subclass_with_its_own_getitem_is_asked(tree):
         Loader(torchvision.datasets.ImageFolder(tree, torchvision.transforms.ToTensor()), 7, transforms=SMALL)
 
 
+def test_parts_and_sums_of_image_folders(tree):
+    torchvision = import_torchvision()
+    data = torch.utils.data
+
+    def folder(side=16):
+        return torchvision.datasets.ImageFolder(
+            tree, torchvision.transforms.Compose([torchvision.transforms.Resize((side, 20)), torchvision.transforms.ToTensor()])
+        )
+
+    part = data.Subset(folder(), [20, 3, 3, 7])
+    split = data.random_split(folder(), [5, 16], torch.Generator().manual_seed(3))
+    whole = data.ConcatDataset([folder(), split[0], part])
+    for source in (part, *split, whole):
+        loader = Loader(source, 4)
+        assert "Dataset" not in repr(loader), "its Python is called"
+        for batch in loader:
+            assert batch.image.shape[1:] == (3, 16, 20)
+        want = [source[i] for i in range(len(source))]
+        got = [(x, y.item()) for b in Loader(source, 4) for x, y in zip(b.image, b.label, strict=True)]
+        assert [y for _, y in got] == [y for _, y in want]
+        assert all((x - w).abs().max() <= 1.001 / 255 for (x, _), (w, _) in zip(got, want, strict=True))
+    with pytest.raises(TypeError, match="float32"):  # two transforms: its own Python is asked, which gives finished tensors
+        next(iter(Loader(data.ConcatDataset([folder(), folder(18)]), 4)))
+
+
+def test_dicts_and_pil_images(files, capfd):
+    from PIL import Image
+
+    source = Set(21, lambda i: {"label": i, "image": Image.open(files[i]), "weight": i / 2})
+    for batch in Loader(source, 4, transforms=SMALL):
+        assert batch._fields == ("image", "label", "weight") and torch.equal(batch.weight, batch.label / 2)
+    plain = images([str(f) for f in files], SMALL)
+    assert torch.equal(images(source, SMALL), plain)
+    assert next(iter(Loader(source, 4, transforms=SMALL, fields=("weight", "index"))))._fields == ("weight", "index")
+    with pytest.raises(InvalidArgumentError, match="no 'wieght'; they have image, label, weight"):
+        next(iter(Loader(source, 4, transforms=SMALL, fields=("image", "wieght"))))
+    with pytest.raises(TypeError, match="'image'"):
+        next(iter(Loader(Set(4, lambda i: {"picture": 1}), 4)))
+    with pytest.raises(TypeError, match="the first one had image, a"):
+        list(Loader(Set(8, lambda i: {"image": str(files[i]), "a" if i < 6 else "b": 1}), 2, transforms=SMALL))
+    grey = Set(4, lambda i: Image.open(files[i]).convert("L"))
+    assert images(grey, SMALL).shape[1] == 3
+    assert capfd.readouterr().err.count("PIL images") <= 1
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_targets_of_lists(files, shuffle):
     rng = np.random.default_rng(SEED)
@@ -263,6 +308,29 @@ def test_weights_and_ids_of_another_data_set(tree):
     for sampler, said in (([1.0] * 20, "21"), ([1.0] * 22, "21"), (lambda epoch: [0, 21], "0 to 20"), (lambda epoch: [-1], "-1")):
         with pytest.raises(StokerError, match=said):
             list(Loader(tree, 4, transforms=SMALL, sampler=sampler))
+
+
+def test_what_a_dataloader_has(tree):
+    loader = Loader(dataset=tree, batch_size=4, transforms=SMALL, shuffle=True, fields=("index",))
+    assert loader.class_to_idx == {"class0": 0, "class1": 1, "class2": 2} and loader.num_workers == 0 and loader.drop_last
+    assert str(tree) in loader.dataset and len(loader.sampler) == 20
+    epochs = [[i for b in loader for i in b.index.tolist()] for _ in range(3)]
+    for epoch in (1, 0, 2):
+        loader.sampler.set_epoch(epoch)
+        assert [i for b in loader for i in b.index.tolist()] == epochs[epoch] and loader.epoch == epoch + 1
+    source = Set(21, lambda i: (np.zeros((8, 8, 3), np.uint8), i))
+    assert Loader(source, 4).dataset is source and not Loader(source, 4).drop_last
+    with pytest.raises(InvalidArgumentError, match="from 0 on"):
+        loader.set_epoch(-1)
+    for arguments in ({}, {"source": tree, "dataset": tree}):
+        with pytest.raises(TypeError, match="one source"):
+            Loader(batch_size=4, **arguments)
+
+
+def test_a_list_of_ids_as_sampler(tree):
+    loader = Loader(tree, 2, transforms=SMALL, sampler=[5, 1, 1, 20], fields=("index",))
+    for _ in range(2):
+        assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
 
 
 def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):

@@ -17,6 +17,7 @@ from typing import Any
 
 from stoker import fn
 from stoker._sources import ByPosition
+from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
@@ -29,7 +30,7 @@ _AHEAD = 2  # batches that are asked for before they are needed
 
 
 class DatasetSource(Source):
-    """Samples of dataset[i]: an image, or (image, target, ...); the image is a path, bytes, or a uint8 array HWC."""
+    """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, a uint8 array HWC, or PIL's."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -42,9 +43,10 @@ class DatasetSource(Source):
         self._probe: tuple[int, Any] | None = None
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
+        self._keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        return _fields.of_dataset(names, self.targets)
+        return _fields.of_dataset(names, self.targets, self._keys)
 
     # ---- state ----
 
@@ -113,11 +115,23 @@ class DatasetSource(Source):
         """On a thread of the pool."""
         try:
             item = self.dataset[index]
-            parts = tuple(item) if isinstance(item, (tuple, list)) else (item,)
+            parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
             return (_image(parts[0]), *(_target(p) for p in parts[1:]))
         except Exception as e:
             e.add_note(f"in dataset[{index}]")
             raise
+
+    def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
+        """The parts of a dict, in the order of the first sample's keys."""
+        if self._keys is None:
+            if "image" not in item:
+                raise TypeError(f"the dataset gave a dict with the entries {', '.join(map(str, item))}: the image's is called 'image'")
+            self._keys = ("image", *(k for k in item if k != "image"))
+        if set(item) != set(self._keys):
+            raise TypeError(
+                f"the dataset gave a dict with the entries {', '.join(map(str, item))}; the first one had {', '.join(self._keys)}"
+            )
+        return tuple(item[k] for k in self._keys)
 
     def _submit(self, index: int) -> Future[Any]:
         if self._probe is not None and self._probe[0] == index:
@@ -231,10 +245,11 @@ def _image(value: Any) -> Any:
             )
         return value
     if type(value).__module__.startswith("PIL."):
-        raise TypeError(
-            "the dataset gave a PIL image: return the path or the file's bytes instead, and leave decoding and transforms to Loader"
-        )
-    raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes or a uint8 array")
+        import numpy as np
+
+        notice("the dataset gives PIL images, which Python decodes one by one: return the path or the file's bytes, and it is done in C")
+        return np.asarray(value.convert("RGB"))
+    raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, a uint8 array or a PIL image")
 
 
 def _target(value: Any) -> Any:

@@ -39,8 +39,11 @@ def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
     return {name: known[name] for name in fields or default(1)}
 
 
-def of_dataset(fields: tuple[str, ...] | None, targets: int) -> dict[str, int | None]:
-    """Fields of a Dataset: `image` is the first of its parts, whatever its place among the names; the other names are the other parts, in order."""
+def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
+    """Fields of a Dataset: `image` is the first of its parts, whatever its place among the names; the other names are the other parts, in order. keys: of
+    samples that are dicts, whose entries go by their names."""
+    if keys is not None:
+        return _of_keys(fields, keys)
     given = fields if fields is not None else default(targets)
     names = [f for f in given if f not in (*FROM_SAMPLES, "image")]
     if len(names) > targets:
@@ -53,6 +56,14 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int) -> dict[str, int | 
         )
     number = {name: k + 1 for k, name in enumerate(names)} | {"image": 0}
     return {f: number.get(f) for f in given}
+
+
+def _of_keys(fields: tuple[str, ...] | None, keys: tuple[str, ...]) -> dict[str, int | None]:
+    given = fields if fields is not None else names_of(keys) or ()
+    unknown = [f for f in given if f not in keys and f not in FROM_SAMPLES]
+    if unknown:
+        raise InvalidArgumentError(f"fields: the dataset's dicts have no '{unknown[0]}'; they have {', '.join(keys)}")
+    return {f: keys.index(f) if f in keys else None for f in given}
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:

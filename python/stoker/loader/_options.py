@@ -23,6 +23,14 @@ _DATALOADER = {
 }
 
 
+def source_of(source: Any, extra: dict[str, Any]) -> Any:
+    """The first argument, or `dataset=` as with torch's DataLoader."""
+    named = extra.pop("dataset", None)
+    if (source is None) == (named is None):
+        raise TypeError("Loader: give one source: a folder, a list of files, a Dataset or a Pipeline")
+    return named if source is None else source
+
+
 def take_dataloader_arguments(extra: dict[str, Any], names: list[str]) -> None:
     """Arguments of torch's DataLoader: some mean nothing here, others cannot be."""
     for name, value in extra.items():

@@ -100,11 +100,8 @@ def make_order(sampler: Any, seed: int) -> Order | None:
         return FunctionOrder(sampler)
     values = sampler.tolist() if hasattr(sampler, "tolist") else sampler
     if isinstance(values, (list, tuple)):
-        if all(isinstance(v, int) for v in values):
-            raise InvalidArgumentError(
-                "sampler: a list of whole numbers: for a fixed order write sampler=lambda epoch: ids; weights are floats"
-            )
-        return WeightedOrder(values, seed)
+        # As with a DataLoader, a list of whole numbers is ids in an order; weights are floats.
+        return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
         return SamplerOrder(sampler)
     raise InvalidArgumentError(f"sampler is a function of the epoch, weights, or one of torch's samplers, not {type(sampler).__name__}")

@@ -231,5 +231,15 @@ class Run:
             self.epoch += 1
             self.resumed = None
 
+    def go_to(self, epoch: int) -> None:
+        """To the beginning of an epoch."""
+        if isinstance(self.source, Pipeline):
+            raise StateError("set_epoch: a Pipeline of the user's goes through its epochs in order")
+        self.close()
+        self.epoch = epoch
+        self.resumed = None
+        self.step = 0
+        self.inside = self.last = False
+
     def close(self) -> None:
         self._drop()

@@ -112,20 +112,3 @@ def _paths(paths: Sequence[Any]) -> list[Any]:
         if not isinstance(p, (str, bytes, os.PathLike)):
             raise InvalidArgumentError(f"a path is a string, not {p!r}")
     return [os.fspath(p) for p in paths]
-
-
-def is_image_folder(source: Any) -> bool:
-    """Whether this is torchvision's DatasetFolder and reads its samples as that class does: otherwise its own Python says what a sample is."""
-    for kind in type(source).__mro__:
-        if kind.__name__ == "DatasetFolder" and kind.__module__ == "torchvision.datasets.folder":
-            return getattr(type(source), "__getitem__", None) is getattr(kind, "__getitem__", None)
-    return False
-
-
-def from_image_folder(source: Any) -> Source:
-    if getattr(source, "target_transform", None) is not None:
-        raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
-    reads = getattr(source.loader, "__name__", "")
-    if reads not in ("default_loader", "pil_loader") or source.loader.__module__ != "torchvision.datasets.folder":
-        raise InvalidArgumentError(f"the dataset reads its files with {reads or source.loader!r}: give Loader a Dataset that returns bytes")
-    return from_list([(path, target) for path, target in source.samples])

@@ -12,11 +12,12 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
 from stoker.loader._dataset import DatasetSource
+from stoker.loader._image_folder import listed
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._sources import Source, from_folder, from_image_folder, from_list, is_image_folder
+from stoker.loader._sources import Source, from_folder, from_list
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
@@ -36,8 +37,9 @@ class Loader:
             for images, labels in train:          # (256,3,224,224) float32, (256,) int64
                 ...
 
-    source: a folder with a folder for each class; a list of (path, target); the folder of CIFAR's binary files; an ImageFolder (its files and transform are
-    taken over); a map-style Dataset that returns (path | bytes | uint8 array, targets...); a Pipeline.
+    source: a folder with a folder for each class; a list of (path, target); the folder of CIFAR's binary files; an ImageFolder, a Subset of one or a
+    ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path | bytes | uint8 array | PIL image, targets...), or a
+    dict of these with an entry "image"; a Pipeline. dataset= is another name for it.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks. seed: of order and augmentation,
     which are separate streams.
@@ -65,7 +67,7 @@ class Loader:
 
     def __init__(
         self,
-        source: Any,
+        source: Any = None,
         batch_size: int | None = None,
         *,
         transforms: Transform | Sequence[Any] | None = None,
@@ -95,6 +97,7 @@ class Loader:
         trace: str | os.PathLike[str] | None = None,
         **dataloader_arguments: Any,
     ) -> None:
+        source = _options.source_of(source, dataloader_arguments)
         _options.take_dataloader_arguments(dataloader_arguments, list(inspect.signature(Loader.__init__).parameters))
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
@@ -248,6 +251,42 @@ class Loader:
         names = (core.class_name(None, i) for i in range(self._run.meta().get("classes", 0)))
         return [n for n in names if n is not None]
 
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class of a folder."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @property
+    def dataset(self) -> Any:
+        """The Dataset that it was made over, or the source's name."""
+        source = self._run.source
+        return source.dataset if isinstance(source, DatasetSource) else self._described
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether samples behind the last whole batch are left out."""
+        return self._spec.last_batch == "drop"
+
+    @property
+    def num_workers(self) -> int:
+        """Worker processes, as a DataLoader counts them: none, since there are threads."""
+        return 0
+
+    @property
+    def sampler(self) -> Sampler:
+        """For loops that call loader.sampler.set_epoch(epoch)."""
+        return Sampler(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next iteration is of. Loops that go through their epochs in order need not say it."""
+        if epoch == self.epoch:
+            return
+        if not isinstance(epoch, int) or epoch < 0:
+            raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
+        with self._alone:
+            self._generation += 1
+            self._run.go_to(epoch)
+
     def as_dataloader(self) -> Any:
         """A torch DataLoader around this, for frameworks that ask for one."""
         from stoker.loader._dataloader import wrap
@@ -286,6 +325,21 @@ class Loader:
         return f"Loader({self._described}; {here}, {order}; {batches}; epoch {self.epoch})"
 
 
+class Sampler:
+    """What a loop asks of a DistributedSampler, of a Loader that divides its epochs among the ranks itself."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        """As Loader.set_epoch."""
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """Samples of this rank in an epoch, whole batches counted."""
+        return len(self._loader) * self._loader.batch_size
+
+
 class _Epoch:
     """One iteration over a Loader."""
 
@@ -312,7 +366,8 @@ def _spaced(number: int) -> str:
 
 
 def _transforms(source: Any, transforms: Any) -> list[Transform]:
-    own = getattr(source, "transform", None) if is_image_folder(source) else None
+    images = listed(source)
+    own = images.transform if images is not None else None
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
     return flatten(own if transforms is None else transforms)
@@ -325,8 +380,9 @@ def _open(source: Any, split: str) -> Source | Pipeline:
         return from_folder(os.fspath(source), split)
     if isinstance(source, (list, tuple)):
         return from_list(source)
-    if is_image_folder(source):
-        return from_image_folder(source)
+    images = listed(source)
+    if images is not None:
+        return from_list(images.samples)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return DatasetSource(source)
     raise InvalidArgumentError(
