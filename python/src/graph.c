@@ -170,8 +170,7 @@ static PyObject *graph_serialize(PyObject *object, PyObject *unused)
 static PyMethodDef graph_methods[] = {
 	{"add", (PyCFunction)(void (*)(void))graph_add, METH_VARARGS | METH_KEYWORDS,
 		"add(op, inputs, args, name=None, where=None, device=0)\n--\n\nAppends an operator; device: 0 where its inputs are, 1 "
-		"cores, 2 GPU. Returns (its ordinal, number "
-		"of outputs)."},
+		"cores, 2 GPU. Returns (its ordinal, number of outputs)."},
 	{"output", graph_output, METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
 	{"describe", graph_describe, METH_O, "describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as known before any data."},
 	{"device", graph_device, METH_O, "device(node)\n--\n\nWhere a value is in a pipeline with a GPU: 1 cores, 2 GPU."},

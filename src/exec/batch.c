@@ -324,8 +324,7 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
 				return stk__fail(err, STK_SHAPE,
 					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
-					"dim %d; resize or pad them, or "
-					"take them one by one",
+					"dim %d; resize or pad them, or take them one by one",
 					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
 					(long long)l->samples[i].desc.shape[d], d);
 	return l->count ? stk__fail(err, STK_NO_MEMORY, "there was no memory to lay the samples of the batch behind each other")

@@ -74,8 +74,7 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 	if (!json && p->resident)
 		stk__text_add(&t,
 			"the data set lies on the GPU, %lld samples in %zu MiB: a batch is %d launch%s there, which also makes the draws; "
-			"no worker "
-			"takes part\n",
+			"no worker takes part\n",
 			(long long)p->resident->samples, p->resident->bytes >> 20, p->resident->n_views,
 			p->resident->n_views > 1 ? "es" : "");
 	if (!json && p->recipes)

@@ -36,8 +36,7 @@ enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_erro
 	if (result == CUDA_NOT_INITIALIZED)
 		status = stk__fail(err, STK_STATE,
 			"the CUDA driver does not start again in a forked child of a process that has used it: fork before, or use the "
-			"start "
-			"method \"spawn\"");
+			"start method \"spawn\"");
 	else if (result)
 		status = stk__cuda_fail(d, result, err, "the CUDA driver does not start: cuInit");
 	if (!status && (result = d->cuDriverGetVersion(&d->version)))

@@ -213,8 +213,7 @@ static enum stk_status read_op(const json_t *j, struct read_op *op, size_t index
 		if (!node_of_json(json_array_get(inputs, op->n_inputs), &op->inputs[op->n_inputs]))
 			return stk__fail(
 				err, STK_INVALID, "input %zu of operator %zu of the JSON is no [operator, output]", op->n_inputs, index);
-	json_object_foreach(args, name, v)
-	{
+	json_object_foreach (args, name, v) {
 		if (!arg_of_json(name, v, &op->args[op->n_args], &op->memory[op->n_args]))
 			return stk__fail(
 				err, STK_INVALID, "argument \"%s\" of operator %zu of the JSON has a value of no known kind", name, index);

@@ -223,8 +223,7 @@ const struct stk_op_def stk__op_normalize = {
 	.name = "normalize",
 	.doc = "Normalises tensors by mean and standard deviation.\n\n"
 	       "Gives scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. What is not given is measured over axes, on each sample or on "
-	       "the whole batch. "
-	       "Where the standard\n"
+	       "the whole batch. Where the standard\n"
 	       "deviation is 0, the result is shift.",
 	.inputs = {1, 1},
 	.args = normalize_args,

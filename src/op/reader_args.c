@@ -24,8 +24,7 @@ const struct stk_arg_def stk__reader_group[] = {
 		.doc = "What happens where the epoch ends inside a batch: the next epoch follows, the last sample is repeated, the batch "
 		       "is short, or the rest is "
 		       "dropped. When given, ranks take turns batch by batch and all have the same number of steps. Default: wrap, or fill "
-		       "with pad_last_batch, "
-		       "and in order DALI's contiguous shards."},
+		       "with pad_last_batch, and in order DALI's contiguous shards."},
 	STK_ARG(struct stk_reader_args, indices, STK_ARG_INTS, NULL, (0, 0x1p62), 0,
 		"Ids of the samples that make an epoch, in this order. Default: all of them."),
 	IGNORED(seed, STK_ARG_INT, "-1", "The order has a seed of its own, shuffle_seed, since DALI's seeds often differ between ranks."),

@@ -55,8 +55,7 @@ const struct stk_op_def stk__op_resize = {
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
-		     "a sum of "
-		     "products decides: then 90% are equal and the others differ by 1.",
+		     "a sum of products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_args,
 	.args_size = sizeof(struct resize),
 	.flags = STK_OP_IMAGES,

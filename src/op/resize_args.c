@@ -70,8 +70,7 @@ const struct stk_arg_def stk__extent_group[] = {
 		.fallback = "\"default\"",
 		.choices = "default|stretch|not_larger|not_smaller",
 		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
-		       "keep the aspect "
-		       "ratio inside or around those given."},
+		       "keep the aspect ratio inside or around those given."},
 	{.name = "rounding",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_extent_args, rounding),

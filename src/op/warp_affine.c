@@ -135,8 +135,7 @@ const struct stk_op_def stk__op_warp_affine = {
 	.host_inputs = 2,
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
-		     "and with NN "
-		     "a pixel in a thousand is its neighbour.",
+		     "and with NN a pixel in a thousand is its neighbour.",
 	.args = warp_affine_args,
 	.args_size = sizeof(struct warp_affine),
 	.flags = STK_OP_IMAGES,

@@ -164,9 +164,11 @@ static int count_passes(const json_t *plan, const json_t **found)
 	size_t l, c, k;
 	json_t *level, *chain, *group;
 	int n = 0;
-	json_array_foreach(json_object_get(plan, "levels"), l, level) json_array_foreach(json_object_get(level, "chains"), c, chain)
-		json_array_foreach(json_object_get(chain, "groups"), k,
-			group) if (strstr(json_string_value(json_object_get(group, "kind")), "pass") && n++ == 0) *found = group;
+	json_array_foreach (json_object_get(plan, "levels"), l, level)
+		json_array_foreach (json_object_get(level, "chains"), c, chain)
+			json_array_foreach (json_object_get(chain, "groups"), k, group)
+				if (strstr(json_string_value(json_object_get(group, "kind")), "pass") && n++ == 0)
+					*found = group;
 	return n;
 }
 

@@ -163,15 +163,15 @@ static void read_plan(const char *graph, char gathers[32], char last[128])
 	json_t *plan = json_loads(text, 0, &err);
 	assert_non_null(plan);
 	gathers[0] = last[0] = 0;
-	json_array_foreach(json_object_get(plan, "levels"), l, level)
-	{
+	json_array_foreach (json_object_get(plan, "levels"), l, level) {
 		snprintf(gathers + strlen(gathers), 32 - strlen(gathers), "%s%d", l ? " " : "",
 			(int)json_integer_value(json_object_get(level, "batch_operators")));
 		const json_t *chains = json_object_get(level, "chains"), *chain = json_array_get(chains, json_array_size(chains) - 1);
 		const json_t *groups = json_object_get(chain, "groups"), *group = json_array_get(groups, json_array_size(groups) - 1);
 		last[0] = 0;
-		json_array_foreach(json_object_get(group, "operators"), k, op) snprintf(
-			last + strlen(last), 128 - strlen(last), "%s%s", k ? " " : "", json_string_value(json_object_get(op, "name")));
+		json_array_foreach (json_object_get(group, "operators"), k, op)
+			snprintf(last + strlen(last), 128 - strlen(last), "%s%s", k ? " " : "",
+				json_string_value(json_object_get(op, "name")));
 	}
 	json_decref(plan);
 	stk_text_free(text);
