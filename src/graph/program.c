@@ -79,7 +79,8 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 }
 
 /* Streams are named by the operator's name where the user gave one, else by its ordinal among the random operators, so that adding a resize
- * changes no draw. */
+ * changes no draw. Operators with a seed of their own all have one stream: with equal seeds they draw the same numbers, as in DALI, where an image and its
+ * mask are cropped alike in this way. */
 static void name_streams(struct stk_program *p)
 {
 	uint64_t ordinal = 0;
@@ -90,7 +91,9 @@ static void name_streams(struct stk_program *p)
 		n->stream = n->node->named ? stk__random_stream(n->node->name) : ordinal;
 		ordinal++;
 		n->has_seed = stk__node_seed(n->node, &n->seed);
-		if (!n->has_seed)
+		if (n->has_seed)
+			n->stream = stk__random_stream("operator.seed");
+		else
 			n->seed = p->seed;
 	}
 }

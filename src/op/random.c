@@ -14,7 +14,8 @@ const struct stk_arg_def stk__random_group[] = {
 		.doc = "Shape of what is drawn. Default: a scalar, or the shape of the input where there is one."},
 	STK_ARG(struct stk_random_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output; to integers, draws are rounded. Default: the operator's own type, see above."),
-	STK_ARG(struct stk_random_args, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
+	STK_ARG(struct stk_random_args, seed, STK_ARG_INT, "-1", STK_FREE, 0,
+		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
 };
 

@@ -22,7 +22,8 @@ static const struct stk_arg_def choice_args[] = {
 		.max = 0x1p40,
 		.shapes = true,
 		.doc = "How many to draw, as a shape. Default: one, or the shape of the second input."},
-	STK_ARG(struct choice, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
+	STK_ARG(struct choice, seed, STK_ARG_INT, "-1", STK_FREE, 0,
+		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
 };
 

@@ -27,7 +27,8 @@ static const struct stk_arg_def random_crop_args[] = {
 		.fallback = "\"fill\"",
 		.choices = "fill|error",
 		.doc = "What becomes of an image that is smaller than the window, its padding included: it is filled up, or an error."},
-	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0, "A stream of its own; -1: one from the pipeline's seed."),
+	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0,
+		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
 };
 

@@ -11,7 +11,7 @@ const struct stk_arg_def stk__random_crop_group[] = {
 	STK_ARG(struct stk_random_crop_args, num_attempts, STK_ARG_INT, "10", (1, 1000), 0,
 		"How often to draw before the largest window of a legal aspect is taken."),
 	STK_ARG(struct stk_random_crop_args, seed, STK_ARG_INT, "-1", STK_FREE, 0,
-		"A stream of its own; -1: one from the pipeline's seed."),
+		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
 };
 

@@ -14,6 +14,7 @@ from PIL import Image
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
+from support import SEED
 
 
 @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11)
@@ -467,3 +468,22 @@ def test_insight(tree, tmp_path):
     assert pipe._core.spans()
     pipe.close()
     json.loads((tmp_path / "trace.json").read_text())
+
+
+def test_operators_with_one_seed_draw_the_same():
+    """As in DALI, where an image and its mask are cropped and turned alike by giving the operators one seed."""
+    rng = np.random.default_rng(SEED)
+    pictures = [rng.integers(0, 255, (int(h), int(w), 3), dtype=np.uint8) for h, w in rng.integers(20, 60, (6, 2))]
+
+    @pipeline_def(batch_size=6, num_threads=2, device_id=None, seed=5)
+    def define():
+        image = fn.external_source(lambda: pictures, layout="HWC")
+        crops = [fn.random_resized_crop(image, size=[16, 16], seed=s) for s in (7, 7, 8, None)]
+        windows = [fn.random_crop(image, size=[16, 16], seed=7, name=n) for n in ("first", "second")]
+        return (*crops, *windows, fn.random.uniform(range=[0, 1], seed=3), fn.random.uniform(range=[0, 2], seed=3))
+
+    pipe = define()
+    for _ in range(2):
+        a, b, other, own, first, second, one, two = (o.as_array() for o in pipe.run())
+        assert np.array_equal(a, b) and np.array_equal(first, second) and np.array_equal(2 * one, two)
+        assert not np.array_equal(a, other) and not np.array_equal(a, own)
