@@ -84,26 +84,7 @@ class Tensor:
     def _output(self) -> int: ...
 
 class Pipeline:
-    def __init__(
-        self,
-        context: Context,
-        graph: Graph,
-        batch_size: int,
-        prefetch: int = 0,
-        device_id: int = -1,
-        seed: int = 0,
-        on_error: int = 0,
-        max_errors: float = 0,
-        memory_limit: int = 0,
-        read_requests: int = 0,
-        read_bytes: int = 0,
-        max_batches: int = 0,
-        trace: str | None = None,
-        lenient: bool = False,
-        no_fuse: bool = False,
-        gpu_memory: int = 0,
-        held_limit: int = 0,
-    ) -> None: ...
+    def __init__(self, context: Context, graph: Graph, **settings: Any) -> None: ...  # by their names in the table of stoker._settings
     def start(self) -> None: ...
     def next(self, timeout: float = -1.0, /) -> Batch | None: ...
     def skip_epoch(self) -> None: ...

@@ -1,182 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a pipeline: DALI's arguments and ours, checked."""
+"""The settings of a pipeline as one table: name, type, default, meaning, whether serialize() keeps it, and the C module's name for it.
 
-from __future__ import annotations
+Type checkers read the table as it stands (Pipeline takes **kwargs: Unpack[...] of it) and so does this program, which is why this file does without
+`from __future__ import annotations`.
+"""
 
 import contextlib
 import difflib
+import inspect
 import json
 import operator
 import os
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import types
-from stoker.errors import InvalidArgumentError
-
-_ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
-
-# Positional arguments of DALI's Pipeline after seed.
-_POSITIONAL = (
-    "exec_pipelined",
-    "prefetch_queue_depth",
-    "exec_async",
-    "bytes_per_sample",
-    "set_affinity",
-    "max_streams",
-    "default_cuda_stream_priority",
-)
-_ACCEPTED = {
-    *_POSITIONAL,
-    "enable_memory_stats",
-    "enable_checkpointing",
-    "py_num_workers",
-    "py_start_method",
-    "py_callback_pickler",
-    "exec_dynamic",
-    "experimental_exec_dynamic",
-    "stream_policy",
-    "concurrency",
-    "enable_conditionals",
-} - {"prefetch_queue_depth"}
-_MEANT = (
-    "batch_size",
-    "max_batch_size",
-    "num_threads",
-    "device_id",
-    "seed",
-    "prefetch_queue_depth",
-    "checkpoint",
-    "output_dtype",
-    "output_ndim",
-    "output_layout",
-    "on_error",
-    "max_errors",
-    "timeout",
-    "memory_limit",
-    "trace",
-    "strict",
-    "fuse",
-    "max_batches",
-    "read_requests",
-    "read_bytes",
-    "gpu_memory_limit",
-    "held_limit",
-)
-SETTING_NAMES = {*_MEANT, *_ACCEPTED}
+from stoker.errors import InvalidArgumentError, UnsupportedError
 
 
-@dataclass
-class Settings:
-    """One pipeline's settings."""
+@dataclass(frozen=True)
+class Setting:
+    """What there is to know of a setting beside its name and type.
 
-    batch_size: int
-    num_threads: int | None
-    device_id: int | None
-    seed: int
-    prefetch: int
-    checkpoint: Any
-    output_dtype: Any
-    output_ndim: Any
-    output_layout: Any
-    on_error: str
-    max_errors: float
-    timeout: float
-    memory_limit: int
-    trace: str | None
-    strict: bool
-    fuse: bool
-    max_batches: int
-    read_requests: int
-    read_bytes: int
-    gpu_memory_limit: int
-    held_limit: int
+    check: brings what was given, or the default, into the form that is kept, or refuses it. core: the C module's name for it, which takes what to_core makes
+    of that form; None: the C module does not know it. kept: serialize() writes it down. meant: not only accepted for DALI's sake.
+    """
 
-    @classmethod
-    def from_arguments(
-        cls, batch_size: Any, num_threads: Any, device_id: Any, seed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Settings:
-        if len(args) > len(_POSITIONAL):
-            raise TypeError(f"Pipeline takes at most {4 + len(_POSITIONAL)} positional arguments")
-        k = {**dict(zip(_POSITIONAL, args, strict=False)), **kwargs}
-        for name in k:
-            if name not in _MEANT and name not in _ACCEPTED:
-                close = difflib.get_close_matches(name, [*_MEANT, *_ACCEPTED], 1, 0.6)
-                raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
-        if k.get("enable_conditionals"):
-            from stoker.errors import UnsupportedError
+    doc: str
+    check: Callable[[str, Any], Any]
+    default: Any = None
+    core: str | None = None
+    to_core: Callable[[Any], Any] | None = None
+    kept: bool = True
+    meant: bool = True
 
-            raise UnsupportedError("enable_conditionals=True: if, and, or, not of DataNodes are not in Stoker yet")
-        batch_size = k.get("max_batch_size") if batch_size is None else batch_size
-        if batch_size is None:
-            raise InvalidArgumentError("Pipeline: batch_size is needed: Pipeline(batch_size=...) or @pipeline_def(batch_size=...)")
-        on_error = k.get("on_error", "raise")
-        if on_error not in _ON_ERROR:
-            raise InvalidArgumentError(f"Pipeline: on_error is 'raise', 'skip' or 'replace', not {on_error!r}")
-        dtype = k.get("output_dtype")
-        if dtype is not None:
-            dtype = [None if d is None else types.to_dtype(d) for d in dtype] if isinstance(dtype, (list, tuple)) else types.to_dtype(dtype)
-        return cls(
-            batch_size=_whole("batch_size", batch_size, 1),
-            num_threads=None if num_threads in (None, -1) else _whole("num_threads", num_threads, 1),
-            device_id=None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else _whole("device_id", device_id, 0),
-            seed=_seed(seed, k.get("checkpoint")),
-            prefetch=_prefetch(k.get("prefetch_queue_depth", 2)),
-            checkpoint=k.get("checkpoint"),
-            output_dtype=dtype,
-            output_ndim=k.get("output_ndim"),
-            output_layout=k.get("output_layout"),
-            on_error=on_error,
-            max_errors=float(k.get("max_errors") or 0),
-            timeout=-1.0 if k.get("timeout") is None else float(k["timeout"]),
-            memory_limit=_whole("memory_limit", k.get("memory_limit") or 0, 0),
-            trace=None if k.get("trace") is None else os.fspath(k["trace"]),
-            strict=bool(k.get("strict", True)),
-            fuse=bool(k.get("fuse", True)),
-            max_batches=_whole("max_batches", k.get("max_batches") or 0, 0),
-            read_requests=_whole("read_requests", k.get("read_requests") or 0, 0),
-            read_bytes=_whole("read_bytes", k.get("read_bytes") or 0, 0),
-            gpu_memory_limit=_whole("gpu_memory_limit", k.get("gpu_memory_limit") or 0, 0),
-            held_limit=_whole("held_limit", k.get("held_limit") or 0, 0),
-        )
 
-    def core_arguments(self) -> dict[str, Any]:
-        """As the extension module takes them."""
-        return {
-            "batch_size": self.batch_size,
-            "prefetch": self.prefetch,
-            "device_id": -1 if self.device_id is None else self.device_id,
-            "seed": self.seed,
-            "on_error": _ON_ERROR[self.on_error],
-            "max_errors": self.max_errors,
-            "memory_limit": self.memory_limit,
-            "read_requests": self.read_requests,
-            "read_bytes": self.read_bytes,
-            "max_batches": self.max_batches,
-            "trace": self.trace,
-            "lenient": not self.strict,
-            "no_fuse": not self.fuse,
-            "gpu_memory": self.gpu_memory_limit,
-            "held_limit": self.held_limit,
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """What serialize() keeps."""
-        return {
-            "batch_size": self.batch_size,
-            "num_threads": self.num_threads,
-            "device_id": self.device_id,
-            "seed": self.seed,
-            "prefetch_queue_depth": self.prefetch,
-            "on_error": self.on_error,
-            "max_errors": self.max_errors,
-        }
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments from what as_json gave; what is unknown is left out."""
-        return {k: v for k, v in data.items() if k in _MEANT}
+# ---- what may be given ----
 
 
 def _whole(name: str, value: Any, least: int) -> int:
@@ -189,10 +51,283 @@ def _whole(name: str, value: Any, least: int) -> int:
     return number
 
 
-def _prefetch(value: Any) -> int:
+def _limit(name: str, value: Any) -> int:
+    """None and 0: the library's own."""
+    return _whole(name, value or 0, 0)
+
+
+def _batch_size(name: str, value: Any) -> int:
+    if value is None:
+        raise InvalidArgumentError("Pipeline: batch_size is needed: Pipeline(batch_size=...) or @pipeline_def(batch_size=...)")
+    return _whole(name, value, 1)
+
+
+def _threads(name: str, value: Any) -> int | None:
+    return None if value in (None, -1) else _whole(name, value, 1)
+
+
+def _device(name: str, value: Any) -> int | None:
+    return None if value in (None, types.CPU_ONLY_DEVICE_ID) else _whole(name, value, 0)
+
+
+def _seed(_: str, value: Any) -> int | None:
+    """None and DALI's -1: to be drawn."""
+    return None if value is None or value == -1 else operator.index(value) & (2**64 - 1)
+
+
+def _prefetch(name: str, value: Any) -> int:
     if isinstance(value, dict):  # DALI's separate queues
         value = max(value.get("cpu_size", 2), value.get("gpu_size", 2))
-    return _whole("prefetch_queue_depth", value, 1)
+    return _whole(name, value, 1)
+
+
+_ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
+
+
+def _on_error(name: str, value: Any) -> str:
+    if value not in _ON_ERROR:
+        raise InvalidArgumentError(f"Pipeline: {name} is 'raise', 'skip' or 'replace', not {value!r}")
+    return str(value)
+
+
+def _dtypes(_: str, value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [None if d is None else types.to_dtype(d) for d in value]
+    return None if value is None else types.to_dtype(value)
+
+
+def _share_or_count(_: str, value: Any) -> float:
+    return float(value or 0)
+
+
+def _seconds(_: str, value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _path(_: str, value: Any) -> str | None:
+    return None if value is None else os.fspath(value)
+
+
+def _flag(_: str, value: Any) -> bool:
+    return bool(value)
+
+
+def _as_given(_: str, value: Any) -> Any:
+    return value
+
+
+def _no_conditionals(name: str, value: Any) -> None:
+    if value:
+        raise UnsupportedError(f"{name}=True: if, and, or, not of DataNodes are not in Stoker yet")
+
+
+# ---- the table ----
+
+
+class Leading(TypedDict, total=False):
+    """Those that may be given by position."""
+
+    batch_size: Annotated[int | None, Setting("samples in a batch.", _batch_size, core="batch_size")]
+    num_threads: Annotated[
+        int | None, Setting("workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.", _threads)
+    ]
+    device_id: Annotated[
+        int | None,
+        Setting(
+            'None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error.',
+            _device,
+            core="device_id",
+            to_core=lambda value: -1 if value is None else value,
+        ),
+    ]
+    seed: Annotated[int | None, Setting("of all random operators; None draws one, or takes that of the checkpoint.", _seed, core="seed")]
+
+
+class PassedOn(TypedDict, total=False):
+    """Those that a Loader takes too, and passes on."""
+
+    on_error: Annotated[
+        str,
+        Setting(
+            'of a damaged sample: "raise", "skip" (it shortens its batch) or "replace" (another sample takes its place).',
+            _on_error,
+            default="raise",
+            core="on_error",
+            to_core=_ON_ERROR.__getitem__,
+        ),
+    ]
+    max_errors: Annotated[
+        float | None,
+        Setting(
+            "how many may be skipped or replaced: a share of an epoch (< 1) or a count; 1% by default.", _share_or_count, core="max_errors"
+        ),
+    ]
+    timeout: Annotated[float | None, Setting("seconds that a wait for a batch may take; by default there is no limit.", _seconds)]
+    memory_limit: Annotated[
+        int | None,
+        Setting("bytes that one sample may take, its file and decoding included; 2 GiB by default.", _limit, core="memory_limit"),
+    ]
+    gpu_memory_limit: Annotated[
+        int | None,
+        Setting(
+            "bytes of the GPU for decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for "
+            "CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default.",
+            _limit,
+            core="gpu_memory",
+        ),
+    ]
+    held_limit: Annotated[
+        int | None,
+        Setting(
+            "bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16 batches; by default half "
+            "of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.",
+            _limit,
+            core="held_limit",
+        ),
+    ]
+    strict: Annotated[
+        bool,
+        Setting("False lets damaged JPEG data pass that still decodes.", _flag, default=True, core="lenient", to_core=operator.not_),
+    ]
+    # It belongs to one run: another process would write over it.
+    trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]
+
+
+def _accepted(doc: str = "", check: Callable[[str, Any], Any] = _as_given) -> Setting:
+    return Setting(doc, check, kept=False, meant=False)
+
+
+class ByName(PassedOn, total=False):
+    """All that are given by name."""
+
+    max_batch_size: Annotated[int | None, Setting("DALI's other name of batch_size.", _as_given, kept=False)]
+    prefetch_queue_depth: Annotated[int | dict[str, int], Setting("finished batches ahead.", _prefetch, default=2, core="prefetch")]
+    checkpoint: Annotated[str | bytes | os.PathLike[str] | None, Setting("what checkpoint() gave, or its file.", _as_given, kept=False)]
+    output_dtype: Annotated[Any, Setting("of all outputs, or a list with one for each (None: any); checked.", _dtypes)]
+    output_ndim: Annotated[int | Sequence[int | None] | None, Setting("as output_dtype.", _as_given)]
+    output_layout: Annotated[str | Sequence[str | None] | None, Setting("as output_dtype.", _as_given)]
+    fuse: Annotated[
+        bool,
+        Setting(
+            "False runs each operator by itself, as STOKER_FUSE=0 does: the same values.",
+            _flag,
+            default=True,
+            core="no_fuse",
+            to_core=operator.not_,
+        ),
+    ]
+    max_batches: Annotated[
+        int | None,
+        Setting("a hard bound for batches that are made or kept at once; by default there is none.", _limit, core="max_batches"),
+    ]
+    read_requests: Annotated[int | None, Setting("reads in flight at a time; 256 by default.", _limit, core="read_requests")]
+    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default.", _limit, core="read_bytes")]
+
+    exec_pipelined: Annotated[Any, _accepted()]
+    exec_async: Annotated[Any, _accepted()]
+    exec_dynamic: Annotated[Any, _accepted()]
+    experimental_exec_dynamic: Annotated[Any, _accepted()]
+    bytes_per_sample: Annotated[Any, _accepted()]
+    set_affinity: Annotated[Any, _accepted()]
+    max_streams: Annotated[Any, _accepted()]
+    default_cuda_stream_priority: Annotated[Any, _accepted()]
+    enable_memory_stats: Annotated[Any, _accepted()]
+    enable_checkpointing: Annotated[Any, _accepted("a state can always be taken")]
+    enable_conditionals: Annotated[Any, _accepted("True is refused", _no_conditionals)]
+    py_num_workers: Annotated[Any, _accepted()]
+    py_start_method: Annotated[Any, _accepted()]
+    py_callback_pickler: Annotated[Any, _accepted()]
+    stream_policy: Annotated[Any, _accepted()]
+    concurrency: Annotated[Any, _accepted()]
+
+
+class Arguments(Leading, ByName, total=False):
+    """All settings."""
+
+
+def table(arguments: Any) -> dict[str, Setting]:
+    """The settings of one of the classes above, by name."""
+    return {name: hint.__metadata__[0] for name, hint in arguments.__annotations__.items()}
+
+
+SETTINGS = table(Arguments)
+
+# DALI's order of those that follow seed.
+_POSITIONAL = (
+    "exec_pipelined",
+    "prefetch_queue_depth",
+    "exec_async",
+    "bytes_per_sample",
+    "set_affinity",
+    "max_streams",
+    "default_cuda_stream_priority",
+)
+
+
+# ---- one pipeline's ----
+
+
+class Settings:
+    """One pipeline's settings: an attribute for each that is meant."""
+
+    seed: int
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        for name in given:
+            if name not in SETTINGS:
+                close = difflib.get_close_matches(name, SETTINGS, 1, 0.6)
+                raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+        if given.get("batch_size") is None:
+            given = {**given, "batch_size": given.get("max_batch_size")}
+        for name, setting in SETTINGS.items():
+            value = setting.check(name, given.get(name, setting.default))
+            if setting.meant:
+                self.__dict__[name] = value
+        if self.seed is None:
+            self.seed = _drawn_seed(self.checkpoint)
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers; what is there is found before this is asked
+        raise AttributeError(name)
+
+    @classmethod
+    def from_arguments(cls, leading: Leading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Settings":
+        """As Pipeline takes them."""
+        if len(args) > len(_POSITIONAL):
+            raise TypeError(f"Pipeline takes at most {len(leading) + len(_POSITIONAL)} positional arguments")
+        return cls({**leading, **dict(zip(_POSITIONAL, args, strict=False)), **kwargs})
+
+    def core_arguments(self) -> dict[str, Any]:
+        """As the C module takes them."""
+        return {
+            s.core: s.to_core(self.__dict__[name]) if s.to_core else self.__dict__[name]
+            for name, s in SETTINGS.items()
+            if s.core is not None
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """What serialize() keeps."""
+        return {name: self.__dict__[name] for name, setting in SETTINGS.items() if setting.kept}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments from what as_json gave; what is unknown is left out."""
+        return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
+
+    def check_outputs(self, described: Sequence[tuple[int, Sequence[int], str]]) -> None:
+        """Holds what was declared of the outputs against (dtype, shape, layout) of each."""
+        for what, declared, actual in (
+            ("type", self.output_dtype, [d[0] for d in described]),
+            ("number of dimensions", self.output_ndim, [len(d[1]) for d in described]),
+            ("layout", self.output_layout, [d[2] for d in described]),
+        ):
+            if declared is None:
+                continue
+            wanted = declared if isinstance(declared, (list, tuple)) else [declared] * len(described)
+            if len(wanted) != len(described):
+                raise InvalidArgumentError(f"{len(wanted)} values were declared for the {what} of {len(described)} outputs")
+            for i, (want, have) in enumerate(zip(wanted, actual, strict=True)):
+                if want is not None and want != have:
+                    raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {have!r}")
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
@@ -204,11 +339,50 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
     return Path(state).read_text()
 
 
-def _seed(seed: Any, checkpoint: Any) -> int:
-    """None and DALI's -1 draw one, or take that of the state."""
-    if seed is None or seed == -1:
-        if checkpoint is not None:
-            with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused by who reads it all
-                return int(json.loads(read_state(checkpoint))["seed"])
-        return int.from_bytes(os.urandom(7), "little")
-    return operator.index(seed) & (2**64 - 1)
+def _drawn_seed(checkpoint: Any) -> int:
+    """One from the system's random numbers, or that of the state."""
+    if checkpoint is not None:
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused by who reads it all
+            return int(json.loads(read_state(checkpoint))["seed"])
+    return int.from_bytes(os.urandom(7), "little")
+
+
+# ---- documentation ----
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def _described(settings: dict[str, Setting]) -> str:
+    lines = [f"{name}: {s.doc}" for name, s in settings.items() if s.meant]
+    text = "\n".join(textwrap.fill(line, 140, subsequent_indent="    ") if len(line) > 140 else line for line in lines)
+    accepted = [name + (f" ({s.doc})" if s.doc else "") for name, s in settings.items() if not s.meant]
+    if accepted:
+        text += "\n\n" + textwrap.fill(f"Taken for DALI's sake, without meaning here: {', '.join(accepted)}.", 140)
+    return text
+
+
+def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None) -> inspect.Signature:
+    """The signature with each setting in place of its **kwargs; `rest` names what may follow them."""
+    p = inspect.Parameter
+    given = inspect.signature(function)
+    kept = [a for a in given.parameters.values() if a.kind is not p.VAR_KEYWORD]
+    named = [
+        p(name, p.KEYWORD_ONLY, default=setting.default, annotation=arguments.__annotations__[name].__origin__)
+        for name, setting in table(arguments).items()
+    ]
+    return given.replace(parameters=[*kept, *named, *([p(rest, p.VAR_KEYWORD, annotation=Any)] if rest else [])])
+
+
+def takes(arguments: Any, shown: Any = None, rest: str | None = None) -> Callable[[_Class], _Class]:
+    """For a class whose __init__ takes settings as **kwargs: help() shows each of them, in the signature and, where the documentation says {settings}, with its
+    meaning. shown: what is documented, where that is more than what __init__ takes by **kwargs."""
+
+    def decorate(cls: _Class) -> _Class:
+        if cls.__doc__ is not None:  # else python -OO
+            text = _described(table(shown or arguments))
+            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{settings}", text)
+        init: Any = cls.__init__  # type: ignore[misc]
+        init.__signature__ = _spelled_out(init, arguments, rest)
+        return cls
+
+    return decorate

@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from stoker import _core, _definition, types
 from stoker._build import GraphBuilder
 from stoker._context import close_at_exit, workers
-from stoker._settings import SETTING_NAMES, Settings, read_state
+from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import FedSource
 from stoker.data_node import DataNode
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
 
+@takes(ByName, shown=Arguments)
 class Pipeline:
     """A graph of operators and the threads that run it.
 
@@ -32,23 +34,7 @@ class Pipeline:
             pipe.set_outputs(fn.decoders.image(data), label)
         images, labels = pipe.run()
 
-    batch_size: samples in a batch. num_threads: workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.
-    device_id: None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error.
-    seed: of all random operators; None draws one, or takes that of the checkpoint.
-    prefetch_queue_depth: finished batches ahead. checkpoint: what checkpoint() gave. output_dtype, output_ndim, output_layout: checked.
-
-    Ours: on_error="raise", "skip" (a bad sample shortens its batch) or "replace"; max_errors, a share of an epoch (< 1) or a count; timeout in
-    seconds of a wait for a batch; memory_limit: bytes that one sample may take, its file and decoding included; gpu_memory_limit in bytes of the GPU for
-    decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for
-    CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default;
-    held_limit in bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16
-    batches; by default half of what is free there. max_batches, a hard bound for batches that are made or kept at once; by default there is none;
-    strict=False lets damaged JPEG data pass that still decodes;
-    trace="FILE" writes a Chrome trace.
-
-    Taken for DALI's sake, without meaning here: exec_pipelined, exec_async, exec_dynamic, bytes_per_sample, set_affinity, max_streams,
-    default_cuda_stream_priority, enable_memory_stats, enable_checkpointing (a state can always be taken), py_num_workers, py_start_method,
-    py_callback_pickler, stream_policy, concurrency.
+    {settings}
     """
 
     def __init__(
@@ -58,9 +44,11 @@ class Pipeline:
         device_id: int | None = None,
         seed: int | None = None,
         *args: Any,
-        **kwargs: Any,
+        **kwargs: Unpack[ByName],
     ) -> None:
-        self._settings = Settings.from_arguments(batch_size, num_threads, device_id, seed, args, kwargs)
+        leading: Leading = {"batch_size": batch_size, "num_threads": num_threads, "device_id": device_id, "seed": seed}
+        self._settings = Settings.from_arguments(leading, args, dict(kwargs))
+        self._timeout = -1.0 if self._settings.timeout is None else self._settings.timeout
         self._builder = GraphBuilder(self._settings.device_id)
         self._outputs: list[DataNode] | None = None
         self._core: _core.Pipeline | None = None
@@ -78,7 +66,8 @@ class Pipeline:
 
     @property
     def batch_size(self) -> int:
-        return self._settings.batch_size
+        batch_size: int = self._settings.batch_size
+        return batch_size
 
     max_batch_size = batch_size
 
@@ -89,15 +78,18 @@ class Pipeline:
 
     @property
     def device_id(self) -> int | None:
-        return self._settings.device_id
+        device_id: int | None = self._settings.device_id
+        return device_id
 
     @property
     def seed(self) -> int:
-        return self._settings.seed
+        seed: int = self._settings.seed
+        return seed
 
     @property
     def prefetch_queue_depth(self) -> int:
-        return self._settings.prefetch
+        depth: int = self._settings.prefetch_queue_depth
+        return depth
 
     cpu_queue_size = gpu_queue_size = prefetch_queue_depth
 
@@ -134,8 +126,7 @@ class Pipeline:
         return self._settings.checkpoint is not None
 
     def _describe(self) -> list[tuple[int, list[int], str]]:
-        core = self._running()
-        return [core.output_desc(i) for i in range(self.num_outputs)]
+        return _descriptions(self._running())
 
     def output_dtype(self) -> list[types.DALIDataType]:
         """Types of the outputs."""
@@ -216,28 +207,16 @@ class Pipeline:
             raise InvalidArgumentError("the pipeline has no outputs")
         for node in self._outputs:
             self._builder.graph.output(node.ref)
+        self._run_graph()
+
+    def _run_graph(self) -> None:
+        """Makes the pipeline of the library from a graph that has its outputs."""
         self._workers = workers(self._settings.num_threads)
         self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
         close_at_exit(self)
-        self._check_declared()
+        self._settings.check_outputs(self._describe())
         if self._settings.checkpoint is not None:
             self._core.restore(read_state(self._settings.checkpoint))
-
-    def _check_declared(self) -> None:
-        s = self._settings
-        for what, declared, actual in (
-            ("type", s.output_dtype, [d[0] for d in self._describe()]),
-            ("number of dimensions", s.output_ndim, [len(d[1]) for d in self._describe()]),
-            ("layout", s.output_layout, [d[2] for d in self._describe()]),
-        ):
-            if declared is None:
-                continue
-            wanted = declared if isinstance(declared, (list, tuple)) else [declared] * self.num_outputs
-            if len(wanted) != self.num_outputs:
-                raise InvalidArgumentError(f"{len(wanted)} values were declared for the {what} of {self.num_outputs} outputs")
-            for i, (want, have) in enumerate(zip(wanted, actual, strict=True)):
-                if want is not None and want != have:
-                    raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {have!r}")
 
     def _running(self) -> _core.Pipeline:
         if self._core is None:
@@ -291,7 +270,7 @@ class Pipeline:
     def _wait(self, core: _core.Pipeline) -> _core.Batch | None:
         """A batch, or None at the end of an epoch. A user's exception is raised as it was, not the library's about it."""
         try:
-            return core.next(self._settings.timeout)
+            return core.next(self._timeout)
         except StokerError as e:
             if e.code == "USER":
                 for _, source, _ in self._builder.sources:
@@ -400,21 +379,9 @@ class Pipeline:
             raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
         pipe = cls(**{**Settings.from_json(settings), **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
-        pipe._outputs = []
-        pipe._adopt()
+        pipe._run_graph()
+        pipe._outputs = [None] * len(pipe._describe())  # type: ignore[list-item]
         return pipe
-
-    def _adopt(self) -> None:
-        """Builds a graph that came with its outputs."""
-        self._workers = workers(self._settings.num_threads)
-        self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
-        close_at_exit(self)
-        count = 0
-        while _has_output(self._core, count):
-            count += 1
-        self._outputs = [None] * count  # type: ignore[list-item]
-        if self._settings.checkpoint is not None:
-            self._core.restore(read_state(self._settings.checkpoint))
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Takes over the graph of a serialised pipeline."""
@@ -444,21 +411,22 @@ class Pipeline:
         return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
 
 
-def _has_output(core: _core.Pipeline, i: int) -> bool:
-    try:
-        core.output_desc(i)
-    except IndexError:
-        return False
-    return True
+def _descriptions(core: _core.Pipeline) -> list[tuple[int, list[int], str]]:
+    """(dtype, shape, layout) of each output."""
+    found: list[tuple[int, list[int], str]] = []
+    with contextlib.suppress(IndexError):
+        while True:
+            found.append(core.output_desc(len(found)))
+    return found
 
 
 @overload
 def pipeline_def(fn: Callable[..., Any]) -> Callable[..., Pipeline]: ...
 @overload
-def pipeline_def(fn: None = None, **pipeline_kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+def pipeline_def(fn: None = None, **pipeline_kwargs: Unpack[Arguments]) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
 
 
-def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Any) -> Any:
+def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Unpack[Arguments]) -> Any:
     """Marks a function that calls operators and returns nodes; calling it makes a Pipeline.
 
         @pipeline_def(batch_size=32, num_threads=4, device_id=None)
@@ -476,10 +444,10 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Any) -
     return functools.partial(_decorate, pipeline_kwargs=pipeline_kwargs)
 
 
-def _decorate(fn: Callable[..., Any], pipeline_kwargs: dict[str, Any]) -> Callable[..., Pipeline]:
+def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..., Pipeline]:
     @functools.wraps(fn)
     def create(*args: Any, **kwargs: Any) -> Pipeline:
-        for_pipeline, for_function = _definition.split(fn, kwargs, SETTING_NAMES)
+        for_pipeline, for_function = _definition.split(fn, kwargs, SETTINGS)
         pipe = Pipeline(**{**pipeline_kwargs, **for_pipeline})
         define = functools.partial(fn, *args, **for_function)
         with pipe:

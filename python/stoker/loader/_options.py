@@ -10,42 +10,68 @@ import os
 from typing import Any
 
 from stoker import types
+from stoker._settings import PassedOn, table
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._shard import Shard, share
 
-_DATALOADER = {
-    "num_workers": "num_workers is taken and ignored: Stoker works with threads; num_threads says how many",
-    "persistent_workers": "persistent_workers is taken and ignored: there are no worker processes",
-    "prefetch_factor": "prefetch_factor is taken and ignored: prefetch says how many batches are made ahead",
-    "worker_init_fn": "worker_init_fn is taken and ignored: there are no worker processes",
-    "multiprocessing_context": "multiprocessing_context is taken and ignored: there are no worker processes",
+
+class Arguments(PassedOn, total=False):
+    """What a Loader takes beside its own arguments: settings of its pipeline, and arguments of torch's DataLoader, of which some mean nothing here and others
+    cannot be."""
+
+    dataset: Any
+    num_workers: Any
+    persistent_workers: Any
+    prefetch_factor: Any
+    worker_init_fn: Any
+    multiprocessing_context: Any
+    collate_fn: Any
+    batch_sampler: Any
+    generator: Any
+
+
+_IGNORED = {
+    "num_workers": "Stoker works with threads; num_threads says how many",
+    "persistent_workers": "there are no worker processes",
+    "prefetch_factor": "prefetch says how many batches are made ahead",
+    "worker_init_fn": "there are no worker processes",
+    "multiprocessing_context": "there are no worker processes",
+}
+_REFUSED = {
+    "collate_fn": "samples are written into the batch in C; do what it does on the batch",
+    "batch_sampler": "use batch_size, seed and sampler",
+    "generator": "use batch_size, seed and sampler",
 }
 
 
-def source_of(source: Any, extra: dict[str, Any]) -> Any:
+def source_of(source: Any, more: Arguments) -> Any:
     """The first argument, or `dataset=` as with torch's DataLoader."""
-    named = extra.pop("dataset", None)
+    named = more.get("dataset")
     if (source is None) == (named is None):
         raise TypeError("Loader: give one source: a folder, a list of files, a Dataset or a Pipeline")
     return named if source is None else source
 
 
-def take_dataloader_arguments(extra: dict[str, Any], names: list[str]) -> None:
-    """Arguments of torch's DataLoader: some mean nothing here, others cannot be."""
-    for name, value in extra.items():
-        if name in _DATALOADER:
+def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
+    """The settings among `more`, after a word about the rest, `dataset` apart. names: of all that a Loader takes."""
+    settings = {}
+    for name, value in more.items():
+        if name == "dataset":
+            continue
+        if name in table(PassedOn):
+            settings[name] = value
+        elif name in _IGNORED:
             if value:
-                notice(_DATALOADER[name])
-        elif name == "collate_fn":
-            raise InvalidArgumentError(
-                "Loader: there is no collate_fn: samples are written into the batch in C; do what it does on the batch"
-            )
-        elif name in ("batch_sampler", "generator"):
-            raise InvalidArgumentError(f"Loader: there is no {name}: use batch_size, seed and sampler")
+                notice(f"{name} is taken and ignored: {_IGNORED[name]}")
+        elif name in _REFUSED:
+            raise InvalidArgumentError(f"Loader: there is no {name}: {_REFUSED[name]}")
         else:
             close = difflib.get_close_matches(name, names, 1, 0.6)
             raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+    if settings.get("timeout") == 0:  # the DataLoader's way to say that there is no limit
+        del settings["timeout"]
+    return settings
 
 
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from stoker._settings import PassedOn, takes
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _STATE = 1
 
 
+@takes(PassedOn, rest="dataloader_arguments")
 class Loader:
     """Batches of images and labels as torch tensors.
 
@@ -47,19 +49,15 @@ class Loader:
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
     device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
-    with the same pixels as on the CPU. gpu_memory_limit: bytes of it for decoding, and for CIFAR, which lies there; what does
-    not fit is decoded on the cores, or uploaded batch by batch.
+    with the same pixels as on the CPU.
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
-    on_error: "raise", "skip" (a damaged file shortens its batch) or "replace" (another sample takes its place); max_errors: a share of an epoch (< 1) or a
-    count. timeout: seconds that a wait for a batch may take. memory_limit: bytes that one sample may take, its file and decoding included.
-    held_limit: batches may be kept: what is held of them beyond some 16 has memory of its own, up to so many bytes in host memory and on the GPU each; by
-    default half of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.
     fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
     first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
-    split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not). strict=False lets damaged JPEG data
-    pass that still decodes. trace: a file for a Chrome trace.
+    split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not).
+
+    {settings}
 
     After an epoch in which more than 5% of the time went into waiting for batches, one line on stderr says how much, and what for: cores, reading, or
     the Python of a Dataset.
@@ -83,26 +81,19 @@ class Loader:
         memory_format: torch.memory_format | None = None,
         num_threads: int | str = "auto",
         prefetch: int = 2,
-        on_error: str = "raise",
-        max_errors: float | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-        gpu_memory_limit: int | None = None,
-        held_limit: int | None = None,
         fields: Sequence[str] | None = None,
         pin_memory: bool = False,
         split: str = "train",
         exif_orientation: bool = False,
-        strict: bool = True,
-        trace: str | os.PathLike[str] | None = None,
-        **dataloader_arguments: Any,
+        **more: Unpack[_options.Arguments],
     ) -> None:
-        source = _options.source_of(source, dataloader_arguments)
-        _options.take_dataloader_arguments(dataloader_arguments, list(inspect.signature(Loader.__init__).parameters))
+        source = _options.source_of(source, more)
+        signature = inspect.signature(Loader.__init__)
+        settings = _options.take_more(more, list(signature.parameters))
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if isinstance(source, Pipeline):
-            _options.refuse_what_a_pipeline_has(inspect.signature(Loader.__init__), locals())
+            _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _shard.resolve(shard)
         self._names = _fields.names_of(fields)
         self._spec = Spec(
@@ -117,14 +108,7 @@ class Loader:
                 "num_threads": _shard.threads(place) if num_threads == "auto" else num_threads,
                 "device_id": _options.device_id_of(device),
                 "prefetch_queue_depth": prefetch,
-                "on_error": on_error,
-                "max_errors": max_errors,
-                "timeout": timeout or None,
-                "memory_limit": memory_limit,
-                "gpu_memory_limit": gpu_memory_limit,
-                "held_limit": held_limit,
-                "strict": strict,
-                "trace": trace,
+                **settings,
             },
         )
         order = make_order(sampler, self._spec.seed)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of settings: what follows from it for serialize(), the documentation and the signatures."""
+
+import inspect
+import json
+import pydoc
+
+import pytest
+from stoker import Loader, Pipeline, fn, types
+from stoker._settings import SETTINGS, ByName, PassedOn, Settings, table
+
+KEPT = [name for name, setting in SETTINGS.items() if setting.kept]
+# Where neither "the other truth value" nor "7" will do. The outputs are those of make().
+OTHERS = {
+    "device_id": 0,
+    "on_error": "replace",
+    "max_errors": 0.25,
+    "timeout": 2.5,
+    "memory_limit": 2**20,
+    "output_dtype": [types.INT32, None],
+    "output_ndim": (1, 1),
+    "output_layout": [None, ""],
+}
+
+
+def other(name):
+    """A value that is not the setting's default."""
+    default = SETTINGS[name].default
+    return OTHERS.get(name, not default if isinstance(default, bool) else 7)
+
+
+def make(**given):
+    pipe = Pipeline(**{"batch_size": 3, "num_threads": 1, "device_id": None, "seed": 5, **given})
+    with pipe:
+        pipe.set_outputs(types.Constant([1, 2], dtype=types.INT32, shape=[2]), fn.random.uniform(range=[0.0, 1.0], shape=[4]))
+    return pipe
+
+
+def values(settings):
+    return {name: getattr(settings, name) for name in KEPT}
+
+
+def test_what_belongs_to_one_run_alone_is_not_kept():
+    meant = {name for name, setting in SETTINGS.items() if setting.meant}
+    assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size"}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_setting_survives_json(name):
+    given = {"batch_size": 3, "seed": 5, name: other(name)}
+    settings = Settings(given)
+    assert getattr(settings, name) != getattr(Settings({"batch_size": 3, "seed": 5}), name), "the example is the default"
+    again = Settings(Settings.from_json(json.loads(json.dumps(settings.as_json()))))
+    assert again.as_json() == json.loads(json.dumps(settings.as_json()))
+    assert again.core_arguments() == settings.core_arguments()
+
+
+@pytest.mark.parametrize("name", [n for n in KEPT if n != "device_id"])
+def test_a_setting_survives_serialize(name):
+    pipe = make(**{name: other(name)})
+    again = Pipeline.deserialize(pipe.serialize())
+    want, got = values(pipe._settings), values(again._settings)
+    assert json.dumps(got) == json.dumps(want)
+    assert got[name] != SETTINGS[name].check(name, SETTINGS[name].default) if name != "batch_size" else got[name] == 7
+    assert again.serialize() == pipe.serialize()
+    assert again._timeout == pipe._timeout
+    assert len(again.run()[0]) == pipe.batch_size
+
+
+def test_all_settings_survive_together_and_arguments_go_before_them():
+    given = {name: other(name) for name in KEPT if name != "device_id"}
+    data = make(**given).serialize()
+    assert json.dumps(values(Pipeline.deserialize(data)._settings)) == json.dumps(values(make(**given)._settings))
+    assert Pipeline.deserialize(data, timeout=None, strict=True)._settings.timeout is None
+
+
+def test_the_documentation_shows_each_setting():
+    shown = pydoc.plain(pydoc.render_doc(Pipeline))
+    for name, setting in SETTINGS.items():
+        assert name in shown
+        if setting.meant:
+            assert setting.doc and f"{name}: {setting.doc[:30]}" in shown, name
+    assert set(SETTINGS) <= set(inspect.signature(Pipeline).parameters)
+    for name in table(PassedOn):
+        assert f"{name}: " in Loader.__doc__ and name in inspect.signature(Loader).parameters
+    assert "{settings}" not in Pipeline.__doc__ + Loader.__doc__
+
+
+def test_defaults_are_those_of_the_signature():
+    parameters = inspect.signature(Pipeline).parameters
+    assert {n: parameters[n].default for n in SETTINGS} == {n: s.default for n, s in SETTINGS.items()}
+    spelled = {n: parameters[n].default for n in table(ByName) if SETTINGS[n].meant and n != "max_batch_size"}
+    pipe = make(**spelled)
+    assert pipe._settings.core_arguments() == make()._settings.core_arguments()
