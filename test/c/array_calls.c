@@ -60,10 +60,10 @@ static void fill_values(uint8_t *to, enum stk_dtype dtype, int64_t n)
 		0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, 255.5, 70000, -70000, 1e10, -1e10, 1e300, INFINITY, -INFINITY, NAN};
 	bool whole = dtype != STK_FLOAT && dtype != STK_FLOAT64 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16;
 	size_t size = stk_dtype_size(dtype);
-	uint32_t tame = draw(3);
+	uint32_t tame = draw(3), bits = whole || draw(2); /* any bits: of floats, subnormals and whatever rounds or overflows */
 	for (int64_t i = 0; i < n; i++) {
 		double v = tame ? (double)draw(2000) / 64 - (whole ? 0 : 12) : special[draw(sizeof special / sizeof *special)];
-		if (whole && !tame)
+		if (bits && !tame)
 			for (size_t k = 0; k < size; k++)
 				to[(size_t)i * size + k] = (uint8_t)(dtype == STK_BOOL ? draw(2) : draw(256));
 		else
@@ -85,6 +85,14 @@ static void add_input(struct call *c, enum stk_dtype dtype, int ndim, const int6
 	fill_values(t->data, dtype, stk_desc_elements(&t->desc));
 }
 
+/* `extent`, or `small` where the tensor would become too large; *n counts its elements. */
+static int64_t within(int64_t *n, int64_t extent, int64_t small)
+{
+	int64_t taken = *n * extent > 4 * MAX_VALUES ? small : extent;
+	*n *= taken;
+	return taken;
+}
+
 /* A tensor with some dims of 1, a few long ones, rarely an empty one. */
 static int draw_shape(int64_t *shape, int most)
 {
@@ -94,7 +102,7 @@ static int draw_shape(int64_t *shape, int most)
 		uint32_t kind = draw(20);
 		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)draw(3000) : 1 + (int64_t)draw(12);
 		if (n * shape[d] > MAX_VALUES)
-			shape[d] = 1 + (int64_t)draw(2);
+			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)draw(2);
 		n *= shape[d];
 	}
 	return ndim;
@@ -136,11 +144,11 @@ static void draw_slice(struct call *c)
 {
 	draw_input(c);
 	int n = c->in[0].desc.ndim;
-	int64_t *axes = arg_ints(c, "axes", n), *start = arg_ints(c, "start", n), *shape = arg_ints(c, "shape", n);
+	int64_t *axes = arg_ints(c, "axes", n), *start = arg_ints(c, "start", n), *shape = arg_ints(c, "shape", n), values = 1;
 	for (int d = 0; d < n; d++) {
 		axes[d] = d;
 		start[d] = (int64_t)draw((uint32_t)c->in[0].desc.shape[d] + 4) - 2;
-		shape[d] = (int64_t)draw((uint32_t)c->in[0].desc.shape[d] + 4);
+		shape[d] = within(&values, (int64_t)draw((uint32_t)c->in[0].desc.shape[d] + 4), 1);
 	}
 	c->args[c->n_args++] = stk_arg_string("out_of_bounds_policy", draw(3) ? "pad" : "trim_to_shape");
 	arg_floats(c, "fill_values", 1)[0] = draw(300);
@@ -183,9 +191,9 @@ static void draw_pad(struct call *c)
 {
 	draw_input(c);
 	int n = c->in[0].desc.ndim;
-	int64_t *shape = arg_ints(c, "shape", n);
+	int64_t *shape = arg_ints(c, "shape", n), values = 1;
 	for (int d = 0; d < n; d++)
-		shape[d] = c->in[0].desc.shape[d] + draw(3);
+		shape[d] = within(&values, c->in[0].desc.shape[d] ? c->in[0].desc.shape[d] + draw(3) : 0, c->in[0].desc.shape[d]);
 	arg_float(c, "fill_value", (double)draw(300) - 20);
 }
 

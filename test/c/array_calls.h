@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "op/op.h"
 
-enum { SPACE = 24 << 20, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
+enum { SPACE = 32 << 20, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
 /* Tensors lie in `space`; the same offsets hold in device memory. */
 struct call {

@@ -95,9 +95,10 @@ struct stk_array_job {
 	};
 };
 
+struct stk_arena;
+
 /* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the CPU before the function that makes it
  * returns, with scratch from the arena. */
-struct stk_arena;
 struct stk_array_jobs {
 	enum stk_status (*keep)(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err);
 	struct stk_arena *arena;
