@@ -458,6 +458,19 @@ static void test_choice_follows_its_chances(void **state)
 	bench_close(&b);
 }
 
+static void test_choice_of_what_is_empty(void **state)
+{
+	(void)state;
+	uint8_t nothing = 0;
+	struct bench b = bench_open("random.choice", ARGS(INTS("shape", (int64_t)1 << 40, 9)));
+	bench_input(&b, 0, &nothing, STK_UINT8, "", 2, (int64_t[]){7, 0});
+	assert_int_equal(bench_run(&b), STK_OK);
+	assert_int_equal(b.out[0].desc.ndim, 3);
+	assert_int_equal(b.out[0].desc.shape[0], (int64_t)1 << 40);
+	assert_int_equal(b.out[0].desc.shape[2], 0);
+	bench_close(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +487,7 @@ int main(void)
 		cmocka_unit_test(test_subscripts),
 		cmocka_unit_test(test_normal_has_its_moments),
 		cmocka_unit_test(test_choice_follows_its_chances),
+		cmocka_unit_test(test_choice_of_what_is_empty),
 	};
 	return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
 }
