@@ -89,15 +89,22 @@ def test_over_the_limit(tree: Path) -> None:
 @pytest.mark.parametrize("size", [8, 512])
 @pytest.mark.parametrize("held", [0, 1])
 def test_nothing_is_allocated_for_a_batch(tree: Path, size: int, held: int) -> None:
-    """Labels are kept as a window slides; what DLPack needs for each tensor is all that is left."""
+    """Labels are kept as a window slides; what DLPack needs for each tensor is all that is left.
+
+    Where the consumer's streams lag, the engine works further ahead and the ring makes spare slots, at times after hundreds of batches: so one stretch
+    of several has to be quiet. What is allocated for each batch would show in all of them. Of slots there are never more than two above those that were
+    out at once.
+    """
+    stretches, batches, spare = 10, 200, 2
     pipe = labelled(tree, size, prefetch_queue_depth=1)
     core = pipe._running()
     window: deque[Any] = deque(maxlen=held)
-    step, before = 300, {}
-    for k in range(step + 200):
-        if k == step:
-            before = core.counters()
-        window.append(pipe._next().capsules(bytes(2), 1)[1])
-    now = core.counters()
-    assert now["slots"] <= before["slots"] + 1
-    assert now["allocations"] - before["allocations"] <= 2 * 200 + 40, (before, now)
+    seen = [core.counters()]
+    for _ in range(1 + stretches):
+        for _ in range(batches):
+            window.append(pipe._next().capsules(bytes(2), 1)[1])
+        seen.append(core.counters())
+        assert seen[-1]["slots"] <= seen[-1]["slots_peak"] + spare, seen[-1]
+        if len(seen) > 2 and seen[-1]["allocations"] - seen[-2]["allocations"] <= 2 * batches + 40:
+            return
+    raise AssertionError(f"every {batches} batches took more allocations than their tensors: {seen}")
