@@ -182,7 +182,7 @@ static struct stk_error division_error(const struct stk_program *g, int32_t leve
 	struct stk_error err = {0};
 	const struct stk_graph_node *node = node_of_step(g, level, step);
 	char title[96];
-	if (stk__fail(&err, STK_INVALID, "whole numbers are divided by 0; cast to float for infinities") && node) {
+	if (stk__array_divided_by_zero(&err) && node) {
 		stk__node_title(node, title, sizeof title);
 		stk__error_set_op(&err, title);
 	}

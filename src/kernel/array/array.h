@@ -141,6 +141,8 @@ STK_MUST_USE enum stk_status stk__array_copy_all(
 /* in: the operands, which are broadcast to out. STK_INVALID: whole numbers are divided by 0; out is not complete then. */
 STK_MUST_USE enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, const struct stk_array_arithmetic *a,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+/* Fails so; also for jobs on a GPU, which only flag it. */
+STK_MUST_USE enum stk_status stk__array_divided_by_zero(struct stk_error *err);
 
 /* n: everything but the groups, which follow from in and the bits of `reduced`, one a dim. given: n_mean means and n_factor factors. in has at most
  * STK_ARRAY_MOST elements. */

@@ -148,6 +148,11 @@ static int held_as(const struct stk_array_arithmetic *a)
 	return a->domain == STK_ARITH_DOUBLE && a->meet != STK_FLOAT64 ? HELD_FLOAT : a->domain;
 }
 
+enum stk_status stk__array_divided_by_zero(struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "integer division by zero; cast to float to get infinities instead");
+}
+
 enum stk_status stk__array_run_arithmetic(const struct stk_array_job *job, struct stk_error *err)
 {
 	const struct stk_array_arithmetic *op = &job->arithmetic;
@@ -170,7 +175,7 @@ enum stk_status stk__array_run_arithmetic(const struct stk_array_job *job, struc
 		for (int k = 0; k < op->operands; k++)
 			load(&o[k], job, k, at, n);
 		if (op->divides && has_zero(b->values, n))
-			return stk__fail(err, STK_INVALID, "integer division by zero; cast to float to get infinities instead");
+			return stk__array_divided_by_zero(err);
 		if (op->by_value)
 			compare_by_value(a, b, n);
 		run(direct ? y : &result, a->values, b->values, n);
