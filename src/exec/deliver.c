@@ -180,6 +180,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
+	stk__reads_taken(p);
 	enum stk_status s = r->ended ? STK_END : STK_OK;
 	if (s == STK_OK && (!r->error.code || r->misfit))
 		s = check_errors(p, r, err);

@@ -44,7 +44,6 @@ enum stk_read_state {
 struct stk_sample_state {
 	struct stk_place place; /* of the replacement, where there is one */
 	int32_t attempt;        /* 0: the sample itself */
-	int32_t retries;        /* of reads that failed by the source's fault */
 	int32_t chains_left;    /* of the current level */
 	int32_t failed_by;      /* the first chain that this attempt failed in, which is told; those behind it pass it by; -1: none */
 	bool dropped;           /* for good: not in the batch */
@@ -55,8 +54,9 @@ struct stk_sample_state {
 	uint8_t read;   /* enum stk_read_state */
 	uint64_t waiting; /* chains of the level that wait for the bytes, a bit each */
 	struct stk_request request;
-	int64_t asked_ns; /* when it was submitted; in traces */
-	char *uri;        /* of a submitted request; kept for the next batch */
+	int64_t asked_ns;  /* when it was submitted; in traces */
+	int64_t needed_ns; /* when its bytes will be, as it looked then */
+	char *uri;         /* of a submitted request; kept for the next batch */
 	size_t uri_room;
 	struct stk_error *read_error; /* io writes to it while a request is under way; NULL until one has failed */
 	struct stk_error *error;      /* of the failure; NULL: none */
@@ -137,14 +137,7 @@ struct stk_record {
 	int64_t error_rank;     /* of several errors the one of the lowest rank is told: nodes that gather, then samples */
 };
 
-enum {
-	STK_MAX_UNIT = 64,
-	STK_MAX_URI = 4096,
-	STK_MAX_ATTEMPTS = 10,
-	STK_MAX_RETRIES = 3,
-	STK_STATE_RUNS = 32,
-	STK_STATE_RUN_DIGITS = 8 * STK_STATE_RUNS
-};
+enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_STATE_RUNS = 32, STK_STATE_RUN_DIGITS = 8 * STK_STATE_RUNS };
 
 struct stk_unit {
 	struct stk_record *record;
@@ -222,7 +215,8 @@ struct stk_pipeline {
 	int32_t sized;                              /* objects that the mean is of, at most 16 */
 	int32_t last_read_level;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
-	bool seen_at_hand; /* some read has been */
+	bool seen_at_hand;         /* some read has been */
+	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time it takes for a sample */
 
 	struct stk_exec_worker *workers;
 	int32_t n_workers;
@@ -326,6 +320,9 @@ bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct 
 	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
 void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
 bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
+void stk__reads_taken(struct stk_pipeline *p);      /* with the lock: the consumer takes a batch */
+/* Without the lock, when nothing more is asked for: cancels what has not begun, and waits for the rest. */
+void stk__reads_end(struct stk_pipeline *p);
 bool stk__read_under_way(const struct stk_sample_state *s);
 void stk__reads_opened(struct stk_record *r); /* what was read of its samples is not early any more */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);

@@ -39,7 +39,7 @@ bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 				.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
 			if (p->program->reader >= 0)
 				s->place = stk__order_place(&p->order, r->k, i);
-			s->attempt = s->retries = 0;
+			s->attempt = 0;
 			s->dropped = s->on_cores = false;
 			s->read = STK_READ_NONE;
 			s->waiting = 0;

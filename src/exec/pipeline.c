@@ -272,8 +272,9 @@ void stk__drain(struct stk_pipeline *p)
 	stk__feeder_stop(p);
 	if (!p->resident)
 		stk__pool_leave(p->ctx->pool, &p->client);
+	stk__reads_end(p);
 	pthread_mutex_lock(&p->lock);
-	while (p->in_flight || p->in_callbacks || (p->device && stk__device_works(p->device)))
+	while (p->device && stk__device_works(p->device))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	for (int32_t i = 0; i < p->n_records; i++)

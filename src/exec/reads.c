@@ -49,12 +49,6 @@ void stk__reads_opened(struct stk_record *r)
 		r->pipeline->early -= is_held(&r->samples[i]);
 }
 
-/* The source is at fault, not the sample: worth another try, and never skipped over. */
-static bool source_failed(enum stk_status s)
-{
-	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
-}
-
 /* With the lock: a read has ended; chains that waited for it are ready. Nobody waits any more for the bytes of a batch that has gone, as one does that
  * got no slot, or of a sample that was replaced. */
 static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
@@ -88,21 +82,35 @@ static void read_ended(struct stk_pipeline *p, struct stk_sample_state *s)
 
 static void request_done(struct stk_request *q);
 
+void stk__reads_taken(struct stk_pipeline *p)
+{
+	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
+	int64_t now = stk__clock_ns(), gap = now - p->taken_ns;
+	if (p->taken_ns)
+		p->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - p->pace_ns) / 8;
+	p->taken_ns = now;
+}
+
+/* With the lock: the sample's read goes to io, which must know when its bytes will be needed: at the consumer's pace so far. */
+static void begin_request(struct stk_pipeline *p, struct stk_sample_state *s)
+{
+	int64_t before = (s->record->k - p->next_deliver) * p->config.batch_size + (s - s->record->samples);
+	s->needed_ns = stk__clock_ns() + p->pace_ns * before;
+	s->read = STK_READ_SUBMITTED;
+	p->in_flight++;
+	s->record->reading++;
+}
+
 static void describe_request(struct stk_sample_state *s, const char *uri, struct stk_error *err)
 {
-	int64_t deadline = s->record->k * s->record->pipeline->config.batch_size + (s - s->record->samples);
-	s->request = (struct stk_request){.uri = uri,
-		.length = -1,
-		.most = s->record->pipeline->config.memory_limit,
-		.deadline = deadline,
-		.done = request_done,
-		.user = s,
-		.error = err};
+	s->request = (struct stk_request){
+		.uri = uri, .length = -1, .most = s->record->pipeline->config.memory_limit, .done = request_done, .user = s, .error = err};
 }
 
 /* The uri of a request that others serve lives in the sample's own buffer, kept for the next batch. */
 static bool describe_own_request(struct stk_sample_state *s)
 {
+	int32_t retries = s->request.retries;
 	char uri[STK_MAX_URI];
 	size_t n = stk__sample_uri(s->record->pipeline->program, s->place.sample, uri, sizeof uri);
 	if (n >= s->uri_room && n < sizeof uri) {
@@ -113,7 +121,9 @@ static bool describe_own_request(struct stk_sample_state *s)
 	if (n >= s->uri_room)
 		return false;
 	memcpy(s->uri, uri, n + 1);
-	describe_request(s, s->uri, s->read_error);
+	describe_request(s, s->uri, NULL);
+	s->request.deadline = s->needed_ns;
+	s->request.retries = retries;
 	return true;
 }
 
@@ -126,26 +136,9 @@ static void submit(struct stk_pipeline *p, struct stk_sample_state *s)
 		return;
 	}
 	describe_request(s, "", NULL);
-	stk__set_error(&s->read_error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
+	stk__set_error(&s->request.error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
 	s->request.status = STK_NO_MEMORY;
 	request_done(&s->request);
-}
-
-/* Another try: a source's fault is retried a few times; any other failure once more, to hear what it was. */
-static bool try_again(struct stk_pipeline *p, struct stk_sample_state *s)
-{
-	if (p->stopping || !stk__record_under_way(s->record) || s->read == STK_READ_STALE || s->request.status == STK_OK)
-		return false;
-	if (!s->read_error) {
-		s->read_error = stk__calloc(1, sizeof *s->read_error);
-		if (s->read_error)
-			return true;
-	}
-	if (!source_failed(s->request.status) || s->retries >= STK_MAX_RETRIES)
-		return false;
-	s->retries++;
-	STK_COUNT(p, retries, 1);
-	return true;
 }
 
 /* With the lock, which makes it one thread a row. */
@@ -169,18 +162,14 @@ static void request_done(struct stk_request *q)
 	pthread_mutex_lock(&p->lock);
 	if (p->trace)
 		trace_ahead(p, s);
-	bool again = try_again(p, s);
-	if (!again) {
-		p->in_flight--;
-		s->record->reading--;
-		p->in_callbacks++; /* keeps the pipeline until the last line below */
-		read_ended(p, s);
-	}
+	STK_COUNT(p, retries, q->retries);
+	p->in_flight--;
+	s->record->reading--;
+	p->in_callbacks++; /* keeps the pipeline until the last line below */
+	s->read_error = q->error;
+	q->error = NULL;
+	read_ended(p, s);
 	pthread_mutex_unlock(&p->lock);
-	if (again) {
-		submit(p, s);
-		return;
-	}
 	stk__pool_wake(p->ctx->pool);
 	stk__read_ahead(p);
 	pthread_mutex_lock(&p->lock);
@@ -213,6 +202,7 @@ bool stk__read_inline(
 	struct stk_sample_state *s = &r->samples[i];
 	char uri[STK_MAX_URI];
 	STK_COUNT(p, reads_started, 1);
+	s->request.retries = 0;
 	int64_t begin = p->trace ? stk__clock_ns() : 0;
 	bool at_hand = stk__sample_uri(p->program, s->place.sample, uri, sizeof uri) < sizeof uri;
 	if (at_hand) {
@@ -232,11 +222,10 @@ bool stk__read_inline(
 				.stage = -1,
 				.begin_ns = begin,
 				.end_ns = stk__clock_ns()});
-	bool ended = at_hand && !(source_failed(s->request.status) && s->retries < STK_MAX_RETRIES);
 	pthread_mutex_lock(&p->lock);
 	s->request.uri = NULL;
 	s->request.error = NULL;
-	if (ended) {
+	if (at_hand) {
 		STK_COUNT(p, reads_inline, 1);
 		p->misses -= p->misses > 0;
 		p->seen_at_hand = true;
@@ -246,22 +235,18 @@ bool stk__read_inline(
 		if (i == 0 && ++p->cached_in_a_row >= 2)
 			p->ahead = false;
 	} else {
-		s->retries += at_hand;
-		STK_COUNT(p, retries, at_hand);
-		if (!at_hand)
+		if (!s->request.retries) /* else it was at hand, and failed */
 			count_miss(p, r);
-		s->read = STK_READ_SUBMITTED;
 		s->waiting |= 1ull << chain;
-		p->in_flight++;
-		r->reading++;
+		begin_request(p, s);
 	}
 	pthread_mutex_unlock(&p->lock);
-	if (!ended) {
+	if (!at_hand) {
 		STK_COUNT(p, reads_submitted, 1);
 		submit(p, s);
 		stk__read_ahead(p);
 	}
-	return ended;
+	return at_hand;
 }
 
 /* A single object may be larger than the window. */
@@ -290,15 +275,32 @@ static struct stk_sample_state *next_ahead(struct stk_pipeline *p)
 			struct stk_sample_state *s = &r->samples[p->read_i++];
 			bool probe = p->read_i == 1 && p->seen_at_hand; /* the first sample */
 			if (s->read == STK_READ_NONE && !s->dropped && !probe) {
-				s->read = STK_READ_SUBMITTED;
-				p->in_flight++;
-				r->reading++;
+				s->request.retries = 0;
+				begin_request(p, s);
 				return s;
 			}
 		}
 		p->read_k++;
 		p->read_i = 0;
 	}
+}
+
+void stk__reads_end(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	while (p->in_callbacks) /* one of them may be about to submit what it was told before the pipeline stopped */
+		pthread_cond_wait(&p->delivered, &p->lock);
+	for (int64_t i = 0; i < (int64_t)p->n_records * p->config.batch_size && p->in_flight; i++) {
+		struct stk_sample_state *s = &p->records[i / p->config.batch_size].samples[i % p->config.batch_size];
+		if (!stk__read_under_way(s))
+			continue;
+		pthread_mutex_unlock(&p->lock);
+		stk__io_cancel(p->ctx->io, &s->request);
+		pthread_mutex_lock(&p->lock);
+	}
+	while (p->in_flight || p->in_callbacks)
+		pthread_cond_wait(&p->delivered, &p->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void stk__read_ahead(struct stk_pipeline *p)

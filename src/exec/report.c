@@ -128,6 +128,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	stk__io_counters(p->ctx->io, &io);
 	size_t held = stk__held_bytes(p);
 	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&p->ring->lock); /* slots are taken without the pipeline's */
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)
@@ -144,6 +145,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 		{"io_buffer_bytes", (double)io.buffers_bytes},
 		{"allocations", (double)stk__alloc_count()},
 	};
+	pthread_mutex_unlock(&p->ring->lock);
 	pthread_mutex_unlock(&p->lock);
 	size_t total = sizeof all / sizeof *all;
 	for (size_t i = 0; i < n && i < total; i++)

@@ -113,7 +113,6 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
 	s->staged = NULL;
 	s->read = stk__read_under_way(s) ? STK_READ_STALE : STK_READ_NONE;
-	s->retries = 0;
 	stk__sample_begin(r, i);
 	return true;
 }

@@ -83,12 +83,17 @@ static enum stk_status start_thread(struct stk_file_source *s, struct stk_error 
 	return s->started ? STK_OK : status;
 }
 
+static void end_cancelled(struct stk_file_source *s, struct stk_request *r)
+{
+	stk__io_finish(s->io, r, stk__fail(r->error, STK_CANCELLED, "%s: reading was cancelled", r->uri));
+}
+
 static void submit(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct stk_file_source *s = source;
 	enum stk_status status = STK_CANCELLED;
 	pthread_mutex_lock(&s->lock);
-	if (!s->cancelled)
+	if (!s->cancelled && !atomic_load(&r->cancelled))
 		status = start_thread(s, r->error);
 	if (!status) {
 		stk__queue_push(&s->queue, r);
@@ -97,9 +102,20 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (status == STK_CANCELLED)
-		status = stk__fail(r->error, STK_CANCELLED, "%s: reading was cancelled", r->uri);
-	if (status)
+		end_cancelled(s, r);
+	else if (status)
 		stk__io_finish(io, r, status);
+}
+
+static void cancel(void *source, struct stk_request *r)
+{
+	struct stk_file_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	bool waits = stk__queue_remove(&s->queue, r);
+	s->waiting -= waits;
+	pthread_mutex_unlock(&s->lock);
+	if (waits)
+		end_cancelled(s, r);
 }
 
 static void cancel_all(void *source)
@@ -112,7 +128,7 @@ static void cancel_all(void *source)
 	s->waiting = 0;
 	pthread_mutex_unlock(&s->lock);
 	for (struct stk_request *r; (r = stk__queue_pop(&queue));)
-		stk__io_finish(s->io, r, stk__fail(r->error, STK_CANCELLED, "%s: reading was cancelled", r->uri));
+		end_cancelled(s, r);
 }
 
 static void destroy(void *source)
@@ -133,6 +149,7 @@ const struct stk_source_ops stk__file_source_ops = {
 	.scheme = "file",
 	.try_now = try_now,
 	.submit = submit,
+	.cancel = cancel,
 	.cancel_all = cancel_all,
 	.destroy = destroy,
 };

@@ -128,18 +128,24 @@ bool stk__io_try(struct stk_io *io, struct stk_request *r)
 	int i = find_source(io, r->uri);
 	if (i < 0 || !io->sources[i].ops->try_now || !io->sources[i].ops->try_now(io->sources[i].source, io, r))
 		return false;
+	if (stk__io_source_failed(r->status) && r->retries < STK_IO_RETRIES) {
+		r->retries++;
+		return false;
+	}
 	add(&io->requests, 1);
 	add(&io->tried_now, 1);
 	settle(io, r, r->status);
 	return true;
 }
 
-void stk__io_submit(struct stk_io *io, struct stk_request *r)
+bool stk__io_source_failed(enum stk_status s)
 {
-	add(&io->requests, 1);
-	pthread_mutex_lock(&io->lock);
-	io->under_way++;
-	pthread_mutex_unlock(&io->lock);
+	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
+}
+
+/* To the source of its scheme. */
+static void hand_on(struct stk_io *io, struct stk_request *r)
+{
 	r->buffer = NULL;
 	int i = find_source(io, r->uri);
 	if (i >= 0) {
@@ -152,8 +158,42 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 			r->uri));
 }
 
+void stk__io_submit(struct stk_io *io, struct stk_request *r)
+{
+	add(&io->requests, 1);
+	pthread_mutex_lock(&io->lock);
+	io->under_way++;
+	pthread_mutex_unlock(&io->lock);
+	hand_on(io, r);
+}
+
+void stk__io_cancel(struct stk_io *io, struct stk_request *r)
+{
+	atomic_store(&r->cancelled, true);
+	int i = find_source(io, r->uri);
+	if (i >= 0 && io->sources[i].ops->cancel)
+		io->sources[i].ops->cancel(io->sources[i].source, r);
+}
+
+/* Whether a request that failed is tried once more. */
+static bool try_again(struct stk_request *r, enum stk_status status)
+{
+	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
+		return false;
+	if (!r->error && (r->error = stk__calloc(1, sizeof *r->error)))
+		return true;
+	if (!stk__io_source_failed(status) || r->retries >= STK_IO_RETRIES)
+		return false;
+	r->retries++;
+	return true;
+}
+
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
+	if (try_again(r, status)) {
+		hand_on(io, r);
+		return;
+	}
 	settle(io, r, status);
 	r->done(r);
 	pthread_mutex_lock(&io->lock);

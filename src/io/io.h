@@ -20,7 +20,7 @@ struct stk_request {
 	const char *uri;        /* path or scheme://...; lives until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
 	size_t most;            /* STK_LIMIT instead of more bytes than this, which are not read; 0: any number */
-	int64_t deadline;       /* smaller is needed sooner: the global position */
+	int64_t deadline;       /* when the bytes are needed, by stk__clock_ns: the soonest go first, whoever asks for them */
 	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;
 	/* Where the bytes shall land, for who has a place for them: at least `size` bytes and 64 more, once more where the object turns out larger; NULL: out
@@ -32,13 +32,17 @@ struct stk_request {
 	struct stk_buffer *buffer; /* the caller's to release; NULL on failure, and where `room` gave the place */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
-	struct stk_error *error; /* nullable, the caller's: filled on failure, with the uri */
-	/* the source's own */
+	/* Filled on failure, with the uri. The caller's; where it gave none and the request was submitted, io makes one, which is the caller's to free then
+	 * (still NULL: no memory). */
+	struct stk_error *error;
+	int32_t retries; /* faults of the source that were got over, or were too many; set to 0 by the caller, who keeps it from a try to submit */
+	/* the source's own, and io's */
+	_Atomic bool cancelled;
 	struct stk_request *next;
 	void *source_data;
 };
 
-/* A source of bytes. submit starts a request and returns at once; each ends in one call of stk__io_finish, also after cancel_all
+/* A source of bytes. submit starts a request and returns at once; each ends in one call of stk__io_finish, also after cancel or cancel_all
  * (STK_CANCELLED). Every function on any thread, at the same time, except destroy. */
 struct stk_source_ops {
 	const char *scheme; /* "file", "s3" */
@@ -46,13 +50,21 @@ struct stk_source_ops {
 	 * stk__io_finish is not called. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
+	/* Ends this request if it has not begun to be read. It may have ended, or come in a moment: submit looks at r->cancelled under the lock that cancel
+	 * takes. NULL: requests end by themselves. */
+	void (*cancel)(void *source, struct stk_request *r);
 	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
 
-/* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. */
+enum { STK_IO_RETRIES = 3 };
+/* The source is at fault, not the object: worth another try, and never skipped over. */
+bool stk__io_source_failed(enum stk_status status);
+
+/* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. A fault of the source is
+ * tried again first, STK_IO_RETRIES times; and any failure once more where there was no error to be filled, to hear what it was. */
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
 
 /* threads: of blocking reads for local files, started on first need. */
@@ -64,10 +76,14 @@ void stk__io_destroy(struct stk_io *io);
  * Before the first request. */
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
-/* True when r is complete on return, well or not (`done` is not called then); false: nothing happened, submit it. A worker's first try. */
+/* True when r is complete on return, well or not (`done` is not called then); false: nothing happened, or the source was at fault: submit it. A worker's
+ * first try. */
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* r->done is called once. Any thread. Requests with the smallest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
+/* Nobody wants r any more, which was submitted: it ends with STK_CANCELLED, within this call where it has not begun; it may have ended already, and must not
+ * be submitted again before this returns. Any thread. */
+void stk__io_cancel(struct stk_io *io, struct stk_request *r);
 
 /* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread.
  * What lies idle is bounded by what was in use at once in the last few hundred takes, so that an outlier goes back to the system. */

@@ -24,12 +24,10 @@ void stk__queue_push(struct stk_request_queue *q, struct stk_request *r)
 }
 
 /* Two passes: children in pairs from the left, then the pairs from the right. */
-struct stk_request *stk__queue_pop(struct stk_request_queue *q)
+static struct stk_request *join_children(struct stk_request *child)
 {
-	struct stk_request *top = q->root, *child, *pairs = NULL;
-	if (!top)
-		return NULL;
-	for (child = top->source_data; child;) {
+	struct stk_request *pairs = NULL, *root = NULL;
+	while (child) {
 		struct stk_request *a = child, *b = a->next;
 		child = b ? b->next : NULL;
 		a->next = NULL;
@@ -39,14 +37,42 @@ struct stk_request *stk__queue_pop(struct stk_request_queue *q)
 		a->next = pairs;
 		pairs = a;
 	}
-	q->root = NULL;
 	while (pairs) {
 		struct stk_request *rest = pairs->next;
 		pairs->next = NULL;
-		q->root = meld(q->root, pairs);
+		root = meld(root, pairs);
 		pairs = rest;
 	}
-	top->next = NULL;
-	top->source_data = NULL;
+	return root;
+}
+
+/* The request's children are a heap of their own from here on, which is returned. */
+static struct stk_request *leave(struct stk_request *r)
+{
+	struct stk_request *children = join_children(r->source_data);
+	r->next = NULL;
+	r->source_data = NULL;
+	return children;
+}
+
+struct stk_request *stk__queue_pop(struct stk_request_queue *q)
+{
+	struct stk_request *top = q->root;
+	if (top)
+		q->root = leave(top);
 	return top;
+}
+
+bool stk__queue_remove(struct stk_request_queue *q, struct stk_request *r)
+{
+	struct stk_request_queue rest = {0};
+	bool found = false;
+	for (struct stk_request *top; (top = stk__queue_pop(q));) {
+		if (top == r)
+			found = true;
+		else
+			stk__queue_push(&rest, top);
+	}
+	*q = rest;
+	return found;
 }

@@ -46,16 +46,27 @@ static void complete(struct slow_source *s, struct stk_request *r)
 	stk__io_finish(s->io, r, STK_OK);
 }
 
+/* The request that is served next, or NULL. */
+static struct stk_request **next_due(struct slow_source *s)
+{
+	struct stk_request **first = NULL;
+	int64_t now = stk__clock_ns();
+	for (struct stk_request **p = &s->waiting; *p; p = &(*p)->next) {
+		if (s->narrow ? first && (*p)->deadline >= (*first)->deadline : !is_due(s, *p, now))
+			continue;
+		first = p;
+		if (!s->narrow)
+			break;
+	}
+	return first;
+}
+
 static void *serve(void *arg)
 {
 	struct slow_source *s = arg;
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop || s->waiting) {
-		struct stk_request **p = &s->waiting;
-		int64_t now = stk__clock_ns();
-		while (*p && !is_due(s, *p, now))
-			p = &(*p)->next;
-		struct stk_request *r = *p;
+		struct stk_request **p = next_due(s), *r = p ? *p : NULL;
 		if (!r) {
 			struct timespec t;
 			clock_gettime(CLOCK_REALTIME, &t);
@@ -70,6 +81,8 @@ static void *serve(void *arg)
 		s->in_flight--;
 		s->completed++;
 		pthread_mutex_unlock(&s->lock);
+		if (s->narrow)
+			nanosleep(&(struct timespec){.tv_nsec = s->latency_ns}, NULL);
 		complete(s, r);
 		pthread_mutex_lock(&s->lock);
 	}
@@ -80,8 +93,12 @@ static void *serve(void *arg)
 static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct slow_source *s = source;
-	(void)io;
 	pthread_mutex_lock(&s->lock);
+	if (atomic_load(&r->cancelled)) {
+		pthread_mutex_unlock(&s->lock);
+		stk__io_finish(io, r, STK_CANCELLED);
+		return;
+	}
 	slow_source_count(s);
 	r->source_data = (void *)(intptr_t)(stk__clock_ns() + s->latency_ns);
 	r->next = s->waiting;
@@ -91,7 +108,26 @@ static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void slow_cancel(void *source)
+static void slow_cancel(void *source, struct stk_request *r)
+{
+	struct slow_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	struct stk_request **p = &s->waiting;
+	while (*p && *p != r)
+		p = &(*p)->next;
+	bool waits = *p == r;
+	if (waits) {
+		slow_source_count(s);
+		*p = r->next;
+		s->in_flight--;
+		s->cancelled++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (waits)
+		stk__io_finish(s->io, r, STK_CANCELLED);
+}
+
+static void slow_cancel_all(void *source)
 {
 	struct slow_source *s = source;
 	pthread_mutex_lock(&s->lock);
@@ -103,13 +139,13 @@ static void slow_cancel(void *source)
 static void slow_destroy(void *source)
 {
 	struct slow_source *s = source;
-	slow_cancel(s);
+	slow_cancel_all(s);
 	pthread_join(s->thread, NULL);
 	free(s->file.data);
 	free(s);
 }
 
-static const struct stk_source_ops slow_ops = {"slow", NULL, slow_submit, slow_cancel, slow_destroy};
+static const struct stk_source_ops slow_ops = {"slow", NULL, slow_submit, slow_cancel, slow_cancel_all, slow_destroy};
 
 void slow_source_release(struct slow_source *s)
 {
@@ -122,6 +158,14 @@ int64_t slow_source_asked(struct slow_source *s)
 {
 	pthread_mutex_lock(&s->lock);
 	int64_t n = s->completed + s->in_flight;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+int slow_source_in_flight(struct slow_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	int n = s->in_flight;
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }

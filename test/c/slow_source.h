@@ -19,6 +19,7 @@ struct slow_source {
 	int64_t latency_ns;
 	const char *stalled; /* a uri that waits for release */
 	bool all_stalled;    /* every uri does */
+	bool narrow;         /* one object at a time, the soonest needed first */
 	int fail_every;      /* the first `failures` requests of every n-th uri fail with `status`; 0: none */
 	int failures;
 	enum stk_status status;
@@ -28,7 +29,7 @@ struct slow_source {
 	struct stk_request *waiting; /* newest first */
 	bool stop, release;
 	int in_flight, most_in_flight;
-	int64_t completed, begun_ns, counted_ns;
+	int64_t completed, cancelled, begun_ns, counted_ns;
 	double area;    /* requests in flight, integrated over time, in requests * ns */
 	int asked[256]; /* requests that came to an end, by uri */
 };
@@ -39,6 +40,7 @@ struct slow_source *add_slow_source(struct stk_context *ctx, int64_t latency_ns)
 void slow_source_release(struct slow_source *s);
 /* Requests so far, under way or complete. */
 int64_t slow_source_asked(struct slow_source *s);
+int slow_source_in_flight(struct slow_source *s);
 /* Integrates what is in flight up to now. With the lock. */
 void slow_source_count(struct slow_source *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * io: files of every size and kind are read or refused by name, cached ones without a thread; requests complete once, by deadline, also when
- * cancelled; the pool gives back what an outlier took. */
+ * cancelled. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -356,14 +356,15 @@ static void hold(struct stk_request *r)
 	pthread_barrier_wait(&h->out);
 }
 
-static void test_requests_start_by_deadline(void **state)
+/* Every `cancelled`-th request is cancelled while none of them has begun; 0: none is. The others come by their deadline. */
+static void check_requests(int cancelled)
 {
-	(void)state;
 	enum { N = 200 };
 	static struct stk_request requests[N];
 	struct holder h;
 	struct stk_io *io = make_io(1);
-	struct stk_request first = {.uri = path_of("none"), .length = -1, .done = hold, .user = &h};
+	struct stk_error err = {0};
+	struct stk_request first = {.uri = path_of("none"), .length = -1, .done = hold, .user = &h, .error = &err};
 	gate_init(&h.gate);
 	pthread_barrier_init(&h.in, NULL, 2);
 	pthread_barrier_init(&h.out, NULL, 2);
@@ -376,16 +377,41 @@ static void test_requests_start_by_deadline(void **state)
 		requests[i] = (struct stk_request){.uri = path, .length = -1, .deadline = (i * 77) % N, .done = gate_done, .user = &h.gate};
 		stk__io_submit(io, &requests[i]);
 	}
+	int gone = 0;
+	for (int i = 0; i < N && cancelled; i += cancelled) {
+		stk__io_cancel(io, &requests[i]);
+		assert_int_equal(h.gate.done, ++gone);
+		assert_int_equal(requests[i].status, STK_CANCELLED);
+	}
 	pthread_barrier_wait(&h.out);
 	gate_wait(&h.gate, N);
+	for (int i = gone + 1; i < N; i++)
+		assert_true(h.gate.order[i - 1] < h.gate.order[i]);
 	for (int i = 0; i < N; i++) {
-		assert_int_equal(h.gate.order[i], i);
-		assert_int_equal(requests[i].status, STK_OK);
+		bool was = cancelled && i % cancelled == 0;
+		assert_int_equal(requests[i].status, was ? STK_CANCELLED : STK_OK);
+		stk__io_cancel(io, &requests[i]); /* it has ended: nothing happens */
 		stk__buffer_release(io, requests[i].buffer);
+		stk__free(requests[i].error);
 	}
+	assert_int_equal(h.gate.done, N);
 	stk__io_destroy(io);
 	pthread_barrier_destroy(&h.in);
 	pthread_barrier_destroy(&h.out);
+}
+
+static void test_requests_start_by_deadline(void **state)
+{
+	(void)state;
+	check_requests(0);
+}
+
+static void test_requests_are_cancelled_one_by_one(void **state)
+{
+	(void)state;
+	check_requests(1);
+	check_requests(2);
+	check_requests(7);
 }
 
 static void test_destroy_cancels_what_waits(void **state)
@@ -460,43 +486,6 @@ static void test_a_crowd(void **state)
 	assert_int_equal(c.completed, 1200);
 	assert_int_equal(c.failed, 0);
 	assert_true(c.threads <= 3);
-	stk__io_destroy(io);
-}
-
-/* ---- the pool ---- */
-
-static void test_buffers_are_reused_and_outliers_freed(void **state)
-{
-	(void)state;
-	struct stk_io *io = make_io(1);
-	struct stk_io_counters c;
-	for (size_t size = 0; size < 3000000; size = size * 9 / 8 + 1) {
-		struct stk_buffer *b = stk__buffer_take(io, size);
-		assert_non_null(b);
-		assert_true(stk__buffer_capacity(b) >= size && (size < 4096 || stk__buffer_capacity(b) <= size * 9 / 4));
-		memset(stk__buffer_data(b), 1, stk__buffer_capacity(b) + 64);
-		assert_int_equal((uintptr_t)stk__buffer_data(b) % STK_CACHE_LINE, 0);
-		stk__buffer_release(io, b);
-	}
-	struct stk_buffer *held[8], *big = stk__buffer_take(io, (size_t)64 << 20);
-	stk__buffer_release(io, big);
-	stk__io_counters(io, &c);
-	assert_true(c.buffers_bytes >= (size_t)64 << 20);
-	uint64_t allocations = 0;
-	for (int round = 0; round < 200; round++) {
-		for (size_t i = 0; i < 8; i++)
-			held[i] = stk__buffer_take(io, 90000 + i * 100);
-		for (size_t i = 0; i < 8; i++)
-			stk__buffer_release(io, held[i]);
-		if (round == 150)
-			allocations = stk__alloc_count();
-	}
-	assert_int_equal(stk__alloc_count(), allocations);
-	stk__io_counters(io, &c);
-	assert_true(c.buffers_bytes <= 8 << 20);
-	assert_true(c.buffers_peak_bytes >= (size_t)64 << 20);
-	assert_null(stk__buffer_take(io, SIZE_MAX / 2));
-	stk__buffer_release(io, NULL);
 	stk__io_destroy(io);
 }
 
@@ -580,9 +569,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_files_that_change_size, make_root, remove_root),
 		cmocka_unit_test(test_queue_is_ordered),
 		cmocka_unit_test_setup_teardown(test_requests_start_by_deadline, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_requests_are_cancelled_one_by_one, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_destroy_cancels_what_waits, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_a_crowd, make_root, remove_root),
-		cmocka_unit_test(test_buffers_are_reused_and_outliers_freed),
 		cmocka_unit_test(test_reverse_source),
 #ifdef STK_FAULTS
 		cmocka_unit_test_setup_teardown(test_fault_loop, make_root, remove_root),

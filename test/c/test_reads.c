@@ -107,7 +107,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 }
 
 /* What a failed read costs: the request, one more to hear what it was (the first has no room for a message), and the retries. */
-enum { TRIES = 2 + STK_MAX_RETRIES, FILES = 200 };
+enum { TRIES = 2 + STK_IO_RETRIES, FILES = 200 };
 
 /* So few reads ahead that no file is asked for by two epochs at a time. */
 static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_on_error policy)
@@ -255,6 +255,83 @@ static void test_ending_with_reads_under_way(void **state)
 	}
 }
 
+/* Nothing that was asked for ever comes: the pipeline ends all the same, with every request cancelled. */
+static void test_ending_waits_for_no_request_that_has_not_begun(void **state)
+{
+	(void)state;
+	enum { WINDOW = 500 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 0);
+	struct stk_pipeline *p = slow_pipeline_with(
+		ctx, 5000, true, &(struct stk_pipeline_config){.batch_size = 64, .read_requests = WINDOW, .read_bytes = (size_t)1 << 30});
+	struct stk_batch *b = NULL;
+	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+	stk_batch_unref(&b);
+	pthread_mutex_lock(&s->lock);
+	s->all_stalled = true;
+	pthread_mutex_unlock(&s->lock);
+	while (slow_source_in_flight(s) < WINDOW) {
+		if (stk_pipeline_next_within(p, 1, &b, NULL) == STK_OK)
+			stk_batch_unref(&b);
+	}
+	alarm(60);
+	int64_t begin = stk__clock_ns();
+	stk_pipeline_destroy(p);
+	print_message("ended with %d requests in flight in %.1f ms\n", WINDOW, (double)(stk__clock_ns() - begin) / 1e6);
+	alarm(0);
+	assert_int_equal(slow_source_in_flight(s), 0);
+	assert_true(s->cancelled >= WINDOW);
+	stk_context_unref(&ctx);
+}
+
+enum { VALIDATION = 60 };
+
+static void *validate(void *arg)
+{
+	struct stk_batch *b;
+	for (int k = 0; k < VALIDATION; k++) {
+		if (stk_pipeline_next(arg, &b, NULL))
+			abort();
+		stk_batch_unref(&b);
+	}
+	return NULL;
+}
+
+/* Training far into its epoch, and a loader that starts: of a source that serves one object at a time both get their share. */
+static void test_pipelines_share_a_source(void **state)
+{
+	(void)state;
+	enum { LONG = 400 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 0);
+	const struct stk_pipeline_config c = {.batch_size = 4, .read_requests = 8};
+	struct stk_pipeline *training = slow_pipeline_with(ctx, 20000, true, &c), *validation = slow_pipeline_with(ctx, 20000, true, &c);
+	struct stk_batch *b;
+	pthread_t thread;
+	for (int k = 0; k < LONG; k++) {
+		assert_int_equal(stk_pipeline_next(training, &b, NULL), STK_OK);
+		stk_batch_unref(&b);
+	}
+	pthread_mutex_lock(&s->lock);
+	s->narrow = true;
+	s->latency_ns = 500000;
+	pthread_mutex_unlock(&s->lock);
+	assert_int_equal(pthread_create(&thread, NULL, validate, validation), 0);
+	int taken = 0;
+	while (pipeline_counter(validation, "batches_delivered") < VALIDATION) {
+		if (stk_pipeline_next_within(training, 1, &b, NULL))
+			continue;
+		stk_batch_unref(&b);
+		taken++;
+	}
+	pthread_join(thread, NULL);
+	print_message("%d batches of training beside %d of a loader that started then\n", taken, VALIDATION);
+	assert_true(taken >= VALIDATION / 3);
+	stk_pipeline_destroy(training);
+	stk_pipeline_destroy(validation);
+	stk_context_unref(&ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +342,8 @@ int main(void)
 		cmocka_unit_test(test_bytes_ahead_are_bounded),
 		cmocka_unit_test(test_samples_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
+		cmocka_unit_test(test_ending_waits_for_no_request_that_has_not_begun),
+		cmocka_unit_test(test_pipelines_share_a_source),
 	};
 	return cmocka_run_group_tests_name("reads", tests, NULL, NULL);
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pool of read buffers: sizes are reused, and what an outlier took is given back. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "io/io.h"
+
+#include <string.h>
+
+static void test_buffers_are_reused_and_outliers_freed(void **state)
+{
+	(void)state;
+	struct stk_io *io;
+	struct stk_io_counters c;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	for (size_t size = 0; size < 3000000; size = size * 9 / 8 + 1) {
+		struct stk_buffer *b = stk__buffer_take(io, size);
+		assert_non_null(b);
+		assert_true(stk__buffer_capacity(b) >= size && (size < 4096 || stk__buffer_capacity(b) <= size * 9 / 4));
+		memset(stk__buffer_data(b), 1, stk__buffer_capacity(b) + 64);
+		assert_int_equal((uintptr_t)stk__buffer_data(b) % STK_CACHE_LINE, 0);
+		stk__buffer_release(io, b);
+	}
+	struct stk_buffer *held[8], *big = stk__buffer_take(io, (size_t)64 << 20);
+	stk__buffer_release(io, big);
+	stk__io_counters(io, &c);
+	assert_true(c.buffers_bytes >= (size_t)64 << 20);
+	uint64_t allocations = 0;
+	for (int round = 0; round < 200; round++) {
+		for (size_t i = 0; i < 8; i++)
+			held[i] = stk__buffer_take(io, 90000 + i * 100);
+		for (size_t i = 0; i < 8; i++)
+			stk__buffer_release(io, held[i]);
+		if (round == 150)
+			allocations = stk__alloc_count();
+	}
+	assert_int_equal(stk__alloc_count(), allocations);
+	stk__io_counters(io, &c);
+	assert_true(c.buffers_bytes <= 8 << 20);
+	assert_true(c.buffers_peak_bytes >= (size_t)64 << 20);
+	assert_null(stk__buffer_take(io, SIZE_MAX / 2));
+	stk__buffer_release(io, NULL);
+	stk__io_destroy(io);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_buffers_are_reused_and_outliers_freed)};
+	return cmocka_run_group_tests_name("buffers", tests, NULL, NULL);
+}
