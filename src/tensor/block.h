@@ -29,17 +29,17 @@ enum { STK_BLOCK_SMALL = 1 << 20, STK_SLOT_STREAMS = 4 };
 struct stk_uses {
 	struct {
 		stk_gpu_stream stream;
-		stk_gpu_event event; /* its work when the memory came back */
+		stk_gpu_event event; /* its work at the time when the memory came back */
 	} of[STK_SLOT_STREAMS];
 	int32_t n_uses, n_waits; /* streams that read the memory now; events that the next writer waits for */
 };
 
-/* false: there are STK_SLOT_STREAMS others. */
+/* False: STK_SLOT_STREAMS other streams are noted already. */
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
-/* Notes where the streams are. False: one of them is being captured into a graph, which must not see it; to be tried again. Where there is no event
- * for it, waits for the stream. */
+/* Records an event on each stream. False: one of them is being captured into a graph, which must not contain the event; try again later. If no event
+ * can be had, waits for the stream. */
 bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u);
-/* Whether the streams have come past what was noted. */
+/* Whether the streams have passed the recorded events. */
 bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
@@ -62,21 +62,21 @@ struct stk_chunk;
 
 struct stk_block {
 	struct stk_ring *ring;
-	struct stk_slot *slot;  /* NULL: it is its holders' (or spare, or new) */
+	struct stk_slot *slot;  /* NULL: it belongs to its holders (or is spare, or new) */
 	struct stk_block *next; /* of a list of spare ones */
 	enum stk_space space;
 	int32_t value;
 	uint8_t *data;
 	size_t capacity, fixed;   /* bytes; `fixed` are the region, the rest is room */
-	_Atomic size_t room_used; /* asked for, also beyond the capacity */
+	_Atomic size_t room_used; /* bytes asked for, even beyond the capacity */
 	_Atomic(struct stk_chunk *) chunks;
-	struct stk_shared *shared; /* where it lies; NULL: it is an allocation of its own */
+	struct stk_shared *shared; /* the shared allocation in which it lies; NULL: it is an allocation of its own */
 	_Atomic int32_t holds; /* tensors over it, and its batch while it is filled or alive as a whole. Becomes 0 under the ring's lock */
-	size_t kept_bytes;     /* where it is its holders' */
-	struct stk_uses uses;  /* where no slot has it; else the slot's count */
+	size_t kept_bytes;     /* if it belongs to its holders */
+	struct stk_uses uses;  /* if no slot has it; else the slot's count */
 };
 
-/* Where memory of both spaces comes from. */
+/* Allocates memory of both spaces. */
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: there is none */
 	struct stk_shared_pool shared;

@@ -17,14 +17,14 @@ void stk__block_hold(struct stk_block *b)
 	atomic_fetch_add(&b->holds, 1);
 }
 
-/* What came back with a drop. */
+/* What a drop gave back, to be handled once the lock is released. */
 struct dropped {
 	struct stk_slot *slot;
 	struct stk_block *blocks;
 	struct stk_face *face;
 };
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void free_slot(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FREE;
@@ -40,7 +40,7 @@ static void tell(struct stk_ring *r)
 		r->on_return(r->owner);
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void part_dropped(struct stk_slot *s, struct dropped *d)
 {
 	if (--s->held > 0)
@@ -49,7 +49,7 @@ static void part_dropped(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)

@@ -97,7 +97,7 @@ void stk__ring_disown(struct stk_ring *r)
 	stk__ring_unref(r);
 }
 
-/* ---- spare blocks; with the lock ---- */
+/* ---- spare blocks; the caller holds the lock ---- */
 
 void stk__take_spares(struct stk_ring *r, int32_t v, struct stk_block **list)
 {
@@ -112,7 +112,7 @@ void stk__take_spares(struct stk_ring *r, int32_t v, struct stk_block **list)
 	val->spares = 0;
 }
 
-/* One that no stream reads any more. */
+/* A spare block that no stream reads any more. */
 static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
@@ -142,7 +142,7 @@ static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum room { ROOM, NO_ROOM, ASK };
 
-/* With the lock. Whether the slot's held blocks may be kept; ASK: what is free has to be looked at first. */
+/* The caller holds the lock. Whether the slot's held blocks may be kept; ASK: what is free has to be looked at first. */
 static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
 {
 	size_t more[STK_SPACES];
@@ -159,7 +159,7 @@ static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bo
 	return ROOM;
 }
 
-/* Without the lock. Half of what is free, and of what is held already. */
+/* Called without the lock. Half of what is free, and of what is held already. */
 static void look_at_memory(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
@@ -178,7 +178,7 @@ static void look_at_memory(struct stk_ring *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- letting go of parts; with the lock ---- */
+/* ---- letting go of parts; the caller holds the lock ---- */
 
 static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const struct stk_uses *uses)
 {
@@ -216,7 +216,7 @@ static bool let_go(struct stk_ring *r, struct stk_slot *s)
 	return true;
 }
 
-/* Something large of it is not held, and all that is held is small. */
+/* True if something large of the slot is not held, and all that is held is small. */
 static bool pins_nothing(const struct stk_slot *s)
 {
 	bool large = false;
@@ -230,7 +230,7 @@ static bool pins_nothing(const struct stk_slot *s)
 	return large;
 }
 
-/* ---- taking; with the lock unless said ---- */
+/* ---- taking; the caller holds the lock unless a comment says otherwise ---- */
 
 enum { SPARE = 2, WINDOW = 256 };
 
@@ -276,7 +276,7 @@ struct choice {
 	struct stk_slot *slot;
 	bool make, ask;
 	enum stk_ring_lack lack;
-	struct stk_slot *surplus; /* to be freed, as these: */
+	struct stk_slot *surplus; /* to be freed, like these: */
 	struct stk_block *old;
 };
 

@@ -80,7 +80,7 @@ static struct stk_block *make_block(struct stk_ring *r, int32_t v)
 	return b;
 }
 
-/* The face and a block for each value; all are the caller's. */
+/* Makes the face and a block for each value; the caller owns all. */
 static bool complete(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
@@ -175,9 +175,9 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
 		if (s->uses.of[i].event)
 			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.of[i].event, err);
-	if (!status && s->writing) /* for a batch that nobody came for */
+	if (!status && s->writing) /* for a batch that was never taken */
 		status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->written, err);
-	if (!status) /* else whoever takes the slot next still has to wait */
+	if (!status) /* else the next taker of the slot has to wait */
 		s->uses.n_waits = 0;
 	return status;
 }

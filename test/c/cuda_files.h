@@ -129,7 +129,7 @@ static inline void equal(const char *what, const void *a, const void *b, size_t 
 	while (i < size && x[i] == y[i])
 		i++;
 	if (i < size)
-		fail_msg("%s differs from its twin at byte %zu of %zu: %d, %d", what, i, size, x[i], y[i]);
+		fail_msg("%s differs between the sides at byte %zu of %zu: %d, %d", what, i, size, x[i], y[i]);
 }
 
 #endif

@@ -76,7 +76,8 @@ static int tear_down(void **state)
 /* ---- the same bytes ---- */
 
 /* Runs both and compares; the GPU's run is handed over where it is wanted. */
-static void assert_twins(const char *folder, const struct device_graph *g, struct device_settings s, int epochs, struct device_run *out)
+static void assert_sides_agree(
+	const char *folder, const struct device_graph *g, struct device_settings s, int epochs, struct device_run *out)
 {
 	struct device_settings on_cores = s;
 	on_cores.device = -1;
@@ -97,7 +98,7 @@ static void test_each_graph_gives_the_same_bytes(void **state)
 	for (int i = 0; i < n_device_graphs; i++) {
 		for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
 			struct device_run r;
-			assert_twins(good, &device_graphs[i], (struct device_settings){.no_fuse = no_fuse}, 2, &r);
+			assert_sides_agree(good, &device_graphs[i], (struct device_settings){.no_fuse = no_fuse}, 2, &r);
 			assert_true(r.run.count >= 2 * FILES || r.errors);
 			assert_true((r.decoded > 0) == device_graphs[i].photographs);
 			free_device_run(&r);
@@ -111,10 +112,10 @@ static void test_batch_sizes_depths_and_threads(void **state)
 	need_device();
 	static const char *const graphs[] = {"the usual", "a value used twice", "gathered between levels"};
 	for (int batch = 1; batch <= 7; batch++)
-		assert_twins(good, device_graph(graphs[batch % 3]),
+		assert_sides_agree(good, device_graph(graphs[batch % 3]),
 			(struct device_settings){.batch = batch, .prefetch = 1 + batch % 4, .threads = 1 + batch % 3}, 2, NULL);
 	for (int prefetch = 1; prefetch <= 4; prefetch++)
-		assert_twins(good, device_graph(graphs[prefetch % 3]),
+		assert_sides_agree(good, device_graph(graphs[prefetch % 3]),
 			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
 }
 
@@ -128,7 +129,7 @@ static void test_refused_and_damaged_files(void **state)
 		for (int policy = STK_ON_ERROR_RAISE; policy <= STK_ON_ERROR_REPLACE; policy++) {
 			struct device_run r;
 			const struct device_settings s = {.on_error = (enum stk_on_error)policy, .batch = 3};
-			assert_twins(mixed, &device_graphs[i], s, 2, &r);
+			assert_sides_agree(mixed, &device_graphs[i], s, 2, &r);
 			if (policy == STK_ON_ERROR_RAISE)
 				assert_true(r.errors > 0 || !device_graphs[i].photographs);
 			free_device_run(&r);
@@ -141,8 +142,8 @@ static void test_batches_of_bad_files_only(void **state)
 	(void)state;
 	need_device();
 	for (int policy = STK_ON_ERROR_RAISE; policy <= STK_ON_ERROR_SKIP; policy++)
-		assert_twins(mixed, device_graph("the usual"), (struct device_settings){.on_error = (enum stk_on_error)policy, .batch = 1},
-			2, NULL);
+		assert_sides_agree(mixed, device_graph("the usual"),
+			(struct device_settings){.on_error = (enum stk_on_error)policy, .batch = 1}, 2, NULL);
 }
 
 /* ---- little memory ---- */
@@ -152,12 +153,12 @@ static void test_images_beyond_the_memory_go_to_the_cores(void **state)
 	(void)state;
 	need_device();
 	struct device_run r;
-	assert_twins(good, device_graph("the usual"), (struct device_settings){.gpu_memory = 1, .batch = 5}, 2, &r);
+	assert_sides_agree(good, device_graph("the usual"), (struct device_settings){.gpu_memory = 1, .batch = 5}, 2, &r);
 	assert_true(r.refused > 0);
 	free_device_run(&r);
-	assert_twins(
+	assert_sides_agree(
 		good, device_graph("several decoders of a sample"), (struct device_settings){.gpu_memory = 300 << 10, .batch = 5}, 2, NULL);
-	assert_twins(mixed, device_graph("unknown shapes"),
+	assert_sides_agree(mixed, device_graph("unknown shapes"),
 		(struct device_settings){.gpu_memory = 200 << 10, .on_error = STK_ON_ERROR_SKIP}, 2, NULL);
 }
 

@@ -16,7 +16,7 @@ struct side {
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
 
-/* Each compares what some phases left, where it is defined: work memory of the GPU, downloaded, with the twin's. */
+/* Each compares what some phases left, where it is defined: work memory of the GPU, downloaded, with that of plain C. */
 static void compare_synchronised(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	SAME(kept, cpu->n_chunks);
@@ -165,7 +165,7 @@ static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct
 	for (uint32_t i = 0; i < cpu.n_images; i++) {
 		uint32_t flags = ((uint32_t *)(void *)p->sent)[i];
 		if ((flags != 0) != (cpu.flags[i] != 0))
-			fail_msg("flags of image %u: %x, twin %x", i, flags, cpu.flags[i]);
+			fail_msg("flags of image %u: %x, in plain C %x", i, flags, cpu.flags[i]);
 		right += !flags;
 	}
 	return right;

@@ -399,7 +399,7 @@ static void assignment_case(uint64_t n, int64_t most)
 	free((void *)a.num_rows), free((void *)a.num_cols), free(cost), free(values);
 }
 
-static void test_assignment_twins(void **state)
+static void test_assignment_in_plain_c_and_simd(void **state)
 {
 	(void)state;
 	for (uint64_t n = 0; n < 150; n++)
@@ -589,7 +589,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_add),
 		cmocka_unit_test(test_masks),
 		cmocka_unit_test(test_assignment_is_optimal),
-		cmocka_unit_test(test_assignment_twins),
+		cmocka_unit_test(test_assignment_in_plain_c_and_simd),
 		cmocka_unit_test(test_assignment_sizes),
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_heatmap),

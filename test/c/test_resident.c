@@ -145,7 +145,7 @@ static bool has_recipes(struct stk_pipeline *p)
 }
 
 /* Batches of all sides; they are made by recipes where they should be. */
-static void assert_twins(const struct recipe *r, const char *reader, struct device_settings s, int batches)
+static void assert_sides_agree(const struct recipe *r, const char *reader, struct device_settings s, int batches)
 {
 	struct device_run runs[SIDES] = {0};
 	bool no_fuse = s.no_fuse;
@@ -175,12 +175,13 @@ static void test_each_recipe_gives_the_same_bytes(void **state)
 	(void)state;
 	need_device();
 	for (int i = 0; i < RECIPES; i++) {
-		assert_twins(&recipes[i], listed("\"random_shuffle\": true, \"tail\": \"keep\""), (struct device_settings){.batch = 8}, 14);
+		assert_sides_agree(
+			&recipes[i], listed("\"random_shuffle\": true, \"tail\": \"keep\""), (struct device_settings){.batch = 8}, 14);
 		if (i < 3)
-			assert_twins(&recipes[i], "\"random_shuffle\": true", (struct device_settings){.batch = 33}, 3);
+			assert_sides_agree(&recipes[i], "\"random_shuffle\": true", (struct device_settings){.batch = 33}, 3);
 	}
-	assert_twins(&recipes[0], listed(""), (struct device_settings){.batch = 8, .no_fuse = true}, 3);
-	assert_twins(&recipes[0], listed(""), (struct device_settings){.batch = 8, .gpu_memory = 1 << 20}, 3);
+	assert_sides_agree(&recipes[0], listed(""), (struct device_settings){.batch = 8, .no_fuse = true}, 3);
+	assert_sides_agree(&recipes[0], listed(""), (struct device_settings){.batch = 8, .gpu_memory = 1 << 20}, 3);
 }
 
 static void test_each_order(void **state)
@@ -195,7 +196,7 @@ static void test_each_order(void **state)
 		for (size_t k = 0; k < (i < 2 ? sizeof orders / sizeof *orders : 2); k++) { /* sticking is for contiguous shards */
 			char args[200];
 			snprintf(args, sizeof args, "%s%s%s", shards[i], shards[i][0] && orders[k][0] ? ", " : "", orders[k]);
-			assert_twins(&recipes[k % 2], listed(args),
+			assert_sides_agree(&recipes[k % 2], listed(args),
 				(struct device_settings){.batch = 3 + (int32_t)(i + k) % 9, .prefetch = 1 + (int32_t)k % 4}, 25);
 		}
 }
@@ -206,9 +207,9 @@ static void test_batches_larger_than_the_data_set(void **state)
 	(void)state;
 	need_device();
 	struct recipe r = recipes[1];
-	assert_twins(&r, "\"indices\": [5, 6, 7, 8, 9, 4, 3]", (struct device_settings){.batch = 16}, 5);
+	assert_sides_agree(&r, "\"indices\": [5, 6, 7, 8, 9, 4, 3]", (struct device_settings){.batch = 16}, 5);
 	r.resident = false;
-	assert_twins(&r, "\"indices\": [5, 6]", (struct device_settings){.batch = 16}, 5);
+	assert_sides_agree(&r, "\"indices\": [5, 6]", (struct device_settings){.batch = 16}, 5);
 }
 
 /* ---- the consumer's side ---- */

@@ -12,7 +12,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "parity"))  # its tables of calls serve here too
 
-from twins import gpus, why_no_gpu  # noqa: E402
+from both_sides import gpus, why_no_gpu  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:

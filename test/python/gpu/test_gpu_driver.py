@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from both_sides import emulated
 from support import run_script
-from twins import emulated
 
 HERE = Path(__file__).parent
 

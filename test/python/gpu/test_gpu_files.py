@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_sides import Output, assert_sides_agree, batches, difference, make
 from PIL import Image
 from stoker import Pipeline, fn, types
 from stoker.errors import StokerError
 from support import SEED, hostile_jpeg, photograph
-from twins import Output, assert_twins, batches, difference, make
 
 KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("baseline 420", "RGB", {"quality": 90, "subsampling": 2}),
@@ -94,7 +94,7 @@ def graphs(root: Path, kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_every_kind_of_file(healthy: Path, kind: str) -> None:
-    assert_twins(lambda: graphs(healthy, kind), 8, kind, batch_size=9)
+    assert_sides_agree(lambda: graphs(healthy, kind), 8, kind, batch_size=9)
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -102,7 +102,7 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, strict: bool) -> None:
     settings = {"batch_size": 8, "on_error": policy, "max_errors": 1e9, "strict": strict}
-    assert_twins(lambda: graphs(zoo, kind), 20, f"{kind}, {policy}, strict={strict}", **settings)
+    assert_sides_agree(lambda: graphs(zoo, kind), 20, f"{kind}, {policy}, strict={strict}", **settings)
     told = []
     for device in (None, 0):
         pipe = make(zoo, device, define=lambda root: graphs(root, kind), **settings)
@@ -169,7 +169,7 @@ def test_sizes_that_lie(tmp_path: Path) -> None:
         data, _ = fn.readers.file(file_root=str(tmp_path))
         return fn.resize(fn.decoders.image(data, device="mixed"), size=[24, 24])
 
-    found = assert_twins(define, 2, batch_size=4, on_error="skip", max_errors=1e9)
+    found = assert_sides_agree(define, 2, batch_size=4, on_error="skip", max_errors=1e9)
     assert [len(batch[0].data) for batch in found] == [3, 3]
 
 

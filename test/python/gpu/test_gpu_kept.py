@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_sides import make
 from stoker import Pipeline, fn
 from stoker.errors import StokerError
-from twins import make
 
 
 def labelled(tree: Path, size: int, **settings: Any) -> Pipeline:

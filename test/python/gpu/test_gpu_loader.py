@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_sides import Output, difference, make
 from support import SEED
-from twins import Output, difference, make
 
 torch = pytest.importorskip("torch")
 
@@ -254,8 +254,8 @@ def test_iterator_with_channels_last(torch_cuda, tree: Path) -> None:
 
 
 def test_outputs_on_both_sides(torch_cuda, tree: Path) -> None:
+    from both_sides import training
     from stoker import fn
-    from twins import training
 
     def define(root: Path) -> Any:
         image, label = training(root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator on the GPU against its twin on the cores: the calls that are compared with DALI, and random chains of operators."""
+"""Every operator on the GPU against the same on the CPU: the calls that are compared with DALI, and random chains of operators."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_sides import MEAN, STD, assert_sides_agree, batches, usable
 from stoker import fn, types
 from stoker.errors import StokerError
 from support import SEED
-from twins import MEAN, STD, assert_twins, batches, usable
 
 TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
 
@@ -60,7 +60,7 @@ def test_as_on_the_cores(case: Any) -> None:
     size = next((len(b) for b in [*case.inputs, *case.kwargs.values()] if isinstance(b, Batch)), 3)
     settings: dict[str, Any] = {"batch_size": size, "num_threads": 1, "prefetch_queue_depth": 1}
     if not case.error:
-        found = assert_twins(definition(case), 2, case.name, **settings)
+        found = assert_sides_agree(definition(case), 2, case.name, **settings)
         place = "cpu" if case.name.startswith("slicing(x.shape") else "gpu"  # shapes are the cores' business, unless asked otherwise
         assert all(o.kind == place for batch in found for o in batch), f"an output did not come from the {place}"
         return
@@ -133,7 +133,7 @@ def random_chain(rng: np.random.Generator, root: Path) -> Any:
 def test_random_chains(tree: Path, number: int) -> None:
     define, said = random_chain(np.random.default_rng([SEED, number]), tree)
     for fuse in (True, False):
-        assert_twins(define, 3, f"chain {number} (fuse={fuse}): {said};", fuse=fuse, batch_size=5)
+        assert_sides_agree(define, 3, f"chain {number} (fuse={fuse}): {said};", fuse=fuse, batch_size=5)
 
 
 @pytest.mark.parametrize("name", ["uniform", "normal", "coin_flip", "choice"])
@@ -142,7 +142,7 @@ def test_draws_are_the_same(name: str) -> None:
         arguments: dict[str, Any] = {"choice": {"shape": [5]}}.get(name, {"shape": [3, 4]})
         return getattr(fn.random, name)(*([4] if name == "choice" else []), **arguments).gpu()
 
-    assert_twins(define, 3)
+    assert_sides_agree(define, 3)
 
 
 def test_arithmetic_of_both_sides() -> None:
@@ -153,7 +153,7 @@ def test_arithmetic_of_both_sides() -> None:
         host = fn.external_source(source=[values], cycle=True)
         return host.gpu() * 3 + host, (host.gpu() - 2) / 7, host + 1
 
-    kinds = [o.kind for o in assert_twins(define)[0]]
+    kinds = [o.kind for o in assert_sides_agree(define)[0]]
     assert kinds == ["gpu", "gpu", "cpu"]
 
 
@@ -164,4 +164,4 @@ def test_shapes_are_known_on_the_cores(tree: Path) -> None:
         half = fn.cast(image.shape()[0:2] / 2, dtype=types.INT64)
         return image.shape(), fn.crop(image, crop_h=half[0], crop_w=half[1])
 
-    assert [o.kind for o in assert_twins(define, 3)[0]] == ["cpu", "gpu"]
+    assert [o.kind for o in assert_sides_agree(define, 3)[0]] == ["cpu", "gpu"]

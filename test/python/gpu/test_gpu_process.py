@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_sides import Output, batches, difference, emulated, make, training
 from stoker import Pipeline, _command, fn
 from stoker.errors import StokerError
 from support import run_script
-from twins import Output, batches, difference, emulated, make, training
 
 HEAD = """
 import os, sys, threading, time

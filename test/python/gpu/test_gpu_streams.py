@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_sides import make, training
 from stoker import Loader, fn
 from stoker import transforms as T
-from twins import make, training
 
 CYCLES = 40_000_000  # about 20 ms
 

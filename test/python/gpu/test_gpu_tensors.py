@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_sides import Output, assert_sides_agree, batches, difference, make, raw
 from driver_consumer import Driver
 from stoker import Pipeline, backend, fn, types
 from stoker.errors import ShapeError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
-from twins import Output, assert_twins, batches, difference, make, raw
 
 
 def test_kinds(tree: Path) -> None:
@@ -98,7 +98,7 @@ def test_copies_hold_no_slot(tree: Path) -> None:
 
 
 def _training(tree: Path):
-    from twins import training
+    from both_sides import training
 
     return training(tree)
 
@@ -224,5 +224,5 @@ def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) ->
     def define():
         return fn.resize(fn.external_source(source=lambda: images, batch=True, layout="HWC").gpu(), size=list(size))
 
-    for (got,) in assert_twins(define):
+    for (got,) in assert_sides_agree(define):
         assert got.shapes == [(*size, 4)] * 3

@@ -133,7 +133,7 @@ def batches(define: Callable[[], Any], device_id: int | None, count: int, **sett
     pipe.close()
 
 
-def assert_twins(define: Callable[[], Any], count: int = 2, title: str = "", **settings: Any) -> list[list[Output]]:
+def assert_sides_agree(define: Callable[[], Any], count: int = 2, title: str = "", **settings: Any) -> list[list[Output]]:
     """The definition gives the same bytes on the cores and on the GPU; returns the GPU's."""
     cores = list(batches(define, None, count, **settings))
     gpu = list(batches(define, 0, count, **settings))
