@@ -5,7 +5,8 @@
 - libstoker.so exports exactly tools/symbols.txt, which is exactly what include/stoker declares with STK_API;
 - symbols shared between files are called stk_...;
 - nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
-- it needs no library that is not in NEEDED (no CUDA runtime, no driver).
+- it needs no library that is not in NEEDED (no CUDA runtime, no driver);
+- files of src/exec take functions from files behind them in EXEC_ORDER alone: a header that all of them include would hide that.
 
 usage: check_symbols.py BUILD_DIR [--update]
 """
@@ -23,6 +24,18 @@ GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
+}
+# Files of src/exec: each calls only those behind it. EXEC_BACK are the calls that still go the other way; none may come to them.
+EXEC_ORDER = (
+    "report deliver pipeline resident held schedule reads chain open inflight device submit device_trace resident_run describe pass call feed state "
+    "changes batch failures context near device_memory frames"
+).split()
+EXEC_BACK = {
+    ("device", "inflight"): "a level is over on the GPU, or its samples run again on the cores",
+    ("device", "schedule"): "samples that the GPU flagged fail",
+    ("feed", "inflight"): "a source has given",
+    ("feed", "pipeline"): "a pipeline that its own source's callback destroyed",
+    ("inflight", "reads"): "samples give back their bytes",
 }
 DECLARATION = re.compile(r"^STK_API\b[^;{]*?\b(stk_\w+)\s*\(", re.M)
 WRITABLE = re.compile(r"^\.(t?data|t?bss)(?!\.rel\.ro)")  # constant tables of pointers go to .data.rel.ro
@@ -83,6 +96,28 @@ def check_objects(archive: Path) -> list[str]:
     return faults
 
 
+def check_exec(build: Path) -> list[str]:
+    """Which file of src/exec takes a function of which other one, by what their object files define and need."""
+    owner: dict[str, str] = {}
+    needs: list[tuple[str, str]] = []
+    for path in sorted((build / "libstoker-internal.a.p").glob("src_exec_*.c.o")):
+        name = path.name.removeprefix("src_exec_").removesuffix(".c.o")
+        for line in output("nm", str(path)).splitlines():
+            kind, symbol = line.split()[-2:]
+            if kind == "U":
+                needs.append((name, symbol))
+            elif kind in "TDRB":
+                owner[symbol] = name
+    calls = {(name, owner[s]) for name, s in needs if owner.get(s, name) != name}
+    place = {name: i for i, name in enumerate(EXEC_ORDER)}
+    unknown = sorted(set(owner.values()) - set(place))
+    if unknown:
+        return [f"src/exec/{n}.c has no place in EXEC_ORDER (tools/check_symbols.py)" for n in unknown]
+    back = {c for c in calls if place[c[0]] > place[c[1]]}
+    faults = [f"src/exec/{a}.c calls {b}.c, which is before it" for a, b in sorted(back - set(EXEC_BACK))]
+    return faults + [f"src/exec/{a}.c calls {b}.c no more: EXEC_BACK can be shorter" for a, b in sorted(set(EXEC_BACK) - back)]
+
+
 def main() -> int:
     build = Path(sys.argv[1])
     library = build / "libstoker.so"
@@ -94,6 +129,7 @@ def main() -> int:
     faults = check_exports(library, listed) + check_needed(library)
     for archive in sorted(build.glob("libstoker-*.a")):
         faults += check_objects(archive)
+    faults += check_exec(build)
     print("\n".join(faults) if faults else f"symbols: {len(listed)} exported, as listed and declared; nothing global")
     return 1 if faults else 0
 

@@ -303,6 +303,7 @@ void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for
 void stk__sample_begin(struct stk_record *r, int32_t i);
 
 /* failures.c */
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 void stk__name_sample(
 	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
@@ -326,7 +327,6 @@ void stk__reads_end(struct stk_pipeline *p);
 bool stk__read_under_way(const struct stk_sample_state *s);
 void stk__reads_opened(struct stk_record *r); /* what was read of its samples is not early any more */
 void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 
 /* chain.c, call.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,

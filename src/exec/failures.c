@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity)
+{
+	const struct stk_program_node *n = g->reader < 0 ? NULL : &g->nodes[g->reader];
+	uri[0] = '\0';
+	return n && n->def->reader->uri && id >= 0 ? n->def->reader->uri(n->shared, id, uri, capacity) : 0;
+}
+
 void stk__set_error(struct stk_error **to, const struct stk_error *from)
 {
 	if (!*to)

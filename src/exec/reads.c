@@ -10,13 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity)
-{
-	const struct stk_program_node *n = g->reader < 0 ? NULL : &g->nodes[g->reader];
-	uri[0] = '\0';
-	return n && n->def->reader->uri && id >= 0 ? n->def->reader->uri(n->shared, id, uri, capacity) : 0;
-}
-
 bool stk__read_under_way(const struct stk_sample_state *s)
 {
 	return s->read == STK_READ_SUBMITTED || s->read == STK_READ_STALE;
