@@ -103,7 +103,8 @@ void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event);
 STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
-/* True while a CUDA graph is being captured on the stream, when nothing but the graph's own work may be recorded there. */
+/* True while a CUDA graph is being captured on the stream, or on another one that the default stream would wait for, when nothing but the graph's own
+ * work may be recorded there. A stream that was destroyed, or whose device is lost, captures nothing. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* *done: everything before the event has finished. An event that was never recorded is done. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);

@@ -103,8 +103,8 @@ enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream 
 
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream)
 {
-	int status = 0;
-	return dev->cu->cuStreamIsCapturing(stream, &status) || status != 0;
+	int status = 0, result = dev->cu->cuStreamIsCapturing(stream, &status);
+	return result == CUDA_CAPTURE_IMPLICIT || status != 0;
 }
 
 enum stk_status stk__gpu_event_create(struct stk_gpu_device *dev, bool timing, stk_gpu_event *out, struct stk_error *err)

@@ -244,6 +244,31 @@ static void threads_drop(struct stk_gpu_device *dev)
 	stk__ring_disown(r);
 }
 
+/* The emulated driver knows streams that have gone. As with a lost device, nobody will tell that the slot may be used again. */
+static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
+{
+	struct stk_block *held[2];
+	enum stk_ring_lack lack;
+	stk_gpu_stream stream;
+	if (!getenv("STOKER_EMULATED_CUDA"))
+		return;
+	struct stk_ring *r = two_values(dev, 1, true, 0);
+	ok(stk__gpu_enter(dev, &err));
+	ok(stk__gpu_stream_create(dev, STK_GPU_LOW, &stream, &err));
+	for (int k = 0; k < 2; k++) {
+		assert_true(deliver(r, held, &lack));
+		if (k == 0)
+			ok(stk__block_use_stream(held[0], stream, &err));
+		stk__gpu_stream_destroy(dev, stream);
+		stream = NULL;
+		stk__block_drop(held[0]);
+		stk__block_drop(held[1]);
+	}
+	stk__gpu_leave(dev);
+	assert_int_equal(r->made, 1);
+	stk__ring_disown(r);
+}
+
 static void blocks_are_held_in_host_memory(void **state)
 {
 	(void)state;
@@ -259,6 +284,7 @@ static void blocks_are_held_on_a_gpu(void **state)
 	seed = test_seed();
 	labels_pin_nothing(dev);
 	what_is_held_has_a_limit(dev);
+	a_stream_goes_before_its_batch(dev);
 	threads_drop(dev);
 }
 
