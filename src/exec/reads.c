@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bytes. A worker that comes to a sample first tries a read that cannot block: cached files need no handover. A few reads that would block, close
  * together, turn reading ahead on: from then on requests go out in order of need, before workers come to them: `read_requests` at a time, and none
- * while as many samples lie read before their batch is open, or while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at
- * hand turn reading ahead off again. */
+ * while as many samples lie read before their batch is open, or while `read_bytes` are held. Where some reads have been at hand, the first sample of
+ * each batch is left to a worker's try; two in a row that are at hand turn reading ahead off again. */
 #include "exec/device.h"
 
 #include "base/clock.h"
