@@ -12,7 +12,7 @@ LAYERS = {
     "ground": ["_core", "errors", "_where", "_cores", "_types"],
     "values": ["_catalog", "_docs", "_values", "_arrays", "tensors", "backend"],
     "graph": ["_build", "_constant", "data_node", "types", "_operator", "_sources", "_external", "fn", "math"],
-    "pipeline": ["_context", "_settings", "_definition", "pipeline"],
+    "pipeline": ["_context", "_settings", "_definition", "_session", "pipeline"],
     "plugin": ["plugin"],
     "loader": ["transforms", "loader"],
     "advise": ["_advise"],

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack, overload
@@ -15,10 +13,11 @@ from typing import Any, Unpack, overload
 from stoker import _core, _definition, types
 from stoker._build import GraphBuilder
 from stoker._context import close_at_exit, workers
+from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import FedSource
 from stoker.data_node import DataNode
-from stoker.errors import CancelledError, InvalidArgumentError, StateError, StokerError, from_status
+from stoker.errors import InvalidArgumentError, StateError, StokerError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
 
@@ -48,19 +47,12 @@ class Pipeline:
     ) -> None:
         leading: Leading = {"batch_size": batch_size, "num_threads": num_threads, "device_id": device_id, "seed": seed}
         self._settings = Settings.from_arguments(leading, args, dict(kwargs))
-        self._timeout = -1.0 if self._settings.timeout is None else self._settings.timeout
         self._builder = GraphBuilder(self._settings.device_id)
         self._outputs: list[DataNode] | None = None
-        self._core: _core.Pipeline | None = None
+        self._session: Session | None = None  # from build() on
         self._workers: Any = None
         self._scheduled = 0
-        self._ready: deque[tuple[TensorList, ...]] = deque()
         self._held: Any = None
-        self._delivered = 0
-        self._epoch = 0  # of the last batch
-        self._ended = False
-        self._closed = False
-        self._pid = os.getpid()
 
     # ---- what it is ----
 
@@ -125,28 +117,23 @@ class Pipeline:
     def is_restored_from_checkpoint(self) -> bool:
         return self._settings.checkpoint is not None
 
-    def _describe(self) -> list[tuple[int, list[int], str]]:
-        return _descriptions(self._running())
-
     def output_dtype(self) -> list[types.DALIDataType]:
         """Types of the outputs."""
-        return [types.DALIDataType(d[0]) for d in self._describe()]
+        return [types.DALIDataType(d[0]) for d in self._started().outputs()]
 
     def output_ndim(self) -> list[int]:
         """Dimensions of a sample of each output."""
-        return [len(d[1]) for d in self._describe()]
+        return [len(d[1]) for d in self._started().outputs()]
 
     def output_layout(self) -> list[str]:
         """Names of the axes of each output."""
-        return [d[2] for d in self._describe()]
+        return [d[2] for d in self._started().outputs()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
         ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps."""
-        core = self._running()
-        if name is not None:
-            return core.reader_meta(name)
-        return {reader: core.reader_meta(reader) for reader in core.readers()}
+        session = self._started()
+        return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
         """Samples in an epoch of a reader, all shards together; without a name, of all readers. With pad_last_batch, as in DALI, the shards count
@@ -175,7 +162,7 @@ class Pipeline:
         _definition.end()
 
     def __enter__(self) -> Pipeline:
-        if self._core is not None:
+        if self._session is not None:
             raise StateError("the pipeline is built: no operators can be added")
         Pipeline.push_current(self)
         return self
@@ -196,7 +183,7 @@ class Pipeline:
 
     def build(self) -> None:
         """Compiles the graph; otherwise done with the first batch."""
-        if self._core is not None:
+        if self._session is not None:
             return
         if self._outputs is None:
             with self:
@@ -212,17 +199,21 @@ class Pipeline:
     def _run_graph(self) -> None:
         """Makes the pipeline of the library from a graph that has its outputs."""
         self._workers = workers(self._settings.num_threads)
-        self._core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
+        core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
+        self._session = Session(core, self._builder.sources, self._settings.timeout)
         close_at_exit(self)
-        self._settings.check_outputs(self._describe())
+        self._settings.check_outputs(self._session.outputs())
         if self._settings.checkpoint is not None:
-            self._core.restore(read_state(self._settings.checkpoint))
+            self._session.restore(read_state(self._settings.checkpoint))
+
+    def _started(self) -> Session:
+        if self._session is None:
+            self.build()
+        assert self._session is not None
+        return self._session
 
     def _running(self) -> _core.Pipeline:
-        if self._core is None:
-            self.build()
-        assert self._core is not None
-        return self._core
+        return self._started().core
 
     # ---- batches ----
 
@@ -245,41 +236,9 @@ class Pipeline:
         """Batches to feed before the first run."""
         return 1
 
-    def _check_fed(self) -> None:
-        for name, source, _ in self._builder.sources:
-            if isinstance(source, FedSource) and source.fed <= self._delivered and not source.closed:
-                raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
-
     def _next(self) -> _core.Batch:
-        """The next batch. StopIteration when a source has ended, until reset()."""
-        core = self._running()
-        if self._ended:
-            raise StopIteration
-        self._check_fed()
-        while True:
-            batch = self._wait(core)
-            if batch is not None:
-                self._delivered += 1
-                self._epoch = batch.epoch
-                return batch
-            # Without a reader it is the sources that end; a reader alone goes on with the next epoch, as DALI's do.
-            if self._builder.sources and (not core.readers() or any(s.ended_in(self._epoch) for _, s, _ in self._builder.sources)):
-                self._ended = True
-                raise StopIteration
-
-    def _wait(self, core: _core.Pipeline) -> _core.Batch | None:
-        """A batch, or None at the end of an epoch. A user's exception is raised as it was, not the library's about it."""
-        try:
-            return core.next(self._timeout)
-        except StokerError as e:
-            if e.code == "USER":
-                for _, source, _ in self._builder.sources:
-                    kept = source.take_error(e.epoch, e.sample)
-                    if kept is not None:
-                        raise kept from None
-            if isinstance(e, CancelledError) and self._closed:
-                raise StateError("the pipeline was closed while a batch was waited for") from None
-            raise
+        """The next batch as it is, before it is made tensor lists."""
+        return self._started().take()
 
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         batch = self._next()
@@ -324,21 +283,17 @@ class Pipeline:
 
     def reset(self) -> None:
         """After StopIteration: the next batch begins a new epoch. Elsewhere, as in DALI, nothing happens."""
-        self._ended = False
+        if self._session is not None:
+            self._session.reset()
         self._scheduled = 0
 
     def close(self) -> None:
         """Stops the work and gives back its memory; batches live on."""
-        if os.getpid() != self._pid:
-            return  # the parent's threads and locks are not ours
-        self._closed = True
-        for _, source, _ in self._builder.sources:
-            source.close()
-        if self._core is not None:
-            self._core.close()
+        if self._session is not None:
+            self._session.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_core", None) is not None:
+        if getattr(self, "_session", None) is not None:
             self.close()
 
     def __getstate__(self) -> Any:
@@ -380,14 +335,14 @@ class Pipeline:
         pipe = cls(**{**Settings.from_json(settings), **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
         pipe._run_graph()
-        pipe._outputs = [None] * len(pipe._describe())  # type: ignore[list-item]
+        pipe._outputs = [None] * len(pipe._started().outputs())  # type: ignore[list-item]
         return pipe
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Takes over the graph of a serialised pipeline."""
         other = Pipeline.deserialize(serialized_pipeline, batch_size=self._settings.batch_size)
         self.__dict__.update(other.__dict__)
-        other._core = None
+        other._session = None
 
     def explain(self, as_json: bool = False) -> Any:
         """The chains, passes and slots that run, as text or data."""
@@ -407,17 +362,8 @@ class Pipeline:
         return [from_status(*bad) for bad in self._running().bad_samples()]
 
     def __repr__(self) -> str:
-        state = "not built" if self._core is None else f"{self._delivered} batches delivered"
+        state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"
         return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
-
-
-def _descriptions(core: _core.Pipeline) -> list[tuple[int, list[int], str]]:
-    """(dtype, shape, layout) of each output."""
-    found: list[tuple[int, list[int], str]] = []
-    with contextlib.suppress(IndexError):
-        while True:
-            found.append(core.output_desc(len(found)))
-    return found
 
 
 @overload

@@ -114,7 +114,7 @@ def test_states_in_files_and_damaged_ones(tree, tmp_path):
         with pytest.raises(StokerError):
             training(tree, checkpoint=damaged).build()
     with pytest.raises(StateError):
-        again._core.restore(state)  # after the first batch
+        again._running().restore(state)  # after the first batch
 
 
 def test_a_changed_data_set_is_refused(tree, files):
@@ -465,7 +465,7 @@ def test_insight(tree, tmp_path):
     assert "decoders.image_random_crop" in pipe.explain()
     assert isinstance(pipe.explain(as_json=True), (dict, list))
     assert pipe.counters()["batches_delivered"] == 1
-    assert pipe._core.spans()
+    assert pipe._running().spans()
     pipe.close()
     json.loads((tmp_path / "trace.json").read_text())
 

@@ -63,7 +63,7 @@ def test_a_setting_survives_serialize(name):
     assert json.dumps(got) == json.dumps(want)
     assert got[name] != SETTINGS[name].check(name, SETTINGS[name].default) if name != "batch_size" else got[name] == 7
     assert again.serialize() == pipe.serialize()
-    assert again._timeout == pipe._timeout
+    assert again._started()._timeout == pipe._started()._timeout
     assert len(again.run()[0]) == pipe.batch_size
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from array import array
 from typing import Any
 
 from stoker import _core
+from stoker._session import Session
 from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
@@ -26,8 +26,8 @@ class Run:
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
+        self._session: Session | None = None  # the pipeline's
         self.epoch = 0
-        self.step = 0  # batches taken of this epoch, since it began or was restored
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
@@ -35,7 +35,6 @@ class Run:
         self.drawn = -1
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
-        self.last = False  # the epoch's last batch is out, its end was not seen
         self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
@@ -51,8 +50,9 @@ class Run:
         """The pipeline for this epoch."""
         if self.pipe is None:
             self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
-            self._restore(self.pipe)
-            self.descs = self.pipe._describe()
+            self._session = self.pipe._started()
+            self._restore(self._session)
+            self.descs = self._session.outputs()
         return self.pipe
 
     def _make(self, source: Source) -> Pipeline:
@@ -71,17 +71,17 @@ class Run:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
         pipe.build()
         if self.order is not None:
-            self.order.check(source.size if isinstance(source, DatasetSource) else self._meta_of(pipe)["samples"])
+            self.order.check(source.size if isinstance(source, DatasetSource) else pipe._started().meta()["samples"])
         return pipe
 
-    def _restore(self, pipe: Pipeline) -> None:
+    def _restore(self, session: Session) -> None:
         state = self.resumed
         if state is None and self.epoch > self.base:
-            state = {**json.loads(pipe.checkpoint()), "epoch": self.epoch - self.base}
+            state = {**session.state(), "epoch": self.epoch - self.base}
         if state is not None:
-            pipe._running().restore(json.dumps(state))
+            session.restore(state)
         if self.resumed is not None and self.order is None:
-            epoch = int(json.loads(pipe.checkpoint())["epoch"])
+            epoch = int(session.state()["epoch"])
             if epoch != self.epoch:  # the library passed over what was left of the other one
                 self.epoch, self.resumed = epoch, None
 
@@ -107,12 +107,8 @@ class Run:
     # ---- what it is ----
 
     def meta(self) -> dict[str, Any]:
-        return self._meta_of(self.ready())
-
-    @staticmethod
-    def _meta_of(pipe: Pipeline) -> dict[str, Any]:
-        readers = pipe._running().readers()
-        return pipe._running().reader_meta(readers[0]) if readers else {}
+        """Of the reader; {} where there is none."""
+        return self.ready()._started().meta()
 
     def samples(self) -> int | None:
         """Samples in an epoch, of all ranks together."""
@@ -136,58 +132,57 @@ class Run:
 
     def _leave(self) -> None:
         """Ends the current epoch where it is."""
-        assert self.pipe is not None
+        assert self._session is not None
         self.watch.begun = None
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._drop()
-        elif self.last:
-            self.take()
-            return
         else:
-            self.pipe._running().skip_epoch()
+            self._session.skip_epoch()
         self._next_epoch()
 
     def _next_epoch(self) -> None:
         self.epoch += 1
-        self.step = 0
         self.resumed = None
-        self.inside = self.last = False
+        self.inside = False
 
     def _drop(self) -> None:
         if self.pipe is not None and self.pipe is not self.source:
             self.pipe.close()
-        self.pipe = None
+        self.pipe = self._session = None
         if isinstance(self.source, Source):
             self.source.close()
 
     def take(self) -> _core.Batch | None:
         """The next batch; None at the end of the epoch."""
-        pipe = self.pipe or self.ready()
-        if self.step == 1:
-            self.watch.first_step_done(pipe)
-        # A pipeline of the user's whose reader wraps has no end of its own.
-        batch = None if self.last and pipe is self.source and self._wraps() else pipe._wait(pipe._running())
+        session = self._session or self.ready()._started()
+        if session.step == 1:
+            self.watch.first_step_done(self.ready())
+        batch = session.next()
         if batch is None:
-            self.watch.end(pipe, self.epoch)
+            self.watch.end(self.ready(), self.epoch)
             if self.order is not None:
                 self._drop()
             self._next_epoch()
-            return None
-        self.step += 1
-        self.last = batch.is_last
         return batch
 
-    def _wraps(self) -> bool:
-        return bool(self.meta().get("wraps"))
+    @property
+    def step(self) -> int:
+        """Batches taken of this epoch, since it began or was restored."""
+        return 0 if self._session is None else self._session.step
+
+    @property
+    def last(self) -> bool:
+        """Whether the batch taken last is known to be the epoch's last."""
+        return self._session is not None and self._session.last
 
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
         """Epoch, and what of it all ranks together have had."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
-        if self.pipe is None or self.step == 0:
+        if self._session is None or self._session.step == 0:
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
-        core = json.loads(self.pipe.checkpoint())
+        core = self._session.state()
         if self.order is None and not facts:
             return {"epoch": core["epoch"], "pipeline": core}
         done = core["epoch"] + self.base > self.epoch
@@ -207,7 +202,7 @@ class Run:
     def load(self, state: Saved) -> None:
         """Of the right types; whether it is of this data shows here for a Dataset, else when the pipeline is made."""
         self.close()
-        if isinstance(self.source, Pipeline) and self.source._delivered:
+        if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         if isinstance(self.source, DatasetSource):
             self.source.restore(state.dataset, self.spec)
@@ -217,8 +212,7 @@ class Run:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
         self.epoch = state.epoch
         self.resumed = state.pipeline
-        self.step = 0
-        self.inside = self.last = False
+        self.inside = False
         if self.resumed is not None and (self.order is not None or isinstance(self.source, DatasetSource)):
             self._pass_ended_epoch(state.consumed)
 
@@ -238,8 +232,7 @@ class Run:
         self.close()
         self.epoch = epoch
         self.resumed = None
-        self.step = 0
-        self.inside = self.last = False
+        self.inside = False
 
     def close(self) -> None:
         self._drop()

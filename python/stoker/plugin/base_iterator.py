@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
+from stoker._session import Session
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
 from stoker.plugin._shards import Shards
@@ -86,12 +86,11 @@ class EpochIterator:
         self._kept: list[Taken] | None = None  # a step that was taken to see whether the epoch goes on
         self._counted_out = False  # the last epoch ended by its size: its sources may still have to say that they ended
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
-        for pipe in self._pipes:
-            pipe.build()
+        self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             # Readers that flow on into the next epoch, in order: their shards are DALI's.
-            if all(m["wraps"] and not json.loads(p.checkpoint())["shuffle"] for m, p in zip(self._metas, self._pipes, strict=True)):
+            if all(m["wraps"] and not s.state()["shuffle"] for m, s in zip(self._metas, self._sessions, strict=True)):
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
@@ -124,11 +123,11 @@ class EpochIterator:
             self._finish(counted_out=True)
         if self._shards is not None and self._counter >= self._shard_steps:
             if self._policy is _DROP and self._shards.drops_one():
-                for pipe in self._pipes:
-                    pipe._next()
+                for session in self._sessions:
+                    session.take()
             self._finish()
         try:
-            batches = [self._next_of(p) for p in self._pipes]
+            batches = [self._next_of(s) for s in self._sessions]
         except StopIteration:
             self._finish()
         self._begun = True
@@ -137,14 +136,14 @@ class EpochIterator:
             self._finish(counted_out=self._size >= 0)
         return taken
 
-    def _next_of(self, pipe: Pipeline) -> _core.Batch:
+    def _next_of(self, session: Session) -> _core.Batch:
         try:
-            return pipe._next()
+            return session.take()
         except StopIteration:
             if self._begun or not self._counted_out:
                 raise
-        pipe.reset()  # that was the end of the last epoch, which `size` had found already
-        return pipe._next()
+        session.reset()  # that was the end of the last epoch, which `size` had found already
+        return session.take()
 
     def _finish(self, counted_out: bool = False) -> NoReturn:
         self._ended = True

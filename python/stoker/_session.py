@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline that runs: its batches one after another, ends of epochs, state, and errors of users' sources."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NoReturn
+
+from stoker import _core
+from stoker._sources import FedSource, Source
+from stoker.errors import CancelledError, StateError, StokerError
+
+
+class Session:
+    """What Pipeline.run, the iterators and Loader take their batches from.
+
+    step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, whose end was not told yet.
+    """
+
+    def __init__(self, core: _core.Pipeline, sources: Sequence[tuple[str, Source, Any]], timeout: float | None) -> None:
+        self.core = core
+        self.step = 0
+        self.last = False
+        self._sources = [source for _, source, _ in sources]
+        self._fed = [(name, source) for name, source, _ in sources if isinstance(source, FedSource)]
+        self._timeout = -1.0 if timeout is None else timeout
+        self._before = 0  # batches of epochs that are over
+        self._epoch = 0  # of the last batch that take() gave
+        self._ended = False
+        self._closed = False
+        self._pid = os.getpid()
+
+    # ---- batches ----
+
+    def next(self, across: bool = False) -> _core.Batch | None:
+        """The next batch; None once at the end of each epoch. Where the reader goes on into its next epoch that is an end as well, unless `across` is true."""
+        if self.last and not across and self._wraps:
+            self._begin_epoch()
+            return None
+        try:
+            batch = self.core.next(self._timeout)
+        except StokerError as e:
+            self._raise(e)
+        if batch is None:
+            self._begin_epoch()
+            return None
+        if self.last:
+            self._begin_epoch()  # the reader went on
+        self.step += 1
+        self.last = batch.is_last
+        return batch
+
+    def take(self) -> _core.Batch:
+        """The next batch, as DALI's pipelines give them: StopIteration when a source has ended, until reset(); a reader alone goes on with the next epoch."""
+        if self._ended:
+            raise StopIteration
+        for name, source in self._fed:
+            if source.fed <= self.delivered and not source.closed:
+                raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
+        while True:
+            batch = self.next(across=True)
+            if batch is not None:
+                self._epoch = batch.epoch
+                return batch
+            # Without a reader it is the sources that end.
+            if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
+                self._ended = True
+                raise StopIteration
+
+    def reset(self) -> None:
+        """After StopIteration: take() goes on with a new epoch."""
+        self._ended = False
+
+    def skip_epoch(self) -> None:
+        """The next batch is the first of the next epoch."""
+        if self.last:
+            self.next()  # nothing of this one is left but its end
+        else:
+            self.core.skip_epoch()
+            self._begin_epoch()
+
+    @property
+    def delivered(self) -> int:
+        """Batches so far."""
+        return self._before + self.step
+
+    def _begin_epoch(self) -> None:
+        self._before += self.step
+        self.step = 0
+        self.last = False
+
+    def _raise(self, e: StokerError) -> NoReturn:
+        """A user's exception is raised as it was, not the library's about it."""
+        if e.code == "USER":
+            for source in self._sources:
+                kept = source.take_error(e.epoch, e.sample)
+                if kept is not None:
+                    raise kept from None
+        if isinstance(e, CancelledError) and self._closed:
+            raise StateError("the pipeline was closed while a batch was waited for") from None
+        raise e
+
+    # ---- what it is, and where it stands ----
+
+    def meta(self, reader: str | None = None) -> dict[str, Any]:
+        """A reader's metadata; without a name the first reader's, {} where there is none."""
+        readers = self.core.readers() if reader is None else [reader]
+        return self.core.reader_meta(readers[0]) if readers else {}
+
+    @cached_property
+    def _wraps(self) -> bool:
+        """Whether the reader goes on into its next epoch without an end."""
+        return bool(self.meta().get("wraps"))
+
+    def outputs(self) -> list[tuple[int, list[int], str]]:
+        """(dtype, shape, layout) of each output, as far as known."""
+        found: list[tuple[int, list[int], str]] = []
+        try:
+            while True:
+                found.append(self.core.output_desc(len(found)))
+        except IndexError:
+            return found
+
+    def state(self) -> dict[str, Any]:
+        """Where it stands, after the batches that were delivered."""
+        state: dict[str, Any] = json.loads(self.core.save())
+        return state
+
+    def restore(self, state: str | dict[str, Any]) -> None:
+        """Goes on from a state; before the first batch."""
+        self.core.restore(state if isinstance(state, str) else json.dumps(state))
+
+    def close(self) -> None:
+        """Stops the work and gives back its memory; batches live on."""
+        if os.getpid() != self._pid:
+            return  # the parent's threads and locks are not ours
+        self._closed = True
+        for source in self._sources:
+            source.close()
+        self.core.close()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline's consumers share: one count of batches and one idea of where an epoch ends."""
+
+import pytest
+from stoker import Loader, fn, pipeline_def
+
+
+@pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=1)
+def labels(root):
+    _, label = fn.readers.file(file_root=str(root), name="Reader")
+    return label
+
+
+def epochs(session, count):
+    """For each epoch the numbers (epoch of the batch, step) of its batches."""
+    found = []
+    for _ in range(count):
+        found.append([])
+        while (batch := session.next()) is not None:
+            found[-1].append((batch.epoch, session.step))
+        assert session.step == 0 and not session.last
+    return found
+
+
+def test_an_epoch_of_a_reader_that_goes_on_has_an_end(tree):
+    pipe = labels(tree)
+    session = pipe._started()
+    assert session.meta()["wraps"] and session.meta() == session.meta("Reader")
+    steps = session.meta()["steps"]  # of this epoch: the next one begins inside a batch, and may have one less
+    first, second = epochs(session, 2)
+    assert [step for _, step in first] == list(range(1, steps + 1)) and {e for e, _ in first} == {0}
+    assert {e for e, _ in second} == {1} and session.delivered == len(first) + len(second)
+
+
+def test_a_pipelines_run_passes_over_that_end(tree):
+    pipe = labels(tree)
+    session = pipe._started()
+    steps = session.meta()["steps"]
+    seen = []
+    for _ in range(steps + 2):
+        pipe.run()
+        seen.append(session.step)
+    assert seen == [*range(1, steps + 1), 1, 2] and session.delivered == steps + 2
+
+
+@pytest.mark.parametrize("taken", ["some", "all"])
+def test_skipping_leads_to_the_next_epoch(tree, taken):
+    pipe = labels(tree)
+    session = pipe._started()
+    for _ in range(2 if taken == "some" else session.meta()["steps"]):
+        session.next()
+    assert session.last == (taken == "all")
+    session.skip_epoch()
+    assert session.step == 0
+    assert session.next().epoch == 1 and session.step == 1
+
+
+def test_a_loader_counts_the_batches_that_run_took(tree):
+    pipe = labels(tree)
+    other = labels(tree)
+    first, second = epochs(other._started(), 2)
+    pipe.run()
+    loader = Loader(pipe, fields=["label"])
+    assert sum(1 for _ in loader) == len(first) - 1
+    assert sum(1 for _ in loader) == len(second) and loader.epoch == 2
+
+
+def test_a_state_goes_back_to_where_it_was_taken(tree):
+    pipe = labels(tree)
+    session = pipe._started()
+    session.next()
+    state = session.state()
+    want = session.next().sample(0)
+    other = labels(tree)
+    again = other._started()
+    again.restore(state)
+    assert again.next().sample(0) == want
