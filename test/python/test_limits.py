@@ -25,7 +25,8 @@ def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
         from pathlib import Path
         from stoker import Pipeline, fn
         status = Path("/proc/self/status")
-        pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, on_error="skip", max_errors=9, memory_limit=8 << 20)
+        settings = {"memory_limit": 8 << 20, "read_bytes": 1 << 20}  # where reads block, as on a tmpfs, 32 MiB are read ahead by default
+        pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, on_error="skip", max_errors=9, **settings)
         with pipe:
             data, label = fn.readers.file(file_root=sys.argv[1])
             pipe.set_outputs(fn.decoders.image(data), label)
