@@ -41,7 +41,7 @@ def build(folder: Path) -> None:
     if not (folder / "build.ninja").exists():
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
-        configure = ["meson", "setup", folder, "-Dtests=disabled", "-Dpython=enabled", nvtx]
+        configure = ["meson", "setup", str(folder), "-Dtests=disabled", "-Dpython=enabled", nvtx]
         subprocess.run([ROOT / "tools" / "step.sh", f"wheel: configuring {folder.name}", *configure], check=True, cwd=ROOT, env=env)
     subprocess.run(["ninja", "-C", folder, "--quiet"], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
 
