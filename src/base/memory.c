@@ -131,6 +131,7 @@ uint64_t stk__alloc_count(void)
 
 struct stk_arena_extra {
 	struct stk_arena_extra *next;
+	size_t size;
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 
@@ -208,6 +209,7 @@ static void *take_extra(struct stk_arena *a, size_t size)
 	if (!e)
 		return NULL;
 	e->next = a->extra;
+	e->size = size;
 	a->extra = e;
 	return e->data;
 }
@@ -227,6 +229,15 @@ void *stk__arena_take(struct stk_arena *a, size_t size)
 	a->need = a->in_use > a->need ? a->in_use : a->need;
 	a->charged += counted;
 	return p;
+}
+
+bool stk__arena_holds(const struct stk_arena *a, const void *p)
+{
+	uintptr_t at = (uintptr_t)p;
+	bool holds = at - (uintptr_t)a->block < a->used;
+	for (const struct stk_arena_extra *e = a->extra; e && !holds; e = e->next)
+		holds = at - (uintptr_t)e->data < e->size;
+	return holds;
 }
 
 static void resize_block(struct stk_arena *a, size_t capacity)

@@ -64,6 +64,9 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
+/* True for an address inside what was taken, whose slack lies behind it. */
+bool stk__arena_holds(const struct stk_arena *a, const void *p);
+
 /* Begins a sample's account: from here to the next call at most `limit` bytes are taken and charged; 0: any number. */
 void stk__arena_limit(struct stk_arena *a, size_t limit);
 /* True where `size` more bytes are within the limit; false is remembered in `refused`. */

@@ -198,7 +198,7 @@ static enum stk_status make_readable(const struct stk_chain_run *run, struct stk
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
 	size_t bytes = (size_t)stk_desc_bytes(&in->desc);
-	if (stk__readable_past((const char *)in->data + bytes))
+	if (stk__arena_holds(&run->worker->arena, in->data) || stk__readable_past((const char *)in->data + bytes))
 		return STK_OK;
 	g->src.image.data = stk__arena_take(&run->worker->arena, bytes);
 	if (!g->src.image.data)

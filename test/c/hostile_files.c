@@ -122,7 +122,7 @@ struct test_file hostile_png(uint32_t width, uint32_t height, bool interlaced)
 	put_chunk(&f, "IHDR", head.data, head.size);
 	free(head.data);
 	put_chunk(&f, "IDAT", pixels, sizeof pixels);
-	put_chunk(&f, "IEND", NULL, 0);
+	put_chunk(&f, "IEND", (const uint8_t *)"", 0);
 	return f;
 }
 

@@ -78,7 +78,11 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	for (int round = 0; round < 3; round++) { /* with further blocks, then with one */
 		stk__arena_limit(&a, 1000000);
 		assert_true(stk__arena_charge(&a, 200000));
-		assert_non_null(stk__arena_take(&a, 300000));
+		uint8_t *first = stk__arena_take(&a, 300000);
+		assert_non_null(first);
+		assert_true(stk__arena_holds(&a, first) && stk__arena_holds(&a, first + 299999));
+		assert_false(stk__arena_holds(&a, first - 1));
+		assert_false(stk__arena_holds(&a, &a));
 		struct stk_arena_mark mark = stk__arena_mark(&a);
 		assert_non_null(stk__arena_take(&a, 400000));
 		assert_int_equal(a.refused, 0);

@@ -293,7 +293,7 @@ static void test_samples_one_after_another(void **state)
 {
 	(void)state;
 	char path[2][256];
-	struct test_jpeg whole = {.width = 2800, .height = 2800, .components = 3, .quality = 50, .seed = 1};
+	struct test_jpeg whole = {.width = 2400, .height = 2400, .components = 3, .quality = 50, .seed = 1};
 	snprintf(path[0], sizeof path[0], "%s/class0/whole.jpg", folder);
 	write_file(path[0], test_jpeg_make(&whole));
 	snprintf(path[1], sizeof path[1], "%s/class0/scans.jpg", folder);

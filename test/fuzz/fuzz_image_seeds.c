@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
+#include "../c/hostile_files.h"
 #include "../c/image_files.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 uint8_t *fuzz_seed(int i, size_t *size)
@@ -40,10 +42,26 @@ uint8_t *fuzz_seed(int i, size_t *size)
 		{.width = 30, .height = 10, .color = 3, .bits = 4, .transparency = true, .seed = 3},
 		{.width = 31, .height = 10, .color = 0, .bits = 1, .seed = 4},
 	};
+	static const struct {
+		uint16_t width, height;
+		bool png, interlaced;
+	} hostile[] = {{1024, 1024, false, false}, {8, 16384, false, false}, {3000, 3, true, false}, {40, 4000, true, true}};
+	enum { HOSTILE = sizeof hostile / sizeof *hostile };
 	enum { JPEGS = sizeof jpegs / sizeof *jpegs, PNGS = sizeof pngs / sizeof *pngs };
-	if (i >= JPEGS + PNGS)
+	if (i >= JPEGS + PNGS + HOSTILE)
 		return NULL;
-	struct test_file f = i < JPEGS ? test_jpeg_make(&jpegs[i]) : test_png_make(&pngs[i - JPEGS]);
+	int k = i - JPEGS - PNGS;
+	struct test_file f = i < JPEGS          ? test_jpeg_make(&jpegs[i])
+			     : i < JPEGS + PNGS ? test_png_make(&pngs[i - JPEGS])
+			     : hostile[k].png   ? hostile_png(hostile[k].width, hostile[k].height, hostile[k].interlaced)
+						: hostile_jpeg(hostile[k].width, hostile[k].height);
 	*size = f.size;
 	return f.data;
+}
+
+void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state)
+{
+	struct test_file f = {data, *size};
+	hostile_mutate(&f, state);
+	*size = f.size;
 }

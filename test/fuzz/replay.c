@@ -3,7 +3,9 @@
  *
  *     fuzz_NAME                  the seeds that the target makes
  *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed once
- *     fuzz_NAME --write FOLDER   writes the seeds, to begin a corpus */
+ *     fuzz_NAME --write FOLDER   writes the seeds, to begin a corpus
+ *
+ * STOKER_FUZZ_LAST names a file that holds the input in work, for when it ends the process. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -18,7 +20,7 @@ static uint32_t draw(uint64_t *state)
 	return (uint32_t)(*state >> 33);
 }
 
-static void mutate(uint8_t *data, size_t size, uint64_t *state)
+static void mutate_bytes(uint8_t *data, size_t size, uint64_t *state)
 {
 	static const uint8_t interesting[] = {0, 1, 0x7f, 0x80, 0xc0, 0xc4, 0xd0, 0xd9, 0xda, 0xdb, 0xff};
 	for (uint32_t n = 1 + draw(state) % 4; n; n--) {
@@ -30,7 +32,30 @@ static void mutate(uint8_t *data, size_t size, uint64_t *state)
 	}
 }
 
+static void mutate(uint8_t *data, size_t *size, uint64_t *state)
+{
+	if (!fuzz_mutate || draw(state) % 4 == 0)
+		mutate_bytes(data, *size, state);
+	for (uint32_t n = fuzz_mutate ? draw(state) % 6 : 0, room = FUZZ_ROOM; n; n--) {
+		size_t before = *size;
+		if (room < 64)
+			break;
+		fuzz_mutate(data, size, state);
+		room -= (uint32_t)(*size - before);
+	}
+}
+
 static int inputs;
+
+static void keep(const uint8_t *data, size_t size)
+{
+	const char *path = getenv("STOKER_FUZZ_LAST");
+	FILE *f = path ? fopen(path, "wb") : NULL;
+	if (f) {
+		fwrite(data, 1, size, f);
+		fclose(f);
+	}
+}
 
 /* The target gets exact copies, so that the sanitizers see a read past the end. */
 static void feed(const uint8_t *data, size_t size)
@@ -39,6 +64,7 @@ static void feed(const uint8_t *data, size_t size)
 	if (!copy)
 		abort();
 	memcpy(copy, data, size);
+	keep(data, size);
 	LLVMFuzzerTestOneInput(copy, size);
 	free(copy);
 	inputs++;
@@ -49,15 +75,15 @@ static void replay(const uint8_t *data, size_t size)
 	const char *rounds_text = getenv("STOKER_TEST_ROUNDS"), *seed_text = getenv("STOKER_TEST_SEED");
 	int rounds = rounds_text ? atoi(rounds_text) : 300;
 	uint64_t state = seed_text ? strtoull(seed_text, NULL, 0) : 1;
-	uint8_t *changed = malloc(size + 1);
+	uint8_t *changed = malloc(size + FUZZ_ROOM);
 	if (!changed)
 		abort();
 	feed(data, size);
 	for (int n = 0; size && n < rounds; n++) {
+		size_t length = size;
 		memcpy(changed, data, size);
-		size_t length = draw(&state) % 8 ? size : draw(&state) % size;
-		mutate(changed, size, &state);
-		feed(changed, length);
+		mutate(changed, &length, &state);
+		feed(changed, draw(&state) % 8 ? length : draw(&state) % length);
 	}
 	free(changed);
 }
