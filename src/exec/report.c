@@ -70,7 +70,7 @@ enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t o
 enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err)
 {
 	struct stk_text t = {0};
-	stk__program_explain(p->program, json, p->resident != NULL, &t);
+	stk__program_explain(p->program, json, p->resident != NULL, p->recipes != NULL, &t);
 	if (!json && p->resident)
 		stk__text_add(&t,
 			"the data set lies on the GPU, %lld samples in %zu MiB: a batch is %d launch%s there, which also makes the draws; "

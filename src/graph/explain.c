@@ -97,11 +97,11 @@ static void level_json(const struct stk_program *p, int32_t l, struct stk_text *
 	stk__text_add(t, "]}");
 }
 
-void stk__program_explain(const struct stk_program *p, bool json, bool resident, struct stk_text *out)
+void stk__program_explain(const struct stk_program *p, bool json, bool resident, bool recipes, struct stk_text *out)
 {
 	if (json)
-		stk__text_add(
-			out, "{\"fused\": %s, \"resident\": %s, \"levels\": [", p->fused ? "true" : "false", resident ? "true" : "false");
+		stk__text_add(out, "{\"fused\": %s, \"resident\": %s, \"recipes\": %s, \"levels\": [", p->fused ? "true" : "false",
+			resident ? "true" : "false", recipes ? "true" : "false");
 	for (int32_t l = 0; l < p->n_levels; l++)
 		json ? level_json(p, l, out) : level_text(p, l, out);
 	if (json)

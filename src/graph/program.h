@@ -103,9 +103,9 @@ void stk__program_unref(struct stk_program *p);
 /* fuse.c: splits a chain's nodes into groups. */
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err);
 
-/* explain.c: what will run, as text or JSON. Slots and ring are the pipeline's to add. resident: it runs over a data set that lies on the GPU. */
+/* explain.c: what will run, as text or JSON. Slots and ring are the pipeline's to add. resident: it runs over a data set that lies on the GPU. recipes: over one in memory, by recipes. */
 struct stk_text;
-void stk__program_explain(const struct stk_program *p, bool json, bool resident, struct stk_text *out);
+void stk__program_explain(const struct stk_program *p, bool json, bool resident, bool recipes, struct stk_text *out);
 
 /* Memory that lives as long as the program. */
 void *stk__program_alloc(struct stk_program *p, size_t count, size_t size);

@@ -76,7 +76,7 @@ const struct device_graph device_graphs[] = {
 		GRAPH(OP("constant", "\"args\": {\"idata\": [100], \"shape\": [], \"dtype\": 6}") OP("copy", FROM(0, 1) "{}")
 				OP("_arithmetic", GPU "\"inputs\": [[2, 0], [3, 0]], \"args\": {\"op\": \"div\"}"),
 			"[4, 0], [0, 1]"),
-		false},
+		false, true},
 };
 const int n_device_graphs = sizeof device_graphs / sizeof *device_graphs;
 

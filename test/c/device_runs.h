@@ -18,6 +18,7 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 struct device_graph {
 	const char *what, *json;
 	bool photographs; /* something in it is decoded on the GPU */
+	bool divides;     /* by zero, in some batch of an epoch: an error */
 };
 extern const struct device_graph device_graphs[];
 extern const int n_device_graphs;

@@ -12,16 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Before in_flight changes. */
-void slow_source_count(struct slow_source *s)
-{
-	int64_t now = stk__clock_ns();
-	if (!s->begun_ns)
-		s->begun_ns = s->counted_ns = now;
-	s->area += (double)s->in_flight * (double)(now - s->counted_ns);
-	s->counted_ns = now;
-}
-
 static bool is_due(const struct slow_source *s, const struct stk_request *r, int64_t now)
 {
 	if (s->all_stalled || (s->stalled && strcmp(r->uri, s->stalled) == 0))
@@ -77,7 +67,6 @@ static void *serve(void *arg)
 			continue;
 		}
 		*p = r->next;
-		slow_source_count(s);
 		s->in_flight--;
 		s->completed++;
 		pthread_mutex_unlock(&s->lock);
@@ -85,6 +74,8 @@ static void *serve(void *arg)
 			nanosleep(&(struct timespec){.tv_nsec = s->latency_ns}, NULL);
 		complete(s, r);
 		pthread_mutex_lock(&s->lock);
+		if (s->completes)
+			s->completes(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -99,7 +90,6 @@ static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
 		stk__io_finish(io, r, STK_CANCELLED);
 		return;
 	}
-	slow_source_count(s);
 	r->source_data = (void *)(intptr_t)(stk__clock_ns() + s->latency_ns);
 	r->next = s->waiting;
 	s->waiting = r;
@@ -117,7 +107,6 @@ static void slow_cancel(void *source, struct stk_request *r)
 		p = &(*p)->next;
 	bool waits = *p == r;
 	if (waits) {
-		slow_source_count(s);
 		*p = r->next;
 		s->in_flight--;
 		s->cancelled++;

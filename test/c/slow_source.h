@@ -17,10 +17,12 @@ struct slow_source {
 	struct stk_io *io;
 	struct test_file file;
 	int64_t latency_ns;
-	const char *stalled; /* a uri that waits for release */
-	bool all_stalled;    /* every uri does */
-	bool narrow;         /* one object at a time, the soonest needed first */
-	int fail_every;      /* the first `failures` requests of every n-th uri fail with `status`; 0: none */
+	const char *stalled;                      /* a uri that waits for release */
+	bool all_stalled;                         /* every uri does */
+	bool narrow;                              /* one object at a time, the soonest needed first */
+	void (*completes)(struct slow_source *s); /* nullable; with the lock, behind each end of a request and what its owner did then */
+	void *user;
+	int fail_every; /* the first `failures` requests of every n-th uri fail with `status`; 0: none */
 	int failures;
 	enum stk_status status;
 	pthread_mutex_t lock;
@@ -29,8 +31,7 @@ struct slow_source {
 	struct stk_request *waiting; /* newest first */
 	bool stop, release;
 	int in_flight, most_in_flight;
-	int64_t completed, cancelled, begun_ns, counted_ns;
-	double area;    /* requests in flight, integrated over time, in requests * ns */
+	int64_t completed, cancelled;
 	int asked[256]; /* requests that came to an end, by uri */
 };
 
@@ -41,8 +42,6 @@ void slow_source_release(struct slow_source *s);
 /* Requests so far, under way or complete. */
 int64_t slow_source_asked(struct slow_source *s);
 int slow_source_in_flight(struct slow_source *s);
-/* Integrates what is in flight up to now. With the lock. */
-void slow_source_count(struct slow_source *s);
 
 /* readers.file over slow://0 ..., decoded, and the label. more: what the configuration has besides. */
 struct stk_pipeline *slow_pipeline_with(struct stk_context *ctx, int files, bool shuffle, const struct stk_pipeline_config *more);

@@ -153,7 +153,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 static void fault_loop(const char *function, const char *mode)
 {
 	char what[128];
-	int failed = 0, left = GRAPHS;
+	int failed = 0, met = 0, left = GRAPHS;
 	bool over[GRAPHS] = {false};
 	struct outcome want[GRAPHS];
 	for (int g = 0; g < GRAPHS; g++) {
@@ -171,12 +171,12 @@ static void fault_loop(const char *function, const char *mode)
 		over[g] = emulated_calls_seen() < nth;
 		check_outcome(&got, &want[g], !over[g], what, nth);
 		failed += got.status != STK_OK;
+		met += !over[g];
 		left -= over[g];
 		nth += over[g] ? 0 : 1 + nth / 4;
 	}
-	print_message("%s %s: %d faults were told\n", mode, function, failed);
-	/* A slot that nobody reads any more is taken without waiting, which a delayed consumer may or may not let happen. */
-	assert_true(failed > 0 || strcmp(function, "cuStreamWaitEvent") == 0);
+	print_message("%s %s: %d faults were met, %d were told\n", mode, function, met, failed);
+	assert_true(failed > 0);
 }
 
 static void test_calls_that_fail(void **state)
