@@ -6,6 +6,7 @@
 #include "pipelines.h"
 #include "slow_source.h"
 
+#include "base/clock.h"
 #include "exec/exec.h"
 
 #include <stdlib.h>

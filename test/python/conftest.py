@@ -9,6 +9,37 @@ import numpy as np
 import pytest
 from support import SEED, run_script, write_tree
 
+# Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` for who changes src/op. Names of files, or of folders.
+LAYERS = {
+    "op": (
+        "test_arithmetic test_batchwide test_catalog test_hostile_graphs test_ops_parity test_scaled_decoding test_operators test_random test_gpu_operators"
+    ),
+    "graph": "test_definition test_places",
+    "exec": (
+        "test_external test_handover test_kept test_limits test_pipeline test_process test_settings test_state test_streams test_waiting "
+        "test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver test_readers"
+    ),
+    "order": "test_ranks",
+    "loader": (
+        "test_dataloader test_loader test_loader_meaning test_loader_state test_training test_transforms test_gpu_loader test_loader_parity"
+    ),
+    "iterators": "test_dali test_iterators test_iterators_parity",
+    "command": "test_advise test_command test_papers",
+    "ragged": "batching",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for layer in LAYERS:
+        config.addinivalue_line("markers", f"{layer}: of this layer (test/python/conftest.py)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for layer, names in LAYERS.items():
+            if {item.path.stem, item.path.parent.name} & set(names.split()):
+                item.add_marker(layer)
+
 
 def pytest_report_header() -> str:
     return f"stoker: seed {SEED} (STOKER_TEST_SEED)"
