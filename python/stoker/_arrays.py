@@ -7,6 +7,8 @@ from typing import Any
 
 from stoker import _types as types
 
+_TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"bool", "float16", "float32", "float64"}
+
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
     """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True nobody else can write to it; otherwise it is a copy only where it must
@@ -21,9 +23,15 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     elif hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):  # CuPy's
         value, copy = value.get(), False
     if type(value).__module__.partition(".")[0] == "torch":
-        host = value.detach().cpu().contiguous()
+        host = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        if str(host.dtype).removeprefix("torch.") not in _TORCH:
+            raise TypeError(f"external_source: tensors of type {host.dtype} are not taken: convert them first, as with .float()")
         value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
+        if value.dtype.kind not in "biuf":
+            raise TypeError(
+                f"external_source: arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number"
+            )
         if value.dtype.byteorder == ">":
             value, copy = value.astype(value.dtype.newbyteorder("=")), False
         if copy or not value.flags.c_contiguous:

@@ -79,7 +79,7 @@ class GraphBuilder:
                 "the graph is built: what it decides with Python's random numbers or counters stays as it is for the whole run."
             )
         for (arg, _kind, was), (_name, _kind2, now) in zip(self.first[at].args, args, strict=False):
-            if was != now and not (was != was and now != now):
+            if was != now and repr(was) != repr(now):  # NaN is not equal to itself
                 raise FrozenRandomError(
                     f"{op} at {where}: argument '{arg}' was {was!r} when the definition was traced first and {now!r} the second time. The "
                     "definition runs only while the graph is built, so a random number of Python would stay the same for the whole run: use "

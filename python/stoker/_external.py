@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from stoker import types
@@ -51,7 +52,7 @@ def external_source(
     source: a callable, an iterable, a generator or a generator function, which give batches (batch=True, the default): a list of samples or one
     array whose first axis counts them; with batch=False a callable that takes a types.SampleInfo and gives one sample. A callable in batch
     mode may take nothing, the number of the batch, or with batch_info=True a types.BatchInfo; it ends an epoch by raising StopIteration.
-    Without a source, Pipeline.feed_input or run(name=data) hand in batches.
+    Without a source, Pipeline.feed_input or run(name=data) hand in batches. A batch of fewer samples than the batch size is the epoch's last.
 
     num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
     cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None ends for good.
@@ -76,6 +77,12 @@ def external_source(
     if device == "gpu" and builder.device_id is None:
         notice('the pipeline has no GPU (device_id=None): external_source with device="gpu" stays on the CPU')
     outputs = 1 if num_outputs is None else num_outputs
+    for what, given, kind in (("num_outputs", outputs, Integral), ("name", name, str), ("layout", layout, str), ("ndim", ndim, Integral)):
+        for value in given if isinstance(given, (list, tuple)) else [given]:
+            if value is not None and not isinstance(value, kind):
+                raise InvalidArgumentError(
+                    f"external_source at {users_line()}: {what} takes {'a whole number' if kind is Integral else 'a string'}, not {value!r}"
+                )
     layouts = tuple(x or "" for x in _per_output(layout, outputs, "layout"))
     dtypes = tuple(None if d is None else int(types.to_dtype(d)) for d in _per_output(dtype, outputs, "dtype"))
     ndims = _per_output(ndim, outputs, "ndim")

@@ -85,7 +85,7 @@ _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
 
 
 def _on_error(name: str, value: Any) -> str:
-    if value not in _ON_ERROR:
+    if not isinstance(value, str) or value not in _ON_ERROR:
         raise InvalidArgumentError(f"Pipeline: {name} is 'raise', 'skip' or 'replace', not {value!r}")
     return str(value)
 
@@ -96,19 +96,31 @@ def _dtypes(_: str, value: Any) -> Any:
     return None if value is None else types.to_dtype(value)
 
 
-def _share_or_count(_: str, value: Any) -> float:
-    return float(value or 0)
+def _number(name: str, value: Any) -> float:
+    """A number from 0 on, with or without a fraction."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"Pipeline: {name} is a number, not {value!r}")
+    if not float(value) >= 0:
+        raise InvalidArgumentError(f"Pipeline: {name} is at least 0, not {value!r}")
+    return float(value)
 
 
-def _seconds(_: str, value: Any) -> float | None:
-    return None if value is None else float(value)
+def _share_or_count(name: str, value: Any) -> float:
+    return _number(name, value or 0)
+
+
+def _seconds(name: str, value: Any) -> float | None:
+    return None if value is None else _number(name, value)
 
 
 def _path(_: str, value: Any) -> str | None:
     return None if value is None else os.fspath(value)
 
 
-def _flag(_: str, value: Any) -> bool:
+def _flag(name: str, value: Any) -> bool:
+    """A string, "no" say, would count as True."""
+    if isinstance(value, (str, bytes)):
+        raise InvalidArgumentError(f"Pipeline: {name} is True or False, not {value!r}")
     return bool(value)
 
 

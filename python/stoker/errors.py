@@ -83,7 +83,8 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 
 def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
     """The exception for a failure of the library. Called by the extension module."""
-    error = _BY_STATUS.get(code, StokerError)(message)
+    # What a graph's analysis finds has no sample whose place the message would tell.
+    error = _BY_STATUS.get(code, StokerError)(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri
     error.sample, error.epoch, error.offset = sample, epoch, offset
     return error

@@ -329,10 +329,10 @@ class Pipeline:
         text = text.decode() if isinstance(text, bytes) else text
         try:
             data = json.loads(text or "")
-            settings = data.pop("pipeline", {})
+            settings = Settings.from_json(data.pop("pipeline", {}))
         except (ValueError, AttributeError) as e:
             raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
-        pipe = cls(**{**Settings.from_json(settings), **kwargs})
+        pipe = cls(**{**settings, **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
         pipe._run_graph()
         pipe._outputs = [None] * len(pipe._started().outputs())  # type: ignore[list-item]

@@ -186,3 +186,30 @@ def test_pickling_is_refused(tree):
     pipe = images(tree, batch_size=2, num_threads=1, device_id=None)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(pipe)
+
+
+def test_nan_is_no_random_number(tree):
+    """The second trace compares arguments, and NaN is not equal to itself."""
+
+    def define():
+        _, label = fn.readers.file(file_root=str(tree))
+        return fn.constant(fdata=[float("nan"), 1.0]), fn.pad(label, fill_value=float("nan"))
+
+    pipe = pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
+    assert str(pipe.run()[0].as_array()[0].tolist()) == "[nan, 1.0]"
+
+
+def test_what_analysis_finds_tells_the_operator_and_its_line(tree):
+    def define():
+        _, label = fn.readers.file(file_root=str(tree))
+        return fn.transpose(label, perm=[0, 1])
+
+    with pytest.raises(InvalidArgumentError, match=r"perm has 2 values .*; transpose at test_definition.py:[0-9]+$"):
+        pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)().build()
+
+
+@pytest.mark.parametrize("settings", ["null", "5", "[]", '"x"'])
+def test_serialised_settings_that_are_none(settings):
+    text = f'{{"stoker_graph": 1, "operators": [], "outputs": [], "pipeline": {settings}}}'
+    with pytest.raises(InvalidArgumentError, match="no serialised pipeline"):
+        Pipeline.deserialize(text)

@@ -531,3 +531,16 @@ def test_fed_input_resumes_with_what_is_fed_next():
     after = [run(pipe, k) for k in range(2, 5)]
     resumed = fed(state)
     assert [run(resumed, k) for k in range(2, 5)] == after != before
+
+
+def test_tensors_that_are_views_of_another_sign():
+    """torch keeps a conjugate or a negation as a flag; NumPy would refuse to share it."""
+    torch = pytest.importorskip("torch")
+    opposite = torch._neg_view(torch.arange(3.0))
+    assert values(pipeline(lambda: [opposite] * 3).run()) == [[0.0, -1.0, -2.0]] * 3
+
+
+@pytest.mark.parametrize("wrong", [{"num_outputs": 1.5}, {"name": 5}, {"layout": 5}, {"ndim": "x"}, {"ndim": [1.5]}], ids=str)
+def test_arguments_of_other_kinds_are_named(wrong):
+    with pytest.raises(InvalidArgumentError, match=f"test_external.py:[0-9]+: {next(iter(wrong))} takes a"):
+        pipeline(lambda: [np.zeros(2)] * 3, **wrong)

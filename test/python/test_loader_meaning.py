@@ -279,6 +279,57 @@ def test_a_mask_that_would_not_follow_is_refused(files):
     assert next(iter(Loader(source, 1, transforms=[JITTER]))).label.shape == (1, 50, 60)
 
 
+def test_what_a_dataset_gives_is_what_comes_out_or_refused():
+    """Nothing is taken for something that it is not: planes for rows, moments for bytes, large numbers for negative ones."""
+    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+
+    def first(give):
+        return next(iter(Loader(Set(4, give), 2, dtype=torch.uint8)))
+
+    planes = torch.zeros(3, 40, 50, dtype=torch.uint8)
+    for image in (planes, planes.numpy(), planes[:1]):
+        with pytest.raises(TypeError, match="looks like CHW"):
+            first(lambda i, image=image: (image, i))
+    assert first(lambda i: (planes.permute(1, 2, 0), i)).image.shape == (2, 3, 40, 50)
+    for target, error, said in (
+        (None, TypeError, "NoneType as target 1"),
+        ({"a": 1}, TypeError, "dict as target 1"),
+        (np.datetime64("2020-01-01"), TypeError, "datetime64.* as target 1"),
+        (np.array("a"), TypeError, "as target 1"),
+        (np.complex64(1j), TypeError, "complex64 as target 1"),
+        (2**63, OverflowError, "as target 1: whole numbers are int64"),
+        (np.uint64(2**63), OverflowError, "int64"),
+        (np.array([2**63], np.uint64), OverflowError, "int64"),
+    ):
+        with pytest.raises(error, match=said) as caught:
+            first(lambda i, target=target: (picture, target))
+        assert caught.value.__notes__ == ["in dataset[0]"]
+    with pytest.raises(TypeError, match=r"torch.bfloat16 are not taken: convert"):
+        first(lambda i: (picture, torch.ones(2, dtype=torch.bfloat16)))
+    with pytest.raises(InvalidArgumentError, match="'replace' is for files"):
+        next(iter(Loader(Set(4, lambda i: (b"bad", i)), 2, on_error="replace")))
+    assert first(lambda i: (picture, "")).label == ["", ""]
+    assert first(lambda i: (picture, np.str_("ab"))).label == ["ab", "ab"]
+    assert first(lambda i: (picture, np.uint64(2**63 - 1 - i))).label.tolist() == [2**63 - 1, 2**63 - 2]
+
+
+def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():
+    def give(i):
+        return (np.zeros((2, 2, 3), np.uint8), i) if i < 6 else next(iter(()))
+
+    with pytest.raises(RuntimeError, match=r"StopIteration in dataset\[6\]"):
+        list(Loader(Set(10, give), 2))
+
+
+def test_large_whole_targets_of_a_list(files):
+    for targets in ([2**40 + i for i in range(4)], [-(2**63), 0, 2**63 - 1, 5]):
+        got = torch.cat([b.label for b in Loader(list(zip(files[:4], targets, strict=True)), 2, transforms=SMALL)])
+        assert got.dtype == torch.int64 and got.tolist() == targets
+    for target in (2**63, np.array([2**63], np.uint64)):
+        with pytest.raises(InvalidArgumentError, match="64 bits"):
+            Loader([(files[0], target)], 1, transforms=SMALL)
+
+
 # ---- arguments ----
 
 
@@ -341,6 +392,28 @@ def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: pinned.append(t) or t)
     next(iter(Loader(tree, 4, transforms=SMALL, pin_memory=True)))
     assert len(pinned) == 2
+
+
+def test_arguments_that_would_count_as_something_else(tree):
+    wrong = (
+        ({"shuffle": "no"}, "shuffle is True or False, not 'no'"),
+        ({"strict": "x"}, "strict is True or False"),
+        ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
+        ({"shard": (0.5, 2)}, "whole numbers"),
+        ({"split": "test"}, "is of CIFAR's binary files"),
+        ({"seed": 2**70}, "from 0 to 2"),
+        ({"seed": -1}, "from 0 to 2"),
+        ({"batch_size": 2**40}, "at most 1048576"),
+        ({"timeout": -1}, "timeout is at least 0"),
+        ({"timeout": float("nan")}, "timeout is at least 0"),
+        ({"max_errors": float("nan")}, "max_errors is at least 0"),
+        ({"sampler": lambda epoch: [1.5]}, "whole numbers"),
+        ({"sampler": [float("nan")] * 21}, "finite"),
+    )
+    for arguments, said in wrong:
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader(tree, **{"batch_size": 4, "transforms": SMALL, **arguments})
+    assert len(Loader(tree, 4, transforms=SMALL, device=torch.device("cpu", 0), drop_last=True, last_batch="drop")) == 5
 
 
 # ---- folders ----

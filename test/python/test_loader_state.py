@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import os
 import pickle
 
 import pytest
@@ -153,3 +154,41 @@ def test_wrong_states(tree):
             loader.load_state_dict(state)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(loader)
+
+
+def test_a_closed_loader_stays_where_it_is(tree, files):
+    """Its state is that of before; a new iteration goes on from there."""
+
+    class Paths:
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return str(files[i]), i
+
+    for source in (tree, Paths()):
+        with Loader(source, 4, transforms=SMALL, shuffle=True, fields=("index",)) as loader:
+            rows = iter(loader)
+            begun = [next(rows).index.tolist() for _ in range(2)]
+            state = loader.state_dict()
+        with pytest.raises(StateError, match="closed"):
+            next(rows)
+        assert loader.state_dict() == state
+        rest = [b.index.tolist() for b in loader]
+        whole = Loader(source, 4, transforms=SMALL, shuffle=True, fields=("index",))
+        assert [begun + rest, [b.index.tolist() for b in loader]] == [[b.index.tolist() for b in whole] for _ in range(2)]
+
+
+def test_a_loader_may_be_closed_in_a_child(tree):
+    loader = make(tree)
+    rows = iter(loader)
+    begun = next(rows).index.tolist()
+    child = os.fork()
+    if child == 0:
+        try:
+            loader.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert begun + flat(b.index.tolist() for b in rows) == list(range(21))

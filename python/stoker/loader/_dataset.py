@@ -116,7 +116,9 @@ class DatasetSource(Source):
         try:
             item = self.dataset[index]
             parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
-            return (_image(parts[0]), *(_target(p) for p in parts[1:]))
+            return (_image(parts[0]), *(_target(p, k) for k, p in enumerate(parts[1:], 1)))
+        except StopIteration as e:  # to the source it would mean that the epoch is over
+            raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
         except Exception as e:
             e.add_note(f"in dataset[{index}]")
             raise
@@ -168,6 +170,10 @@ class DatasetSource(Source):
         if spec.last_batch == "keep" and spec.shard.world > 1 and not per_rank:
             raise InvalidArgumentError(
                 "last_batch='keep' with a Dataset and several ranks: a rank could be left without samples; use 'pad' or 'drop'"
+            )
+        if spec.settings.get("on_error") == "replace":
+            raise InvalidArgumentError(
+                "Loader: on_error='replace' is for files that Stoker reads itself; with a Dataset use 'skip', or return another sample in its place"
             )
         if self.pool is None:
             self.pool = ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1) + 2), thread_name_prefix="stoker-dataset")
@@ -243,6 +249,11 @@ def _image(value: Any) -> Any:
             raise TypeError(
                 f"the dataset gave an image of type {value.dtype} with {value.ndim} dimensions: it is uint8, HWC (or the bytes of a file)"
             )
+        if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] > 4:
+            raise TypeError(
+                f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. Give the path or the file's bytes, "
+                "or image.permute(1, 2, 0) of a tensor, image.transpose(1, 2, 0) of an array"
+            )
         return value
     if type(value).__module__.startswith("PIL."):
         import numpy as np
@@ -252,14 +263,22 @@ def _image(value: Any) -> Any:
     raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, a uint8 array or a PIL image")
 
 
-def _target(value: Any) -> Any:
+def _target(value: Any, number: int) -> Any:
     """Numbers as arrays; whole ones are int64, as torch's default_collate makes them."""
     import numpy as np
 
     if isinstance(value, (bool, int)):
-        return np.asarray(value, np.int64)
+        return _targets.whole(value, number)
     if isinstance(value, float):
         return np.asarray(value, np.float32)
+    dtype = getattr(value, "dtype", None)
+    numeric = not isinstance(dtype, np.dtype) or dtype.kind in "biuf" or isinstance(value, str)
+    if value is None or isinstance(value, (dict, set)) or not numeric:
+        raise TypeError(
+            f"the dataset gave {type(value).__name__ if numeric else dtype} as target {number}: it is a number, a string, or an array or tensor of numbers"
+        )
+    if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
+        return _targets.whole(int(value.reshape(())), number)
     return value
 
 

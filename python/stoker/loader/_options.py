@@ -31,6 +31,8 @@ class Arguments(PassedOn, total=False):
     generator: Any
 
 
+_LARGEST_BATCH = 1 << 20
+
 _IGNORED = {
     "num_workers": "Stoker works with threads; num_threads says how many",
     "persistent_workers": "there are no worker processes",
@@ -82,6 +84,8 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
     if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
         raise InvalidArgumentError(f"Loader: a batch size is a whole number, at least 1, not {size!r}")
     size = int(size)
+    if size > _LARGEST_BATCH * (shard.world if batch_size is None else 1):
+        raise InvalidArgumentError(f"Loader: a batch size is at most {_LARGEST_BATCH} for each rank, not {size}")
     if batch_size is None:
         if size % shard.world:
             raise InvalidArgumentError(f"Loader: global_batch_size={size} is not divided by {shard.world} ranks")
@@ -95,7 +99,16 @@ def seed_of(seed: int | None, shard: Shard) -> int:
         return int(share("the seed that seed=None drew", str(int.from_bytes(os.urandom(6), "little")), shard))
     if not isinstance(seed, numbers.Integral) or isinstance(seed, bool):
         raise InvalidArgumentError(f"Loader: seed is a whole number or None, not {seed!r}")
+    if not 0 <= seed < 2**63:
+        raise InvalidArgumentError(f"Loader: seed is from 0 to 2^63 - 1, not {seed}")
     return int(seed)
+
+
+def yes_or_no(**given: Any) -> None:
+    """Switches are True or False: a string like "no" would count as True."""
+    for name, value in given.items():
+        if value not in (True, False, None):
+            raise InvalidArgumentError(f"Loader: {name} is True or False, not {value!r}")
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
@@ -118,6 +131,10 @@ def can_pin() -> bool:
 
 def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> str:
     """What happens where an epoch ends inside a batch."""
+    if drop_last is not None and last_batch not in (None, "drop" if drop_last else "keep"):
+        raise InvalidArgumentError(
+            f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"
+        )
     if last_batch is None and drop_last is not None:  # the DataLoader's way to say it
         last_batch = "drop" if drop_last else "keep"
     if last_batch is None:
@@ -130,7 +147,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> st
 def device_id_of(device: Any) -> int | None:
     """None for the CPU, else the GPU's number: of "cuda:1", a torch.device or a plain number; "cuda" is torch's current one."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
-    if text == "cpu":
+    if text in ("cpu", "cpu:0"):
         return None
     name, colon, number = text.partition(":")
     if name not in ("cuda", "gpu") or (colon and not number.isdigit()):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 import random
 from array import array
 from collections.abc import Callable, Iterable
@@ -43,8 +45,8 @@ class WeightedOrder(Order):
 
     def __init__(self, weights: Iterable[float], seed: int) -> None:
         self.weights = [float(w) for w in weights]
-        if not self.weights or min(self.weights) < 0 or sum(self.weights) <= 0:
-            raise InvalidArgumentError("sampler: weights are not negative, and some are greater than zero")
+        if not self.weights or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
+            raise InvalidArgumentError("sampler: weights are finite and not negative, and some are greater than zero")
         self.cumulative = list(itertools.accumulate(self.weights))
         self.seed = seed
 
@@ -84,7 +86,7 @@ class SamplerOrder(Order):
 
 def _as_array(ids: Iterable[int]) -> array[int]:
     try:
-        result = array("q", (int(i) for i in ids))
+        result = array("q", map(operator.index, ids))
     except (TypeError, ValueError) as e:
         raise InvalidArgumentError(f"sampler: it gives whole numbers, the ids of samples ({e})") from None
     if not result:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from array import array
 from typing import Any
 
@@ -201,7 +202,7 @@ class Run:
 
     def load(self, state: Saved) -> None:
         """Of the right types; whether it is of this data shows here for a Dataset, else when the pipeline is made."""
-        self.close()
+        self._drop()
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         if isinstance(self.source, DatasetSource):
@@ -229,10 +230,16 @@ class Run:
         """To the beginning of an epoch."""
         if isinstance(self.source, Pipeline):
             raise StateError("set_epoch: a Pipeline of the user's goes through its epochs in order")
-        self.close()
+        self._drop()
         self.epoch = epoch
         self.resumed = None
         self.inside = False
 
     def close(self) -> None:
+        """Gives the work up, and stays where it is: the state is the same, and a new iteration goes on from there."""
+        # After a fork the work and its place are the parent's; a Pipeline is the user's, and keeps its own place.
+        if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
+            state = self.state()
+            self.epoch, self.resumed = state["epoch"], state["pipeline"]
+            self.inside = False
         self._drop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import socket
 import sys
@@ -47,7 +48,10 @@ def resolve(shard: Any) -> Shard:
         group = process_group()
         found = Shard(group.get_rank(), group.get_world_size()) if group else _from_environment()
     elif isinstance(shard, (tuple, list)) and len(shard) == 2:
-        found = Shard(int(shard[0]), int(shard[1]))
+        try:
+            found = Shard(operator.index(shard[0]), operator.index(shard[1]))
+        except TypeError:
+            raise InvalidArgumentError(f"shard: rank and number of ranks are whole numbers, not {shard!r}") from None
     elif hasattr(shard, "get_local_rank") and hasattr(shard, "ndim"):
         if shard.ndim != 1:
             raise InvalidArgumentError(

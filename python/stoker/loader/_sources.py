@@ -84,6 +84,10 @@ def is_cifar(folder: Path) -> bool:
 def from_folder(folder: str, split: str) -> Source:
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
+    if split != "train":
+        raise InvalidArgumentError(
+            f"Loader: split={split!r} is of CIFAR's binary files; {folder} has none: give the folder of the split itself"
+        )
     return FileSource(folder, None, None)
 
 

@@ -28,7 +28,7 @@ def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | 
 
     Whole numbers are int64; numbers with a fraction float32; vectors and arrays of one shape tensors (N, ...); strings lists of str.
     """
-    if all(_is_whole(t) for t in targets):
+    if all(_is_whole(t) and -(2**31) <= int(t) < 2**31 for t in targets):
         return array("q", (int(t) for t in targets)), None
     rows = array("q", range(len(targets)))
     if all(isinstance(t, str) for t in targets):
@@ -44,9 +44,12 @@ def _numbers(targets: Sequence[Any]) -> Any:
         table = np.asarray([np.asarray(t) for t in targets])
     except ValueError:
         table = np.empty(0, object)
+    if table.dtype == np.uint64 and table.max(initial=0) >= 2**63:
+        table = np.empty(0, object)
     if table.dtype.kind not in "iufb":
         raise InvalidArgumentError(
-            "targets of a list of files are whole numbers, floats, vectors of one length, or strings, the same for all files; a Dataset can give others"
+            "targets of a list of files are whole numbers, floats, vectors of one length, or strings, the same for all files, and fit into 64 bits; "
+            "a Dataset can give others"
         )
     return table.astype(np.float32 if table.dtype.kind == "f" else np.int64)
 
@@ -66,6 +69,15 @@ class _Table:
         return self.tensor[labels]
 
 
+def whole(value: int, number: int) -> Any:
+    """A whole number of a Dataset's sample as int64."""
+    import numpy as np
+
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(f"the dataset gave {value} as target {number}: whole numbers are int64")
+    return np.asarray(value, np.int64)
+
+
 def text(value: str) -> Any:
     """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor is not empty."""
     import numpy as np
@@ -75,4 +87,4 @@ def text(value: str) -> Any:
 
 def texts(values: Any) -> list[str]:
     """What `text` made, of a batch: a tensor, or a list of them."""
-    return [bytes(v.tolist()[:-1]).decode() for v in values]
+    return [bytes(v.reshape(-1).tolist()[:-1]).decode() for v in values]  # one of empty strings alone has lost its dimension

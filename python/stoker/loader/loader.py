@@ -90,6 +90,7 @@ class Loader:
         source = _options.source_of(source, more)
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
+        _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if isinstance(source, Pipeline):
@@ -139,7 +140,9 @@ class Loader:
 
     def _take(self, generation: int) -> Any:
         if generation != self._generation:
-            raise StateError("a newer iteration over this Loader has begun; for two at a time make two Loaders")
+            raise StateError(
+                "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
+            )
         with self._alone:
             batch = self._run.take()
         if batch is None:
@@ -278,7 +281,7 @@ class Loader:
         return wrap(self)
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on."""
+        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration goes on from there."""
         self._generation += 1
         self._run.close()
 
