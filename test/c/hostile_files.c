@@ -8,7 +8,8 @@ enum { ROOM = 4096 };
 
 static void put(struct test_file *f, const void *bytes, size_t n)
 {
-	memcpy(f->data + f->size, bytes, n);
+	if (n) /* else there may be no bytes */
+		memcpy(f->data + f->size, bytes, n);
 	f->size += n;
 }
 
