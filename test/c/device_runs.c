@@ -10,73 +10,138 @@
 
 /* ---- graphs ---- */
 
-#define READER "{\"op\": \"readers.file\", \"args\": {\"file_root\": \"%s\", \"random_shuffle\": true, \"tail\": \"keep\"}}"
-#define COIN ", {\"op\": \"random.coin_flip\", \"name\": \"Flip\"}"
-#define OP(name, args) ", {\"op\": \"" name "\", " args "}"
-#define CORES(i, o) "\"inputs\": [[" #i ", " #o "]], \"args\": "
-#define GPU "\"device\": \"gpu\", "
-#define FROM(i, o) GPU CORES(i, o)
-#define SIZE "\"size\": [24, 32]"
-#define NORM "\"mean\": [123.5, 116.25, 103.0], \"std\": [58.0, 57.0, 57.5]"
-#define MIRROR "\"mirror\": {\"node\": [1, 0]}"
-/* Operators 0 and 1 are the reader and a coin. */
-#define GRAPH(ops, outputs) "{\"stoker_graph\": 1, \"operators\": [" READER COIN ops "], \"outputs\": [" outputs "]}"
+static struct stk_graph *the_usual(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .in = {in.file}, .gpu = true);
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value normalized =
+		ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_node("mirror", in.flip.node), NORM}, .gpu = true);
+	struct value copied = ADD(in.g, "copy", .in = {in.label}, .gpu = true);
+	OUTPUTS(in.g, normalized, copied);
+	return in.g;
+}
+
+static struct stk_graph *a_value_used_twice(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value normalized =
+		ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_node("mirror", in.flip.node), NORM}, .gpu = true);
+	struct value flipped = ADD(in.g, "flip", .in = {resized}, .gpu = true);
+	struct value copied = ADD(in.g, "copy", .in = {resized}, .gpu = true);
+	OUTPUTS(in.g, normalized, flipped, resized, in.label, copied);
+	return in.g;
+}
+
+static struct stk_graph *several_decoders_of_a_sample(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .in = {in.file}, .gpu = true);
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value image_2 = ADD(in.g, "decoders.image", .in = {in.file}, .args = {stk_arg_int("output_type", 1)}, .gpu = true);
+	struct value resized_2 = ADD(in.g, "resize", .in = {image_2}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value image_3 = ADD(in.g, "decoders.image_random_crop", .name = "Other", .in = {in.file}, .gpu = true);
+	OUTPUTS(in.g, resized, resized_2, image_3);
+	return in.g;
+}
+
+static struct stk_graph *passes_over_tensors(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value copied = ADD(in.g, "copy", .in = {image}, .gpu = true);
+	struct value resized =
+		ADD(in.g, "resize", .in = {copied}, .args = {INTS("size", 24, 32), stk_arg_int("interp_type", 3)}, .gpu = true);
+	struct value twisted = ADD(in.g, "color_twist", .in = {resized}, .args = {stk_arg_float("hue", 20.0)}, .gpu = true);
+	struct value normalized =
+		ADD(in.g, "crop_mirror_normalize", .in = {twisted}, .args = {stk_arg_node("mirror", in.flip.node), NORM}, .gpu = true);
+	OUTPUTS(in.g, normalized, resized);
+	return in.g;
+}
+
+static struct stk_graph *unknown_shapes(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value copied = ADD(in.g, "copy", .in = {in.file}, .gpu = true);
+	struct value flipped = ADD(in.g, "flip", .in = {image}, .args = {stk_arg_node("horizontal", in.flip.node)}, .gpu = true);
+	OUTPUTS(in.g, image, copied, flipped);
+	return in.g;
+}
+
+static struct stk_graph *gathered_between_levels(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value padded = ADD(in.g, "pad", .in = {image}, .gpu = true);
+	struct value classes = ADD(in.g, "one_hot", .in = {in.label}, .args = {stk_arg_int("num_classes", 4)}, .gpu = true);
+	OUTPUTS(in.g, padded, classes);
+	return in.g;
+}
+
+static struct stk_graph *arrays(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value normalized = ADD(in.g, "normalize", .in = {resized}, .args = {INTS("axes", 0, 1)}, .gpu = true);
+	struct value planes = ADD(in.g, "transpose", .in = {normalized}, .args = {INTS("perm", 2, 0, 1)}, .gpu = true);
+	struct value whole = ADD(in.g, "cast", .in = {resized}, .args = {stk_arg_int("dtype", 9)}, .gpu = true);
+	struct value product = ADD(in.g, "_arithmetic", .in = {whole, normalized}, .args = {stk_arg_string("op", "mul")}, .gpu = true);
+	struct value copied = ADD(in.g, "copy", .in = {in.flip}, .gpu = true);
+	OUTPUTS(in.g, planes, product, copied);
+	return in.g;
+}
+
+static struct stk_graph *windows_and_warps(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value window = ADD(in.g, "random_crop", .in = {image},
+		.args = {INTS("size", 24, 32), INTS("padding", 20, 11, 9, 5), INTS("fill_values", 9, 8, 7)}, .gpu = true);
+	struct value warped = ADD(in.g, "warp_affine", .in = {image},
+		.args = {FLOATS("matrix", 0.9, 0.2, 3.0, -0.2, 0.9, 5.0), INTS("size", 24, 32), stk_arg_float("fill_value", 7.0)},
+		.gpu = true);
+	OUTPUTS(in.g, window, warped);
+	return in.g;
+}
+
+static struct stk_graph *passes_and_labels(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file}, .gpu = true);
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
+	struct value normalized =
+		ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_node("mirror", in.flip.node), NORM}, .gpu = true);
+	struct value classes = ADD(in.g, "one_hot", .in = {in.label}, .args = {stk_arg_int("num_classes", 4)}, .gpu = true);
+	OUTPUTS(in.g, normalized, classes);
+	return in.g;
+}
+
+static struct stk_graph *whole_numbers_divided_by_labels(const char *folder)
+{
+	struct begun in = begin_graph(folder);
+	struct value hundred = ADD(
+		in.g, "constant", .args = {INTS("idata", 100), stk_arg_list("shape", STK_VALUE_INTS, NULL, 0), stk_arg_int("dtype", 6)});
+	struct value copied = ADD(in.g, "copy", .in = {in.label}, .gpu = true);
+	struct value product = ADD(in.g, "_arithmetic", .in = {hundred, copied}, .args = {stk_arg_string("op", "div")}, .gpu = true);
+	OUTPUTS(in.g, product, in.label);
+	return in.g;
+}
 
 const struct device_graph device_graphs[] = {
-	{"the usual",
-		GRAPH(OP("decoders.image_random_crop", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
-				OP("crop_mirror_normalize", FROM(3, 0) "{" MIRROR ", " NORM "}") OP("copy", FROM(0, 1) "{}"),
-			"[4, 0], [5, 0]"),
-		true},
-	{"a value used twice",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}") OP("crop_mirror_normalize",
-			      FROM(3, 0) "{" MIRROR ", " NORM "}") OP("flip", FROM(3, 0) "{}") OP("copy", FROM(3, 0) "{}"),
-			"[4, 0], [5, 0], [3, 0], [0, 1], [6, 0]"),
-		true},
-	{"several decoders of a sample",
-		GRAPH(OP("decoders.image_random_crop", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
-				OP("decoders.image", FROM(0, 0) "{\"output_type\": 1}") OP("resize", FROM(4, 0) "{" SIZE "}")
-					OP("decoders.image_random_crop", "\"name\": \"Other\", " FROM(0, 0) "{}"),
-			"[3, 0], [5, 0], [6, 0]"),
-		true},
-	{"passes over tensors",
-		GRAPH(OP("decoders.image", CORES(0, 0) "{}") OP("copy", FROM(2, 0) "{}")
-				OP("resize", FROM(3, 0) "{" SIZE ", \"interp_type\": 3}") OP("color_twist", FROM(4, 0) "{\"hue\": 20.0}")
-					OP("crop_mirror_normalize", FROM(5, 0) "{" MIRROR ", " NORM "}"),
-			"[6, 0], [4, 0]"),
-		false},
-	{"unknown shapes",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("copy", FROM(0, 0) "{}")
-				OP("flip", FROM(2, 0) "{\"horizontal\": {\"node\": [1, 0]}}"),
-			"[2, 0], [3, 0], [4, 0]"),
-		true},
-	{"gathered between levels",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("pad", FROM(2, 0) "{}") OP("one_hot", FROM(0, 1) "{\"num_classes\": 4}"),
-			"[3, 0], [4, 0]"),
-		true},
-	{"arrays",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}")
-				OP("normalize", FROM(3, 0) "{\"axes\": [0, 1]}") OP("transpose", FROM(4, 0) "{\"perm\": [2, 0, 1]}")
-					OP("cast", FROM(3, 0) "{\"dtype\": 9}") OP("_arithmetic", GPU
-						"\"inputs\": [[6, 0], [4, 0]], \"args\": {\"op\": \"mul\"}") OP("copy", FROM(1, 0) "{}"),
-			"[5, 0], [7, 0], [8, 0]"),
-		true},
-	{"windows and warps",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("random_crop",
-			      FROM(2, 0) "{" SIZE ", \"padding\": [20, 11, 9, 5], \"fill_values\": [9, 8, 7]}") OP("warp_affine",
-			      FROM(2, 0) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE ", \"fill_value\": 7.0}"),
-			"[3, 0], [4, 0]"),
-		true},
-	{"passes and labels",
-		GRAPH(OP("decoders.image", FROM(0, 0) "{}") OP("resize", FROM(2, 0) "{" SIZE "}") OP("crop_mirror_normalize",
-			      FROM(3, 0) "{" MIRROR ", " NORM "}") OP("one_hot", FROM(0, 1) "{\"num_classes\": 4}"),
-			"[4, 0], [5, 0]"),
-		true},
-	{"whole numbers divided by labels",
-		GRAPH(OP("constant", "\"args\": {\"idata\": [100], \"shape\": [], \"dtype\": 6}") OP("copy", FROM(0, 1) "{}")
-				OP("_arithmetic", GPU "\"inputs\": [[2, 0], [3, 0]], \"args\": {\"op\": \"div\"}"),
-			"[4, 0], [0, 1]"),
-		false, true},
+	{"the usual", the_usual, true},
+	{"a value used twice", a_value_used_twice, true},
+	{"several decoders of a sample", several_decoders_of_a_sample, true},
+	{"passes over tensors", passes_over_tensors, false},
+	{"unknown shapes", unknown_shapes, true},
+	{"gathered between levels", gathered_between_levels, true},
+	{"arrays", arrays, true},
+	{"windows and warps", windows_and_warps, true},
+	{"passes and labels", passes_and_labels, true},
+	{"whole numbers divided by labels", whole_numbers_divided_by_labels, false, true},
 };
 const int n_device_graphs = sizeof device_graphs / sizeof *device_graphs;
 
@@ -128,10 +193,10 @@ bool have_device(void)
 	const struct device_settings s = {.device = 0};
 	struct stk_error err = {0};
 	struct stk_context *ctx = make_context(1);
-	static const char json[] =
-		"{\"stoker_graph\": 1, \"operators\": [{\"op\": \"random.coin_flip\"}" OP("copy", FROM(0, 0) "{}") "],"
-														   "\"outputs\": [[1, 0]]}";
-	struct stk_pipeline *p = try_device_pipeline(ctx, "", json, &s, &err);
+	struct stk_graph *g = new_graph();
+	struct value coin = ADD(g, "random.coin_flip", .gpu = false);
+	OUTPUTS(g, ADD(g, "copy", .in = {coin}, .gpu = true));
+	struct stk_pipeline *p = try_device_pipeline(ctx, g, &s, &err);
 	if (!p)
 		print_message("no GPU: %s\n", err.message);
 	close_pipeline(p, ctx);
@@ -159,10 +224,8 @@ struct stk_context *make_context(int32_t threads)
 }
 
 struct stk_pipeline *try_device_pipeline(
-	struct stk_context *ctx, const char *folder, const char *format, const struct device_settings *s, struct stk_error *err)
+	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err)
 {
-	char json[8192];
-	struct stk_graph *g = NULL;
 	struct stk_pipeline *p = NULL;
 	const struct stk_pipeline_config c = {.size = sizeof c,
 		.batch_size = s->batch ? s->batch : 4,
@@ -175,22 +238,18 @@ struct stk_pipeline *try_device_pipeline(
 		.max_batches = s->max_batches,
 		.no_fuse = s->no_fuse,
 		.trace = s->trace ? "" : NULL};
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(json, sizeof json, format, folder);
-#pragma GCC diagnostic pop
-	if (stk_graph_deserialize(json, strlen(json), &g, err) == STK_OK && stk_pipeline_create(ctx, g, &c, &p, err))
+	if (stk_pipeline_create(ctx, g, &c, &p, err))
 		p = NULL;
 	stk_graph_destroy(g);
 	return p;
 }
 
-struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, const char *folder, const char *json, const struct device_settings *s)
+struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s)
 {
 	struct stk_error err = {0};
-	struct stk_pipeline *p = try_device_pipeline(ctx, folder, json, s, &err);
+	struct stk_pipeline *p = try_device_pipeline(ctx, g, s, &err);
 	if (!p)
-		fail_msg("%s\n%s", err.message, json);
+		fail_msg("%s", err.message);
 	return p;
 }
 
@@ -259,28 +318,37 @@ double counter_of(struct stk_pipeline *p, const char *name)
 	return 0;
 }
 
-/* Which of several decoders of a damaged file fails first is a matter of timing, and so is the message then. */
-static void forget_messages(struct device_run *r, const char *json)
+static bool has_several_decoders(const struct stk_graph *g)
 {
-	const char *first = strstr(json, "\"decoders.");
-	if (!first || !strstr(first + 1, "\"decoders."))
-		return;
+	char *text = NULL;
+	assert_int_equal(stk_graph_serialize(g, &text, NULL), STK_OK);
+	const char *first = strstr(text, "\"decoders.");
+	bool several = first && strstr(first + 1, "\"decoders.");
+	stk_text_free(text);
+	return several;
+}
+
+/* Which of several decoders of a damaged file fails first is a matter of timing, and so is the message then. */
+static void forget_messages(struct device_run *r)
+{
 	for (size_t i = 0; i < r->run.count; i++)
 		if (r->run.samples[i].id == -2)
 			r->run.samples[i].hash = 0;
 }
 
-struct device_run run_device(const char *folder, const char *json, const struct device_settings *s, int epochs)
+struct device_run run_device(struct stk_graph *g, const struct device_settings *s, int epochs)
 {
+	bool several = has_several_decoders(g);
 	struct device_run r = {0};
 	struct stk_context *ctx = make_context(s->threads);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, g, s);
 	while (epochs)
 		epochs -= !take_batch(p, &r);
 	r.decoded = counter_of(p, "gpu_decodes");
 	r.refused = counter_of(p, "gpu_refused");
 	close_pipeline(p, ctx);
-	forget_messages(&r, json);
+	if (several)
+		forget_messages(&r);
 	return r;
 }
 

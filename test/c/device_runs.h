@@ -3,6 +3,7 @@
 #ifndef STK_TEST_DEVICE_RUNS_H
 #define STK_TEST_DEVICE_RUNS_H
 
+#include "graphs.h"
 #include "pipelines.h"
 #include "test.h"
 
@@ -14,9 +15,10 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 		fail_msg("%s: %s", stk_status_name(s), err->message);
 }
 
-/* Graphs in JSON, with %s for the folder; what they have on a GPU is placed there. */
+/* Graphs over a folder; what they have on a GPU is placed there. */
 struct device_graph {
-	const char *what, *json;
+	const char *what;
+	struct stk_graph *(*make)(const char *folder);
 	bool photographs; /* something in it is decoded on the GPU */
 	bool divides;     /* by zero, in some batch of an epoch: an error */
 };
@@ -49,10 +51,11 @@ bool have_device(void);
 void need_device(void);
 
 struct stk_context *make_context(int32_t threads);
-struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, const char *folder, const char *json, const struct device_settings *s);
+/* These end the graph. */
+struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s);
 /* NULL, with err. */
 struct stk_pipeline *try_device_pipeline(
-	struct stk_context *ctx, const char *folder, const char *json, const struct device_settings *s, struct stk_error *err);
+	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err);
 /* Adds what comes next; false at an epoch's end. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
 /* Six epochs, each left after 0 to 3 batches. */
@@ -60,7 +63,7 @@ void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);
 
-struct device_run run_device(const char *folder, const char *json, const struct device_settings *s, int epochs);
+struct device_run run_device(struct stk_graph *g, const struct device_settings *s, int epochs);
 void free_device_run(struct device_run *r);
 void assert_same_runs(const struct device_run *cores, const struct device_run *gpu, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipelines.h"
 
+#include "graphs.h"
 #include "image_files.h"
 #include "test.h"
 
@@ -54,32 +55,18 @@ void remove_folder(char *folder)
 	free(folder);
 }
 
-static void add(struct stk_graph *g, const char *op, struct stk_node *in, const struct stk_arg *args, size_t n, struct stk_node *out)
-{
-	struct stk_error err = {0};
-	if (stk_graph_add(g, op, in, in ? 1 : 0, args, n, NULL, out, &err))
-		fail_msg("%s: %s", op, err.message);
-}
-
 static struct stk_graph *make_graph(const char *folder, const struct options *o)
 {
-	const int64_t size[] = {24, 32};
-	const double mean[] = {120, 110, 100}, std[] = {60, 55, 50};
-	struct stk_graph *g;
-	struct stk_node file, image, flip;
-	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
-	const struct stk_arg reader[] = {stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", !o->in_order),
-		stk_arg_string("tail", o->tail), stk_arg_int("num_shards", o->ranks ? o->ranks : 1), stk_arg_int("shard_id", o->rank)};
-	add(g, "readers.file", NULL, reader, 5, &file);
-	add(g, o->whole ? "decoders.image" : "decoders.image_random_crop", &file, NULL, 0, &image);
-	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
-	add(g, "resize", &image, resize, 1, &image);
-	add(g, "random.coin_flip", NULL, NULL, 0, &flip);
-	const struct stk_arg norm[] = {stk_arg_node("mirror", flip), stk_arg_list("mean", STK_VALUE_FLOATS, mean, 3),
-		stk_arg_list("std", STK_VALUE_FLOATS, std, 3)};
-	add(g, "crop_mirror_normalize", &image, norm, 3, &image);
-	assert_int_equal(stk_graph_output(g, image, NULL), STK_OK);
-	assert_int_equal(stk_graph_output(g, (struct stk_node){file.op, 1}, NULL), STK_OK);
+	struct stk_graph *g = new_graph();
+	struct value file = ADD(g, "readers.file",
+		.args = {stk_arg_string("file_root", folder), stk_arg_bool("random_shuffle", !o->in_order), stk_arg_string("tail", o->tail),
+			stk_arg_int("num_shards", o->ranks ? o->ranks : 1), stk_arg_int("shard_id", o->rank)});
+	struct value image = ADD(g, o->whole ? "decoders.image" : "decoders.image_random_crop", .in = {file});
+	image = ADD(g, "resize", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value flip = ADD(g, "random.coin_flip", .name = NULL);
+	image = ADD(g, "crop_mirror_normalize", .in = {image},
+		.args = {stk_arg_node("mirror", flip.node), FLOATS("mean", 120, 110, 100), FLOATS("std", 60, 55, 50)});
+	OUTPUTS(g, image, output_of(file, 1));
 	return g;
 }
 

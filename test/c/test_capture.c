@@ -80,10 +80,10 @@ static void *use_a_pipeline(void *arg)
 {
 	struct user *u = arg;
 	const struct device_settings s = {.device = 0, .batch = BATCH, .max_batches = 4};
-	struct device_run run = {0}, cores = run_device(folder, device_graph("the usual")->json,
+	struct device_run run = {0}, cores = run_device(device_graph("the usual")->make(folder),
 					     &(struct device_settings){.device = -1, .batch = BATCH}, 1);
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	for (int k = 0; k < 2; k++) { /* slots that the captured stream reads are not given out again before the capture has ended */
 		struct stk_batch *b = NULL;
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);

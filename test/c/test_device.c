@@ -81,7 +81,7 @@ static void assert_sides_agree(
 {
 	struct device_settings on_cores = s;
 	on_cores.device = -1;
-	struct device_run a = run_device(folder, g->json, &on_cores, epochs), b = run_device(folder, g->json, &s, epochs);
+	struct device_run a = run_device(g->make(folder), &on_cores, epochs), b = run_device(g->make(folder), &s, epochs);
 	assert_same_runs(&a, &b, "%s, batch %d, %d ahead, %d threads, policy %d, device %d%s, seed %llu", g->what, s.batch, s.prefetch,
 		s.threads, (int)s.on_error, s.device, s.no_fuse ? ", not fused" : "", (unsigned long long)test_seed());
 	free_device_run(&a);

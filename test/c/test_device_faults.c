@@ -114,7 +114,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 	}
 }
 
-static struct outcome run_once(const char *json, int device)
+static struct outcome run_once(const struct device_graph *graph, int device)
 {
 	struct outcome o = {0};
 	struct stk_context *ctx = NULL;
@@ -123,7 +123,7 @@ static struct outcome run_once(const char *json, int device)
 	const struct device_settings s = {.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* slots come back */
 	alarm(SECONDS);                                                                                       /* a wait that never ends */
 	if (!note(&o, stk_context_create(&c, &ctx, &err), &err)) {
-		struct stk_pipeline *p = try_device_pipeline(ctx, folder, json, &s, &err);
+		struct stk_pipeline *p = try_device_pipeline(ctx, graph->make(folder), &s, &err);
 		if (p)
 			take_epoch(p, &o);
 		else
@@ -157,7 +157,7 @@ static void fault_loop(const char *function, const char *mode)
 	bool over[GRAPHS] = {false};
 	struct outcome want[GRAPHS];
 	for (int g = 0; g < GRAPHS; g++) {
-		want[g] = run_once(device_graph(graphs[g])->json, -1);
+		want[g] = run_once(device_graph(graphs[g]), -1);
 		assert_int_equal(want[g].status, STK_OK);
 	}
 	int g = 0;
@@ -167,7 +167,7 @@ static void fault_loop(const char *function, const char *mode)
 		assert_true(nth < MOST);
 		snprintf(what, sizeof what, "%s %s, %s:", mode, function, graphs[g]);
 		emulate("strict %s seed=%ld fail=%s:%ld", mode, (long)test_seed() + nth, function, nth);
-		struct outcome got = run_once(device_graph(graphs[g])->json, 0);
+		struct outcome got = run_once(device_graph(graphs[g]), 0);
 		over[g] = emulated_calls_seen() < nth;
 		check_outcome(&got, &want[g], !over[g], what, nth);
 		failed += got.status != STK_OK;
@@ -203,13 +203,13 @@ static void test_a_device_that_is_lost(void **state)
 		skip();
 	for (int async = 0; async < 2; async++) {
 		for (int g = 0; g < GRAPHS; g++) {
-			const char *json = device_graph(graphs[g])->json;
-			struct outcome want = run_once(json, -1);
+			const struct device_graph *graph = device_graph(graphs[g]);
+			struct outcome want = run_once(graph, -1);
 			int failed = 0;
 			bool met = true;
 			for (long nth = 1; met && nth < MOST; nth += 1 + nth / 4) {
 				emulate("strict %s seed=%ld lost=%ld", async ? "async" : "", (long)test_seed() + nth, nth);
-				struct outcome got = run_once(json, 0);
+				struct outcome got = run_once(graph, 0);
 				met = got.status != STK_OK;
 				check_outcome(&got, &want, true, "lost after", nth);
 				failed += met;
@@ -225,14 +225,14 @@ static void test_a_device_that_is_lost(void **state)
 #ifdef STK_FAULTS
 static void host_loop(enum stk_fault kind, bool lasts, const char *mode)
 {
-	const char *json = device_graph(graphs[0])->json;
-	struct outcome want = run_once(json, -1);
+	const struct device_graph *graph = device_graph(graphs[0]);
+	struct outcome want = run_once(graph, -1);
 	int failed = 0;
 	emulate("strict %s", mode);
 	for (int64_t nth = 0, met = 1; met; nth += 1 + (kind == STK_FAULT_ALLOC ? nth / 40 : 0)) {
 		assert_true(nth < MOST);
 		(lasts ? stk__fault_set_from : stk__fault_set)(kind, nth);
-		struct outcome got = run_once(json, 0);
+		struct outcome got = run_once(graph, 0);
 		met = stk__fault_passed(kind) > nth;
 		stk__fault_set(kind, -1);
 		check_outcome(&got, &want, met, kind == STK_FAULT_ALLOC ? "host allocation" : "thread", (long)nth);

@@ -46,7 +46,7 @@ static int restore_options(void **state)
 static struct device_run on_cores(const char *what, struct device_settings s, int epochs)
 {
 	s.device = -1;
-	return run_device(folder, device_graph(what)->json, &s, epochs);
+	return run_device(device_graph(what)->make(folder), &s, epochs);
 }
 
 static struct stk_batch *next(struct stk_pipeline *p)
@@ -80,7 +80,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 	const struct device_settings s = {.max_batches = HELD, .prefetch = 1, .batch = BATCH};
 	struct device_run want = on_cores("a value used twice", s, 1);
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("a value used twice")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("a value used twice")->make(folder), &s);
 	struct stk_batch *held[HELD], *more = NULL;
 	struct stk_error err = {0};
 	for (int k = 0; k < HELD; k++)
@@ -115,8 +115,9 @@ static void run_late(const char *graph, int64_t sample, uint64_t seed, const cha
 	emulate("strict async seed=%llu delay=3000 %s", (unsigned long long)seed, words);
 	late_open(&l, sample, BATCH);
 	struct stk_context *ctx = make_context(2);
-	const char *json = device_graph(graph)->json;
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s), *q = make_device_pipeline(ctx, folder, json, &cores);
+	const struct device_graph *made = device_graph(graph);
+	struct stk_pipeline *p = make_device_pipeline(ctx, made->make(folder), &s),
+			    *q = make_device_pipeline(ctx, made->make(folder), &cores);
 	late_check(&l, p, q);
 	stk_pipeline_destroy(q);
 	close_pipeline(p, ctx);
@@ -152,7 +153,7 @@ static void test_too_many_streams(void **state)
 	late_open(&l, 1, 1);
 	struct stk_context *ctx = make_context(1);
 	const struct device_settings s = {.batch = 2};
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
 	for (int again = 0; again < 3; again++) /* a stream counts once */
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
@@ -178,7 +179,7 @@ static void test_pipelines_side_by_side(void **state)
 	struct device_run got[PIPELINES] = {0};
 	for (int i = 0; i < PIPELINES; i++) {
 		const struct device_settings s = {.device = emulated ? i % 2 : 0, .batch = 3 + i};
-		p[i] = make_device_pipeline(ctx, folder, device_graph(graphs[i])->json, &s);
+		p[i] = make_device_pipeline(ctx, device_graph(graphs[i])->make(folder), &s);
 	}
 	int epochs[PIPELINES] = {0};
 	for (bool any = true; any;) {
@@ -207,7 +208,7 @@ static void leave_after(int batches, bool hold, int delay)
 	const struct device_settings s = {.batch = 3, .prefetch = 4};
 	struct device_run want = on_cores("a value used twice", s, 1);
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("a value used twice")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("a value used twice")->make(folder), &s);
 	struct stk_batch *held = NULL;
 	struct stk_error err = {0};
 	ok(stk_pipeline_start(p, &err), &err);
@@ -244,7 +245,7 @@ static void test_epochs_that_are_left(void **state)
 	for (int gpu = 0; gpu < 2; gpu++) {
 		const struct device_settings s = {.device = gpu - 1, .prefetch = 3};
 		struct stk_context *ctx = make_context(2);
-		struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("gathered between levels")->json, &s);
+		struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("gathered between levels")->make(folder), &s);
 		leave_epochs(p, &runs[gpu]);
 		close_pipeline(p, ctx);
 	}
@@ -256,13 +257,13 @@ static void test_epochs_that_are_left(void **state)
 
 /* ---- state ---- */
 
-static struct device_run resumed(const char *json, const char *text, int device)
+static struct device_run resumed(const struct device_graph *graph, const char *text, int device)
 {
 	struct device_run r = {0};
 	struct stk_error err = {0};
 	const struct device_settings s = {.device = device, .batch = BATCH};
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, graph->make(folder), &s);
 	ok(stk_pipeline_restore(p, text, strlen(text), &err), &err);
 	while (take_batch(p, &r)) {
 	}
@@ -275,13 +276,13 @@ static void test_a_state_goes_on_there_and_on_the_cores(void **state)
 	(void)state;
 	need_device();
 	const struct device_settings s = {.batch = BATCH};
-	const char *json = device_graph("the usual")->json;
+	const struct device_graph *graph = device_graph("the usual");
 	for (int after = 1; after <= 3; after++) {
 		char *text = NULL;
 		struct stk_error err = {0};
 		struct device_run head = {0}, rest = {0};
 		struct stk_context *ctx = make_context(2);
-		struct stk_pipeline *p = make_device_pipeline(ctx, folder, json, &s);
+		struct stk_pipeline *p = make_device_pipeline(ctx, graph->make(folder), &s);
 		for (int k = 0; k < after; k++)
 			take_batch(p, &head);
 		ok(stk_pipeline_save(p, &text, &err), &err);
@@ -289,7 +290,7 @@ static void test_a_state_goes_on_there_and_on_the_cores(void **state)
 		}
 		close_pipeline(p, ctx);
 		for (int device = -1; device <= 0; device++) {
-			struct device_run r = resumed(json, text, device);
+			struct device_run r = resumed(graph, text, device);
 			assert_same_runs(&rest, &r, "a state after %d batches, on device %d", after, device);
 			free_device_run(&r);
 		}
@@ -312,13 +313,13 @@ static void test_no_such_device(void **state)
 		char number[16];
 		struct stk_error err = {0};
 		const struct device_settings s = {.device = wrong[i]};
-		assert_null(try_device_pipeline(ctx, folder, device_graph("the usual")->json, &s, &err));
+		assert_null(try_device_pipeline(ctx, device_graph("the usual")->make(folder), &s, &err));
 		assert_int_equal(err.code, STK_INVALID);
 		snprintf(number, sizeof number, "%d", wrong[i]);
 		assert_non_null(strstr(err.message, number));
 	}
 	const struct device_settings s = {.batch = 2};
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
 	stk_batch_unref(&b);
 	close_pipeline(p, ctx);
@@ -333,7 +334,7 @@ static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct
 	const struct device_settings s = {.batch = 2};
 	if (stk_pipeline_next(p, &b, &err) != STK_STATE || b)
 		return 1;
-	if (try_device_pipeline(ctx, folder, device_graph("the usual")->json, &s, &err) || err.code != STK_STATE)
+	if (try_device_pipeline(ctx, device_graph("the usual")->make(folder), &s, &err) || err.code != STK_STATE)
 		return 2;
 	if (stk_batch_copy(held, 0, 0, byte, sizeof byte, &err) == STK_OK || !strstr(err.message, "fork"))
 		return 3;
@@ -349,7 +350,7 @@ static void test_a_forked_child(void **state)
 	const struct device_settings s = {.prefetch = 3, .batch = 3};
 	struct device_run want = on_cores("the usual", s, 1);
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("the usual")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	for (size_t k = 0; k < 4; k++) {
 		struct stk_batch *b = next(p);
 		pid_t pid = fork();
@@ -389,7 +390,7 @@ static void assert_no_growth_of(const char *function)
 	emulate("strict async delay=2000 fail=%s:0", function);
 	const struct device_settings s = {.batch = FILES, .prefetch = 2, .max_batches = 6};
 	struct stk_context *ctx = make_context(2);
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph("passes and labels")->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("passes and labels")->make(folder), &s);
 	double made = -1;
 	long called = -1;
 	int steady = 0;

@@ -3,6 +3,7 @@
  * stays apart, and no choice of fusion or instruction set changes a bit. */
 #include "test.h"
 
+#include "graphs.h"
 #include "pipelines.h"
 
 #include <jansson.h>
@@ -28,61 +29,182 @@ static int tear_down(void **state)
 
 /* ---- spellings ---- */
 
-#define READER "{\"op\": \"readers.file\", \"args\": {\"file_root\": \"%s\", \"random_shuffle\": true, \"tail\": \"keep\"}}"
-#define COIN "{\"op\": \"random.coin_flip\", \"name\": \"Flip\"}"
-#define OP(name, args) ", {\"op\": \"" name "\", " args "}"
-#define FROM(i) "\"inputs\": [[" #i ", 0]], \"args\": "
-#define SIZE "\"size\": [24, 32]"
-#define NORM "\"mean\": [123.5, 116.25, 103.0], \"std\": [58.0, 57.0, 57.5]"
-#define MIRROR "\"mirror\": {\"node\": [1, 0]}"
-#define GRAPHS(ops, outputs) "{\"stoker_graph\": 1, \"operators\": [" READER ", " COIN ops "], \"outputs\": [" outputs ", [0, 1]]}"
-#define GRAPH(ops, last) GRAPHS(ops, "[" last ", 0]")
+static struct stk_graph *crop_in_the_decoder(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .name = "Crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *crop_in_the_resize(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value resized = ADD(in.g, "random_resized_crop", .name = "Crop", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value flipped = ADD(in.g, "flip", .in = {resized}, .args = {stk_arg_node("horizontal", in.flip.node)});
+	struct value normalized = ADD(in.g, "normalize", .in = {flipped},
+		.args = {INTS("axes", 0, 1), FLOATS("mean", 123.5, 116.25, 103.0), FLOATS("stddev", 58.0, 57.0, 57.5)});
+	struct value planes = ADD(in.g, "transpose", .in = {normalized}, .args = {INTS("perm", 2, 0, 1)});
+	OUTPUTS(in.g, planes, in.label);
+	return in.g;
+}
+
+static struct stk_graph *twisted(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .name = "Crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value twisted = ADD(in.g, "color_twist", .in = {resized},
+		.args = {stk_arg_float("brightness", 1.2), stk_arg_float("hue", 20.0), stk_arg_float("saturation", 0.8)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {twisted}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *cropped(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {image},
+		.args = {INTS("crop", 24, 32), stk_arg_float("crop_pos_x", 0.25), stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *padded(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value window = ADD(in.g, "random_crop", .name = "Crop", .in = {image},
+		.args = {INTS("size", 24, 32), INTS("padding", 20, 11, 9, 5), INTS("fill_values", 9, 8, 7)});
+	struct value flipped = ADD(in.g, "flip", .in = {window}, .args = {stk_arg_node("horizontal", in.flip.node)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {flipped}, .args = {NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *warped(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value warped = ADD(in.g, "warp_affine", .in = {image},
+		.args = {FLOATS("matrix", 0.9, 0.2, 3.0, -0.2, 0.9, 5.0), INTS("size", 24, 32), stk_arg_float("fill_value", 7.0)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {warped}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *window_in_decoder(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .name = "Crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32), stk_arg_int("interp_type", 0)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *window_in_resize(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value resized = ADD(
+		in.g, "random_resized_crop", .name = "Crop", .in = {image}, .args = {INTS("size", 24, 32), stk_arg_int("interp_type", 0)});
+	struct value flipped = ADD(in.g, "flip", .in = {resized}, .args = {stk_arg_node("horizontal", in.flip.node)});
+	struct value normalized = ADD(in.g, "normalize", .in = {flipped},
+		.args = {INTS("axes", 0, 1), FLOATS("mean", 123.5, 116.25, 103.0), FLOATS("stddev", 58.0, 57.0, 57.5)});
+	struct value planes = ADD(in.g, "transpose", .in = {normalized}, .args = {INTS("perm", 2, 0, 1)});
+	OUTPUTS(in.g, planes, in.label);
+	return in.g;
+}
+
+static struct stk_graph *crop_in_decoder(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image =
+		ADD(in.g, "decoders.image_crop", .in = {in.file}, .args = {INTS("crop", 24, 32), stk_arg_float("crop_pos_x", 0.25)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {image}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *crop_apart(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value window = ADD(in.g, "crop", .in = {image}, .args = {INTS("crop", 24, 32), stk_arg_float("crop_pos_x", 0.25)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {window}, .args = {stk_arg_node("mirror", in.flip.node), NORM});
+	OUTPUTS(in.g, normalized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *read_twice(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {NORM});
+	struct value normalized_2 = ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {stk_arg_int("mirror", 1), NORM});
+	OUTPUTS(in.g, normalized, normalized_2, in.label);
+	return in.g;
+}
+
+static struct stk_graph *an_output_too(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value normalized = ADD(in.g, "crop_mirror_normalize", .in = {resized}, .args = {NORM});
+	OUTPUTS(in.g, normalized, resized, in.label);
+	return in.g;
+}
+
+static struct stk_graph *measured_mean(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value resized = ADD(in.g, "random_resized_crop", .in = {image}, .args = {INTS("size", 24, 32)});
+	struct value normalized = ADD(in.g, "normalize", .in = {resized}, .args = {INTS("axes", 0, 1)});
+	struct value flipped = ADD(in.g, "flip", .in = {normalized});
+	OUTPUTS(in.g, flipped, in.label);
+	return in.g;
+}
+
+static struct stk_graph *two_samplers(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image_random_crop", .in = {in.file});
+	struct value resized = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 48, 40)});
+	struct value warped = ADD(in.g, "warp_affine", .in = {resized},
+		.args = {FLOATS("matrix", 0.9, 0.2, 3.0, -0.2, 0.9, 5.0), INTS("size", 24, 32), stk_arg_float("fill_value", 7.0)});
+	OUTPUTS(in.g, warped, in.label);
+	return in.g;
+}
+
+typedef struct stk_graph *graph_maker(void);
 
 struct spelling {
-	const char *what, *json;
+	const char *what;
+	graph_maker *make;
 	const char *pass[MAX_OPS]; /* "operator: step" in order */
 };
 
 static const struct spelling spellings[] = {
-	{"image_random_crop, resize, crop_mirror_normalize",
-		GRAPH(OP("decoders.image_random_crop", "\"name\": \"Crop\", " FROM(0) "{}") OP("resize", FROM(2) "{" SIZE "}")
-				OP("crop_mirror_normalize", FROM(3) "{" MIRROR ", " NORM "}"),
-			"4"),
+	{"image_random_crop, resize, crop_mirror_normalize", crop_in_the_decoder,
 		{"decoders.image_random_crop: decode the window", "resize: sample", "crop_mirror_normalize: pointwise"}},
-	{"image, random_resized_crop, flip, normalize, transpose",
-		GRAPH(OP("decoders.image", FROM(0) "{}") OP("random_resized_crop", "\"name\": \"Crop\", " FROM(2) "{" SIZE "}")
-				OP("flip", FROM(3) "{\"horizontal\": {\"node\": [1, 0]}}")
-					OP("normalize", FROM(4) "{\"axes\": [0, 1], \"mean\": "
-								"[123.5, 116.25, 103.0], \"stddev\": [58.0, 57.0, 57.5]}")
-						OP("transpose", FROM(5) "{\"perm\": [2, 0, 1]}"),
-			"6"),
+	{"image, random_resized_crop, flip, normalize, transpose", crop_in_the_resize,
 		{"decoders.image: decode the window", "random_resized_crop: sample", "flip: geometry", "normalize: pointwise",
 			"transpose: geometry"}},
-	{"color_twist between",
-		GRAPH(OP("decoders.image_random_crop", "\"name\": \"Crop\", " FROM(0) "{}") OP("resize", FROM(2) "{" SIZE "}")
-				OP("color_twist", FROM(3) "{\"brightness\": 1.2, \"hue\": 20.0, \"saturation\": 0.8}")
-					OP("crop_mirror_normalize", FROM(4) "{" MIRROR ", " NORM "}"),
-			"5"),
+	{"color_twist between", twisted,
 		{"decoders.image_random_crop: decode the window", "resize: sample", "color_twist: pointwise",
 			"crop_mirror_normalize: pointwise"}},
-	{"crop only",
-		GRAPH(OP("decoders.image", FROM(0) "{}")
-				OP("crop_mirror_normalize", FROM(2) "{\"crop\": [24, 32], \"crop_pos_x\": 0.25, " MIRROR ", " NORM "}"),
-			"3"),
-		{"decoders.image: decode the window", "crop_mirror_normalize: pointwise"}},
-	{"random_crop with padding",
-		GRAPH(OP("decoders.image", FROM(0) "{}") OP("random_crop",
-			      "\"name\": \"Crop\", " FROM(2) "{" SIZE ", \"padding\": [20, 11, 9, 5], \"fill_values\": [9, 8, 7]}")
-				OP("flip", FROM(3) "{\"horizontal\": {\"node\": [1, 0]}}")
-					OP("crop_mirror_normalize", FROM(4) "{" NORM "}"),
-			"5"),
+	{"crop only", cropped, {"decoders.image: decode the window", "crop_mirror_normalize: pointwise"}},
+	{"random_crop with padding", padded,
 		{"decoders.image: decode the window", "random_crop: window, fill", "flip: geometry", "crop_mirror_normalize: pointwise"}},
-	{"warp_affine",
-		GRAPH(OP("decoders.image", FROM(0) "{}")
-				OP("warp_affine", FROM(2) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE ", \"fill_value\": 7.0}")
-					OP("crop_mirror_normalize", FROM(3) "{" MIRROR ", " NORM "}"),
-			"4"),
-		{"decoders.image: decode the window", "warp_affine: sample", "crop_mirror_normalize: pointwise"}},
+	{"warp_affine", warped, {"decoders.image: decode the window", "warp_affine: sample", "crop_mirror_normalize: pointwise"}},
 };
 enum { SPELLINGS = sizeof spellings / sizeof *spellings };
 
@@ -108,22 +230,20 @@ static void keep_batch(struct result *r, struct stk_batch *b)
 		r->run.samples[r->run.count++] = (struct run_sample){.id = stk_batch_sample(b, i)->id, .hash = hash_sample(b, i)};
 }
 
-static struct result run_json(const char *format)
+static struct result run_graph(graph_maker *make)
 {
-	char json[4096];
 	struct result r = {0};
 	struct stk_error err = {0};
 	struct stk_context *ctx;
-	struct stk_graph *g;
+	struct stk_graph *g = make();
 	struct stk_pipeline *p;
 	struct stk_batch *b;
 	enum stk_status s;
 	const struct stk_context_config cc = {.size = sizeof cc, .threads = 2};
 	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = FILES, .device_id = -1, .seed = 3};
-	snprintf(json, sizeof json, format, folder);
 	assert_int_equal(stk_context_create(&cc, &ctx, NULL), STK_OK);
-	if (stk_graph_deserialize(json, strlen(json), &g, &err) || stk_pipeline_create(ctx, g, &c, &p, &err))
-		fail_msg("%s\n%s", err.message, json);
+	if (stk_pipeline_create(ctx, g, &c, &p, &err))
+		fail_msg("%s", err.message);
 	assert_int_equal(stk_pipeline_explain(p, true, &r.plan, NULL), STK_OK);
 	while ((s = stk_pipeline_next(p, &b, &err)) == STK_OK) {
 		keep_batch(&r, b);
@@ -140,10 +260,10 @@ static struct result run_json(const char *format)
 	return r;
 }
 
-static struct result run_with(const char *json, const char *variable, const char *value)
+static struct result run_with(graph_maker *make, const char *variable, const char *value)
 {
 	setenv(variable, value, 1);
-	struct result r = run_json(json);
+	struct result r = run_graph(make);
 	unsetenv(variable);
 	return r;
 }
@@ -207,7 +327,7 @@ static void test_each_spelling_is_one_pass(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SPELLINGS; i++) {
-		struct result r = run_json(spellings[i].json);
+		struct result r = run_graph(spellings[i].make);
 		assert_one_pass(&spellings[i], r.plan);
 		/* what ran is what is shown: a pass for each decoded sample, whatever was begun ahead */
 		assert_true(r.decodes >= FILES);
@@ -221,9 +341,9 @@ static void test_no_choice_changes_a_bit(void **state)
 	(void)state;
 	for (int i = 0; i < SPELLINGS; i++) {
 		const struct spelling *s = &spellings[i];
-		struct result want = run_json(s->json);
-		struct result apart = run_with(s->json, "STOKER_FUSE", "0");
-		struct result plain = run_with(s->json, "STOKER_CPU", "c");
+		struct result want = run_graph(s->make);
+		struct result apart = run_with(s->make, "STOKER_FUSE", "0");
+		struct result plain = run_with(s->make, "STOKER_CPU", "c");
 		assert_same(&want, &apart, s->what, "STOKER_FUSE=0");
 		assert_same(&want, &plain, s->what, "STOKER_CPU=c");
 		json_t *plan = load_plan(apart.plan);
@@ -246,19 +366,7 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 	(void)state;
 	/* The operators that draw have one name, so they draw the same windows. Filters that reach over a window's border see the image there or the
 	 * border, by spelling, as in DALI: the nearest pixel shows the window alone. */
-	static const char window_in_decoder[] = GRAPH(OP("decoders.image_random_crop", "\"name\": \"Crop\", " FROM(0) "{}")
-							      OP("resize", FROM(2) "{" SIZE ", \"interp_type\": 0}")
-								      OP("crop_mirror_normalize", FROM(3) "{" MIRROR ", " NORM "}"),
-		"4");
-	static const char window_in_resize[] =
-		GRAPH(OP("decoders.image", FROM(0) "{}")
-				OP("random_resized_crop", "\"name\": \"Crop\", " FROM(2) "{" SIZE ", \"interp_type\": 0}")
-					OP("flip", FROM(3) "{\"horizontal\": {\"node\": [1, 0]}}")
-						OP("normalize", FROM(4) "{\"axes\": [0, 1], \"mean\": "
-									"[123.5, 116.25, 103.0], \"stddev\": [58.0, 57.0, 57.5]}")
-							OP("transpose", FROM(5) "{\"perm\": [2, 0, 1]}"),
-			"6");
-	struct result a = run_json(window_in_decoder), b = run_json(window_in_resize);
+	struct result a = run_graph(window_in_decoder), b = run_graph(window_in_resize);
 	int equal = 0; /* a position that falls on a pixel's edge may round to either side, since window and image have different origins */
 	for (size_t i = 0; i < FILES; i++) {
 		assert_int_equal(a.run.samples[i].id, b.run.samples[i].id);
@@ -267,18 +375,11 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 	assert_true(equal >= FILES * 9 / 10);
 	free_result(&a);
 	free_result(&b);
-	static const char crop_in_decoder[] = GRAPH(OP("decoders.image_crop", FROM(0) "{\"crop\": [24, 32], \"crop_pos_x\": 0.25}")
-							    OP("crop_mirror_normalize", FROM(2) "{" MIRROR ", " NORM "}"),
-		"3");
-	static const char crop_apart[] =
-		GRAPH(OP("decoders.image", FROM(0) "{}") OP("crop", FROM(2) "{\"crop\": [24, 32], \"crop_pos_x\": 0.25}")
-				OP("crop_mirror_normalize", FROM(3) "{" MIRROR ", " NORM "}"),
-			"4");
-	a = run_json(spellings[3].json);
-	b = run_json(crop_in_decoder);
+	a = run_graph(spellings[3].make);
+	b = run_graph(crop_in_decoder);
 	assert_same(&a, &b, "crop only", "cropping in the decoder");
 	free_result(&b);
-	b = run_json(crop_apart);
+	b = run_graph(crop_apart);
 	assert_same(&a, &b, "crop only", "a crop of its own");
 	free_result(&a);
 	free_result(&b);
@@ -286,9 +387,9 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 
 /* ---- what must stay apart ---- */
 
-static void assert_apart(const char *json, int passes, const char *what)
+static void assert_apart(graph_maker *make, int passes, const char *what)
 {
-	struct result r = run_json(json), apart = run_with(json, "STOKER_FUSE", "0");
+	struct result r = run_graph(make), apart = run_with(make, "STOKER_FUSE", "0");
 	json_t *plan = load_plan(r.plan);
 	const json_t *pass;
 	if (count_passes(plan, &pass) != passes)
@@ -303,25 +404,13 @@ static void test_what_must_stay_apart(void **state)
 {
 	(void)state;
 	/* the resized image is read twice: both readers need it whole */
-	assert_apart(GRAPHS(OP("decoders.image_random_crop", FROM(0) "{}") OP("resize", FROM(2) "{" SIZE "}") OP("crop_mirror_normalize",
-				    FROM(3) "{" NORM "}") OP("crop_mirror_normalize", FROM(3) "{\"mirror\": 1, " NORM "}"),
-			     "[4, 0], [5, 0]"),
-		3, "a value read twice");
+	assert_apart(read_twice, 3, "a value read twice");
 	/* it is an output too */
-	assert_apart(GRAPHS(OP("decoders.image_random_crop", FROM(0) "{}") OP("resize", FROM(2) "{" SIZE "}")
-				     OP("crop_mirror_normalize", FROM(3) "{" NORM "}"),
-			     "[4, 0], [3, 0]"),
-		2, "a value that is an output");
+	assert_apart(an_output_too, 2, "a value that is an output");
 	/* measured on the sample itself: no step of a pass */
-	assert_apart(GRAPH(OP("decoders.image", FROM(0) "{}") OP("random_resized_crop", FROM(2) "{" SIZE "}")
-				     OP("normalize", FROM(3) "{\"axes\": [0, 1]}") OP("flip", FROM(4) "{}"),
-			     "5"),
-		2, "a measured mean");
+	assert_apart(measured_mean, 2, "a measured mean");
 	/* a second sampler starts a second pass */
-	assert_apart(GRAPH(OP("decoders.image_random_crop", FROM(0) "{}") OP("resize", FROM(2) "{\"size\": [48, 40]}") OP(
-				   "warp_affine", FROM(3) "{\"matrix\": [0.9, 0.2, 3.0, -0.2, 0.9, 5.0], " SIZE ", \"fill_value\": 7.0}"),
-			     "4"),
-		2, "two samplers");
+	assert_apart(two_samplers, 2, "two samplers");
 }
 
 int main(void)

@@ -3,6 +3,7 @@
  * passes; and where the batch need not be known, nobody waits for it. */
 #include "test.h"
 
+#include "graphs.h"
 #include "pipelines.h"
 
 #include <jansson.h>
@@ -26,26 +27,45 @@ static int tear_down(void **state)
 	return 0;
 }
 
-#define READER "{\"op\": \"readers.file\", \"args\": {\"file_root\": \"%s\", \"random_shuffle\": true, \"tail\": \"keep\"}}"
-#define OP(name, in, args) ", {\"op\": \"" name "\", \"inputs\": [[" #in ", 0]], \"args\": {" args "}}"
-#define GRAPH(ops, outputs) "{\"stoker_graph\": 1, \"operators\": [" READER ops "], \"outputs\": [" outputs "]}"
-
 /* Outputs: the image padded and normalised by 2 x + 1 behind the padding; the image as it was decoded. */
-static const char padded[] = GRAPH(OP("decoders.image", 0, "") OP("pad", 1, "\"axes\": [0, 1], \"fill_value\": 9")
-					   OP("crop_mirror_normalize", 2, "\"scale\": 2, \"shift\": 1, \"output_layout\": \"HWC\""),
-	"[3, 0], [1, 0]");
+static struct stk_graph *padded(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value out = ADD(in.g, "pad", .in = {image}, .args = {INTS("axes", 0, 1), stk_arg_int("fill_value", 9)});
+	out = ADD(in.g, "crop_mirror_normalize", .in = {out},
+		.args = {stk_arg_int("scale", 2), stk_arg_int("shift", 1), stk_arg_string("output_layout", "HWC")});
+	OUTPUTS(in.g, out, image);
+	return in.g;
+}
 
 /* The same over what an earlier operator of the batch made: two that gather, one behind the other. */
-static const char twice[] = GRAPH(OP("decoders.image", 0, "") OP("pad", 1, "\"axes\": [0]") OP("pad", 2, "\"axes\": [1], \"align\": [32]")
-					  OP("normalize", 3, "\"batch\": true"),
-	"[4, 0], [1, 0]");
+static struct stk_graph *twice(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value out = ADD(in.g, "pad", .in = {image}, .args = {INTS("axes", 0)});
+	out = ADD(in.g, "pad", .in = {out}, .args = {INTS("axes", 1), INTS("align", 32)});
+	out = ADD(in.g, "normalize", .in = {out}, .args = {stk_arg_bool("batch", true)});
+	OUTPUTS(in.g, out, image);
+	return in.g;
+}
 
 /* Extents are known beforehand: nobody waits. */
-static const char known[] = GRAPH(OP("decoders.image", 0, "") OP("resize", 1, "\"size\": [24, 30]") OP("pad", 2, "\"align\": [16, 16, 1]")
-					  OP("crop_mirror_normalize", 3, "\"mean\": [120]"),
-	"[4, 0], [1, 0]");
+static struct stk_graph *known(void)
+{
+	struct begun in = begin_graph(folder);
+	struct value image = ADD(in.g, "decoders.image", .in = {in.file});
+	struct value out = ADD(in.g, "resize", .in = {image}, .args = {INTS("size", 24, 30)});
+	out = ADD(in.g, "pad", .in = {out}, .args = {INTS("align", 16, 16, 1)});
+	out = ADD(in.g, "crop_mirror_normalize", .in = {out}, .args = {INTS("mean", 120)});
+	OUTPUTS(in.g, out, image);
+	return in.g;
+}
 
 /* ---- running ---- */
+
+typedef struct stk_graph *graph_maker(void);
 
 struct opened {
 	struct stk_context *ctx;
@@ -53,32 +73,30 @@ struct opened {
 	struct stk_pipeline *p;
 };
 
-static struct opened open_json(const char *format, int32_t threads, int32_t batch, bool no_fuse)
+static struct opened open_graph(graph_maker *make, int32_t threads, int32_t batch, bool no_fuse)
 {
-	char json[2048];
-	struct opened o;
+	struct opened o = {.g = make()};
 	struct stk_error err = {0};
 	const struct stk_context_config cc = {.size = sizeof cc, .threads = threads};
 	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = batch, .device_id = -1, .seed = 3, .no_fuse = no_fuse};
-	snprintf(json, sizeof json, format, folder);
 	assert_int_equal(stk_context_create(&cc, &o.ctx, NULL), STK_OK);
-	if (stk_graph_deserialize(json, strlen(json), &o.g, &err) || stk_pipeline_create(o.ctx, o.g, &c, &o.p, &err))
-		fail_msg("%s\n%s", err.message, json);
+	if (stk_pipeline_create(o.ctx, o.g, &c, &o.p, &err))
+		fail_msg("%s", err.message);
 	return o;
 }
 
-static void close_json(struct opened *o)
+static void close_opened(struct opened *o)
 {
 	stk_pipeline_destroy(o->p);
 	stk_graph_destroy(o->g);
 	stk_context_unref(&o->ctx);
 }
 
-static struct run run_json(const char *format, int32_t threads, int32_t batch, bool no_fuse)
+static struct run run_graph(graph_maker *make, int32_t threads, int32_t batch, bool no_fuse)
 {
-	struct opened o = open_json(format, threads, batch, no_fuse);
+	struct opened o = open_graph(make, threads, batch, no_fuse);
 	struct run r = drain_epochs(o.p, 2);
-	close_json(&o);
+	close_opened(&o);
 	return r;
 }
 
@@ -112,7 +130,7 @@ static void check_padded(const struct stk_tensor *t, const struct stk_tensor *fr
 static void test_pads_to_the_largest_of_each_batch(void **state)
 {
 	(void)state;
-	struct opened o = open_json(padded, 2, 5, false);
+	struct opened o = open_graph(padded, 2, 5, false);
 	struct stk_batch *b;
 	int batches = 0, differ = 0;
 	int64_t before[2] = {0};
@@ -131,30 +149,30 @@ static void test_pads_to_the_largest_of_each_batch(void **state)
 	}
 	assert_int_equal(batches, (FILES + 4) / 5);
 	assert_true(differ); /* else the test says little */
-	close_json(&o);
+	close_opened(&o);
 }
 
 static void test_results_do_not_depend_on_how(void **state)
 {
 	(void)state;
-	const char *const graphs[] = {padded, twice, known};
+	graph_maker *const graphs[] = {padded, twice, known};
 	for (int k = 0; k < 3; k++) {
-		struct run want = run_json(graphs[k], 1, 7, false);
+		struct run want = run_graph(graphs[k], 1, 7, false);
 		assert_int_equal(want.count, 2 * FILES);
-		assert_same(&want, run_json(graphs[k], 2, 7, false), "2 threads");
-		assert_same(&want, run_json(graphs[k], 5, 7, false), "5 threads");
-		assert_same(&want, run_json(graphs[k], 2, 7, true), "no fusion");
+		assert_same(&want, run_graph(graphs[k], 2, 7, false), "2 threads");
+		assert_same(&want, run_graph(graphs[k], 5, 7, false), "5 threads");
+		assert_same(&want, run_graph(graphs[k], 2, 7, true), "no fusion");
 		setenv("STOKER_CPU", "c", 1);
-		assert_same(&want, run_json(graphs[k], 2, 7, false), "plain C");
+		assert_same(&want, run_graph(graphs[k], 2, 7, false), "plain C");
 		unsetenv("STOKER_CPU");
 		free(want.samples);
 	}
 }
 
 /* "0 1 0": how many nodes gather in each level; and the operators of the last group. */
-static void read_plan(const char *graph, char gathers[32], char last[128])
+static void read_plan(graph_maker *graph, char gathers[32], char last[128])
 {
-	struct opened o = open_json(graph, 1, 4, false);
+	struct opened o = open_graph(graph, 1, 4, false);
 	char *text;
 	json_error_t err;
 	size_t l, k;
@@ -175,7 +193,7 @@ static void read_plan(const char *graph, char gathers[32], char last[128])
 	}
 	json_decref(plan);
 	stk_text_free(text);
-	close_json(&o);
+	close_opened(&o);
 }
 
 static void test_the_plan_shows_who_waits(void **state)

@@ -2,6 +2,7 @@
  * memory_limit: what one sample takes is known from its header or its file's size before it is taken, and what is over the limit is that sample's error. */
 #include "test.h"
 
+#include "graphs.h"
 #include "hostile_files.h"
 #include "pipelines.h"
 #include "process_memory.h"
@@ -78,33 +79,20 @@ struct setting {
 	int64_t resized; /* to so many pixels a side, and back to 8; 0: not at all */
 };
 
-static struct stk_node add(struct stk_graph *g, const char *op, const struct stk_node *in, const struct stk_arg *args, size_t n)
-{
-	struct stk_error err = {0};
-	struct stk_node out;
-	if (stk_graph_add(g, op, in, in ? 1 : 0, args, n, NULL, &out, &err))
-		fail_msg("%s: %s", op, err.message);
-	return out;
-}
-
 static struct stk_graph *make_graph(const char *const *files, size_t n, const struct setting *s)
 {
-	struct stk_graph *g;
-	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
-	const struct stk_arg reader[] = {stk_arg_string("tail", "keep"), stk_arg_list("files", STK_VALUE_STRINGS, files, n)};
-	struct stk_node out = add(g, "readers.file", NULL, reader, 2);
-	const double window[] = {(double)s->crop, (double)s->crop};
-	const struct stk_arg crop[] = {stk_arg_list("crop", STK_VALUE_FLOATS, window, 2)};
-	if (!s->reads_only)
-		out = s->crop ? add(g, "decoders.image_crop", &out, crop, 1) : add(g, "decoders.image", &out, NULL, 0);
-	const int64_t large[] = {s->resized, s->resized}, small[] = {8, 8};
-	const struct stk_arg up[] = {stk_arg_list("size", STK_VALUE_INTS, large, 2)},
-			     down[] = {stk_arg_list("size", STK_VALUE_INTS, small, 2)};
+	struct stk_graph *g = new_graph();
+	struct value out =
+		ADD(g, "readers.file", .args = {stk_arg_string("tail", "keep"), stk_arg_list("files", STK_VALUE_STRINGS, files, n)});
+	if (!s->reads_only && s->crop)
+		out = ADD(g, "decoders.image_crop", .in = {out}, .args = {FLOATS("crop", (double)s->crop, (double)s->crop)});
+	else if (!s->reads_only)
+		out = ADD(g, "decoders.image", .in = {out});
 	if (s->resized) {
-		out = add(g, "resize", &out, up, 1);
-		out = add(g, "resize", &out, down, 1);
+		out = ADD(g, "resize", .in = {out}, .args = {INTS("size", s->resized, s->resized)});
+		out = ADD(g, "resize", .in = {out}, .args = {INTS("size", 8, 8)});
 	}
-	assert_int_equal(stk_graph_output(g, out, NULL), STK_OK);
+	OUTPUTS(g, out);
 	return g;
 }
 

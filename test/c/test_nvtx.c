@@ -71,7 +71,7 @@ static void compare(const char *graph, int32_t device, const char *wanted)
 	const struct device_settings s = {.device = device, .trace = true};
 	struct stk_context *ctx = make_context(2);
 	struct nvtx_tool_counts before = seen();
-	struct stk_pipeline *p = make_device_pipeline(ctx, folder, device_graph(graph)->json, &s);
+	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph(graph)->make(folder), &s);
 	struct device_run r = {0};
 	while (take_batch(p, &r)) {
 	}
