@@ -193,7 +193,9 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	}
 	if (s)
 		return s;
+	pthread_mutex_lock(&p->lock); /* reading ahead looks at it */
 	r->count = count;
+	pthread_mutex_unlock(&p->lock);
 	for (int32_t c = 0; c < n && s == STK_OK; c++)
 		s = keep(p, r, c, err);
 	return s;
