@@ -37,8 +37,11 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 	compose_message(err);
 }
 
+/* A repeat that only fills up a batch is not counted: its sample has been, where it stands. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
+	if (r->samples[i].place.padded)
+		return;
 	r->bad++;
 	struct stk_bad *b = stk__alloc(sizeof *b), **at = &r->bads;
 	if (!b)

@@ -465,3 +465,14 @@ def test_bad_samples(tree, files, tmp_path):
     assert skipping.pipeline.bad_samples()[0].uri == str(bad)
     replaced = ids(make(paths, batch_size=3, on_error="replace", max_errors=5))
     assert [len(b) for b in replaced] == [3, 3, 3] and 5 not in flat(replaced)
+
+
+def test_repeats_of_a_bad_sample_are_not_counted(files, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"hello")
+    paths = [str(p) for p in files[:10]] + [str(bad)]
+    for policy in ("skip", "replace"):
+        loader = make(paths, 4, last_batch="pad", on_error=policy, max_errors=1)
+        for _ in range(2):
+            assert sum(int(b.valid.sum()) for b in loader) == (10 if policy == "skip" else 11)
+        assert [e.uri for e in loader.pipeline.bad_samples()] == [str(bad)] * 2
