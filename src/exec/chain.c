@@ -19,13 +19,13 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
-/* Values that earlier levels left in the slot. */
-static void load_kept(const struct stk_chain_run *run)
+/* Values that levels before `level` left in the slot. */
+static void load_kept(const struct stk_chain_run *run, int32_t level)
 {
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < g->n_slot_values; k++) {
 		int32_t v = g->slot_values[k];
-		if (g->nodes[g->values[v].node].level < run->level)
+		if (g->nodes[g->values[v].node].level < level)
 			run->worker->values[v] = run->record->slot->values[k].samples[run->sample];
 	}
 }
@@ -45,7 +45,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	const struct stk_chain_run run = {p, w, r, level, index, sample};
 	enum stk_status s = STK_OK;
 	if (level > 0)
-		load_kept(&run);
+		load_kept(&run, level);
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, r->samples[sample].request.size))
 		s = STK_NO_MEMORY;
@@ -83,7 +83,7 @@ enum stk_status stk__gather_run(
 		if (!r->samples[i].present)
 			continue;
 		const struct stk_chain_run run = {p, w, r, n->level, -1, i};
-		load_kept(&run);
+		load_kept(&run, n->level - 1); /* the level in which it gathers, beside whose chains it runs */
 		enum stk_status prepared = stk__call_prepare(&run, node, &calls[count], err);
 		if (prepared == STK_NO_MEMORY)
 			s = prepared;
