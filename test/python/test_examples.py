@@ -18,7 +18,7 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACE
 
 def run(name, *args, ranks=1, ok=True):
     """An example's output."""
-    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone"] if ranks > 1 else []
+    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone", "--local-addr=127.0.0.1"] if ranks > 1 else []
     done = subprocess.run(
         [sys.executable, *launcher, str(EXAMPLES / name), *map(str, args)], capture_output=True, text=True, timeout=110, env=ENV
     )

@@ -98,7 +98,9 @@ def test_fork(tree, script):
     done = check(
         script,
         """
+import warnings
 import torch
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # from CPython 3.12 on
 pipe = images()
 mine = pipe.run()
 tensor = torch.from_dlpack(pipe.run()[0].as_tensor())

@@ -283,6 +283,7 @@ def _torchrun(tmp_path, tree, what):
         "torch.distributed.run",
         "--nproc-per-node=2",
         "--standalone",
+        "--local-addr=127.0.0.1",  # the name of the host need not be known to anybody
         str(program),
         str(tree),
         str(tmp_path),
