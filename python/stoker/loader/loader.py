@@ -13,7 +13,7 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
 from stoker.loader._dataset import DatasetSource
-from stoker.loader._image_folder import listed
+from stoker.loader._image_folder import Listed, listed
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
 from stoker.loader._run import Run
@@ -97,13 +97,14 @@ class Loader:
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _shard.resolve(shard)
         self._names = _fields.names_of(fields)
+        images = listed(source)
         self._spec = Spec(
             batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
             shard=place,
             shuffle=bool(shuffle),
             seed=_options.seed_of(seed, place),
             last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle)),
-            recipe=Recipe.of(_transforms(source, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
+            recipe=Recipe.of(_transforms(images, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
             orientation=bool(exif_orientation),
             settings={
                 "num_threads": _shard.threads(place) if num_threads == "auto" else num_threads,
@@ -117,7 +118,7 @@ class Loader:
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        self._run = Run(_open(source, split), self._spec, order)
+        self._run = Run(_open(source, images, split), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
         self._alone = Alone()
@@ -352,22 +353,20 @@ def _spaced(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def _transforms(source: Any, transforms: Any) -> list[Transform]:
-    images = listed(source)
+def _transforms(images: Listed | None, transforms: Any) -> list[Transform]:
     own = images.transform if images is not None else None
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
     return flatten(own if transforms is None else transforms)
 
 
-def _open(source: Any, split: str) -> Source | Pipeline:
+def _open(source: Any, images: Listed | None, split: str) -> Source | Pipeline:
     if isinstance(source, Pipeline):
         return source
     if isinstance(source, (str, os.PathLike)):
         return from_folder(os.fspath(source), split)
     if isinstance(source, (list, tuple)):
         return from_list(source)
-    images = listed(source)
     if images is not None:
         return from_list(images.samples)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
