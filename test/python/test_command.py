@@ -127,7 +127,8 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
     done = run_script(launcher, str(COMMAND), "inspect", str(tmp_path), "--json", LD_PRELOAD="")
     assert done.returncode == 1, done.stderr
     peak, _, told = done.stdout.partition(" ")
-    assert int(peak) < 256 << 10, f"{peak} KiB"
+    # Read or decoded, they would take 3 GB and 1.6 GB; a sanitizer's own memory fits below.
+    assert int(peak) < 1 << 20, f"{peak} KiB"
     facts = json.loads(told)
     assert (facts["files"], facts["good"]) == (4, 1)
     found = {Path(b["uri"]).name: b["message"] for b in facts["bad"]}
