@@ -13,14 +13,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import backend, batching, errors, fn, math, plugin, tensors, transforms, types
+    from stoker import backend, batching, errors, fn, math, ops, plugin, tensors, transforms, types
     from stoker._advise import advise
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
-_MODULES = ("backend", "batching", "errors", "fn", "math", "plugin", "tensors", "transforms", "types")
+_MODULES = ("backend", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "transforms", "types")
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -31,6 +31,16 @@ _NAMES = {
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker.pipeline",
     "pipeline_def": "stoker.pipeline",
+}
+
+# Of nvidia.dali, and not here: what to do instead.
+_DALI = {
+    "OperatorConcurrency": "how operators run side by side is decided by the library",
+    "StreamPolicy": "streams are the library's own; TensorListGPU.use_stream names those that read a batch",
+    "auto_aug": "write the policy with operators of stoker.fn, or give torchvision's to a Loader",
+    "experimental": "stoker.fn and stoker.ops have the operators; fn.eager calls one by itself",
+    "plugin_manager": "operators of one's own are Python functions: fn.external_source",
+    "tfrecord": "hand records in by fn.external_source",
 }
 
 __all__ = [
@@ -47,6 +57,7 @@ __all__ = [
     "fn",
     "math",
     "newaxis",
+    "ops",
     "pipeline_def",
     "plugin",
     "tensors",
@@ -63,7 +74,10 @@ def __getattr__(name: str) -> Any:
     elif name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
     else:
-        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+        from stoker._where import missing
+
+        only_there = f": it is of DALI alone; {_DALI[name]}" if name in _DALI else ""
+        raise missing(f"module 'stoker' has no attribute {name!r}{only_there}")
     globals()[name] = value
     return value
 

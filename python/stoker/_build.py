@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building graphs: the pipeline that operators are added to, and the record by which two traces of a definition are compared."""
+"""Building graphs: the pipeline that operators are added to, and the record by which two traces of a definition are compared.
+
+Operators that are called outside of every definition are added to a loose graph. A pipeline that is given one of its nodes adopts the operators behind it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from stoker import _core
 from stoker._values import ValueKind
-from stoker._where import users_line
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker._where import notice, users_line
+from stoker.errors import InvalidArgumentError, StateError
 
 Value = tuple[str, int, Any]  # name, kind, value
 
@@ -37,6 +41,19 @@ class Record:
     name: str | None
     where: str
     outputs: int
+    device: str | None = None
+
+    def operands(self) -> list[NodeRef]:
+        """Inputs, and arguments that are nodes."""
+        return [*self.inputs, *(NodeRef(*value) for _, kind, value in self.args if kind == ValueKind.NODE)]
+
+
+class UserSource(NamedTuple):
+    """An external_source of a graph, by its ordinal, and what gives its samples."""
+
+    op: int
+    name: str
+    source: Any  # stoker._sources.Source
 
 
 class FrozenRandomError(InvalidArgumentError):
@@ -50,21 +67,35 @@ class GraphBuilder:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
-        self.sources: list[Any] = []  # external_source adapters: the library holds them weakly
+        self.sources: list[UserSource] = []  # the library holds them weakly
         self.first = first
         self.names: set[str] = set()
+        self.built = False
+        self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
 
-    def add(self, op: str, inputs: Sequence[NodeRef], args: Sequence[Value], name: str | None = None, device: str | None = None) -> Record:
+    loose = False  # no pipeline's
+
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[NodeRef],
+        args: Sequence[Value],
+        name: str | None = None,
+        device: str | None = None,
+        where: str | None = None,
+    ) -> Record:
         """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are."""
-        where = users_line()
+        where = where or users_line()
+        if self.built:
+            raise StateError(f"{op} at {where}: the pipeline is built: no operators can be added")
         if self.first is not None:
             record = self._compare(op, tuple(inputs), tuple(args), name, where)
         else:
             if name is not None and name in self.names:
                 raise InvalidArgumentError(f"{op} at {where}: there is already an operator named {name!r}")
-            _ordinal, outputs = self.graph.add(op, inputs, args, name, where, DEVICES[device])
-            record = Record(op, tuple(inputs), tuple(args), name, where, outputs)
-        if name is not None:
+            _ordinal, outputs = self.graph.add(op, inputs, args, None if self.loose else name, where, DEVICES[device])
+            record = Record(op, tuple(inputs), tuple(args), name, where, outputs, device)
+        if name is not None and not self.loose:
             self.names.add(name)
         self.records.append(record)
         return record
@@ -87,6 +118,51 @@ class GraphBuilder:
                 )
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
+    def own(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
+        """A node of another graph as one of this: the operators behind it are added here, once, if they belong to no pipeline yet."""
+        if builder is self:
+            return node
+        if not builder.loose:
+            raise InvalidArgumentError(f"{what} at {users_line()}: an input is a node of another pipeline")
+        known = self._adopted.setdefault(builder, {})
+        needed: set[int] = set()
+        left = [node.op]
+        while left:
+            op = left.pop()
+            if op not in known and op not in needed:
+                needed.add(op)
+                left += [operand.op for operand in builder.records[op].operands()]
+        for op in sorted(needed):
+            self._adopt(builder, op, known)
+        return NodeRef(known[node.op], node.output)
+
+    def _adopt(self, builder: GraphBuilder, op: int, known: dict[int, int]) -> None:
+        record = builder.records[op]
+        if record.device in ("gpu", "mixed") and self.device_id is None:
+            notice("the pipeline has no GPU (device_id=None): what was placed on it runs on the CPU")
+        args: list[Value] = [
+            (name, kind, (known[value[0]], value[1]) if kind == ValueKind.NODE else value) for name, kind, value in record.args
+        ]
+        inputs = [NodeRef(known[i.op], i.output) for i in record.inputs]
+        self.add(record.op, inputs, args, record.name, record.device, record.where)
+        known[op] = len(self.records) - 1
+        for source in builder.sources:
+            if source.op == op:
+                self.add_source(known[op], record.name, source.source)
+
+    def add_source(self, op: int, name: str | None, source: Any) -> None:
+        """Gives an external_source what it takes its samples from."""
+        if self.first is None:
+            self.graph.set_source((op, 0), source.handle)
+            self.sources.append(UserSource(op, name or f"__source_{op}", source))
+
+    def source_of(self, node: NodeRef) -> int:
+        """The operator that a node comes from, not counting copies to the GPU."""
+        op = node.op
+        while self.records[op].op == "copy":
+            op = self.records[op].inputs[0].op
+        return op
+
     def device(self, node: NodeRef) -> str:
         """Where a value lies when the pipeline runs: "cpu" or "gpu"."""
         return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
@@ -96,9 +172,19 @@ class GraphBuilder:
         return self.graph.describe(node)
 
 
+class LooseBuilder(GraphBuilder):
+    """Holds operators until a pipeline takes them over. Whether that has a GPU is not known: places are kept as they were asked for."""
+
+    loose = True
+
+    def __init__(self) -> None:
+        super().__init__(device_id=0)
+
+
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.builders: list[GraphBuilder] = []
+        self.loose: weakref.ref[GraphBuilder] | None = None  # lives as long as its nodes
 
 
 _stack = _Stack()
@@ -114,12 +200,18 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
         _stack.builders.remove(builder)
 
 
-def current_builder(what: str) -> GraphBuilder:
-    if not _stack.builders:
-        raise StokerError(
-            f"{what} at {users_line()}: operators are called inside a function marked @pipeline_def, or inside `with pipeline:`"
-        )
-    return _stack.builders[-1]
+def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
+    """Where an operator is added: to the pipeline that is being defined, or to that of its inputs, which lie in the graphs `nodes_of`, or to a loose graph."""
+    if _stack.builders:
+        return _stack.builders[-1]
+    for builder in nodes_of:
+        if not builder.loose:
+            return builder
+    loose = _stack.loose() if _stack.loose is not None else None
+    if loose is None:
+        loose = LooseBuilder()
+        _stack.loose = weakref.ref(loose)
+    return loose
 
 
 def node_value(name: str, ref: NodeRef) -> Value:

@@ -71,9 +71,7 @@ def output_nodes(builder: GraphBuilder, nodes: Sequence[Any]) -> list[DataNode]:
 
 def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
     if isinstance(node, DataNode):
-        if node._builder is not builder:
-            raise InvalidArgumentError(f"output {i} is a node of another pipeline")
-        return node
+        return DataNode(builder, builder.own(node._builder, node.ref, f"output {i}"), node.name)
     if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
         raise InvalidArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
     if isinstance(node, (str, bytes, dict, set, type(None))):

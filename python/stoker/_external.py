@@ -71,7 +71,7 @@ def external_source(
         raise InvalidArgumentError(f"external_source at {users_line()}: there is no argument '{next(iter(kwargs))}'")
     if repeat_last:
         raise InvalidArgumentError(f"external_source at {users_line()}: repeat_last is not in Stoker yet; feed the batch again")
-    builder = current_builder("fn.external_source")
+    builder = current_builder()
     if device not in (None, "cpu", "gpu"):
         raise InvalidArgumentError(f"external_source at {users_line()}: device is 'cpu' or 'gpu', not {device!r}")
     if device == "gpu" and builder.device_id is None:
@@ -111,7 +111,5 @@ def external_source(
     nodes = call_operator("external_source", [], args, name)
     nodes = nodes if isinstance(nodes, list) else [nodes]
     given = [n.gpu() for n in nodes] if device == "gpu" and builder.device_id is not None else nodes
-    if builder.first is None:
-        builder.graph.set_source(tuple(nodes[0].ref), adapter.handle)
-        builder.sources.append((name or f"__source_{nodes[0].ref.op}", adapter, given))
+    builder.add_source(nodes[0].ref.op, name, adapter)
     return given[0] if num_outputs is None else given

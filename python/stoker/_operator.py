@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker import _core, _docs
-from stoker._build import GraphBuilder, Value, current_builder, node_value
-from stoker._catalog import Arg, Op, aliases, operators
+from stoker import _docs
+from stoker._build import GraphBuilder, Value, building, current_builder, node_value
+from stoker._catalog import Arg, Op, find
 from stoker._values import BadValue, convert
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator, constant_node
@@ -50,21 +50,24 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
             raise BadValue(f"argument '{arg.name}' is the same for all samples: it takes {arg.type}, not a DataNode")
         if value.device == "gpu":
             raise BadValue(f"argument '{arg.name}' is read by the cores: it takes a value that lies there, not on the GPU")
-        return node_value(arg.name, value.ref)
+        return node_value(arg.name, current_builder().own(value._builder, value.ref, op.name))
     kind, converted = convert(op, arg, value)
     return (arg.name, int(kind), converted)
 
 
-def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
-    values = []
+def _known_arguments(op: Op, kwargs: dict[str, Any]) -> Iterator[tuple[Arg, Any]]:
+    """Those of the operator itself that were given."""
     for name, value in kwargs.items():
         arg = op.by_name.get(name)
-        if arg is None and name in _docs.COMMON:
-            continue
-        if arg is None:
+        if arg is None and name not in _docs.COMMON:
             raise ArgumentError(_explain_unknown(op, name))
-        if value is None:
-            continue
+        if arg is not None and value is not None:
+            yield arg, value
+
+
+def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
+    values = []
+    for arg, value in _known_arguments(op, kwargs):
         try:
             values.append(_arg_value(op, arg, value))
         except BadValue as e:
@@ -72,13 +75,37 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
     return values
 
 
-def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    builder = current_builder(f"fn.{op.name}")
+def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
+    """Refuses arguments that the operator does not have, and constants that they do not take, before any graph is there."""
+    for arg, value in _known_arguments(op, kwargs):
+        if not any(_graphs_of([value])):
+            try:
+                convert(op, arg, value)
+            except BadValue as e:
+                raise ArgumentError(f"{op.name} at {users_line()}: {e}") from None
+
+
+def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
+    """The graphs of the nodes among values and lists of values."""
+    for value in values:
+        if isinstance(value, DataNode):
+            yield value._builder
+        elif isinstance(value, (list, tuple)):
+            yield from _graphs_of(value)
+
+
+def call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Adds an operator to the graph, as users call it: its node, or the list of its nodes."""
+    with building(current_builder(_graphs_of((*inputs, *kwargs.values())))) as builder:
+        return _call(op, inputs, kwargs, builder)
+
+
+def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> Any:
     _check_device(op, builder, kwargs.get("device"))
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
     if any(isinstance(i, (list, tuple)) and any(isinstance(n, DataNode) for n in i) for i in inputs):
-        return _call_sets(op, inputs, kwargs)
+        return _call_sets(op, inputs, kwargs, builder)
     if not op.min_inputs <= len(inputs) <= op.max_inputs:
         count = op.min_inputs if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
         raise ArgumentError(f"{op.name} at {users_line()}: takes {count} inputs, {len(inputs)} were given (arguments go by name)")
@@ -92,18 +119,18 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return call_operator(op.name, nodes, _arg_values(op, kwargs), kwargs.get("name"), device)
 
 
-def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> list[Any]:
     """A list of nodes as an input means: once for each, as in DALI."""
     count = max(len(i) for i in inputs if isinstance(i, (list, tuple)))
     sets = [i if isinstance(i, (list, tuple)) else [i] * count for i in inputs]
     if any(len(s) != count for s in sets):
         raise ArgumentError(f"{op.name} at {users_line()}: lists of inputs differ in length")
-    return [_call(op, tuple(one), kwargs) for one in zip(*sets, strict=True)]
+    return [_call(op, tuple(one), kwargs, builder) for one in zip(*sets, strict=True)]
 
 
 def _make(op: Op, name: str) -> Callable[..., Any]:
     def operator(*inputs: Any, **kwargs: Any) -> Any:
-        return _call(op, inputs, kwargs)
+        return call(op, inputs, kwargs)
 
     operator.__name__ = operator.__qualname__ = name.rpartition(".")[2]
     module, _, _ = name.rpartition(".")
@@ -116,10 +143,5 @@ def _make(op: Op, name: str) -> Callable[..., Any]:
 @functools.cache
 def function(name: str) -> Callable[..., Any] | None:
     """The function of an operator, by its name or DALI's legacy name; None where there is none."""
-    op = operators().get(name) or operators().get(aliases().get(name, ""))
+    op = find(name)
     return None if op is None or op.hidden else _make(op, name)
-
-
-def explain_missing(name: str) -> str:
-    """One sentence about a name that is no operator."""
-    return _core.explain_missing(name)

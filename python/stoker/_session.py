@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 from stoker import _core
+from stoker._build import UserSource
 from stoker._sources import FedSource, Source
 from stoker.errors import CancelledError, StateError, StokerError
 
@@ -18,16 +19,18 @@ class Session:
     """What Pipeline.run, the iterators and Loader take their batches from.
 
     step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, whose end was not told yet.
+    before: called before each batch that take() gives; it may end the epoch by raising StopIteration.
     """
 
-    def __init__(self, core: _core.Pipeline, sources: Sequence[tuple[str, Source, Any]], timeout: float | None) -> None:
+    def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
         self.core = core
         self.step = 0
         self.last = False
-        self._sources = [source for _, source, _ in sources]
-        self._fed = [(name, source) for name, source, _ in sources if isinstance(source, FedSource)]
+        self.before: Callable[[], None] | None = None
+        self._sources: list[Source] = [s.source for s in sources]
+        self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource)]
         self._timeout = -1.0 if timeout is None else timeout
-        self._before = 0  # batches of epochs that are over
+        self._earlier = 0  # batches of epochs that are over
         self._epoch = 0  # of the last batch that take() gave
         self._ended = False
         self._closed = False
@@ -57,6 +60,12 @@ class Session:
         """The next batch, as DALI's pipelines give them: StopIteration when a source has ended, until reset(); a reader alone goes on with the next epoch."""
         if self._ended:
             raise StopIteration
+        if self.before is not None:
+            try:
+                self.before()
+            except StopIteration:
+                self._ended = True
+                raise
         for name, source in self._fed:
             if source.fed <= self.delivered and not source.closed:
                 raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
@@ -85,10 +94,10 @@ class Session:
     @property
     def delivered(self) -> int:
         """Batches so far."""
-        return self._before + self.step
+        return self._earlier + self.step
 
     def _begin_epoch(self) -> None:
-        self._before += self.step
+        self._earlier += self.step
         self.step = 0
         self.last = False
 

@@ -23,6 +23,16 @@ def users_line() -> str:
     return "?"
 
 
+def missing(message: str, up: int = 2) -> Exception:
+    """The exception for a name that a __getattr__ does not find. It is an ImportError where the name is asked for by `from module import name`, which would
+    put a bare message in the place of an AttributeError. up: how many frames above this one that is."""
+    import opcode
+
+    frame = sys._getframe(up)
+    importing = frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
+    return ImportError(message) if importing else AttributeError(message)
+
+
 def notice(text: str) -> None:
     """Prints a line once a process: for what is accepted and does nothing, or not what it says."""
     if text not in _shown:

@@ -223,10 +223,8 @@ def call_operator(
     op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
 ) -> Any:
     """Adds an operator whose arguments are ready; its node, or the list of its nodes."""
-    builder = current_builder(f"fn.{op_name}")
-    if any(n._builder is not builder for n in inputs):
-        raise InvalidArgumentError(f"{op_name} at {users_line()}: an input is a node of another pipeline")
-    record = builder.add(op_name, [n.ref for n in inputs], args, name, device)
+    builder = current_builder(n._builder for n in inputs)
+    record = builder.add(op_name, [builder.own(n._builder, n.ref, op_name) for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
     nodes = [DataNode(builder, NodeRef(ordinal, k), op_name) for k in range(record.outputs)]
     return nodes[0] if len(nodes) == 1 else nodes
@@ -237,7 +235,7 @@ def constant_node(
 ) -> DataNode:
     """A node with the same value for each sample: a number, nested lists or an array."""
     args = constant_arguments(value, dtype, shape, layout)
-    builder = current_builder("constant")
+    builder = current_builder()
     builder.add("constant", [], args)
     return DataNode(builder, NodeRef(len(builder.records) - 1, 0), "constant")
 

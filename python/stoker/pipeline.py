@@ -181,6 +181,9 @@ class Pipeline:
         """For subclasses: makes the graph and returns its outputs."""
         raise NotImplementedError("the pipeline has no outputs: use @pipeline_def, set_outputs, or override define_graph")
 
+    def iter_setup(self) -> None:
+        """For subclasses: called before each batch, to feed inputs with feed_input. StopIteration ends the epoch, until reset()."""
+
     def build(self) -> None:
         """Compiles the graph; otherwise done with the first batch."""
         if self._session is not None:
@@ -194,6 +197,7 @@ class Pipeline:
             raise InvalidArgumentError("the pipeline has no outputs")
         for node in self._outputs:
             self._builder.graph.output(node.ref)
+        self._builder.built = True
         self._run_graph()
 
     def _run_graph(self) -> None:
@@ -201,6 +205,8 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
         self._session = Session(core, self._builder.sources, self._settings.timeout)
+        if type(self).iter_setup is not Pipeline.iter_setup:
+            self._session.before = self.iter_setup
         close_at_exit(self)
         self._settings.check_outputs(self._session.outputs())
         if self._settings.checkpoint is not None:
@@ -223,13 +229,18 @@ class Pipeline:
         """Hands a batch to an external_source without a source, by its node or name. It is copied before this returns, unless the external_source
         was made with no_copy=True. layout: of these samples, where the external_source declares none."""
         self.build()
-        for name, source, nodes in self._builder.sources:
-            if (data_node == name) if isinstance(data_node, str) else any(n is data_node for n in nodes):
-                if not isinstance(source, FedSource):
-                    raise InvalidArgumentError(f"external_source {name!r} has a source of its own")
-                source.feed(data, self.batch_size, layout)
+        builder = self._builder
+        if isinstance(data_node, str):
+            op = next((s.op for s in builder.sources if s.name == data_node), -1)
+        else:
+            op = builder.source_of(builder.own(data_node._builder, data_node.ref, "feed_input"))
+        for fed in builder.sources:
+            if op == fed.op:
+                if not isinstance(fed.source, FedSource):
+                    raise InvalidArgumentError(f"external_source {fed.name!r} has a source of its own")
+                fed.source.feed(data, self.batch_size, layout)
                 return
-        known = ", ".join(repr(n) for n, s, _ in self._builder.sources if isinstance(s, FedSource)) or "none"
+        known = ", ".join(repr(s.name) for s in builder.sources if isinstance(s.source, FedSource)) or "none"
         raise InvalidArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
 
     def input_feed_count(self, input_name: str) -> int:
@@ -405,6 +416,12 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
 
     create._is_pipeline_def = True  # type: ignore[attr-defined]
     return create
+
+
+class experimental:
+    """DALI's older place of pipeline_def."""
+
+    pipeline_def = staticmethod(pipeline_def)
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:

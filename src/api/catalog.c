@@ -75,16 +75,52 @@ static const char *next_name(const void *from, size_t i)
 	return NULL;
 }
 
+/* What to do without operators of DALI that have no like here. */
+static const struct {
+	const char *names, *advice; /* names: with a space around each */
+} dali_advice[] = {
+	{" audio_decoder audio_resample decoders.audio experimental.audio_resample mel_filter_bank mfcc nemo_asr_reader nonsilent_region "
+	 "power_spectrum preemphasis_filter readers.nemo_asr spectrogram to_decibels ",
+		"Stoker has no audio: compute it with torchaudio, and hand it in by external_source"},
+	{" decoders.video experimental.decoders.video experimental.inputs.video experimental.readers.video optical_flow readers.sequence "
+	 "readers.video readers.video_resize sequence_reader video_reader video_reader_resize ",
+		"Stoker has no video: write the frames as images and read them with readers.file, or decode with PyAV or TorchCodec and hand "
+		"frames in by external_source"},
+	{" caffe2_reader caffe_reader experimental.readers.fits mxnet_reader readers.caffe readers.caffe2 readers.mxnet ",
+		"write the data set as images in folders and read it with readers.file, or read it in Python and hand it in by external_source"},
+	{" dump_image ", "save what a batch holds, after Pipeline.run"},
+};
+
+static const char *advice_for(const char *name)
+{
+	char wanted[64];
+	snprintf(wanted, sizeof wanted, " %s ", name);
+	for (size_t i = 0; i < sizeof dali_advice / sizeof *dali_advice; i++)
+		if (strstr(dali_advice[i].names, wanted))
+			return dali_advice[i].advice;
+	return NULL;
+}
+
+/* Whether DALI has an operator of this name, or, with `group`, operators in a group of this name. */
+static bool dali_has(const char *name, bool group)
+{
+	size_t n = strlen(name);
+	for (size_t i = 0; i < sizeof dali_names / sizeof *dali_names; i++)
+		if (strncmp(dali_names[i], name, n) == 0 && dali_names[i][n] == (group ? '.' : '\0'))
+			return true;
+	return false;
+}
+
 void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 {
-	const char *near = stk__nearest(name, next_name, NULL);
-	for (size_t i = 0; i < sizeof dali_names / sizeof *dali_names; i++)
-		if (strcmp(dali_names[i], name) == 0) {
-			snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "",
-				near ? near : "");
-			return;
-		}
-	if (near)
+	const char *near = stk__nearest(name, next_name, NULL), *advice = advice_for(name);
+	if (advice)
+		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);
+	else if (dali_has(name, false))
+		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "", near ? near : "");
+	else if (dali_has(name, true))
+		snprintf(text, capacity, "%s is a group of operators, not one; `stoker ops` lists what there is", name);
+	else if (near)
 		snprintf(text, capacity, "there is no operator \"%s\"; did you mean \"%s\"?", name, near);
 	else
 		snprintf(text, capacity, "there is no operator \"%s\"; `stoker ops` lists them", name);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the stubs of stoker.fn from the operators' tables: python -m stoker.tools.stubs FOLDER_OF_THE_PACKAGE."""
+"""Writes the stubs of stoker.fn and stoker.ops from the operators' tables: python -m stoker.tools.stubs FOLDER_OF_THE_PACKAGE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from stoker import _docs
-from stoker._catalog import Arg, Op, aliases, operators
+from stoker._catalog import Arg, Op, find
+from stoker._classes import class_name
+from stoker._groups import public_names
 
 _HEAD = """# SPDX-License-Identifier: Apache-2.0
 # Made from the operators' tables by stoker.tools.stubs.
@@ -24,6 +26,9 @@ from stoker.types import DALIDataType, DALIImageType, DALIInterpType
 DTypeLike = DALIDataType | Any
 Input = DataNode | Any
 """
+
+# Functions and classes that are written in Python.
+BY_HAND = {"external_source"}
 
 
 def _parameter(arg: Arg) -> str:
@@ -57,26 +62,47 @@ def function_stub(op: Op, name: str) -> str:
     return f"def {name}(\n{lines},\n) -> {_result(op)}:\n{doc}\n"
 
 
-def stubs() -> dict[str, str]:
-    """File name in fn/ -> text."""
-    groups: dict[str, list[str]] = defaultdict(list)
-    for op in operators().values():
-        if op.hidden or op.name == "external_source":
-            continue
-        for full in [op.name] + [a for a, n in aliases().items() if n == op.name]:
-            group, _, name = full.rpartition(".")
-            groups[group].append(function_stub(op, name))
-    files = {f"{g.replace('.', '/')}.pyi": _HEAD + "\n" + "\n".join(sorted(texts)) for g, texts in groups.items() if g}
-    imports = "".join(f"from stoker.fn import {g} as {g}\n" for g in sorted(g for g in groups if g))
-    files["__init__.pyi"] = (
-        _HEAD + "\nfrom stoker._external import external_source as external_source\n" + imports + "\n" + "\n".join(sorted(groups[""]))
-    )
+def class_stub(op: Op, name: str) -> str:
+    """class Name: with its documentation."""
+    arguments = [_parameter(a).removesuffix(" = ...") + " = ..." for a in op.args] + ["device: str | None = ...", "name: str | None = ..."]
+    lines = ", ".join(dict.fromkeys(arguments))
+    doc = textwrap.indent(f'"""{_docs.docstring(op)}\n"""', "    ").replace("\\", "\\\\")
+    call = f"    def __call__(self, *inputs: Input, **kwargs: Any) -> {_result(op)}: ...\n"
+    return f"class {name}(Operator):\n{doc}\n    def __init__(self, *, {lines}, **kwargs: Any) -> None: ...\n{call}"
+
+
+def _modules(family: str, head: str, texts: dict[str, list[str]]) -> dict[str, str]:
+    """File name -> text, of a family's modules: each imports the groups that lie in it."""
+    groups = {g[:i] for g in texts for i in [*(k for k, c in enumerate(g) if c == "."), len(g)]} | {""}
+    files = {}
+    for group in groups:
+        inner = sorted(g.rpartition(".")[2] for g in groups - {""} if g.rpartition(".")[0] == group)
+        module = f"stoker.{family}" + (f".{group}" if group else "")
+        imports = "".join(f"from {module} import {g} as {g}\n" for g in inner)
+        path = "/".join([family, *group.split(".")] if group else [family])
+        files[f"{path}/__init__.pyi"] = head + imports + "\n" + "\n".join(sorted(texts.get(group, [])))
     return files
+
+
+def stubs() -> dict[str, str]:
+    """File name -> text, of stoker.fn and stoker.ops."""
+    functions: dict[str, list[str]] = defaultdict(list)
+    classes: dict[str, list[str]] = defaultdict(list)
+    for full in public_names():
+        op = find(full)
+        if op is None or full in BY_HAND:
+            continue
+        group, _, name = full.rpartition(".")
+        functions[group].append(function_stub(op, name))
+        classes[group].append(class_stub(op, class_name(name)))
+    functions[""].append("from stoker._external import external_source as external_source\n")
+    classes[""] += [f"from stoker._classes import {name} as {name}\n" for name in ("Compose", "ExternalSource")]
+    return _modules("fn", _HEAD, functions) | _modules("ops", _HEAD + "from stoker._classes import Operator\n", classes)
 
 
 def main(package: str) -> None:
     for name, text in stubs().items():
-        path = Path(package) / "fn" / name
+        path = Path(package) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)

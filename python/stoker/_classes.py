@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators as classes: arguments that are given when an object is made hold in each of its calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from stoker import _docs
+from stoker._catalog import Op
+from stoker._catalog import find as find_operator
+from stoker._external import external_source
+from stoker._operator import ArgumentError, call, check_arguments
+from stoker._where import users_line
+from stoker.data_node import DataNode
+
+# Words of names that DALI does not spell with one capital.
+_WORDS = {
+    "bbox": "BBox",
+    "coco": "COCO",
+    "dl": "DL",
+    "mfcc": "MFCC",
+    "mxnet": "MXNet",
+    "rms": "RMS",
+    "roi": "ROI",
+    "ssd": "SSD",
+    "tfrecord": "TFRecord",
+}
+
+
+def class_name(name: str) -> str:
+    """ "readers.File" for "readers.file"."""
+    group, dot, last = name.rpartition(".")
+    return group + dot + "".join(_WORDS.get(word, word[:1].upper() + word[1:]) for word in last.split("_"))
+
+
+def operator_name(name: str) -> str:
+    """ "readers.file" for "readers.File"."""
+    group, dot, last = name.rpartition(".")
+    for word, spelled in _WORDS.items():
+        last = last.replace(spelled, word.capitalize())
+    return group + dot + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", last).lower()
+
+
+class Operator:
+    """Base of all operators' classes: ops.Resize(size=224) is a callable, which takes inputs and further arguments."""
+
+    def __init__(self, *, device: str | None = None, **kwargs: Any) -> None:
+        self._device = device
+        self._arguments = {name: value for name, value in kwargs.items() if value is not None}
+        self._check()
+
+    def _check(self) -> None:
+        """Refuses what no call could use."""
+
+    def _function(self, *inputs: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def device(self) -> str | None:
+        """Where it runs, as it was given; None: where its inputs are."""
+        return self._device
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        for name in given:
+            if name in self._arguments:
+                raise ArgumentError(
+                    f"{type(self).__name__} at {users_line()}: argument '{name}' was given before, when the operator was made"
+                )
+        if self._device is not None:
+            given.setdefault("device", self._device)
+        return self._function(*inputs, **{**self._arguments, **given})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{k}={v!r}' for k, v in self._arguments.items())})"
+
+
+class _Tabled(Operator):
+    """An operator of the library's table."""
+
+    _op: ClassVar[Op]
+
+    def _check(self) -> None:
+        check_arguments(self._op, self._arguments)
+
+    def _function(self, *inputs: Any, **kwargs: Any) -> Any:
+        return call(self._op, inputs, kwargs)
+
+
+class ExternalSource(Operator):
+    """Samples that come from Python: fn.external_source, whose arguments may also be given in the call."""
+
+    def __init__(self, source: Any = None, num_outputs: int | None = None, **kwargs: Any) -> None:
+        super().__init__(source=source, num_outputs=num_outputs, **kwargs)
+
+    def _function(self, *inputs: Any, **kwargs: Any) -> Any:
+        return external_source(*inputs, **kwargs)
+
+
+class Compose:
+    """Operators that are called one after the other, each with what the one before gave: Compose([ops.decoders.Image(), ops.Resize(size=224)]). Keyword
+    arguments go to the first. What an operator with device="gpu" is given is moved there."""
+
+    def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
+        self._ops: list[Callable[..., Any]] = [op for given in op_list for op in (given._ops if isinstance(given, Compose) else [given])]
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        values = list(inputs)
+        for op in self._ops:
+            if getattr(op, "device", None) == "gpu":
+                values = [v.gpu() if isinstance(v, DataNode) else v for v in values]
+            result = op(*values, **kwargs)
+            values = list(result) if isinstance(result, (list, tuple)) else [result]
+            kwargs = {}
+        return values[0] if len(values) == 1 else values
+
+
+def _signature(op: Op) -> inspect.Signature:
+    """Arguments by name, none of which has to be given before the call."""
+    of_call = _docs.signature(op)
+    named = [p.replace(default=None) if p.default is p.empty else p for p in of_call.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return of_call.replace(parameters=named)
+
+
+@functools.cache
+def find(name: str) -> type[Operator] | None:
+    """The class of an operator, by DALI's name of it or a legacy name; None where there is none."""
+    plain = operator_name(name)
+    op = find_operator(plain)
+    if op is None or op.hidden or class_name(plain) != name:
+        return None
+    group, _, last = name.rpartition(".")
+    about = {
+        "_op": op,
+        "__doc__": _docs.docstring(op),
+        "__module__": "stoker.ops" + ("." + group if group else ""),
+        "__signature__": _signature(op),
+    }
+    return type(last, (_Tabled,), about)

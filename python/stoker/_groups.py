@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators as attributes of modules: fn.readers.file, ops.readers.File. Names that only DALI has are answered with what to do instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from stoker import _core
+from stoker._catalog import aliases, operators
+from stoker._where import missing
+
+# Groups of DALI's operators: each is there to be imported, and tells of what it lacks.
+_DALI_GROUPS = (
+    "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file noise random readers".split()
+)
+_DALI_GROUPS += ["reductions", "segmentation", "transforms"]
+
+
+def public_names() -> list[str]:
+    """Operators that users call, and their legacy names."""
+    return [op.name for op in operators().values() if not op.hidden] + list(aliases())
+
+
+class Group(ModuleType):
+    """A module of operators.
+
+    find: what stands for a full name ("readers.file"), or None. names: all full names, in the spelling of this family. spelled: the operator's name
+    ("readers.file") from that spelling. own: what the module has beside operators.
+    """
+
+    def __init__(self, module: str, prefix: str, family: Family) -> None:
+        super().__init__(module, f"Operators {prefix}*." if prefix else None)
+        self.__path__: list[str] = []  # groups lie in groups
+        self._prefix = prefix
+        self._family = family
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._family.get(self, self._prefix, name)
+
+    def __dir__(self) -> list[str]:
+        return self._family.dir(self._prefix)
+
+
+class Family:
+    """The modules of stoker.fn, or of stoker.ops."""
+
+    def __init__(self, root: str, names: Iterable[str], find: Callable[[str], Any], plain: Callable[[str], str]) -> None:
+        self.root = root
+        self.names = list(names)
+        self.find = find
+        self.plain = plain  # the operator's name from the family's spelling of it
+        known = {n.rpartition(".")[0] for n in self.names} | set(_DALI_GROUPS)
+        prefixes = {p[:i] for p in known - {""} for i in [*(k for k, c in enumerate(p) if c == "."), len(p)]}
+        self.groups = {p: Group(f"{root}.{p}", p + ".", self) for p in sorted(prefixes)}
+        for prefix, group in self.groups.items():
+            sys.modules[group.__name__] = group
+            parent, _, name = prefix.rpartition(".")
+            if parent:
+                setattr(self.groups[parent], name, group)
+
+    def get(self, module: Any, prefix: str, name: str) -> Any:
+        """An operator's function or class, kept in its module."""
+        found = self.find(prefix + name)
+        if found is None:
+            raise missing(_core.explain_missing(self.plain(prefix + name)), 3)
+        setattr(module, name, found)
+        return found
+
+    def dir(self, prefix: str) -> list[str]:
+        """What lies directly under a prefix: operators, and groups that have some."""
+        return sorted({n[len(prefix) :].partition(".")[0] for n in self.names if n.startswith(prefix)})

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators as classes, DALI's older way to write a pipeline:
+
+    decode = ops.decoders.Image(device="cpu", output_type=types.RGB)      # arguments that are the same in each call
+    resize = ops.Resize(size=224)
+    images = resize(decode(files), interp_type=types.INTERP_CUBIC)        # inputs, and more arguments
+
+Each is made from the library's table when first used; dir(ops) shows what there is. stoker.fn has the same operators as functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stoker._classes import Compose, ExternalSource, class_name, find, operator_name
+from stoker._groups import Family, public_names
+
+__all__ = ["Compose", "ExternalSource"]
+
+for _kind in (Compose, ExternalSource):
+    _kind.__module__ = __name__  # shown under the name that users know
+
+_family = Family(__name__, map(class_name, public_names()), find, operator_name)
+globals().update({name: group for name, group in _family.groups.items() if "." not in name})
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _family.get(sys.modules[__name__], "", name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_family.dir(""), *__all__})
