@@ -88,6 +88,8 @@ STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p);
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Name of a class of a reader of folders, or NULL. Borrowed. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
+/* How many files and folders a reader met and did not take for samples; *text says what they are. Borrowed. */
+STK_API int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *reader, const char **text);
 STK_API int32_t stk_pipeline_outputs(const struct stk_pipeline *p);
 STK_API enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out);
 

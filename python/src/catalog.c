@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The operators and their arguments, and the machine, as plain Python data. */
+ * The operators and their arguments, the machine, and headers of images as plain Python data. */
 #include "core.h"
 
 static PyObject *optional_text(const char *text)
@@ -82,4 +82,21 @@ PyObject *core_explain_missing(PyObject *module, PyObject *name)
 		return NULL;
 	stk_op_explain_missing(text, message, sizeof(message));
 	return core_text(message);
+}
+
+PyObject *core_image_header(PyObject *module, PyObject *data)
+{
+	struct stk_image_header h = {.size = sizeof h};
+	struct stk_error err = {0};
+	Py_buffer bytes;
+
+	(void)module;
+	if (PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE) < 0)
+		return NULL;
+	const enum stk_status s = stk_image_inspect(bytes.buf, (size_t)bytes.len, &h, &err);
+	PyBuffer_Release(&bytes);
+	if (s != STK_OK)
+		return core_raise(s, &err);
+	return Py_BuildValue("{s:s,s:i,s:i,s:i,s:i,s:i}", "format", h.format, "width", (int)h.width, "height", (int)h.height, "channels",
+		(int)h.channels, "bits", (int)h.bits, "orientation", (int)h.orientation);
 }

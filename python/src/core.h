@@ -46,6 +46,7 @@ bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 /* ---- catalogue (catalog.c) ---- */
 PyObject *core_catalog(PyObject *module, PyObject *unused);
 PyObject *core_machine(PyObject *module, PyObject *unused);
+PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 
 /* ---- errors and text (raise.c) ---- */

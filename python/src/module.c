@@ -12,6 +12,7 @@ static PyMethodDef core_functions[] = {
 	{"version", core_version, METH_NOARGS, "version()\n--\n\nVersion of the library."},
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
+	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
 	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
 	{NULL, NULL, 0, NULL},
 };

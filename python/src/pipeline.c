@@ -218,6 +218,8 @@ static PyMethodDef pipeline_methods[] = {
 	{"reader_meta", pipeline_reader_meta, METH_O, "reader_meta(name)\n--\n\nA reader's metadata; None: the first reader."},
 	{"readers", pipeline_readers, METH_NOARGS, "readers()\n--\n\nNames of the readers."},
 	{"class_name", pipeline_class_name, METH_VARARGS, "class_name(reader, label)\n--\n\nName of a class, or None."},
+	{"skipped", pipeline_skipped, METH_O,
+		"skipped(reader)\n--\n\nHow many files a reader did not take for samples, and what they are."},
 	{"output_desc", pipeline_output_desc, METH_O, "output_desc(i)\n--\n\n(dtype, shape, layout) of an output as far as known."},
 	{"explain", pipeline_explain, METH_O, "explain(json)\n--\n\nThe chains, passes and slots that run, as text or JSON."},
 	{"save", pipeline_save, METH_NOARGS, "save()\n--\n\nThe state as JSON."},

@@ -24,6 +24,7 @@ struct stk_pipeline *pipeline_peek(struct pipeline_object *self);
 PyObject *pipeline_reader_meta(PyObject *object, PyObject *name);
 PyObject *pipeline_readers(PyObject *object, PyObject *unused);
 PyObject *pipeline_class_name(PyObject *object, PyObject *args);
+PyObject *pipeline_skipped(PyObject *object, PyObject *reader);
 PyObject *pipeline_output_desc(PyObject *object, PyObject *index);
 PyObject *pipeline_explain(PyObject *object, PyObject *json);
 PyObject *pipeline_save(PyObject *object, PyObject *unused);

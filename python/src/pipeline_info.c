@@ -62,6 +62,17 @@ PyObject *pipeline_class_name(PyObject *object, PyObject *args)
 	return name ? core_text(name) : Py_NewRef(Py_None);
 }
 
+PyObject *pipeline_skipped(PyObject *object, PyObject *reader)
+{
+	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
+	const char *name = NULL, *text;
+
+	if (!p || (reader != Py_None && !(name = PyUnicode_AsUTF8AndSize(reader, NULL))))
+		return NULL;
+	const int64_t count = stk_pipeline_reader_skipped(p, name, &text);
+	return Py_BuildValue("(LN)", (long long)count, core_text(text));
+}
+
 PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 {
 	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);

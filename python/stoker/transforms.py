@@ -164,14 +164,14 @@ class CenterCrop(Transform):
 
 class RandomCrop(Transform):
     """A window at a random place, of the image with `padding` pixels of `fill` around it (one number, or left/right and top/bottom, or left, top, right,
-    bottom)."""
+    bottom). fill: one number, one a channel, or {"Image": .., "Mask": ..}."""
 
     def __init__(
         self,
         size: int | Sequence[int],
         padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
-        fill: float | Sequence[float] = 0,
+        fill: float | Sequence[float] | dict[Any, Any] = 0,
         padding_mode: str = "constant",
     ) -> None:
         if padding_mode != "constant":
@@ -180,7 +180,20 @@ class RandomCrop(Transform):
             raise ValueError("RandomCrop: pad_if_needed is not in Stoker yet")
         self.size = _pair("RandomCrop", size)
         self.padding = _padding(padding)
-        self.fill = fill
+        self.fill = {_kind_name(kind): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
+
+    def fill_of(self, kind: str) -> list[float]:
+        """Of images, one or one a channel; of masks, one."""
+        fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
+        values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
+        if kind == "Mask" and len(values) > 1:
+            raise ValueError(f'RandomCrop: a mask has one fill, not {fill!r}: fill={{"Image": {fill!r}, "Mask": 0}}')
+        return values
+
+
+def _kind_name(kind: Any) -> str:
+    """ "Image", "Mask" or "others", also from the classes of torchvision.tv_tensors."""
+    return str(getattr(kind, "__name__", kind))
 
 
 def _padding(padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
@@ -395,7 +408,7 @@ def _name(mode: Any) -> str:
 
 def _fill(fill: Any) -> Any:
     """torchvision's v2 keeps fills by type of input."""
-    return next(iter(fill.values())) if isinstance(fill, dict) and fill else 0 if isinstance(fill, dict) or fill is None else fill
+    return 0 if fill is None or fill == {} else fill
 
 
 def translate(transform: Any) -> Transform:

@@ -54,6 +54,13 @@ const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *name, in
 	return n && n->def->reader->class_name ? n->def->reader->class_name(n->shared, label) : NULL;
 }
 
+int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *name, const char **text)
+{
+	const struct stk_program_node *n = reader(p, name);
+	*text = "";
+	return n && n->def->reader->skipped ? n->def->reader->skipped(n->shared, text) : 0;
+}
+
 int32_t stk_pipeline_outputs(const struct stk_pipeline *p)
 {
 	return p->program->n_outputs;

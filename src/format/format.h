@@ -39,6 +39,8 @@ int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
 int64_t stk__file_list_classes(const struct stk_file_list *list);                       /* 0 where labels are the caller's */
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
+/* How many files and folders of the tree were met and not taken for samples, and what they are: "12 files that are no images: .txt (12)". */
+int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* A fingerprint of names, without the root, and labels, in order (64 bits), to tell that a resumed run sees the same data. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
 /* The same of `count` files from `first` on: where the digests of two lists' parts are equal, so are their files. */

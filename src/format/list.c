@@ -276,3 +276,9 @@ uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int
 	}
 	return h;
 }
+
+int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text)
+{
+	*text = list->skipped_text;
+	return list->skipped;
+}

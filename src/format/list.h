@@ -22,6 +22,8 @@ struct stk_file_list {
 	struct stk_list_folder *folders; /* none where labels are the caller's */
 	int64_t folder_count, folder_capacity;
 	uint64_t fingerprint;
+	int64_t skipped;        /* files and folders of the tree that were met and not taken */
+	char skipped_text[256]; /* what they are, in words */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);

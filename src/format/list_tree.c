@@ -25,6 +25,7 @@ struct census {
 	} endings[ENDINGS];
 	int64_t files, folders, other_endings;
 	int64_t images;          /* in the root itself */
+	int64_t empty;           /* class folders without a sample */
 	int64_t left_out;        /* class folders that dir_filters refuse */
 	char deep[NAME_MAX + 1]; /* a class folder that holds folders */
 };
@@ -252,6 +253,7 @@ static enum stk_status read_class(struct walk *w, int root, const char *name)
 		status = read_below(w, folder, name);
 	close(folder);
 	sort_files(w->list, first, w->options->nested ? by_folder : by_name);
+	w->census.empty += w->list->size == first;
 	if (!status && w->options->nested && w->list->size == first)
 		status = stk__fail(w->err, STK_INVALID,
 			"%s/%s: a class folder without images: remove it, or give a list of files and labels", w->list->root, name);
@@ -311,6 +313,30 @@ static enum stk_status say_no_files(const struct walk *w)
 		plural(classes), w->options->file_filters ? "file_filters" : "an image's ending", endings);
 }
 
+/* For who wonders why there are fewer samples than files. */
+static void tell_skipped(struct walk *w, int64_t beside)
+{
+	const struct census *c = &w->census;
+	char endings[160], *text = w->list->skipped_text;
+	const size_t room = sizeof w->list->skipped_text;
+	list_endings(c, endings, sizeof endings);
+	const struct {
+		int64_t count;
+		const char *one, *many, *more;
+	} kinds[] = {{c->files, "file that is no image: ", "files that are no images: ", endings},
+		{beside, "image beside the class folders", "images beside the class folders", ""},
+		{c->folders, "folder inside a class folder", "folders inside class folders", ""},
+		{c->empty, "class folder without images", "class folders without images", ""}};
+	size_t used = 0;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		if (!kinds[i].count || used >= room)
+			continue;
+		w->list->skipped += kinds[i].count;
+		used += (size_t)snprintf(text + used, room - used, "%s%lld %s%s", used ? "; " : "", (long long)kinds[i].count,
+			kinds[i].count == 1 ? kinds[i].one : kinds[i].many, kinds[i].more);
+	}
+}
+
 static enum stk_status read_classes(struct walk *w, int root, struct stk_file_list *classes)
 {
 	struct stk_file_list *files = w->list;
@@ -323,12 +349,15 @@ static enum stk_status read_classes(struct walk *w, int root, struct stk_file_li
 		return say_no_classes(w);
 	if (classes->size > INT32_MAX)
 		return stk__fail(w->err, STK_LIMIT, "%s: %lld class folders", files->root, (long long)classes->size);
+	const int64_t beside = w->census.images;
 	memset(&w->census, 0, sizeof w->census);
 	sort_files(classes, 0, by_name);
 	for (int64_t i = 0; i < classes->size && !status; i++)
 		status = read_class(w, root, classes->names + classes->files[i]);
 	if (!status && files->size == 0)
 		status = say_no_files(w);
+	if (!status)
+		tell_skipped(w, beside);
 	return status;
 }
 

@@ -147,6 +147,7 @@ struct stk_reader_def {
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
 	int64_t (*classes)(const void *shared);                                    /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
+	int64_t (*skipped)(const void *shared, const char **text);                 /* nullable: what was met and is no sample, in words */
 };
 
 /* ---- the definition ---- */

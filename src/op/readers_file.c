@@ -135,6 +135,11 @@ static const char *readers_file_class_name(const void *shared, int64_t label)
 	return stk__file_list_class_name(shared, label);
 }
 
+static int64_t readers_file_skipped(const void *shared, const char **text)
+{
+	return stk__file_list_skipped(shared, text);
+}
+
 static const struct stk_reader_def readers_file_reader = {
 	.size = readers_file_size,
 	.fingerprint = readers_file_fingerprint,
@@ -143,6 +148,7 @@ static const struct stk_reader_def readers_file_reader = {
 	.uri = readers_file_uri,
 	.classes = readers_file_classes,
 	.class_name = readers_file_class_name,
+	.skipped = readers_file_skipped,
 };
 
 const struct stk_op_def stk__op_readers_file = {

@@ -109,6 +109,24 @@ def test_what_groups_do_not_take(tree):
         T.RandomChoice([TURNS[0]], p=[1, 2])
 
 
+def test_what_is_skipped_in_a_folder_is_told(files, tmp_path, capfd):
+    for name in ("a/1.jpg", "a/notes.txt", "a/deep/2.jpg", "b/3.jpg", "b/labels.csv", "b/x.txt", "README.md", "4.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        shutil.copy(files[0], tmp_path / name) if name.endswith("jpg") else (tmp_path / name).touch()
+    assert len(Loader(tmp_path, 1, transforms=SMALL)) == 3
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"stoker: {tmp_path}: skipped 3 files that are no images: .") and line.endswith(
+        "; 1 image beside the class folders"
+    )
+    assert ".txt (2)" in line and ".csv (1)" in line
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    with pytest.raises(StokerError, match=r"\.ipynb_checkpoints: a class folder without images"):
+        Loader(tmp_path, 1)
+    shutil.copy(files[0], tmp_path / ".ipynb_checkpoints/5.jpg")
+    assert Loader(tmp_path, 1, transforms=SMALL).classes == [".ipynb_checkpoints", "a", "b"]
+    assert "hidden folder .ipynb_checkpoints" in capfd.readouterr().err
+
+
 # ---- types and ranges ----
 
 
@@ -274,7 +292,7 @@ def test_a_mask_that_would_not_follow_is_refused(files):
     data = [f.read_bytes() for f in files]
     source = Set(21, lambda i: (data[i], np.zeros((50, 60), np.uint8)))
     for transforms in ([T.RandomResizedCrop(16)], [T.RandomHorizontalFlip()], SMALL, [T.RandomApply(TURNS)]):
-        with pytest.raises(InvalidArgumentError, match="would not follow"):
+        with pytest.raises(InvalidArgumentError, match="Say what it is"):
             next(iter(Loader(source, 1, transforms=transforms)))
     assert next(iter(Loader(source, 1, transforms=[JITTER]))).label.shape == (1, 50, 60)
 
@@ -293,7 +311,7 @@ def test_what_a_dataset_gives_is_what_comes_out_or_refused():
     assert first(lambda i: (planes.permute(1, 2, 0), i)).image.shape == (2, 3, 40, 50)
     for target, error, said in (
         (None, TypeError, "NoneType as target 1"),
-        ({"a": 1}, TypeError, "dict as target 1"),
+        ({"a": {}}, TypeError, "dict as target 1"),
         (np.datetime64("2020-01-01"), TypeError, "datetime64.* as target 1"),
         (np.array("a"), TypeError, "as target 1"),
         (np.complex64(1j), TypeError, "complex64 as target 1"),

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, types
-from stoker.plugin._handover import CHANNELS_FIRST, NUMBERS, Handover
+from stoker.errors import InvalidArgumentError
+from stoker.loader._finish import Finishing, Outputs
+from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
 from stoker.tensors import tensor_list
 
@@ -39,7 +41,7 @@ class Batches:
     """Makes a Loader's batches of its pipeline's.
 
     fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first
-    one. descs: of the outputs. device: torch's name of the GPU that they are on. finish: for outputs that are not yet what the user gets.
+    one. descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets.
     """
 
     def __init__(
@@ -48,17 +50,21 @@ class Batches:
         batch: _core.Batch,
         descs: Sequence[tuple[int, list[int], str]],
         device: str | None,
-        finish: Mapping[int, Callable[[Any], Any]],
+        finishing: Finishing,
         pin: bool = False,
     ) -> None:
         self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
-        self._descs, self._device, self._finish, self._pin = descs, device, finish, pin
+        self._descs, self._device, self._finishing, self._pin = descs, device, finishing, pin
+        self._fields = {output: f for f, output in fields.items() if output is not None}
         self._outputs = [output for output in fields.values() if output is not None]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
-        shown = max(self._outputs, default=-1) + 1
+        shown = max([*self._outputs, *finishing.needed], default=-1) + 1
         self._in_order = self._outputs == list(range(shown))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
-        self._hand_over = Handover([CHANNELS_FIRST, *[NUMBERS] * max(shown - 1, 0)][:shown], batch)
+        as_they_lie = {*finishing.lists, *finishing.needed}
+        self._hand_over = Handover([CHANNELS_FIRST if k == 0 else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(shown)], batch)
+        self._lists: set[int] = set()  # outputs of which some batch was a list
+        self._first = True  # no batch has been made
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
         """The NamedTuple. padded and ids: of a Dataset, where the library does not know them."""
@@ -66,11 +72,16 @@ class Batches:
         for output, tensor in enumerate(values):
             if tensor is None:
                 values[output] = self._uneven(batch, output)
+            elif output in self._lists:
+                values[output] = list(tensor)
             elif output and tensor.dtype is not torch.int64:
                 values[output] = _target(tensor)
-        for output, finish in self._finish.items():
-            if output < len(values):
-                values[output] = finish(values[output])
+        self._first = False
+        if self._finishing.finish:
+            outputs = Outputs(values, self._device)
+            for output, finish in self._finishing.finish.items():
+                if output in self._fields:
+                    values[output] = finish(outputs, output)
         if not self._in_order:
             values = [values[output] for output in self._outputs]
         if self._pin:
@@ -84,7 +95,19 @@ class Batches:
         if len(batch) == 0:
             return _empty(output, self._descs, self._device)
         data = tensor_list(batch, output)
-        return [from_dlpack(t) for t in data] if output else dense_tensor(data)
+        if output == 0:
+            return dense_tensor(data)
+        samples = [from_dlpack(t) for t in data]
+        if output not in self._finishing.finish:
+            if not self._first and output not in self._lists and not self._finishing.uneven:
+                name = self._fields.get(output, "?")
+                shapes = ", ".join(sorted({str(tuple(t.shape)) for t in samples})[:3])
+                raise InvalidArgumentError(
+                    f"the samples of a batch differ in the shape of {name!r} ({shapes}), and the batches before had one tensor: with "
+                    f"fields={{..., {name!r}: list}} each batch has a list, with ragged=({name!r},) one RaggedBatch"
+                )
+            self._lists.add(output)
+        return samples
 
 
 def _target(tensor: torch.Tensor) -> torch.Tensor:

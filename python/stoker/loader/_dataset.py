@@ -17,11 +17,15 @@ from typing import Any
 
 from stoker import fn
 from stoker._sources import ByPosition
-from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
+from stoker.loader._coordinates import POINTS as PLACES
+from stoker.loader._finish import Finish, Finishing, Lists, by_value, planes
+from stoker.loader._follow import Followers
+from stoker.loader._kinds import MASK, POINTS, Kind
 from stoker.loader._lower import Image
+from stoker.loader._samples import Samples, column, is_array
 from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
@@ -32,8 +36,9 @@ _AHEAD = 2  # batches that are asked for before they are needed
 class DatasetSource(Source):
     """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, a uint8 array HWC, or PIL's."""
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Any, names: tuple[str, ...] | None, kinds: dict[str, Kind] | None, ragged: Sequence[str]) -> None:
+        self.dataset, self.names, self.ragged = dataset, names, (ragged,) if isinstance(ragged, str) else tuple(ragged)
+        self.samples_of = Samples(_fields.targets_of(names), kinds, False)
         self.size = len(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -43,10 +48,9 @@ class DatasetSource(Source):
         self._probe: tuple[int, Any] | None = None
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
-        self._keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        return _fields.of_dataset(names, self.targets, self._keys)
+        return _fields.of_dataset(names, self.targets, self.samples_of.keys)
 
     # ---- state ----
 
@@ -114,26 +118,12 @@ class DatasetSource(Source):
     def _load(self, index: int) -> tuple[Any, ...]:
         """On a thread of the pool."""
         try:
-            item = self.dataset[index]
-            parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
-            return (_image(parts[0]), *(_target(p, k) for k, p in enumerate(parts[1:], 1)))
+            return self.samples_of.convert(self.dataset[index])
         except StopIteration as e:  # to the source it would mean that the epoch is over
             raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
         except Exception as e:
             e.add_note(f"in dataset[{index}]")
             raise
-
-    def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
-        """The parts of a dict, in the order of the first sample's keys."""
-        if self._keys is None:
-            if "image" not in item:
-                raise TypeError(f"the dataset gave a dict with the entries {', '.join(map(str, item))}: the image's is called 'image'")
-            self._keys = ("image", *(k for k in item if k != "image"))
-        if set(item) != set(self._keys):
-            raise TypeError(
-                f"the dataset gave a dict with the entries {', '.join(map(str, item))}; the first one had {', '.join(self._keys)}"
-            )
-        return tuple(item[k] for k in self._keys)
 
     def _submit(self, index: int) -> Future[Any]:
         if self._probe is not None and self._probe[0] == index:
@@ -187,40 +177,76 @@ class DatasetSource(Source):
                 f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
             )
         # One sample tells what the dataset gives; it is the first that is needed anyway.
+        self.samples_of.oriented = spec.orientation
         self._probe = (first[0], self._load(first[0]))
         example = self._probe[1]
-        self.targets = len(example) - 1
+        kinds = self.samples_of.kinds or []
+        self.targets = len(kinds)
         self._check_targets(spec, example)
+        finish = self._finish(example, kinds)
 
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
                 raise StopIteration  # the user's order is of one epoch
             rows = self._take(spec, indices, per_rank, base + epoch, position)
-            counts = {len(r) for r in rows}
-            if counts != {len(example)}:
-                raise ValueError(f"the dataset gave samples of {sorted(counts)} parts; the first one had {len(example)}")
-            return tuple(_column(list(column), number) for number, column in enumerate(zip(*rows, strict=True)))
+            return tuple(column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True)))
 
+        masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
+        layouts = {0: "HWC" if is_array(example[0]) else None, **{k: "HW" if example[k].ndim == 2 else "HWC" for k in masks}}
         nodes = fn.external_source(
             ByPosition(source, shard),
             num_outputs=len(example),
-            layout=["HWC" if _is_array(example[0]) else None, *[None] * self.targets],
+            layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
             no_copy=True,  # as with a DataLoader, an item is given away until its batch is made
         )
-        image = spec.upload(nodes[0]) if _is_array(example[0]) else spec.decode(nodes[0])
-        targets = (node if k in self.finish else spec.upload(node) for k, node in enumerate(nodes[1:], 1))
-        return [spec.recipe.apply(Image(image, None)), *targets]
+        image = spec.upload(nodes[0]) if is_array(example[0]) else spec.decode(nodes[0])
+        masks_there = [spec.upload(nodes[k]) for k in masks]
+        followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
+        finished = spec.recipe.apply(Image(image, None, followers))
+        moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
+        # What Python finishes stays on the cores until then.
+        targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
+        self.finishing = Finishing(finish, uneven=False)
+        if followers is None:
+            return [finished, *targets]
+        self._let_follow(followers)
+        return [finished, *targets, followers.numbers()]
+
+    def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
+        """What is done to the parts, by their number."""
+        shown = self.fields(self.names)
+        for name in self.ragged:
+            if not shown.get(name):
+                raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
+        ragged = {shown[name] for name in self.ragged}
+        finish: dict[int, Finish] = {}
+        for k, (kind, part) in enumerate(zip(kinds, example[1:], strict=False), 1):
+            if isinstance(part, str):
+                finish[k] = by_value(_targets.texts)
+            elif k in ragged or kind.is_list:
+                finish[k] = Lists(k in ragged, format=PLACES if kind.name == POINTS else kind.format)
+            elif kind.name == MASK and part.ndim == 3:
+                finish[k] = planes
+        return finish
+
+    def _let_follow(self, followers: Followers) -> None:
+        """Boxes and points move when their batch is made, all of its samples at once, by the numbers that stand behind the targets."""
+        numbers = self.targets + 1
+        for finish in self.finishing.finish.values():
+            if isinstance(finish, Lists) and finish.format:
+                finish.moves, finish.numbers = followers.moves, numbers
+        self.finishing.needed = (numbers,)
 
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
-        """What one sample's targets say of all: strings travel as their bytes; what looks like an image would have to follow the image's geometry."""
-        self.finish = {k: _targets.texts for k, target in enumerate(example) if isinstance(target, str)}
-        for k, target in enumerate(example[1:], 1):
+        """What has the shape of a mask or of boxes would have to follow the image: the user says what it is."""
+        named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
+        for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())
-            if spec.recipe.moves and len(shape) >= 2 and min(shape[:2]) > 4:
+            if spec.recipe.moves and len(shape) >= 2 and not kind.follows and k not in named:
                 raise InvalidArgumentError(
-                    f"target {k} of the dataset has the shape {tuple(shape)}: if it is a mask, it would not follow the crops and flips of the image. "
-                    "Masks that follow are not in Stoker's Loader yet: use pipeline_def with one seed for both, or do the geometry in the Dataset"
+                    f"target {k} of the dataset has the shape {tuple(shape)}: a mask, boxes or points would have to follow the crops and flips of the image. "
+                    "Say what it is, as in fields={'image': 'Image', 'target': 'Mask'} (or 'BoundingBoxes', 'KeyPoints'; None: it is taken as it is)"
                 )
 
     def close(self) -> None:
@@ -231,62 +257,3 @@ class DatasetSource(Source):
 
     def __repr__(self) -> str:
         return f"{type(self.dataset).__name__} of {self.size}"
-
-
-def _is_array(image: Any) -> bool:
-    return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
-
-
-def _image(value: Any) -> Any:
-    """A path as the file's bytes; bytes and arrays as they are."""
-    if isinstance(value, (str, os.PathLike)):
-        with open(value, "rb") as f:
-            return f.read()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return value
-    if hasattr(value, "ndim") and hasattr(value, "dtype"):
-        if str(value.dtype).removeprefix("torch.") != "uint8" or value.ndim not in (1, 3):
-            raise TypeError(
-                f"the dataset gave an image of type {value.dtype} with {value.ndim} dimensions: it is uint8, HWC (or the bytes of a file)"
-            )
-        if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] > 4:
-            raise TypeError(
-                f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. Give the path or the file's bytes, "
-                "or image.permute(1, 2, 0) of a tensor, image.transpose(1, 2, 0) of an array"
-            )
-        return value
-    if type(value).__module__.startswith("PIL."):
-        import numpy as np
-
-        notice("the dataset gives PIL images, which Python decodes one by one: return the path or the file's bytes, and it is done in C")
-        return np.asarray(value.convert("RGB"))
-    raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, a uint8 array or a PIL image")
-
-
-def _target(value: Any, number: int) -> Any:
-    """Numbers as arrays; whole ones are int64, as torch's default_collate makes them."""
-    import numpy as np
-
-    if isinstance(value, (bool, int)):
-        return _targets.whole(value, number)
-    if isinstance(value, float):
-        return np.asarray(value, np.float32)
-    dtype = getattr(value, "dtype", None)
-    numeric = not isinstance(dtype, np.dtype) or dtype.kind in "biuf" or isinstance(value, str)
-    if value is None or isinstance(value, (dict, set)) or not numeric:
-        raise TypeError(
-            f"the dataset gave {type(value).__name__ if numeric else dtype} as target {number}: it is a number, a string, or an array or tensor of numbers"
-        )
-    if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
-        return _targets.whole(int(value.reshape(())), number)
-    return value
-
-
-def _column(values: list[Any], number: int) -> list[Any]:
-    """One part of all samples of a batch: strings as their bytes, all of them or none."""
-    strings = [isinstance(v, str) for v in values]
-    if not any(strings):
-        return values
-    if not all(strings):
-        raise TypeError(f"the dataset gave strings and other things as target {number}: it is the same for all samples")
-    return [_targets.text(v) for v in values]

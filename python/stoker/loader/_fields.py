@@ -16,11 +16,17 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
     """What the user wrote, checked for what can be seen without the source; None: the source decides."""
     if fields is None:
         return None
+    fields = list(fields) if isinstance(fields, dict) else fields
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) and f.isidentifier() for f in fields):
         raise InvalidArgumentError(f"fields is a sequence of names, as ('image', 'label', 'index'), not {fields!r}")
     if len(set(fields)) != len(fields):
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
     return tuple(fields)
+
+
+def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Those that a Dataset's tuples give behind the image, in order."""
+    return None if names is None else tuple(n for n in names if n not in (*FROM_SAMPLES, "image"))
 
 
 def default(targets: int) -> tuple[str, ...]:
@@ -45,7 +51,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
     if keys is not None:
         return _of_keys(fields, keys)
     given = fields if fields is not None else default(targets)
-    names = [f for f in given if f not in (*FROM_SAMPLES, "image")]
+    names = targets_of(given) or ()
     if len(names) > targets:
         raise InvalidArgumentError(
             f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} behind the image (path, index and valid come extra)"

@@ -11,6 +11,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._follow import Followers
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
@@ -21,28 +22,42 @@ class Image:
 
     node: DataNode
     extent: tuple[int, int] | None  # None: not known beforehand
+    followers: Followers | None = None
+
+    def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
+        """The same image, its pixels at other places."""
+        return Image(node, extent, self.followers)
 
 
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
     draws: dict[str, Any] = {"random_area": list(t.scale), "random_aspect_ratio": list(t.ratio)}
-    node = fn.random_resized_crop(image.node, size=list(t.size), interp_type=t.interpolation, antialias=t.antialias, border="drop", **draws)
-    return Image(node, t.size)
+    filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop"}
+    if image.followers is not None:
+        return image.moved(image.followers.random_resized_crop(image.node, t.size, {**filters, "subpixel_scale": False}, draws), t.size)
+    return image.moved(fn.random_resized_crop(image.node, size=list(t.size), **filters, **draws), t.size)
 
 
 def _resize(image: Image, t: T.Resize) -> Image:
     # As Pillow: just what there is becomes the output, whatever the exact scale would be, and nothing outside counts.
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
     if isinstance(t.size, tuple):
-        return Image(fn.resize(image.node, size=list(t.size), **filters), t.size)
+        if image.followers is not None:
+            image.followers.resize(t.size)
+        return image.moved(fn.resize(image.node, size=list(t.size), **filters), t.size)
     extent = None
     if image.extent is not None:
         h, w = image.extent
         extent = (h * t.size // min(h, w), w * t.size // min(h, w))
-    return Image(fn.resize(image.node, resize_shorter=t.size, rounding="truncate", **filters), extent)
+    if image.followers is not None:
+        image.followers.resize(t.size)
+    return image.moved(fn.resize(image.node, resize_shorter=t.size, rounding="truncate", **filters), extent)
 
 
 def _center_crop(image: Image, t: T.CenterCrop) -> Image:
-    return Image(fn.crop(image.node, crop=list(t.size), rounding="even", out_of_bounds_policy="pad"), t.size)
+    window: dict[str, Any] = {"crop": list(t.size), "rounding": "even", "out_of_bounds_policy": "pad"}
+    if image.followers is not None:
+        image.followers.center_crop(t.size, **window)
+    return image.moved(fn.crop(image.node, **window), t.size)
 
 
 def _random_crop(image: Image, t: T.RandomCrop) -> Image:
@@ -51,13 +66,16 @@ def _random_crop(image: Image, t: T.RandomCrop) -> Image:
         room = (image.extent[0] + top + bottom, image.extent[1] + left + right)
         if t.size[0] > room[0] or t.size[1] > room[1]:
             raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
-    fills = [float(f) for f in t.fill] if isinstance(t.fill, Sequence) else [float(t.fill)]
-    crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=fills, smaller="error")
-    return Image(crop, t.size)
+    if image.followers is not None:
+        return image.moved(image.followers.random_crop(image.node, t.size, t.padding, t.fill_of), t.size)
+    crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=t.fill_of("Image"), smaller="error")
+    return image.moved(crop, t.size)
 
 
 def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:
-    return Image(fn.flip(image.node, horizontal=horizontal, vertical=vertical), image.extent)
+    if image.followers is not None:
+        image.followers.flip(horizontal, vertical)
+    return image.moved(fn.flip(image.node, horizontal=horizontal, vertical=vertical), image.extent)
 
 
 def _coin(p: float, gate: DataNode | None) -> Any:
@@ -81,7 +99,7 @@ def _color_jitter(image: Image, t: T.ColorJitter, gate: DataNode | None) -> Imag
         node = fn.saturation(node, saturation=draw(t.saturation, 1.0))
     if t.hue is not None:
         node = fn.hue(node, hue=draw(t.hue, 0.0, 360.0))
-    return Image(node, image.extent)
+    return image.moved(node, image.extent)
 
 
 def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Image:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from stoker import fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
+from stoker.loader._finish import Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
@@ -24,7 +25,7 @@ class Source:
     """Builds the nodes of a graph: the finished images first, then a label and what else a sample has."""
 
     targets = 1  # nodes behind the image
-    finish: Mapping[int, Callable[[Any], Any]] = {}  # by output: makes what the user gets of what the pipeline gives
+    finishing = Finishing()  # once `nodes` was called
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         """The batch's fields and the output of each; before the first batch, but not before `nodes`."""
@@ -45,7 +46,7 @@ class FileSource(Source):
         self.labels: Sequence[int] | None = None
         if targets is not None:
             self.labels, finish = _targets.of_list(targets)
-            self.finish = {1: finish} if finish else {}
+            self.finishing = Finishing({1: by_value(finish)} if finish else {})
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES, "nested": True}

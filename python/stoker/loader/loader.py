@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker._settings import PassedOn, takes
+from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
 from stoker.loader._dataset import DatasetSource
+from stoker.loader._finish import Finishing
 from stoker.loader._image_folder import Listed, listed
+from stoker.loader._kinds import IMAGE, OTHER, Kind, kinds_of
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._sources import Source, from_folder, from_list
+from stoker.loader._sources import FileSource, Source, from_folder, from_list
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
@@ -53,7 +57,10 @@ class Loader:
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
-    first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order.
+    first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order. With the kind of each field, as
+    {"image": "Image", "mask": "Mask", "boxes": "BoundingBoxes", "points": "KeyPoints", "label": None}, masks (by nearest neighbour), boxes (XYXY, or
+    ("BoundingBoxes", "XYWH"|"CXCYWH")) and points make the image's crops, resizes and flips with the same draws, as in torchvision's v2; its tv_tensors need
+    not be named. Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not).
 
@@ -81,7 +88,8 @@ class Loader:
         memory_format: torch.memory_format | None = None,
         num_threads: int | str = "auto",
         prefetch: int = 2,
-        fields: Sequence[str] | None = None,
+        fields: Sequence[str] | Mapping[str, Any] | None = None,
+        ragged: Sequence[str] = (),
         pin_memory: bool = False,
         split: str = "train",
         exif_orientation: bool = False,
@@ -118,7 +126,7 @@ class Loader:
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        self._run = Run(_open(source, images, split), self._spec, order)
+        self._run = Run(_open(source, images, split, _Given(self._names, kinds_of(fields), ragged)), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
         self._alone = Alone()
@@ -128,7 +136,22 @@ class Loader:
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()  # errors of files and arguments show here
             self._fields(self._run.source)
+            self._tell_skipped()
         self._run.agree()
+
+    def _tell_skipped(self) -> None:
+        """What lies in a folder and is not read, as ImageFolder would not, and what is read although it hardly was meant."""
+        source = self._run.source
+        if not isinstance(source, FileSource) or source.root is None:
+            return
+        count, text = self.pipeline._running().skipped(None)
+        if count:
+            notice(f"{source.root}: skipped {text}")
+        hidden = [name for name in self.classes if name.startswith(".")]
+        if hidden:
+            notice(
+                f"{source.root}: the hidden folder {hidden[0]} holds images and counts as a class, as with ImageFolder: remove it if it is none"
+            )
 
     # ---- iteration ----
 
@@ -165,8 +188,8 @@ class Loader:
         source = self._run.source
         fields = self._fields(source)
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
-        finish = {} if isinstance(source, Pipeline) else source.finish
-        return Batches(fields, batch, self._run.descs, self._device, finish, self._pin and _options.can_pin())
+        finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
+        return Batches(fields, batch, self._run.descs, self._device, finishing, self._pin and _options.can_pin())
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
@@ -360,9 +383,23 @@ def _transforms(images: Listed | None, transforms: Any) -> list[Transform]:
     return flatten(own if transforms is None else transforms)
 
 
-def _open(source: Any, images: Listed | None, split: str) -> Source | Pipeline:
-    if isinstance(source, Pipeline):
-        return source
+@dataclass
+class _Given:
+    """What was said of the fields of a Dataset's samples."""
+
+    names: tuple[str, ...] | None
+    kinds: dict[str, Kind] | None
+    ragged: Sequence[str]
+
+
+def _open(source: Any, images: Listed | None, split: str, given: _Given) -> Source | Pipeline:
+    opened = source if isinstance(source, Pipeline) else _open_source(source, images, split, given)
+    if not isinstance(opened, DatasetSource) and (given.ragged or any(k.name not in (OTHER, IMAGE) for k in (given.kinds or {}).values())):
+        raise InvalidArgumentError("Loader: ragged, and kinds of fields, are for the samples of a Dataset; files have an image and a label")
+    return opened
+
+
+def _open_source(source: Any, images: Listed | None, split: str, given: _Given) -> Source:
     if isinstance(source, (str, os.PathLike)):
         return from_folder(os.fspath(source), split)
     if isinstance(source, (list, tuple)):
@@ -370,7 +407,7 @@ def _open(source: Any, images: Listed | None, split: str) -> Source | Pipeline:
     if images is not None:
         return from_list(images.samples)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
-        return DatasetSource(source)
+        return DatasetSource(source, given.names, given.kinds, given.ragged)
     raise InvalidArgumentError(
         "Loader: the source is a folder, a list of (path, target), an ImageFolder, a Dataset with __getitem__ and __len__, or a Pipeline, "
         f"not {type(source).__name__}"

@@ -310,3 +310,26 @@ def test_cupy_reads_it(tree: Path) -> None:
 def test_host_memory_for_decoding_may_be_small(torch_cuda, tree: Path) -> None:
     small = [b[0].cpu() for b in loader(tree, "cuda", gpu_memory_limit=1 << 20)]
     assert all(torch.equal(a[0], b) for a, b in zip(loader(tree, "cpu"), small, strict=True))
+
+
+def test_masks_follow_on_the_gpu() -> None:
+    """The same windows and masks as on the CPU."""
+    rng = np.random.default_rng(SEED)
+    scenes = [(rng.integers(0, 256, (h, w, 3), dtype=np.uint8), rng.integers(0, 9, (h, w))) for h, w in rng.integers(30, 60, (5, 2))]
+
+    class Scenes:
+        def __len__(self) -> int:
+            return len(scenes)
+
+        def __getitem__(self, i: int) -> Any:
+            return (*scenes[i], i)
+
+    steps = [T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.RandomCrop(20, padding=3)]
+    sides = [
+        Loader(Scenes(), 5, transforms=steps, fields={"image": "Image", "mask": "Mask", "label": None}, device=d, num_threads=2)
+        for d in ("cpu", "cuda:0")
+    ]
+    (a, mask_a, _, numbers_a), (b, mask_b, _, numbers_b) = (side.pipeline.run() for side in sides)
+    assert not difference(Output.of(a), Output.of(b)), f"seed {SEED}"
+    assert not difference(Output.of(mask_a), Output.of(mask_b)) and Output.of(mask_b).kind == "gpu"
+    assert not difference(Output.of(numbers_a), Output.of(numbers_b))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes and points that follow an image, of a batch at once: what torchvision's v2 does to them, move by move, in their own type and format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+POINTS = "XY"  # beside the formats of boxes
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number that differs between samples: where it stands among those that the graph tells."""
+
+    at: int
+
+
+class Coordinates:
+    """Rows of coordinates, each of one sample, on their way.
+
+    values: (rows, 4) of boxes, (rows, 2) of points, changed in place. numbers: (rows, columns), what the graph told of each row's sample. height, width: of
+    the image as it is by now, for each row.
+    """
+
+    def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
+        self.values, self.format, self.numbers = values, format, numbers
+        self.height, self.width = numbers[:, 0], numbers[:, 1]
+
+    def number(self, number: int | Column) -> torch.Tensor:
+        """For each row."""
+        if isinstance(number, Column):
+            return self.numbers[:, number.at]
+        return self.numbers.new_full((), number).expand(len(self.numbers))
+
+    def _as_own(self, number: torch.Tensor) -> torch.Tensor:
+        return number.to(self.values.dtype)
+
+    def shift(self, left: torch.Tensor, top: torch.Tensor) -> None:
+        for pair in (0, 2) if self.format == "XYXY" else (0,):
+            self.values[:, pair] -= self._as_own(left)
+            self.values[:, pair + 1] -= self._as_own(top)
+
+    def scale(self, width: torch.Tensor, height: torch.Tensor) -> None:
+        """To an image of this extent. Whole numbers lose their fraction, as in torchvision."""
+        for axis, new, old in ((0, width, self.width), (1, height, self.height)):
+            ratio = (new.double() / old.double()).float().unsqueeze(1)
+            self.values[:, axis::2] = (self.values[:, axis::2] * ratio).to(self.values.dtype)
+        self.width, self.height = width, height
+
+    def mirror(self, axis: int, which: torch.Tensor) -> None:
+        """axis: 0 across, 1 down. which: the rows that turn. A point on the first pixel goes to the last one; the edges of boxes lie between pixels."""
+        end = self._as_own((self.width, self.height)[axis])
+        v = self.values
+        turned = v.clone()
+        if self.format == "XYXY":
+            turned[:, axis], turned[:, axis + 2] = end - v[:, axis + 2], end - v[:, axis]
+        elif self.format == "XYWH":
+            turned[:, axis] = end - (v[:, axis] + v[:, axis + 2])
+        else:
+            turned[:, axis] = end - (1 if self.format == POINTS else 0) - v[:, axis]
+        v[which] = turned[which]
+
+    def clamp(self) -> None:
+        """Boxes end where the image does; points may lie outside of it."""
+        if self.format == POINTS:
+            return
+        v = self.values if self.values.is_floating_point() else self.values.float()
+        for axis, end in ((0, self.width), (1, self.height)):
+            first, second = v[:, axis].clone(), v[:, axis + 2].clone()
+            low = first - second / 2 if self.format == "CXCYWH" else first
+            high = second if self.format == "XYXY" else low + second
+            zero = low.new_zeros(())
+            low, high = low.clamp(zero, end.to(v.dtype)), high.clamp(zero, end.to(v.dtype))
+            v[:, axis] = (low + high) / 2 if self.format == "CXCYWH" else low
+            v[:, axis + 2] = high if self.format == "XYXY" else high - low
+        self.values.copy_(v)
+
+
+class Move:
+    """What a transform does to the places of an image."""
+
+    def apply(self, c: Coordinates) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Crop(Move):
+    """A window."""
+
+    top: Column
+    left: Column
+    height: int | Column
+    width: int | Column
+
+    def apply(self, c: Coordinates) -> None:
+        c.shift(c.number(self.left), c.number(self.top))
+        c.height, c.width = c.number(self.height), c.number(self.width)
+        c.clamp()
+
+
+@dataclass(frozen=True)
+class CenterCrop(Move):
+    """The middle; half a pixel goes to the even side, and of what is added outside the smaller half comes first."""
+
+    height: int
+    width: int
+
+    def apply(self, c: Coordinates) -> None:
+        def start(extent: torch.Tensor, wanted: int) -> torch.Tensor:
+            over = extent - wanted
+            return (over / 2).round().where(over >= 0, (over / 2).ceil())
+
+        c.shift(start(c.width, self.width), start(c.height, self.height))
+        c.height, c.width = c.number(self.height), c.number(self.width)
+        c.clamp()
+
+
+@dataclass(frozen=True)
+class Resize(Move):
+    """To (height, width), or the shorter edge to a number."""
+
+    size: int | tuple[int, int]
+
+    def apply(self, c: Coordinates) -> None:
+        if isinstance(self.size, int):
+            shorter = c.height.minimum(c.width)
+            height, width = ((n.long() * self.size // shorter.long()).to(n.dtype) for n in (c.height, c.width))
+        else:
+            height, width = map(c.number, self.size)
+        c.scale(width, height)
+
+
+@dataclass(frozen=True)
+class Flip(Move):
+    """A mirror, where the number in a column is not 0."""
+
+    coin: Column
+    across: bool
+
+    def apply(self, c: Coordinates) -> None:
+        c.mirror(0 if self.across else 1, c.number(self.coin) != 0)
+
+
+def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
+    """The coordinates of a batch's samples after the image's moves. numbers: (samples, columns)."""
+    import torch
+
+    width = 2 if format == POINTS else 4
+    parts = [torch.as_tensor(s) for s in samples]
+    for part in parts:
+        if part.shape[-1:] != (width,) and part.numel():
+            what = "points have" if format == POINTS else "boxes have"
+            raise ValueError(f"{what} {width} numbers each; a sample's are of the shape {tuple(part.shape)}")
+    rows = [part.reshape(-1, width) for part in parts]
+    counts = torch.tensor([len(r) for r in rows])
+    moved = Coordinates(torch.cat(rows), format, numbers[torch.arange(len(rows)).repeat_interleave(counts)])
+    for move in moves:
+        move.apply(moved)
+    return [part.reshape(like.shape) for part, like in zip(moved.values.split(counts.tolist()), parts, strict=True)]

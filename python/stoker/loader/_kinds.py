@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a field of a Dataset's samples is: the names are those of torchvision.tv_tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+IMAGE, MASK, BOXES, POINTS, OTHER, LIST = "Image", "Mask", "BoundingBoxes", "KeyPoints", "others", "list"
+FORMATS = ("XYXY", "XYWH", "CXCYWH")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """name: one of those above. format: of boxes, one of FORMATS."""
+
+    name: str = OTHER
+    format: str = ""
+
+    @property
+    def follows(self) -> bool:
+        """Whether it has places in the image, and has to go where they go."""
+        return self.name in (MASK, BOXES, POINTS)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a batch holds a list of tensors, however many entries each sample has."""
+        return self.name in (BOXES, POINTS, LIST)
+
+
+def kind_of(field: str, given: Any) -> Kind:
+    """Of what the user wrote for a field: a name, the class of tv_tensors, ("BoundingBoxes", "XYWH"), list, or None for what is taken as it is."""
+    format = ""
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        given, format = given[0], str(getattr(given[1], "value", given[1]))
+    name = OTHER if given is None else getattr(given, "__name__", given)
+    if name not in (IMAGE, MASK, BOXES, POINTS, OTHER, LIST):
+        raise InvalidArgumentError(
+            f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), list, or None"
+        )
+    if format and name != BOXES:
+        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; BoundingBoxes alone have one")
+    if name == BOXES and (format or "XYXY") not in FORMATS:
+        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; boxes are {', '.join(FORMATS)}")
+    return Kind(str(name), (format or "XYXY") if name == BOXES else "")
+
+
+def kinds_of(fields: Any) -> dict[str, Kind] | None:
+    """Of fields={"image": "Image", "mask": "Mask"}; None: the user gave names alone, or nothing."""
+    if not isinstance(fields, dict):
+        return None
+    kinds = {name: kind_of(name, given) for name, given in fields.items()}
+    images = [name for name, kind in kinds.items() if kind.name == IMAGE]
+    if images not in ([], ["image"]):
+        raise InvalidArgumentError(
+            f"fields: the image is called 'image', and there is one; {', '.join(n for n in images if n != 'image')} can be a Mask, or None"
+        )
+    return {**kinds, "image": Kind(IMAGE)} if "image" in kinds else kinds
+
+
+def kind_of_value(value: Any) -> Kind | None:
+    """Of one of torchvision's tv_tensors, which say what they are; None: of anything else."""
+    if not type(value).__module__.startswith("torchvision.tv_tensors"):
+        return None
+    name = type(value).__name__
+    return kind_of(name, (name, value.format) if name == BOXES else name) if name in (IMAGE, MASK, BOXES, POINTS) else None
+
+
+def kinds_of_sample(names: Iterable[str | None], values: Iterable[Any], given: dict[str, Kind] | None) -> list[Kind]:
+    """Of the parts behind the image: as the user said, or as the values themselves do."""
+    known = given or {}
+    kinds = [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]
+    return [Kind() if kind.name == IMAGE else kind for kind in kinds]
