@@ -26,9 +26,9 @@ bool stk_op_info(size_t i, struct stk_op_info *out)
 		.tolerance = d->tolerance,
 		.min_inputs = d->inputs.min,
 		.max_inputs = d->inputs.max,
-		.outputs = d->output_count ? -1
-			   : d->outputs    ? d->outputs
-					   : 1};
+		.outputs = d->output_count || (d->flags & STK_OP_OPTIONAL_OUTPUTS) ? -1
+			   : d->outputs                                            ? d->outputs
+										   : 1};
 	out->flags = (d->reader ? STK_OP_IS_READER : 0u) | (d->flags & STK_OP_RANDOM ? STK_OP_IS_RANDOM : 0u) |
 		     (d->gather ? STK_OP_IS_BATCH : 0u) | (d->flags & STK_OP_HIDDEN ? STK_OP_IS_HIDDEN : 0u);
 	while (stk__op_arg_at(d, out->args, &arg))

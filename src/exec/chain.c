@@ -19,6 +19,24 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
+/* Where the head's image turns out to be none for a pass, each operator of the group runs by itself. */
+static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	if (stk__pass_serves(run, group->nodes[0]))
+		return stk__pass_group_run(run, group, err);
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < group->count && s == STK_OK; k++) {
+		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
+		s = stk__pass_serves(run, group->nodes[k]) ? stk__pass_group_run(run, &single, err) : run_single(run, group->nodes[k], err);
+		if (s && err) {
+			char title[96];
+			stk__node_title(run->pipeline->program->nodes[group->nodes[k]].node, title, sizeof title);
+			stk__error_set_op(err, title);
+		}
+	}
+	return s;
+}
+
 /* Values that levels before `level` left in the slot. */
 static void load_kept(const struct stk_chain_run *run, int32_t level)
 {
@@ -54,7 +72,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	for (int32_t g = 0; g < chain->n_groups && !p->recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
 		s = group->step >= 0 ? stk__device_describe(&run, group, err)
-		    : group->pass    ? stk__pass_group_run(&run, group, err)
+		    : group->pass    ? run_pass(&run, group, err)
 				     : run_single(&run, group->nodes[0], err);
 		if (s && err) {
 			char title[96];

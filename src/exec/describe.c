@@ -417,7 +417,7 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 	const struct stk_program_node *head = &run->pipeline->program->nodes[group->nodes[0]];
 	b->first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
 	atomic_store(&b->pending[run->sample], true);
-	if (!group->pass)
+	if (!group->pass || (group->count == 1 && !stk__pass_serves(run, group->nodes[0])))
 		return describe_single(run, group, err);
 	void *kept[STK_MAX_INPUTS];
 	enum stk_status s = send_inputs(run, head, group->step, kept, err);

@@ -344,6 +344,8 @@ struct stk_chain_run {
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+/* False where a node of a group that makes a pass has an image for which lower_array must serve, which the graph could not know. */
+bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 
 /* The same in parts: what a group does to a sample's image, worked out; the work itself. */
 struct stk_pass_group {

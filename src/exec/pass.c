@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 
 #include "base/cancel.h"
+#include "op/dims.h"
 
 #include <string.h>
 
@@ -225,6 +226,20 @@ enum stk_status stk__pass_group_cores(
 	struct stk_frames dst = stk__frames_of(out);
 	STK_COUNT(run->pipeline, passes, 1);
 	return g->planes ? run_planes(run, g, &dst, err) : run_frames(run, &g->pass, &g->src, at, &dst, err);
+}
+
+bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
+{
+	const struct stk_program *g = run->pipeline->program;
+	const struct stk_program_node *n = &g->nodes[index];
+	if (!n->def->lower_array)
+		return true;
+	const struct stk_desc *known = &g->values[n->inputs[0]].desc;
+	if (known->ndim >= 0 && known->dtype != STK_NO_DTYPE)
+		return n->lowers;
+	struct stk_desc in = run->worker->values[n->inputs[0]].desc;
+	stk__layout_name(n->def, &in);
+	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)

@@ -235,6 +235,8 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	node->device = place(g, node);
 	if (def->output_count)
 		node->n_outputs = def->output_count(node->args);
+	if (def->flags & STK_OP_OPTIONAL_OUTPUTS)
+		node->n_outputs += node->n_inputs - def->inputs.min;
 	if ((s = stk__node_infer(g, node, err)))
 		goto out;
 	if (!grow((void **)&g->nodes, (size_t)g->n_nodes, &room, sizeof *g->nodes)) {

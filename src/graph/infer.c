@@ -23,8 +23,9 @@ bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in)
 {
 	if (!def->lower || def->fetch)
 		return false;
-	if (in->ndim < 0) /* found out for each sample; what has another way takes that */
-		return !stk__op_runs(def);
+	if (in->ndim <
+		0) /* found out for each sample; what has another way takes that, but for samplers, of which a pass is the fast one */
+		return !stk__op_runs(def) || (def->classes & STK_CLASS_SAMPLER);
 	return layout_listed(def->layouts ? def->layouts : "HWC CHW HW FHWC", in);
 }
 

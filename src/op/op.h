@@ -160,7 +160,8 @@ enum stk_op_flags {
 	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the CPU wherever its inputs are */
 	STK_OP_IMAGES =
 		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
-	STK_OP_CLONED = 16, /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
+	STK_OP_CLONED = 16,             /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */
@@ -174,7 +175,7 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
-	uint32_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
+	uint64_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */

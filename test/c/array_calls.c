@@ -256,6 +256,39 @@ static void draw_normalize(struct call *c)
 	arg_int(c, "dtype", draw_dtype());
 }
 
+static void draw_points(struct call *c)
+{
+	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_INT32, STK_FLOAT};
+	enum stk_dtype dtype = types[draw(5)];
+	int n = 1 + (int)draw(6), m = 1 + (int)draw(6);
+	add_input(c, dtype, 3, (int64_t[3]){draw(4), draw(200), n});
+	double *matrix = arg_floats(c, "MT", m * (n + 1));
+	for (int i = 0; i < m * (n + 1); i++)
+		matrix[i] = (double)draw(400) / 64 - 3;
+	arg_int(c, "dtype", draw(2) ? dtype : STK_FLOAT);
+}
+
+/* Volumes, and images of types that passes do not take. */
+static void draw_warp(struct call *c)
+{
+	int volume = (int)draw(2), n = volume ? 3 : 2;
+	int64_t shape[5] = {1 + draw(2), 1 + draw(6), 1 + draw(9), 1 + draw(9), 1 + draw(4)};
+	enum stk_dtype dtype = draw_dtype();
+	if (!volume)
+		memmove(shape + 1, shape + 2, 3 * sizeof *shape);
+	add_input(c, dtype, n + 2, shape);
+	strcpy(c->in[0].desc.layout, volume ? "FDHWC" : "FHWC");
+	double *matrix = arg_floats(c, "matrix", n * (n + 1)), *size = arg_floats(c, "size", n);
+	for (int i = 0; i < n * (n + 1); i++)
+		matrix[i] = (double)draw(200) / 64 - 1.5;
+	for (int i = 0; i < n; i++)
+		size[i] = 1 + draw(9);
+	arg_int(c, "interp_type", draw(2));
+	if (draw(2))
+		arg_float(c, "fill_value", (double)draw(300) - 20);
+	arg_int(c, "dtype", dtype == STK_FLOAT ? draw_dtype() : draw(2) ? dtype : STK_FLOAT);
+}
+
 static const char *const functions[] = {
 #define BINARY(name, kind, whole, real) #name,
 #define UNARY(name, kind, whole, real) #name,
@@ -308,6 +341,8 @@ static const struct {
 	{"one_hot", draw_one_hot},
 	{"normalize", draw_normalize},
 	{"normalize", draw_normalize},
+	{"coord_transform", draw_points},
+	{"warp_affine", draw_warp},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},

@@ -6,6 +6,7 @@
 
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu.h"
+#include "kernel/array/array_sample.h"
 #include "kernel/convert/convert.h"
 
 #include <math.h>
@@ -120,13 +121,19 @@ static bool run_one_by_one(struct stk_array_job *job)
 	bool right = true;
 	double *stats = measure(job);
 	for (uint32_t i = 0; i < job->n && right; i++) {
-		struct stk_array_place p = stk__array_place(job, i);
+		struct stk_array_place p = {0};
+		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE)
+			p = stk__array_place(job, i);
 		if (job->kind == STK_ARRAY_COPY)
 			stk__array_copy_one(job, &p);
 		else if (job->kind == STK_ARRAY_NORMALIZE)
 			stk__array_normalize_one(job, &p);
 		else if (job->kind == STK_ARRAY_ONE_HOT)
 			stk__array_one_hot_one(job, &p, i);
+		else if (job->kind == STK_ARRAY_POINTS)
+			stk__array_points_one(job, i);
+		else if (job->kind == STK_ARRAY_SAMPLE)
+			stk__array_sample_one(job, i);
 		else
 			right = stk__array_arithmetic_one(job, &p);
 	}

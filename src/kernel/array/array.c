@@ -272,3 +272,21 @@ enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk
 	stk__array_run_one_hot(&job);
 	return STK_OK;
 }
+
+/* ---- points ---- */
+
+enum stk_status stk__array_points(struct stk_array_jobs *jobs, const struct stk_array_points *p, const float *matrix,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err)
+{
+	struct stk_array_job job;
+	begin(&job, STK_ARRAY_POINTS, in, out, stk_desc_elements(&out->desc));
+	if (job.n == 0)
+		return STK_OK;
+	job.points = *p;
+	job.constants = matrix;
+	job.constant_bytes = sizeof *matrix * (uint64_t)p->out * (uint64_t)(p->in + 1);
+	if (jobs->keep)
+		return jobs->keep(jobs, &job, err);
+	stk__array_run_points(&job);
+	return STK_OK;
+}

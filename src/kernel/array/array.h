@@ -4,7 +4,8 @@
  * soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to `jobs` alone.
  *
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
- * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors. Fast loops are chosen by what a job
+ * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors, affine maps of points, images and volumes
+ * sampled at other positions. Fast loops are chosen by what a job
  * is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
@@ -23,7 +24,15 @@
 #include "kernel/array/arithmetic.h"
 #include "stoker/tensor.h"
 
-enum stk_array_kind { STK_ARRAY_COPY, STK_ARRAY_ARITHMETIC, STK_ARRAY_NORMALIZE, STK_ARRAY_ONE_HOT, STK_ARRAY_KINDS };
+enum stk_array_kind {
+	STK_ARRAY_COPY,
+	STK_ARRAY_ARITHMETIC,
+	STK_ARRAY_NORMALIZE,
+	STK_ARRAY_ONE_HOT,
+	STK_ARRAY_POINTS,
+	STK_ARRAY_SAMPLE,
+	STK_ARRAY_KINDS
+};
 
 enum { STK_ARRAY_SOURCES = 2 };
 
@@ -76,6 +85,38 @@ struct stk_array_one_hot {
 	uint32_t classes, inner; /* output i stands for class i / inner % classes */
 };
 
+/* Of points of `in` components, one after the other, are made points of `out` components. The job's constants are floats: `out` rows of `in` factors, then
+ * what is added to each row's sum. Sums are float32, in this order. */
+enum { STK_POINT_COMPONENTS = 6 };
+struct stk_array_points {
+	int32_t in, out;
+};
+
+/* Where in the source an output samples. Positions are those of corners: the first pixel covers 0 .. 1, and output (x, y, z) stands for (x + .5, y + .5, z + .5). */
+enum stk_sample_map {
+	STK_SAMPLE_AFFINE,      /* three rows of four factors, of (x, y, z, 1) */
+	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors, of (x, y, 1); the first two results divided by the third */
+	STK_SAMPLE_MAPS,        /* x and y stand in two tensors of float32, and factor 0 is added to both */
+	STK_SAMPLE_SPHERE,      /* pixels move away from the centre by the square of their distance from it */
+	STK_SAMPLE_WATER,       /* waves: amplitude, frequency, phase of x over y, then of y over x, from whole x and y */
+	STK_SAMPLE_JITTER,      /* each pixel moves by up to factor 0 pixels along x and y, at random */
+};
+
+enum stk_sample_border { STK_BORDER_FILL, STK_BORDER_CLAMP, STK_BORDER_REFLECT, STK_BORDER_REFLECT_101, STK_BORDER_WRAP };
+
+/* Outputs are numbered over (frame, z, y, x, channel). Sources of types that float32 holds are mixed in float32, others in double. The job's constants are what
+ * lies outside, a float for each channel. */
+struct stk_array_sample {
+	int32_t map, border;
+	bool linear, volume;    /* takes the nearest, or mixes 4 pixels, 8 of a volume */
+	int32_t size[3];        /* of the source along x, y, z */
+	int64_t frame, channel; /* from one to the next in the source, bytes */
+	int64_t stride[3];      /* along x, y, z */
+	float m[12];
+	uint64_t seed;          /* of JITTER */
+	const uint8_t *maps[2]; /* of MAPS: x and y */
+};
+
 /* Pointers are valid on the side that runs the job, except `constants`, which lie in host memory until the job has run or is kept. */
 struct stk_array_job {
 	int32_t kind, ndim;
@@ -92,6 +133,8 @@ struct stk_array_job {
 		struct stk_array_arithmetic arithmetic;
 		struct stk_array_normalize normalize;
 		struct stk_array_one_hot one_hot;
+		struct stk_array_points points;
+		struct stk_array_sample sample;
 	};
 };
 
@@ -153,6 +196,20 @@ STK_MUST_USE enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, c
 /* in's dims before `axis` stay before the classes' dim, the others come after it. */
 STK_MUST_USE enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	int32_t axis, float on, float off, struct stk_error *err);
+
+/* Points p of in become M p + T, rounded to out's type. A point is `in` elements of `in`, which follow each other, and `out` of `out`.
+ * matrix: M, row by row, then T. */
+STK_MUST_USE enum stk_status stk__array_points(struct stk_array_jobs *jobs, const struct stk_array_points *p, const float *matrix,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* dims: of the tensors along x, y, z (-1: no such dim) and that of the channels (-1: none); what is left, and leads, are frames. Of `s` given are map, border,
+ * linear, m, seed and maps; the rest follows. fill: one value a channel. No extent of the source is 0. */
+struct stk_sample_dims {
+	int32_t axis[3], channel;
+};
+STK_MUST_USE enum stk_status stk__array_sample(struct stk_array_jobs *jobs, const struct stk_array_sample *s,
+	const struct stk_sample_dims *dims, const float *fill, const struct stk_tensor *in, const struct stk_tensor *out,
+	struct stk_error *err);
 
 /* ---- measures ---- */
 

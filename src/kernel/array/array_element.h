@@ -201,4 +201,23 @@ STK_HD void stk__array_one_hot_one(const struct stk_array_job *job, const struct
 	stk__array_move(p->dst, on ? h->on : h->off, stk__array_size(job->dst_dtype));
 }
 
+/* ---- points ---- */
+
+STK_HD void stk__array_points_one(const struct stk_array_job *job, uint32_t i)
+{
+	const struct stk_array_points *p = &job->points;
+	uint32_t point = i / (uint32_t)p->out, row = i - point * (uint32_t)p->out;
+	const float *factors = (const float *)job->constants + row * (uint32_t)p->in;
+	int32_t size = stk__array_size(job->src_dtype[0]);
+	const uint8_t *src = job->src[0] + (int64_t)point * p->in * size;
+	float sum = 0;
+	for (int32_t k = 0; k < p->in; k++, src += size) {
+		float x;
+		stk__convert_one(&x, STK_FLOAT, src, job->src_dtype[0]);
+		sum = k ? sum + x * factors[k] : x * factors[k];
+	}
+	sum += ((const float *)job->constants)[p->in * p->out + (int32_t)row];
+	stk__convert_one(job->dst + (int64_t)i * stk__array_size(job->dst_dtype), job->dst_dtype, &sum, STK_FLOAT);
+}
+
 #endif

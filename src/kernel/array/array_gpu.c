@@ -48,6 +48,10 @@ enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct s
 		status = stk__gpu_kernel(dev, "array_gpu", "array_arithmetic", 0, &k->arithmetic, err);
 	if (!status)
 		status = stk__gpu_kernel(dev, "array_gpu", "array_measure", 0, &k->measure, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu", "array_points", 0, &k->points, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu", "array_sample", 0, &k->sample, err);
 	return status ? status : stk__gpu_kernel(dev, "array_gpu", "array_normalize", 0, &k->normalize, err);
 }
 
@@ -152,7 +156,8 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 		int launch;
 		stk_gpu_kernel kernel;
 	} steps[] = {{STK_ARRAY_COPY, kernels->copy}, {STK_ARRAY_ONE_HOT, kernels->copy}, {STK_ARRAY_ARITHMETIC, kernels->arithmetic},
-		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}};
+		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}, {STK_ARRAY_POINTS, kernels->points},
+		{STK_ARRAY_SAMPLE, kernels->sample}};
 	struct stk_array_gpu_view view = {.items = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at),
 		.flags = (uint32_t *)(uintptr_t)b->device_tables,
 		.n_items = b->n_items};

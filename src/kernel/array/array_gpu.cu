@@ -2,6 +2,7 @@
  * Array jobs on the GPU (array_gpu.h): array_element.h's lines, an output a thread. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu.h"
+#include "kernel/array/array_sample.h"
 
 #define THREADS STK_ARRAY_GPU_THREADS
 
@@ -65,6 +66,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_normalize(const __gr
 		stk_array_place p = stk__array_place(&it.job, i);
 		stk__array_normalize_one(&it.job, &p);
 	}
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_points(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	outputs o = outputs_of(v, it);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS)
+		stk__array_points_one(&it.job, i);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_sample(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	outputs o = outputs_of(v, it);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS)
+		stk__array_sample_one(&it.job, i);
 }
 
 /* ---- measures ---- */

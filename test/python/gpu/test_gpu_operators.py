@@ -14,10 +14,10 @@ from stoker import fn, types
 from stoker.errors import StokerError
 from support import SEED
 
-TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
+TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic")
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
-ON_THE_CORES = {"peek_image_shape"}
+ON_THE_CORES = {"peek_image_shape", "bbox_rotate"}
 # Inputs behind the first that say how, not what: they are read by the cores.
 SAY_HOW = {"reshape", "warp_affine", "slice", "crop", "resize", "slicing"}
 
@@ -34,10 +34,11 @@ def definition(case: Any) -> Any:
 
     library = Library("stoker")
     decodes = case.op.startswith("decoders.")
+    cores = case.op in ON_THE_CORES or case.op.startswith("transforms.")
 
     def define() -> Any:
         inputs = [library.resolve(i) for i in case.inputs]
-        if not decodes and case.op not in ON_THE_CORES:
+        if not decodes and not cores:
             inputs = [n.gpu() if k == 0 or case.op not in SAY_HOW else n for k, n in enumerate(inputs)]
         if case.build:
             return case.build(library, *inputs)
@@ -45,7 +46,9 @@ def definition(case: Any) -> Any:
         if decodes:
             kwargs["device"] = "mixed"
         result = library.operator(case.op)(*inputs, **kwargs)
-        return result.gpu() if case.op in ON_THE_CORES or not case.inputs else result
+        if not cores and case.inputs:
+            return result
+        return [r.gpu() for r in result] if isinstance(result, (list, tuple)) else result.gpu()
 
     return define
 

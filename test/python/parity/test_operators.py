@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from harness import Batch, Case, check
 
-TABLES = ("cases_decoders", "cases_geometry", "cases_pixels", "cases_generic")
+TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic")
 CASES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
 
 
@@ -21,7 +21,13 @@ def test_as_dali(case: Case) -> None:
 def undeclared(case: Case) -> Case | None:
     """The case without its input's layout; None where that was none, or another than dims tell. Axes by name are refused by DALI then."""
     first = case.inputs[0] if case.inputs else None
-    if first is None or case.build or "axis_names" in case.kwargs or first.layout != {3: "HWC", 4: "FHWC"}.get(first.samples[0].ndim):
+    if (
+        first is None
+        or first.layout is None
+        or case.build
+        or "axis_names" in case.kwargs
+        or first.layout != {3: "HWC", 4: "FHWC"}.get(first.samples[0].ndim)
+    ):
         return None
     title = f"{first.samples[0].dtype} without layout: {case.name}"
     return replace(case, inputs=[Batch(first.samples, None), *case.inputs[1:]], title=title)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Affine maps of points, as the operators of transforms.* make and combine them: [M T], ndim rows of ndim + 1 values, row by row. */
+#ifndef STK_OP_GEOMETRY_AFFINE_H
+#define STK_OP_GEOMETRY_AFFINE_H
+
+#include "op/dims.h"
+
+enum { STK_AFFINE_DIMS = 6 };
+
+struct stk_affine {
+	int32_t ndim;
+	double m[STK_AFFINE_DIMS][STK_AFFINE_DIMS + 1];
+};
+
+void stk__affine_identity(struct stk_affine *a, int32_t ndim);
+
+/* M * (x - center) + center, whose T is 0 before. center: ndim values, one for all, or none. name: the argument's. */
+enum stk_status stk__affine_about(struct stk_affine *a, const char *name, struct stk_floats center, struct stk_error *err);
+
+/* M is a rotation: of 2 dims, from x to y; of 3 dims, about `axis`, whose length is not 0. Radians. */
+void stk__affine_rotate_2d(struct stk_affine *a, double angle);
+void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle);
+
+/* Value k of an argument that has one for each dim, or one for all. */
+static inline double stk__affine_value(struct stk_floats v, int32_t k)
+{
+	return (double)v.v[v.count == 1 ? 0 : k];
+}
+
+static inline double stk__radians(double degrees)
+{
+	return degrees * (3.14159265358979323846 / 180);
+}
+
+/* ---- operators that make one map ---- */
+
+/* Dims of the map that comes in: 0 where none does, -1 where they are not known yet. */
+int32_t stk__affine_input_dims(const struct stk_call *call);
+
+/* Makes the operator's own map of its arguments. */
+typedef enum stk_status (*stk__affine_make)(const struct stk_call *call, struct stk_affine *out, struct stk_error *err);
+
+/* infer and run_cpu: the own map after the one that comes in, or before it where `reverse`. call->state is a struct stk_affine. */
+enum stk_status stk__affine_infer(const struct stk_call *call, stk__affine_make make, struct stk_error *err);
+void stk__affine_run(const struct stk_call *call, bool reverse);
+
+/* Of input k of a call, checked by infer. */
+enum stk_status stk__affine_check(const struct stk_desc *desc, struct stk_error *err);
+void stk__affine_read(const struct stk_tensor *t, struct stk_affine *out);
+void stk__affine_write(const struct stk_affine *a, const struct stk_tensor *out);
+
+/* first, then second. */
+void stk__affine_then(const struct stk_affine *first, const struct stk_affine *second, struct stk_affine *out);
+
+/* What describes a map of ndim dims, -1: not known yet. */
+struct stk_desc stk__affine_desc(int32_t ndim);
+
+#define STK_AFFINE_REVERSE_ORDER(S)                                                                                                        \
+	STK_ARG(S, reverse_order, STK_ARG_BOOL, "false", STK_FREE, 0,                                                                      \
+		"Points go through the operator's own transform first and through the input's after it; false: the other way round.")
+#define STK_AFFINE_DOC                                                                                                                     \
+	"\n\nThe transform is a float32 matrix of n rows and n + 1 columns, [M T], for points (x, y, ...) of n = 1 to 6 components: it "   \
+	"takes p to M p + T, and is what coord_transform and warp_affine take. With an input, which is such a matrix, the result is both " \
+	"transforms one after the other."
+
+#endif

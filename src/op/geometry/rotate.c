@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rotate: turns images, and volumes about an axis, on a canvas that holds them. */
+#include "op/geometry/canvas.h"
+#include "op/geometry/warp_args.h"
+
+struct rotate {
+	float angle;
+	struct stk_floats axis;
+	bool keep_size;
+	struct stk_warp_args warp;
+};
+
+static const struct stk_arg_def rotate_args[] = {
+	{.name = "angle",
+		.type = STK_ARG_FLOAT,
+		.flags = STK_PER_SAMPLE | STK_REQUIRED,
+		.offset = offsetof(struct rotate, angle),
+		.min = -HUGE_VAL,
+		.max = HUGE_VAL,
+		.shapes = true,
+		.doc = "In degrees: counter-clockwise, or of volumes by the right-hand rule about the axis."},
+	{.name = "axis",
+		.type = STK_ARG_FLOATS,
+		.flags = STK_PER_SAMPLE,
+		.offset = offsetof(struct rotate, axis),
+		.min = -HUGE_VAL,
+		.max = HUGE_VAL,
+		.shapes = true,
+		.doc = "Of volumes, which need it: the axis of the rotation, (x, y, z), of any length but 0. Images have none: it is not looked at."},
+	STK_ARG(struct rotate, keep_size, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"The output has the input's extents; false: it holds the whole rotated image."),
+	STK_ARG_GROUP(struct rotate, warp, stk__warp_group),
+	STK_ARG_END,
+};
+
+/* Output to source. */
+static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struct stk_affine *r, struct stk_error *err)
+{
+	double angle = stk__canvas_radians(a->angle), axis[3];
+	if (!isfinite(angle))
+		return stk__fail(err, STK_INVALID, "angle is %g: give a finite number of degrees", (double)a->angle);
+	if (ndim == 2) {
+		stk__affine_rotate_2d(r, angle);
+		return STK_OK;
+	}
+	if (a->axis.count != 3)
+		return stk__fail(
+			err, STK_INVALID, a->axis.count < 0 ? "a volume is rotated about an axis: give axis" : "axis takes three values");
+	for (int d = 0; d < 3; d++)
+		axis[d] = (double)a->axis.v[d];
+	if (!(axis[0] != 0 || axis[1] != 0 || axis[2] != 0))
+		return stk__fail(err, STK_INVALID, "axis is 0 and has no direction; give one of another length");
+	stk__affine_rotate_3d(r, axis, -angle);
+	return STK_OK;
+}
+
+/* Centre to centre. */
+static void centre(struct stk_affine *r, const int64_t *in, const int64_t *out)
+{
+	for (int32_t i = 0; i < r->ndim; i++) {
+		r->m[i][r->ndim] = (double)in[i] / 2;
+		for (int32_t k = 0; k < r->ndim; k++)
+			r->m[i][r->ndim] -= r->m[i][k] * (double)out[k] / 2;
+	}
+}
+
+static enum stk_status rotate_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct rotate *a = call->args;
+	struct stk_desc *desc = &call->out[0].desc;
+	struct stk_warp_dims dims;
+	struct stk_affine r;
+	enum stk_status s = stk__warp_begin(call, &a->warp, &dims, err);
+	if (s || !dims.count)
+		return s;
+	bool open = stk__varies(call, &a->angle) || stk__varies(call, &a->axis) || stk__varies(call, &a->warp.size);
+	int64_t in[3], out[3];
+	for (int32_t k = 0; k < dims.count; k++) {
+		in[k] = call->in[0].desc.shape[dims.of.axis[k]];
+		open |= in[k] < 0;
+	}
+	bool fits = !a->keep_size && a->warp.size.count <= 0;
+	if (!open && (s = make_rotation(a, dims.count, &r, err)))
+		return s;
+	if (!open && fits)
+		stk__canvas(&r, in, out);
+	for (int32_t k = 0; k < dims.count && fits; k++)
+		desc->shape[dims.of.axis[k]] = open ? -1 : out[k];
+	if (open)
+		return STK_OK;
+	for (int32_t k = 0; k < dims.count; k++)
+		out[k] = desc->shape[dims.of.axis[k]];
+	centre(&r, in, out);
+	return stk__warp_end(call, &a->warp, &dims, &r, err);
+}
+
+static unsigned rotate_classify(const void *args, const struct stk_desc *in)
+{
+	return stk__warp_classify(&((const struct rotate *)args)->warp, in);
+}
+
+const struct stk_op_def stk__op_rotate = {
+	.name = "rotate",
+	.doc = "Rotates images, and volumes about an axis.\n\n"
+	       "The output holds the whole rotated image, with its centre in the middle, unless keep_size or size say otherwise; its extents are "
+	       "then even or odd as those of the input that they show. Volumes have the layout DHWC, and may have leading frames.",
+	.inputs = {1, 1},
+	.layouts = STK_WARP_LAYOUTS,
+	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
+		     "and with NN a pixel in a thousand is its neighbour.",
+	.args = rotate_args,
+	.args_size = sizeof(struct rotate),
+	.flags = STK_OP_IMAGES,
+	.state_size = sizeof(struct stk_warp_state),
+	.classes = STK_CLASS_SAMPLER,
+	.classify = rotate_classify,
+	.infer = rotate_infer,
+	.lower = stk__warp_lower,
+	.lower_array = stk__warp_lower_array,
+};

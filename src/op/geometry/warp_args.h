@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What warp_affine and rotate share: their arguments, and how a matrix becomes a step of a pass, or a job where passes do not serve. */
+#ifndef STK_OP_GEOMETRY_WARP_ARGS_H
+#define STK_OP_GEOMETRY_WARP_ARGS_H
+
+#include "op/geometry/affine.h"
+
+struct stk_warp_args {
+	struct stk_floats size;
+	float fill_value;
+	int32_t interp_type, dtype;
+};
+extern const struct stk_arg_def stk__warp_group[];
+
+/* The layouts they take. Volumes, and types that float32 does not hold, are jobs. */
+#define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
+
+/* Dims of height, width and, of volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */
+struct stk_warp_dims {
+	int32_t count; /* 2 or 3; 0: not known yet */
+	struct stk_sample_dims of;
+};
+
+/* What infer leaves for lower and lower_array. */
+struct stk_warp_state {
+	struct stk_warp_dims dims;
+	struct stk_warp warp;
+	struct stk_array_sample sample;
+	float fill;
+};
+
+/* STK_SHAPE where desc is neither an image nor a volume. */
+enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims *out, struct stk_error *err);
+
+/* Begins infer: the output's type, and its shape, which is the input's unless size is given. */
+enum stk_status stk__warp_begin(
+	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
+
+/* Ends infer, once the output's shape is there. map: output to source, of dims.count dims. */
+enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
+	const struct stk_affine *map, struct stk_error *err);
+
+unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in);
+void stk__warp_lower(const struct stk_call *call, struct stk_pass *pass);
+enum stk_status stk__warp_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+
+#endif
