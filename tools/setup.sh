@@ -34,39 +34,65 @@ present() {
 	libjpeg-dev) pkg-config --exists libjpeg ;;
 	libspng-dev) pkg-config --exists spng || pkg-config --exists libspng ;;
 	libjansson-dev) pkg-config --exists jansson ;;
+	libcurl4-openssl-dev) pkg-config --exists libcurl ;;
+	libssl-dev) pkg-config --exists libcrypto ;;
 	libcmocka-dev) pkg-config --exists cmocka ;;
 	zlib1g-dev) pkg-config --exists zlib ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1
 }
 
-install_packages() {
-	missing=
-	for package in $(wanted_packages "$@"); do
-		present "$package" || missing="$missing $package"
-	done
-	[ -n "$missing" ] || return 0
-	if ! command -v apt-get >/dev/null 2>&1; then
-		say "this needs what Debian calls:$missing"
-		say "please install them with your system's package manager and try again"
-		exit 1
-	fi
+# Sets `sudo` to what apt-get is to be called with. False: this user may not install packages, or the system has no apt.
+may_install() {
+	command -v apt-get >/dev/null 2>&1 || return 1
 	if [ "$(id -u)" = 0 ]; then
 		sudo=
 	elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
 		sudo='sudo -n'
 	else
-		say "some packages are missing; please run this once:"
-		say "    sudo apt-get install$missing"
-		exit 1
+		return 1
 	fi
+}
+
+apt_install() {
 	# shellcheck disable=SC2086 # the lists are words
 	{
-		"$here/step.sh" "setup: lists of Debian packages" $sudo apt-get update -q
-		size=$(LC_ALL=C apt-get install --no-install-recommends --assume-no $missing 2>/dev/null | sed -n 's/^Need to get \(.*\) of archives.*/\1/p')
-		"$here/step.sh" "setup: Debian packages$missing (downloads ${size:-nothing})" \
-			$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+		"$here/step.sh" "setup: lists of Debian packages" $sudo apt-get update -q &&
+			size=$(LC_ALL=C apt-get install --no-install-recommends --assume-no "$@" 2>/dev/null | sed -n 's/^Need to get \(.*\) of archives.*/\1/p') &&
+			"$here/step.sh" "setup: Debian packages $* (downloads ${size:-nothing})" \
+				$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
 	}
+}
+
+# What the build goes on without, where it cannot be installed.
+optional=' libcurl4-openssl-dev libssl-dev '
+
+install_packages() {
+	missing= extra=
+	for package in $(wanted_packages "$@"); do
+		present "$package" && continue
+		case $optional in
+		*" $package "*) extra="$extra $package" ;;
+		*) missing="$missing $package" ;;
+		esac
+	done
+	# shellcheck disable=SC2086
+	if [ -z "$missing$extra" ]; then
+		:
+	elif may_install; then
+		[ -z "$missing" ] || apt_install $missing
+		[ -z "$extra" ] || apt_install $extra || say "$extra cannot be installed: what needs them is left out (http:// and s3://)"
+	elif [ -z "$missing" ]; then
+		say "without$extra the build leaves out http:// and s3://"
+	elif command -v apt-get >/dev/null 2>&1; then
+		say "some packages are missing; please run this once:"
+		say "    sudo apt-get install$missing$extra"
+		exit 1
+	else
+		say "this needs what Debian calls:$missing$extra"
+		say "please install them with your system's package manager and try again"
+		exit 1
+	fi
 }
 
 # Makes the virtual environment. What an interrupted or failed attempt left has no working pip: that is made anew.

@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +77,15 @@ enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *f
 	return code;
 }
 
+int stk__uri_shown(const char *uri)
+{
+	size_t scheme = strncmp(uri, "http://", 7) == 0 ? 7 : strncmp(uri, "https://", 8) == 0 ? 8 : 0;
+	if (!scheme)
+		return (int)strlen(uri);
+	bool user = uri[scheme + strcspn(uri + scheme, "/?#@")] == '@';
+	return (int)(user ? scheme : strcspn(uri, "?#"));
+}
+
 void stk__error_set_op(struct stk_error *err, const char *op)
 {
 	if (err && !err->op[0])
@@ -87,7 +97,7 @@ void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch
 	if (!err)
 		return;
 	if (!err->uri[0])
-		snprintf(err->uri, sizeof err->uri, "%s", uri);
+		snprintf(err->uri, sizeof err->uri, "%.*s", stk__uri_shown(uri), uri);
 	if (err->sample < 0) {
 		err->epoch = epoch;
 		err->sample = sample;

@@ -19,6 +19,10 @@ STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, 
 /* STK_LIMIT: a sample takes more than memory_limit. need: bytes known so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
+/* How much of a URI a message may show, in bytes: in http:// and https:// the query can hold a signature that opens the object to anyone, and a password
+ * may stand before the host. */
+int stk__uri_shown(const char *uri);
+
 /* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
 void stk__error_set_op(struct stk_error *err, const char *op);
 void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample);

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/http.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -52,6 +53,8 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
 	enum stk_status s = stk__io_create(c.io_threads ? c.io_threads : 16, &ctx->io, err);
+	if (s == STK_OK)
+		s = stk__http_add(ctx->io, NULL, err);
 	if (s == STK_OK)
 		s = stk__pool_create(c.threads ? c.threads : budget.threads, &ctx->pool, err);
 	if (s) {

@@ -246,6 +246,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
 		goto out;
+	if (p->program->reads)
+		stk__io_refresh(ctx->io); /* on the user's thread, where the environment may be read */
 	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))

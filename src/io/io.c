@@ -2,10 +2,12 @@
  * Hands requests to the source of their scheme, and counts. */
 #include "io/io.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/buffer.h"
 #include "io/file.h"
+#include "io/retry.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -20,6 +22,7 @@ struct stk_io {
 		void *source;
 	} sources[MAX_SOURCES]; /* the first is the files' */
 	int source_count;
+	struct stk_retry retry;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
 	/* Submitted requests that have not ended; destroy waits until there are none. Locked rather than atomic: whoever ends the last one must be
 	 * done with io when destroy goes on. */
@@ -32,6 +35,8 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
+
+static void hand_on(void *user, struct stk_request *r);
 
 enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err)
 {
@@ -46,6 +51,7 @@ enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_erro
 		return status;
 	}
 	stk__buffer_pool_init(&io->buffers);
+	stk__retry_init(&io->retry, hand_on, io);
 	pthread_mutex_init(&io->lock, NULL);
 	pthread_cond_init(&io->idle, NULL);
 	io->sources[0].ops = &stk__file_source_ops;
@@ -55,10 +61,19 @@ enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_erro
 	return STK_OK;
 }
 
+static void end_cancelled(struct stk_io *io, struct stk_request *r)
+{
+	stk__io_finish(io, r, stk__fail(r->error, STK_CANCELLED, "%s: reading was cancelled", r->uri));
+}
+
 void stk__io_destroy(struct stk_io *io)
 {
 	if (!io)
 		return;
+	for (struct stk_request *r = stk__retry_end(&io->retry), *next; r; r = next) {
+		next = r->next;
+		end_cancelled(io, r);
+	}
 	for (int i = 0; i < io->source_count; i++)
 		io->sources[i].ops->cancel_all(io->sources[i].source);
 	pthread_mutex_lock(&io->lock);
@@ -67,6 +82,7 @@ void stk__io_destroy(struct stk_io *io)
 	pthread_mutex_unlock(&io->lock);
 	for (int i = 0; i < io->source_count; i++)
 		io->sources[i].ops->destroy(io->sources[i].source);
+	stk__retry_destroy(&io->retry);
 	stk__buffer_pool_destroy(&io->buffers);
 	pthread_cond_destroy(&io->idle);
 	pthread_mutex_destroy(&io->lock);
@@ -80,13 +96,25 @@ static size_t scheme_length(const char *uri)
 	return n > 0 && strncmp(uri + n, "://", 3) == 0 ? n : 0;
 }
 
+/* True if `scheme`, n letters of it, is one of the words of `schemes`. */
+static bool serves(const char *schemes, const char *scheme, size_t n)
+{
+	while (*schemes) {
+		size_t word = strcspn(schemes, " ");
+		if (word == n && memcmp(schemes, scheme, n) == 0)
+			return true;
+		schemes += word + (schemes[word] == ' ');
+	}
+	return false;
+}
+
 static int find_source(const struct stk_io *io, const char *uri)
 {
 	size_t n = uri[0] == '/' ? 0 : scheme_length(uri);
 	if (n == 0)
 		return 0;
 	for (int i = 0; i < io->source_count; i++)
-		if (strlen(io->sources[i].ops->scheme) == n && memcmp(io->sources[i].ops->scheme, uri, n) == 0)
+		if (serves(io->sources[i].ops->scheme, uri, n))
 			return i;
 	return -1;
 }
@@ -144,8 +172,9 @@ bool stk__io_source_failed(enum stk_status s)
 }
 
 /* To the source of its scheme. */
-static void hand_on(struct stk_io *io, struct stk_request *r)
+static void hand_on(void *user, struct stk_request *r)
 {
+	struct stk_io *io = user;
 	r->buffer = NULL;
 	int i = find_source(io, r->uri);
 	if (i >= 0) {
@@ -156,6 +185,13 @@ static void hand_on(struct stk_io *io, struct stk_request *r)
 	stk__io_finish(io, r,
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s:// (files are read by their plain path)", r->uri, n,
 			r->uri));
+}
+
+void stk__io_refresh(struct stk_io *io)
+{
+	for (int i = 0; i < io->source_count; i++)
+		if (io->sources[i].ops->refresh)
+			io->sources[i].ops->refresh(io->sources[i].source);
 }
 
 void stk__io_submit(struct stk_io *io, struct stk_request *r)
@@ -170,28 +206,40 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 {
 	atomic_store(&r->cancelled, true);
+	if (stk__retry_remove(&io->retry, r)) {
+		end_cancelled(io, r);
+		return;
+	}
 	int i = find_source(io, r->uri);
 	if (i >= 0 && io->sources[i].ops->cancel)
 		io->sources[i].ops->cancel(io->sources[i].source, r);
 }
 
-/* Whether a request that failed is tried once more. */
-static bool try_again(struct stk_request *r, enum stk_status status)
+/* Whether a request that failed is tried once more, at once or after *delay_ns. */
+static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status status, int64_t *delay_ns)
 {
+	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
-	if (!r->error && (r->error = stk__calloc(1, sizeof *r->error)))
-		return true;
-	if (!stk__io_source_failed(status) || r->retries >= STK_IO_RETRIES)
+	if (!r->error && (r->error = stk__calloc(1, sizeof *r->error)) && !stk__io_source_failed(status))
+		return true; /* to hear what it was */
+	int i = find_source(io, r->uri);
+	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
+	if (!ops || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
 		return false;
+	if (ops->backoff_ns)
+		*delay_ns = stk__retry_delay(
+			ops->backoff_ns, ops->most_backoff_ns, r->retries, (uint64_t)stk__clock_ns() ^ (uint64_t)(uintptr_t)r);
 	r->retries++;
 	return true;
 }
 
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
-	if (try_again(r, status)) {
-		hand_on(io, r);
+	int64_t delay_ns;
+	if (try_again(io, r, status, &delay_ns)) {
+		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
+			hand_on(io, r);
 		return;
 	}
 	settle(io, r, status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where bytes come from. A request names an object and a range; it completes in any order, on any thread, once. Local files now; other schemes
- * register a source behind the same interface.
+ * Where bytes come from. A request names an object and a range; it completes in any order, on any thread, once. Local files are read here; other
+ * schemes register a source behind the same interface (io/http.h).
  *
  * Bytes land in pooled buffers, bounded in bytes and requests by whoever submits; a buffer goes back with stk__buffer_release. */
 #ifndef STK_IO_IO_H
@@ -38,6 +38,7 @@ struct stk_request {
 	int32_t retries; /* faults of the source that were got over, or were too many; set to 0 by the caller, who keeps it from a try to submit */
 	/* the source's own, and io's */
 	_Atomic bool cancelled;
+	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;
 	void *source_data;
 };
@@ -45,7 +46,11 @@ struct stk_request {
 /* A source of bytes. submit starts a request and returns at once; each ends in one call of stk__io_finish, also after cancel or cancel_all
  * (STK_CANCELLED). Every function on any thread, at the same time, except destroy. */
 struct stk_source_ops {
-	const char *scheme; /* "file", "s3" */
+	const char *scheme; /* "file"; several with blanks between them: "s3 http https" */
+	/* Of a fault of the source: how often it is tried again (0: STK_IO_RETRIES), and after how long, a random time up to backoff_ns * 2^tries and at most
+	 * most_backoff_ns. 0: at once. */
+	int32_t retries;
+	int64_t backoff_ns, most_backoff_ns;
 	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. On true the request is filled in, and
 	 * stk__io_finish is not called. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
@@ -55,6 +60,8 @@ struct stk_source_ops {
 	void (*cancel)(void *source, struct stk_request *r);
 	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
+	/* Takes over what the environment says now. NULL: it says nothing to this source. */
+	void (*refresh)(void *source);
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -64,7 +71,7 @@ enum { STK_IO_RETRIES = 3 };
 bool stk__io_source_failed(enum stk_status status);
 
 /* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. A fault of the source is
- * tried again first, STK_IO_RETRIES times; and any failure once more where there was no error to be filled, to hear what it was. */
+ * tried again first, as its ops say; and any other failure once more where there was no error to be filled, to hear what it was. */
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
 
 /* threads: of blocking reads for local files, started on first need. */
@@ -75,6 +82,9 @@ void stk__io_destroy(struct stk_io *io);
 /* Registers a source for uris that begin with "scheme://"; io owns it from here, also on failure. Plain paths and file:// go to the files' own.
  * Before the first request. */
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
+
+/* Sources look at the environment again: keys, endpoints. Requests that have begun go on as they were. On a thread that may call getenv. */
+void stk__io_refresh(struct stk_io *io);
 
 /* True when r is complete on return, well or not (`done` is not called then); false: nothing happened, or the source was at fault: submit it. A worker's
  * first try. */

@@ -134,7 +134,8 @@ static void slow_destroy(void *source)
 	free(s);
 }
 
-static const struct stk_source_ops slow_ops = {"slow", NULL, slow_submit, slow_cancel, slow_cancel_all, slow_destroy};
+static const struct stk_source_ops slow_ops = {
+	.scheme = "slow", .submit = slow_submit, .cancel = slow_cancel, .cancel_all = slow_cancel_all, .destroy = slow_destroy};
 
 void slow_source_release(struct slow_source *s)
 {

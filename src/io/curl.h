@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * libcurl, found at run time: who reads local files alone does not load it and the two dozen libraries that it needs. */
+#ifndef STK_IO_CURL_H
+#define STK_IO_CURL_H
+
+#include "stoker/status.h"
+
+#define CURL_DISABLE_TYPECHECK /* its macros know functions of these names alone, not pointers */
+#include <curl/curl.h>
+
+/* What is called: name, result, parameters. */
+#define STK_CURL_FUNCTIONS(X)                                                                                                              \
+	X(curl_global_init, CURLcode, (long flags))                                                                                        \
+	X(curl_global_cleanup, void, (void))                                                                                               \
+	X(curl_version_info, curl_version_info_data *, (CURLversion age))                                                                  \
+	X(curl_easy_init, CURL *, (void))                                                                                                  \
+	X(curl_easy_setopt, CURLcode, (CURL * easy, CURLoption option, ...))                                                               \
+	X(curl_easy_getinfo, CURLcode, (CURL * easy, CURLINFO info, ...))                                                                  \
+	X(curl_easy_strerror, const char *, (CURLcode code))                                                                               \
+	X(curl_easy_cleanup, void, (CURL * easy))                                                                                          \
+	X(curl_multi_init, CURLM *, (void))                                                                                                \
+	X(curl_multi_setopt, CURLMcode, (CURLM * multi, CURLMoption option, ...))                                                          \
+	X(curl_multi_add_handle, CURLMcode, (CURLM * multi, CURL * easy))                                                                  \
+	X(curl_multi_remove_handle, CURLMcode, (CURLM * multi, CURL * easy))                                                               \
+	X(curl_multi_assign, CURLMcode, (CURLM * multi, curl_socket_t socket, void *data))                                                 \
+	X(curl_multi_socket_action, CURLMcode, (CURLM * multi, curl_socket_t socket, int events, int *running))                            \
+	X(curl_multi_info_read, CURLMsg *, (CURLM * multi, int *left))                                                                     \
+	X(curl_multi_cleanup, CURLMcode, (CURLM * multi))                                                                                  \
+	X(curl_slist_append, struct curl_slist *, (struct curl_slist * list, const char *text))                                            \
+	X(curl_slist_free_all, void, (struct curl_slist * list))
+
+struct stk_curl {
+	void *library;
+#define STK_CURL_SLOT(name, result, params) result(*name) params;
+	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
+#undef STK_CURL_SLOT
+};
+
+/* STK_UNSUPPORTED where there is none; the message says what to install. */
+STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
+void stk__curl_unload(struct stk_curl *c);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http://, https:// and s3:// as sources of bytes, over libcurl: a few threads, each with hundreds of requests under way.
+ *
+ * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
+ * the object is the same. 404 is a failure of the object; what servers and networks do otherwise is a fault of the source, which io tries again. */
+#ifndef STK_IO_HTTP_H
+#define STK_IO_HTTP_H
+
+#include "io/io.h"
+
+/* 0: the default that the comment names. */
+struct stk_http_settings {
+	int threads;             /* 2 */
+	int requests;            /* under way at a time, at most: 1024 */
+	int64_t connect_ms;      /* 5 000 */
+	int64_t first_byte_ms;   /* from the beginning of a request: 20 000 */
+	int64_t stall_ms;        /* in which a body brings less than 4 KiB: 10 000 */
+	int32_t retries;         /* 10 */
+	int64_t backoff_ms;      /* 100: the first wait is shorter */
+	int64_t most_backoff_ms; /* 5 000 */
+};
+
+/* Registers the source with io, and reads what the environment says of object stores; what it says wrong is told to who asks for an s3:// URI. The settings
+ * may be NULL. Where the build has no libcurl, the source refuses each request and says so. */
+STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inside of the source. A request waits in the source's queue; a loop takes it and gives it a transfer, which it keeps over resumptions:
+ *
+ *   queue -> loop takes it (http_loop.c) -> transfer: begin, header lines, body (http_transfer.c) -> verdict (http_verdict.c) -> stk__io_finish
+ *                                                       ^                                               |
+ *                                                       +-------------- a cut body, the rest ----------+
+ */
+#ifndef STK_IO_HTTP_IMPL_H
+#define STK_IO_HTTP_IMPL_H
+
+#include "io/curl.h"
+#include "io/http.h"
+#include "io/queue.h"
+#include "io/s3.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { STK_HTTP_THREADS = 16, STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_SLACK = 64 };
+
+/* One snapshot of the environment; requests hold the one that they began with. */
+struct stk_http_account {
+	_Atomic int refs;
+	struct stk_aws_settings aws;
+	struct stk_error error; /* code not OK: what is wrong with the settings */
+};
+
+/* A bucket that lies in another region than the settings say. */
+struct stk_http_region {
+	struct stk_http_region *next;
+	char bucket[256], region[64];
+};
+
+struct stk_http_loop {
+	struct stk_http_source *source;
+	pthread_t thread;
+	CURLM *multi;
+	int epoll, event; /* event: written to wake the loop */
+	int64_t timer_ns; /* when curl wants to be called; -1: not */
+	struct stk_transfer *active, *idle;
+	int count;         /* of active ones; with the source's lock */
+	_Atomic bool look; /* a request was cancelled */
+	bool sleeping;     /* with the source's lock: waits, and would take a request */
+};
+
+struct stk_http_source {
+	struct stk_io *io;
+	struct stk_source_ops ops;
+	struct stk_http_settings settings;
+	struct stk_curl curl;
+	pthread_mutex_t lock; /* of all below */
+	struct stk_request_queue queue;
+	struct stk_http_account *account;
+	struct stk_http_region *regions;
+	int64_t skew_s; /* the servers' clock less ours */
+	double limit;   /* of requests under way: rises with each that succeeds, falls when a server asks to slow down */
+	int64_t slowed_ns;
+	int under_way;
+	bool cancelled;
+	_Atomic bool ending;
+	int loop_count; /* started */
+	struct stk_http_loop loops[STK_HTTP_THREADS];
+};
+
+/* What the header of a response says. */
+struct stk_http_response {
+	int status;
+	int64_t length;            /* of the body; -1: not told */
+	int64_t first, last, size; /* Content-Range: of the bytes, and of the whole object; -1: not told */
+	char etag[128], region[64];
+	int64_t date; /* seconds since 1970; 0: not told */
+};
+
+struct stk_transfer {
+	struct stk_transfer *next, *before;
+	struct stk_http_loop *loop;
+	CURL *easy;
+	struct curl_slist *headers;
+	struct stk_http_target target;
+	struct stk_http_account *account;
+	struct stk_request *r;
+	struct stk_http_response response;
+	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
+	size_t text_size;
+	char why[CURL_ERROR_SIZE];
+	/* The object, over all responses. */
+	struct stk_buffer *buffer; /* NULL where the request has room of its own */
+	uint8_t *data;
+	size_t capacity, used;
+	int64_t expected; /* bytes that the request gets; -1: until the body ends */
+	int64_t skip;     /* bytes of this body before those */
+	char etag[128];   /* of the first response */
+	int resumes;
+	enum stk_status failed; /* a callback has filled the error, and stopped the transfer */
+	bool complete;          /* a callback stopped it because it has all bytes */
+	bool begun;             /* a byte of this response has come */
+	int64_t window_ns;      /* since when `window_bytes` have come: a stall is measured in windows */
+	size_t window_bytes;
+};
+
+/* http_transfer.c: on the loop's thread. */
+struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
+void stk__transfer_destroy(struct stk_transfer *t);
+/* Sets t up for the request, or for the rest of its bytes, and adds it to the loop's curl. */
+STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
+/* Gives back what the transfer holds for its request; the bytes too, unless they were handed over. */
+void stk__transfer_clear(struct stk_transfer *t);
+/* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */
+STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
+
+/* http_verdict.c: what the end of a response means. STK_OK with *resume: the rest is to be asked for. */
+STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume);
+/* STK_CORRUPT: the object ends before the bytes that were asked for. */
+STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
+
+/* http_loop.c. */
+STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err);
+void stk__http_loop_wake(struct stk_http_loop *l);
+void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
+
+/* http.c: the source, under its lock. The next request that a loop may begin, or NULL: then it sleeps, and is woken for the next. */
+struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
+/* The loop sleeps no more: it asks for the next by itself. */
+void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
+/* One under way has ended, well or not; slow: the server asked for fewer. */
+void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, bool well, bool slow);
+struct stk_http_account *stk__http_account(struct stk_http_source *s);
+void stk__http_account_unref(struct stk_http_account *a);
+/* Where the bucket lies, as far as it is known; false: where the settings say. */
+bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
+void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region);
+int64_t stk__http_now(struct stk_http_source *s); /* seconds since 1970 by the servers' clock */
+void stk__http_set_now(struct stk_http_source *s, int64_t now);
+
+#endif

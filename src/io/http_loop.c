@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One thread of the source: curl's multi interface on epoll. */
+#include "io/http_impl.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "thread/thread.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { EVENTS = 64, LOOK_NS = 100000000 };
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
+{
+	struct stk_http_loop *l = user;
+	struct epoll_event e = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u), .data.fd = fd};
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
+		return 0;
+	}
+	if (known)
+		return epoll_ctl(l->epoll, EPOLL_CTL_MOD, fd, &e);
+	l->source->curl.curl_multi_assign(l->multi, fd, l);
+	return epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+static int on_timer(CURLM *multi, long ms, void *user)
+{
+	struct stk_http_loop *l = user;
+	(void)multi;
+	l->timer_ns = ms < 0 ? -1 : stk__clock_ns() + ms * 1000000;
+	return 0;
+}
+
+static void unlink_active(struct stk_transfer *t)
+{
+	*(t->before ? &t->before->next : &t->loop->active) = t->next;
+	if (t->next)
+		t->next->before = t->before;
+}
+
+/* The request's end: the transfer is idle, and the request io's, before its owner hears of it and perhaps asks for more. */
+static void end(struct stk_transfer *t, enum stk_status status)
+{
+	struct stk_http_loop *l = t->loop;
+	struct stk_http_source *s = l->source;
+	struct stk_request *r = t->r;
+	bool slow = t->response.status == 503 || t->response.status == 429;
+	if (!status) {
+		r->buffer = t->buffer;
+		r->data = t->data;
+		r->size = t->used;
+		t->buffer = NULL;
+	}
+	unlink_active(t);
+	stk__transfer_clear(t);
+	t->next = l->idle;
+	l->idle = t;
+	stk__http_ended(s, l, status == STK_OK, slow);
+	stk__io_finish(s->io, r, status);
+}
+
+/* Takes curl off a transfer in the middle, which closes its connection. */
+static void abandon(struct stk_transfer *t, enum stk_status status)
+{
+	t->loop->source->curl.curl_multi_remove_handle(t->loop->multi, t->easy);
+	end(t, status);
+}
+
+static void begin(struct stk_http_loop *l, struct stk_request *r)
+{
+	struct stk_transfer *t = l->idle;
+	if (t)
+		l->idle = t->next;
+	else
+		t = stk__transfer_create(l);
+	if (!t) {
+		stk__http_ended(l->source, l, false, false);
+		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
+		return;
+	}
+	t->r = r;
+	t->before = NULL;
+	t->next = l->active;
+	if (l->active)
+		l->active->before = t;
+	l->active = t;
+	enum stk_status status = stk__transfer_begin(t);
+	if (status)
+		end(t, status);
+}
+
+/* What curl is through with. */
+static void take_ended(struct stk_http_loop *l)
+{
+	const struct stk_curl *curl = &l->source->curl;
+	int left;
+	for (CURLMsg *m; (m = curl->curl_multi_info_read(l->multi, &left));) {
+		struct stk_transfer *t = NULL;
+		CURLcode code = m->data.result;
+		if (m->msg != CURLMSG_DONE || curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) || !t)
+			continue;
+		curl->curl_multi_remove_handle(l->multi, t->easy); /* m has gone */
+		bool resume = false;
+		enum stk_status status = stk__http_verdict(t, code, &resume);
+		if (!status && resume)
+			status = stk__transfer_begin(t);
+		if (status || !resume)
+			end(t, status);
+	}
+}
+
+/* Ends what was cancelled, and what waits for too long. */
+static void look_over(struct stk_http_loop *l, bool all)
+{
+	int64_t now = stk__clock_ns();
+	for (struct stk_transfer *t = l->active, *next; t; t = next) {
+		next = t->next;
+		struct stk_request *r = t->r;
+		enum stk_status status = STK_OK;
+		if (all || atomic_load(&r->cancelled))
+			status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
+		else
+			status = stk__transfer_check_pace(t, now);
+		if (status)
+			abandon(t, status);
+	}
+}
+
+static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
+{
+	int64_t until = l->active ? look_ns : -1;
+	if (l->timer_ns >= 0 && (until < 0 || l->timer_ns < until))
+		until = l->timer_ns;
+	if (until < 0)
+		return -1;
+	int64_t wait = until - stk__clock_ns();
+	return wait > 0 ? (int)((wait + 999999) / 1000000) : 0;
+}
+
+static void serve(struct stk_http_loop *l, const struct epoll_event *events, int n)
+{
+	const struct stk_curl *curl = &l->source->curl;
+	int running;
+	for (int i = 0; i < n; i++) {
+		uint32_t e = events[i].events;
+		uint64_t count;
+		if (events[i].data.fd == l->event) {
+			if (read(l->event, &count, sizeof count) < 0)
+				continue;
+		} else {
+			curl->curl_multi_socket_action(l->multi, events[i].data.fd,
+				(e & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+					(e & EPOLLERR ? CURL_CSELECT_ERR : 0),
+				&running);
+		}
+	}
+	if (l->timer_ns >= 0 && stk__clock_ns() >= l->timer_ns) {
+		l->timer_ns = -1;
+		curl->curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct stk_http_loop *l = arg;
+	struct epoll_event events[EVENTS];
+	int64_t look_ns = 0;
+	while (!atomic_load(&l->source->ending)) {
+		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
+			begin(l, r);
+		int n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
+		stk__http_awake(l->source, l);
+		serve(l, events, n);
+		take_ended(l);
+		if (atomic_exchange(&l->look, false) || stk__clock_ns() >= look_ns) {
+			look_over(l, false);
+			look_ns = stk__clock_ns() + LOOK_NS;
+		}
+	}
+	look_over(l, true);
+	return NULL;
+}
+
+void stk__http_loop_wake(struct stk_http_loop *l)
+{
+	uint64_t one = 1;
+	ssize_t n = write(l->event, &one, sizeof one); /* full: it is awake */
+	(void)n;
+}
+
+static void release(struct stk_http_loop *l)
+{
+	for (struct stk_transfer *t = l->idle, *next; t; t = next) {
+		next = t->next;
+		stk__transfer_destroy(t);
+	}
+	l->idle = NULL;
+	if (l->multi)
+		l->source->curl.curl_multi_cleanup(l->multi);
+	if (l->epoll >= 0)
+		close(l->epoll);
+	if (l->event >= 0)
+		close(l->event);
+}
+
+static bool watch_event(struct stk_http_loop *l)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.fd = l->event};
+	return l->epoll >= 0 && l->event >= 0 && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->event, &e);
+}
+
+enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err)
+{
+	const struct stk_curl *curl = &s->curl;
+	*l = (struct stk_http_loop){.source = s, .timer_ns = -1, .multi = curl->curl_multi_init()};
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	enum stk_status status = STK_OK;
+	if (!l->multi || !watch_event(l))
+		status = stk__fail(err, STK_SYSTEM, "cannot wait for requests: no memory, or too many open files (ulimit -n)");
+	if (!status) {
+		curl->curl_multi_setopt(l->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+		curl->curl_multi_setopt(l->multi, CURLMOPT_SOCKETDATA, l);
+		curl->curl_multi_setopt(l->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+		curl->curl_multi_setopt(l->multi, CURLMOPT_TIMERDATA, l);
+		curl->curl_multi_setopt(l->multi, CURLMOPT_MAXCONNECTS, (long)s->settings.requests);
+		status = stk__thread_start(&l->thread, "stoker-http", run, l, err);
+	}
+	if (status)
+		release(l);
+	return status;
+}
+
+void stk__http_loop_join(struct stk_http_loop *l)
+{
+	stk__http_loop_wake(l);
+	stk__thread_join(l->thread);
+	release(l);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the end of a response means: bytes, a failure of the object, or a fault of the source. */
+#include "io/http_impl.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
+
+enum { LONGEST_SKEW_S = 300 };
+
+/* The text of an element of the store's XML, without markup of its own; "" where there is none. */
+static void find_element(const struct stk_transfer *t, const char *name, char *out, size_t capacity)
+{
+	char tag[32];
+	int n = snprintf(tag, sizeof tag, "<%s>", name);
+	const char *begin = memmem(t->text, t->text_size, tag, (size_t)n);
+	const char *end = begin ? memchr(begin + n, '<', t->text_size - (size_t)(begin + n - t->text)) : NULL;
+	snprintf(out, capacity, "%.*s", end ? (int)(end - begin - n) : 0, begin ? begin + n : "");
+	for (char *c = out; *c; c++)
+		*c = (unsigned char)*c < ' ' ? ' ' : *c;
+}
+
+/* The source is at fault, and will be after a pause too: one more try, in case a token has been renewed. */
+static void try_once_more(struct stk_transfer *t)
+{
+	int32_t most = t->loop->source->settings.retries;
+	t->r->retries = t->r->retries < most - 1 ? most - 1 : t->r->retries;
+}
+
+/* What the server tells of itself, so that the next try is right. */
+static bool learn(struct stk_transfer *t, const char *code)
+{
+	struct stk_http_source *s = t->loop->source;
+	const struct stk_http_response *p = &t->response;
+	char known[64] = "";
+	if (p->region[0] && t->target.bucket[0]) {
+		if (!stk__http_region(s, t->target.bucket, known))
+			snprintf(known, sizeof known, "%s", t->account->aws.region);
+		stk__http_set_region(s, t->target.bucket, p->region);
+		if (strcmp(known, p->region) != 0)
+			return true;
+	}
+	int64_t skew = p->date - stk__http_now(s);
+	if (strcmp(code, "RequestTimeTooSkewed") != 0 || !p->date || (skew < LONGEST_SKEW_S && skew > -LONGEST_SKEW_S))
+		return false;
+	stk__http_set_now(s, p->date);
+	return true;
+}
+
+static const char *hint(int status, const char *code)
+{
+	if (strcmp(code, "NoSuchBucket") == 0)
+		return ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)";
+	if (strcmp(code, "ExpiredToken") == 0)
+		return ": renew the session's credentials (AWS_SESSION_TOKEN)";
+	if (strcmp(code, "SignatureDoesNotMatch") == 0 || strcmp(code, "InvalidAccessKeyId") == 0)
+		return ": check the access key and its secret";
+	return status == 401 || status == 403
+		       ? ": check the credentials and what they may read; a key that does not exist looks the same where listing is "
+			 "not allowed"
+		       : "";
+}
+
+static enum stk_status status_failed(struct stk_transfer *t)
+{
+	const int status = t->response.status;
+	char code[64], message[256];
+	find_element(t, "Code", code, sizeof code);
+	find_element(t, "Message", message, sizeof message);
+	bool bucket = strcmp(code, "NoSuchBucket") == 0;
+	enum stk_status result = (status == 404 && !bucket) || status == 410 ? STK_NOT_FOUND : STK_IO;
+	bool better = learn(t, code);
+	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
+		try_once_more(t);
+	return stk__fail(t->r->error, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
+		*message ? ", " : "", message, hint(status, code));
+}
+
+enum stk_status stk__http_say_short(const struct stk_transfer *t)
+{
+	const struct stk_request *r = t->r;
+	return stk__fail(r->error, STK_CORRUPT, "%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
+		(long long)(r->offset + r->length), (long long)r->length, (long long)r->offset);
+}
+
+/* Bytes have come since the last time, and there are more: the rest is asked for at once. */
+static bool may_resume(struct stk_transfer *t)
+{
+	bool good = t->response.status == 200 || t->response.status == 206;
+	if (!good || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
+		return false;
+	t->resumes++;
+	return true;
+}
+
+static enum stk_status transfer_failed(struct stk_transfer *t, CURLcode code, bool *resume)
+{
+	struct stk_request *r = t->r;
+	const char *why = t->why[0] ? t->why : t->loop->source->curl.curl_easy_strerror(code);
+	if (code == CURLE_OUT_OF_MEMORY)
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_TOO_MANY_REDIRECTS)
+		return stk__fail(r->error, STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
+	*resume = may_resume(t);
+	if (*resume)
+		return STK_OK;
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+		try_once_more(t);
+	return stk__fail(r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
+		t->used ? " (after a part of it)" : "");
+}
+
+/* The body ended as the header said. */
+static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
+{
+	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
+	if (cut && t->response.length < 0) /* then the end of the body is that of the object */
+		return stk__http_say_short(t);
+	if (cut) {
+		*resume = may_resume(t);
+		return *resume ? STK_OK
+			       : stk__fail(t->r->error, STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
+					 (long long)t->expected);
+	}
+	memset(t->data + t->used, 0, STK_HTTP_SLACK);
+	return STK_OK;
+}
+
+/* An empty answer is an object too. */
+static enum stk_status empty(struct stk_transfer *t)
+{
+	struct stk_request *r = t->r;
+	t->buffer = r->room ? NULL : stk__buffer_take(t->loop->source->io, 0);
+	t->data = r->room ? r->room(r->room_user, 0) : t->buffer ? stk__buffer_data(t->buffer) : NULL;
+	if (!t->data)
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+	memset(t->data, 0, STK_HTTP_SLACK);
+	return STK_OK;
+}
+
+enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume)
+{
+	const int status = t->response.status;
+	*resume = false;
+	if (t->failed)
+		return t->failed;
+	if (code && !t->complete)
+		return transfer_failed(t, code, resume);
+	if (status == 200 || status == 206)
+		return body_ended(t, resume);
+	if (status == 416 && t->resumes)
+		return stk__fail(t->r->error, STK_IO, "%.*s: the server said that it has %lld bytes, and has no more than %zu", SHOWN(t),
+			(long long)(t->r->offset + t->expected), (size_t)t->r->offset + t->used);
+	if (status == 412 && t->resumes)
+		return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s",
+			SHOWN(t), t->used, t->etag);
+	if (status == 416) /* nothing lies behind the end, as in a file */
+		return t->r->length > 0 ? stk__http_say_short(t) : empty(t);
+	return status_failed(t);
+}

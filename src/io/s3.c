@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/s3.h"
+
+#include "base/error.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "s3list://BUCKET?query" is a page of a listing; in "s3://BUCKET/key" nothing but the first slash has a meaning. */
+struct place {
+	char bucket[256];
+	const char *key, *query;
+};
+
+bool stk__s3_bucket(const char *uri, char bucket[256])
+{
+	const char *begin = strstr(uri, "://");
+	begin = begin ? begin + 3 : uri;
+	size_t n = strcspn(begin, "/?");
+	if (n < 1 || n > 255 || strspn(begin, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:") < n)
+		return false;
+	memcpy(bucket, begin, n);
+	bucket[n] = 0;
+	return true;
+}
+
+static enum stk_status parse(const char *uri, struct place *p, struct stk_error *err)
+{
+	bool list = strncmp(uri, "s3list://", 9) == 0;
+	if (!stk__s3_bucket(uri, p->bucket))
+		return stk__fail(err, STK_INVALID, "%s: it names no bucket (s3://BUCKET/KEY)", uri);
+	const char *rest = strstr(uri, "://") + 3 + strlen(p->bucket);
+	p->key = list ? "" : *rest == '/' ? rest + 1 : rest;
+	p->query = list && *rest == '?' ? rest + 1 : "";
+	if (!list && !*p->key)
+		return stk__fail(err, STK_INVALID, "%s: it names a bucket and no object (s3://BUCKET/KEY)", uri);
+	return STK_OK;
+}
+
+/* As a part of a host's name it must be one that any resolver takes, and TLS's wildcard covers no dot. */
+static bool fits_host(const char *bucket, bool tls)
+{
+	size_t n = strlen(bucket);
+	return n >= 3 && n <= 63 && strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n && bucket[0] != '-' &&
+	       bucket[n - 1] != '-' && !(tls && strchr(bucket, '.'));
+}
+
+/* Scheme, host and what the endpoint has behind it. */
+struct endpoint {
+	const char *scheme;
+	char host[512], path[256];
+};
+
+static void split_endpoint(const struct stk_aws_settings *s, const char *region, struct endpoint *e)
+{
+	if (!s->endpoint) {
+		e->scheme = "https";
+		snprintf(e->host, sizeof e->host, "s3.%s.amazonaws.com%s", region, strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+		e->path[0] = 0;
+		return;
+	}
+	e->scheme = strncmp(s->endpoint, "https", 5) == 0 ? "https" : "http";
+	const char *host = strstr(s->endpoint, "://") + 3;
+	size_t n = strcspn(host, "/");
+	snprintf(e->host, sizeof e->host, "%.*s", (int)n, host);
+	snprintf(e->path, sizeof e->path, "%s", host + n);
+}
+
+static void add_header(struct stk_http_target *t, const char *name, const char *value)
+{
+	stk__text_add(&t->headers[t->header_count++], "%s: %s", name, value);
+}
+
+static void add_signature(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region, const char *host,
+	const char *path, const char *query, time_t now)
+{
+	char date[STK_SIGV4_DATE];
+	stk__sigv4_date(now, date);
+	struct stk_sigv4_header headers[] = {{"host", host}, {"x-amz-content-sha256", STK_SIGV4_EMPTY}, {"x-amz-date", date},
+		{"x-amz-security-token", s->token ? s->token : ""}};
+	struct stk_aws_keys keys = {s->key, s->secret, s->token};
+	struct stk_sigv4_request q = {.method = "GET",
+		.path = path,
+		.query = query,
+		.headers = headers,
+		.header_count = s->token ? 4 : 3,
+		.payload = STK_SIGV4_EMPTY,
+		.region = region,
+		.service = "s3",
+		.date = date};
+	for (int i = 1; i < q.header_count; i++)
+		add_header(t, headers[i].name, headers[i].value);
+	struct stk_text *authorization = &t->headers[t->header_count++];
+	stk__text_add(authorization, "Authorization: ");
+	stk__sigv4_authorization(&q, &keys, authorization);
+}
+
+enum stk_status stk__s3_target(
+	struct stk_http_target *t, const struct stk_aws_settings *s, const char *region, const char *uri, time_t now, struct stk_error *err)
+{
+	struct place p;
+	struct endpoint e;
+	struct stk_text path = {0};
+	enum stk_status status = parse(uri, &p, err);
+	if (status)
+		return status;
+	if (!s->anonymous && !(s->key && s->secret))
+		return stk__fail(err, STK_IO,
+			"%s: there are no credentials (looked in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and for profile \"%.64s\" in "
+			"~/.aws/credentials and ~/.aws/config); for a public bucket set AWS_NO_SIGN_REQUEST=yes",
+			uri, s->profile);
+	region = region ? region : s->region;
+	split_endpoint(s, region, &e);
+	bool in_host = s->style != STK_S3_PATH && (s->style == STK_S3_VIRTUAL || !s->endpoint) &&
+		       fits_host(p.bucket, strcmp(e.scheme, "https") == 0);
+	char host[sizeof e.host + 256];
+	snprintf(host, sizeof host, "%s%s%s", in_host ? p.bucket : "", in_host ? "." : "", e.host);
+	stk__text_add(&path, "%s/%s%s", e.path, in_host ? "" : p.bucket, in_host || !*p.key ? "" : "/");
+	stk__uri_encode(&path, p.key, "/");
+	snprintf(t->bucket, sizeof t->bucket, "%s", p.bucket);
+	stk__text_add(&t->url, "%s://%s%s%s%s", e.scheme, host, path.s ? path.s : "", *p.query ? "?" : "", p.query);
+	add_header(t, "Host", host);
+	if (!s->anonymous && path.s)
+		add_signature(t, s, region, host, path.s, p.query, now);
+	bool failed = t->url.failed || path.failed;
+	for (int i = 0; i < t->header_count; i++)
+		failed |= t->headers[i].failed;
+	stk__text_free(&path);
+	return failed ? stk__fail(err, STK_NO_MEMORY, "%s: out of memory for its request", uri) : STK_OK;
+}
+
+void stk__http_target_reset(struct stk_http_target *t)
+{
+	t->url.length = 0;
+	t->url.failed = false;
+	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
+		t->headers[i].length = 0;
+		t->headers[i].failed = false;
+	}
+	t->header_count = 0;
+	t->bucket[0] = 0;
+}
+
+void stk__http_target_free(struct stk_http_target *t)
+{
+	stk__text_free(&t->url);
+	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++)
+		stk__text_free(&t->headers[i]);
+}
+
+void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *prefix, const char *delimiter, const char *token)
+{
+	stk__text_add(out, "s3list://%s?", bucket);
+	if (token) {
+		stk__text_add(out, "continuation-token=");
+		stk__uri_encode(out, token, "");
+		stk__text_add(out, "&");
+	}
+	if (*delimiter) {
+		stk__text_add(out, "delimiter=");
+		stk__uri_encode(out, delimiter, "");
+		stk__text_add(out, "&");
+	}
+	stk__text_add(out, "encoding-type=url&list-type=2&prefix=");
+	stk__uri_encode(out, prefix, "");
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From the URI of an object to the HTTP request that gets it. */
+#ifndef STK_IO_S3_H
+#define STK_IO_S3_H
+
+#include "io/aws.h"
+
+#include <time.h>
+
+/* One request, for http:// and https:// too, which have neither headers nor a bucket. */
+struct stk_http_target {
+	struct stk_text url;
+	struct stk_text headers[5];
+	int header_count;
+	char bucket[256]; /* "" where the URI is no bucket's */
+};
+
+/* What s3:// and s3list:// URIs ask for. region: of this bucket, where it is known to be another than the settings'; else NULL. */
+STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region,
+	const char *uri, time_t now, struct stk_error *err);
+/* Makes the texts empty and keeps their memory. */
+void stk__http_target_reset(struct stk_http_target *t);
+void stk__http_target_free(struct stk_http_target *t);
+
+/* The bucket of an s3:// or s3list:// URI; false: it has none, or a name that no store allows. */
+bool stk__s3_bucket(const char *uri, char bucket[256]);
+
+/* A page of a listing (ListObjectsV2) as a URI of its own: its bytes are XML. delimiter "": keys at any depth; token: what the page before gave, or NULL. */
+void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *prefix, const char *delimiter, const char *token);
+
+#endif

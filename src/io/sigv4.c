@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * As in "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference. */
+#include "io/sigv4.h"
+
+#include "base/sha256.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE])
+{
+	struct tm utc;
+	strftime(date, STK_SIGV4_DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &utc));
+}
+
+void stk__uri_encode(struct stk_text *out, const char *s, const char *keep)
+{
+	static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+	while (*s) {
+		size_t n = strspn(s, unreserved);
+		if (n)
+			stk__text_add(out, "%.*s", (int)n, s);
+		s += n;
+		for (; *s && !strchr(unreserved, *s); s++)
+			stk__text_add(out, strchr(keep, *s) ? "%c" : "%%%02X", (unsigned char)*s);
+	}
+}
+
+static void add(struct stk_sha256 *s, const char *text, const char *end)
+{
+	stk__sha256_add(s, text, strlen(text));
+	stk__sha256_add(s, end, strlen(end));
+}
+
+static void hash_request(const struct stk_sigv4_request *q, char hex[STK_SHA256_HEX])
+{
+	struct stk_sha256 s;
+	uint8_t digest[STK_SHA256_SIZE];
+	stk__sha256_init(&s);
+	add(&s, q->method, "\n");
+	add(&s, q->path, "\n");
+	add(&s, q->query, "\n");
+	for (int i = 0; i < q->header_count; i++) {
+		add(&s, q->headers[i].name, ":");
+		add(&s, q->headers[i].value, "\n");
+	}
+	add(&s, "", "\n");
+	for (int i = 0; i < q->header_count; i++)
+		add(&s, q->headers[i].name, i + 1 < q->header_count ? ";" : "\n");
+	add(&s, q->payload, "");
+	stk__sha256_end(&s, digest);
+	stk__sha256_hex(digest, hex);
+}
+
+/* The signature of a text, by a key that is good for one day, region and service. */
+static void sign(const struct stk_sigv4_request *q, const char *secret, const char *text, size_t n, char hex[STK_SHA256_HEX])
+{
+	uint8_t key[STK_SHA256_SIZE];
+	struct stk_text first = {0};
+	stk__text_add(&first, "AWS4%s", secret);
+	stk__hmac_sha256(first.s ? first.s : "", first.length, q->date, 8, key);
+	if (first.s)
+		explicit_bzero(first.s, first.length);
+	stk__text_free(&first);
+	stk__hmac_sha256(key, sizeof key, q->region, strlen(q->region), key);
+	stk__hmac_sha256(key, sizeof key, q->service, strlen(q->service), key);
+	stk__hmac_sha256(key, sizeof key, "aws4_request", 12, key);
+	stk__hmac_sha256(key, sizeof key, text, n, key);
+	stk__sha256_hex(key, hex);
+}
+
+void stk__sigv4_authorization(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_text *out)
+{
+	char hash[STK_SHA256_HEX], signature[STK_SHA256_HEX];
+	struct stk_text text = {0};
+	hash_request(q, hash);
+	stk__text_add(&text, "AWS4-HMAC-SHA256\n%s\n%.8s/%s/%s/aws4_request\n%s", q->date, q->date, q->region, q->service, hash);
+	out->failed |= text.failed;
+	if (!out->failed)
+		sign(q, keys->secret, text.s, text.length, signature);
+	stk__text_free(&text);
+	if (out->failed)
+		return;
+	stk__text_add(
+		out, "AWS4-HMAC-SHA256 Credential=%s/%.8s/%s/%s/aws4_request, SignedHeaders=", keys->id, q->date, q->region, q->service);
+	for (int i = 0; i < q->header_count; i++)
+		stk__text_add(out, "%s%s", i ? ";" : "", q->headers[i].name);
+	stk__text_add(out, ", Signature=%s", signature);
+}

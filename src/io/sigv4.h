@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * AWS Signature Version 4, of a request whose parts are in their canonical form already. */
+#ifndef STK_IO_SIGV4_H
+#define STK_IO_SIGV4_H
+
+#include "base/text.h"
+
+#include <time.h>
+
+struct stk_aws_keys {
+	const char *id, *secret, *token; /* token NULL: keys that do not expire */
+};
+
+struct stk_sigv4_header {
+	const char *name, *value; /* in small letters; without blanks around it */
+};
+
+struct stk_sigv4_request {
+	const char *method, *path, *query;      /* path encoded, from '/' on; query encoded and sorted by name, "" for none */
+	const struct stk_sigv4_header *headers; /* to be signed, sorted by name, host and x-amz-date among them */
+	int header_count;
+	const char *payload; /* hash of the body in hex, or "UNSIGNED-PAYLOAD" */
+	const char *region, *service;
+	const char *date; /* "20130524T000000Z", the value of x-amz-date */
+};
+
+#define STK_SIGV4_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" /* SHA-256 of no bytes */
+
+enum { STK_SIGV4_DATE = 17 };
+void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
+
+/* Appends the value of the Authorization header. */
+void stk__sigv4_authorization(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_text *out);
+
+/* Appends s with all bytes but letters, digits and -._~ as %XX; `keep` names further bytes that stay ("/" for paths). */
+void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http:// and s3:// against the test server: bytes and ranges of every kind, each fault got over or named, requests cancelled, keys kept out of messages. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "io/http.h"
+#include "s3_server.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY "AKIATESTTESTTEST"
+#define SECRET "sEcReT/of+the=tests"
+
+static struct s3_server *server;
+static const struct stk_http_settings quick = {
+	.connect_ms = 2000, .first_byte_ms = 200, .stall_ms = 150, .retries = 12, .backoff_ms = 5, .most_backoff_ms = 50};
+
+static uint8_t byte_at(const char *name, size_t i)
+{
+	return (uint8_t)((i * 2654435761u >> 13) + strlen(name));
+}
+
+static void put(const char *name, size_t size)
+{
+	uint8_t *data = malloc(size + 1);
+	for (size_t i = 0; i < size; i++)
+		data[i] = byte_at(name, i);
+	s3_server_put(server, name, data, size);
+	free(data);
+}
+
+static void use(const char *id, const char *secret)
+{
+	char endpoint[64];
+	snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", s3_server_port(server));
+	setenv("AWS_ENDPOINT_URL_S3", endpoint, 1);
+	setenv("AWS_ACCESS_KEY_ID", id, 1);
+	setenv("AWS_SECRET_ACCESS_KEY", secret, 1);
+	setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+	setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+	unsetenv("AWS_PROFILE");
+	unsetenv("AWS_SESSION_TOKEN");
+	unsetenv("AWS_REGION");
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	server = s3_server_start(NULL, 0, KEY, SECRET, NULL, NULL);
+	use(KEY, SECRET);
+	return server ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	s3_server_stop(server);
+	return 0;
+}
+
+static struct stk_io *make_io(void)
+{
+	struct stk_io *io;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	assert_int_equal(stk__http_add(io, &quick, NULL), STK_OK);
+	return io;
+}
+
+/* ---- waiting ---- */
+
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	int done;
+};
+
+static void gate_done(struct stk_request *r)
+{
+	struct gate *g = r->user;
+	pthread_mutex_lock(&g->lock);
+	g->done++;
+	pthread_cond_broadcast(&g->wake);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void gate_wait(struct gate *g, int count)
+{
+	pthread_mutex_lock(&g->lock);
+	while (g->done < count)
+		pthread_cond_wait(&g->wake, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+}
+
+#define GATE                                                                                                                               \
+	{                                                                                                                                  \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                                                                     \
+	}
+
+static struct stk_request read_range(struct stk_io *io, const char *uri, int64_t offset, int64_t length, size_t most, struct stk_error *err)
+{
+	struct gate g = GATE;
+	*err = (struct stk_error){0};
+	struct stk_request r = {.uri = uri, .offset = offset, .length = length, .most = most, .done = gate_done, .user = &g, .error = err};
+	assert_false(stk__io_try(io, &r));
+	stk__io_submit(io, &r);
+	gate_wait(&g, 1);
+	return r;
+}
+
+static void check_bytes(struct stk_io *io, const char *name, int64_t offset, int64_t length, size_t want)
+{
+	char uri[2048];
+	struct stk_error err;
+	snprintf(uri, sizeof uri, "s3://%s", name);
+	struct stk_request r = read_range(io, uri, offset, length, 0, &err);
+	if (r.status)
+		fail_msg("%s", err.message);
+	assert_int_equal(r.size, want);
+	for (size_t i = 0; i < want; i++)
+		if (r.data[i] != byte_at(name, (size_t)offset + i))
+			fail_msg("%s: byte %zu is wrong", uri, i);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(r.data[want + (size_t)i], 0);
+	stk__buffer_release(io, r.buffer);
+}
+
+static void check_failure(struct stk_io *io, const char *uri, int64_t offset, int64_t length, enum stk_status want, const char *message)
+{
+	struct stk_error err;
+	struct stk_request r = read_range(io, uri, offset, length, 1000000, &err);
+	if (r.status != want || !strstr(err.message, message))
+		fail_msg("%s: %s, \"%s\"", uri, stk_status_name(r.status), err.message);
+	assert_null(r.buffer);
+	assert_null(strstr(err.message, SECRET));
+	assert_null(strstr(err.message, "Signature="));
+}
+
+/* ---- bytes ---- */
+
+static void test_sizes_and_ranges(void **state)
+{
+	(void)state;
+	const size_t sizes[] = {0, 1, 4095, 131072, 131073, 1000000};
+	struct stk_io *io = make_io();
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		size_t size = sizes[k];
+		int64_t third = (int64_t)size / 3;
+		put("b/object", size);
+		check_bytes(io, "b/object", 0, -1, size);
+		check_bytes(io, "b/object", third, -1, size - (size_t)third);
+		check_bytes(io, "b/object", third, third, (size_t)third);
+		check_bytes(io, "b/object", (int64_t)size + 10, -1, 0);
+		if (third)
+			check_failure(io, "s3://b/object", third, (int64_t)size, STK_CORRUPT, "ends before byte");
+	}
+	stk__io_destroy(io);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	char longest[1100] = "b/";
+	memset(longest + 2, 'k', 1024);
+	const char *const names[] = {
+		"b/a b", "b/+%41%", "b/x//y/../z/./", "b/\xc3\xa9\xe2\x82\xac", "b/~!$&'()*,;=:@?#[]", "b/\"<>\\^`{|}", longest};
+	struct stk_io *io = make_io();
+	for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+		put(names[k], 1000 + k);
+		check_bytes(io, names[k], 0, -1, 1000 + k);
+	}
+	assert_int_equal(s3_server_counts(server).refused, 0);
+	stk__io_destroy(io);
+}
+
+static uint8_t *give_room(void *user, size_t size)
+{
+	uint8_t **place = user;
+	*place = realloc(*place, size + 64);
+	return *place;
+}
+
+static void test_room_and_most(void **state)
+{
+	(void)state;
+	struct stk_io *io = make_io();
+	struct stk_error err = {0};
+	struct gate g = GATE;
+	uint8_t *place = NULL;
+	put("b/object", 300000);
+	struct stk_request r = {
+		.uri = "s3://b/object", .length = -1, .done = gate_done, .user = &g, .error = &err, .room = give_room, .room_user = &place};
+	stk__io_submit(io, &r);
+	gate_wait(&g, 1);
+	assert_int_equal(r.status, STK_OK);
+	assert_ptr_equal(r.data, place);
+	assert_null(r.buffer);
+	assert_int_equal(place[299999], byte_at("b/object", 299999));
+	free(place);
+	r = read_range(io, "s3://b/object", 0, -1, 299999, &err);
+	assert_int_equal(r.status, STK_LIMIT);
+	r = read_range(io, "s3://b/object", 1, -1, 299999, &err);
+	assert_int_equal(r.status, STK_OK);
+	stk__buffer_release(io, r.buffer);
+	stk__io_destroy(io);
+}
+
+/* Plain URLs: a redirect is followed, and what a message shows ends before the query. */
+static void test_plain_http(void **state)
+{
+	(void)state;
+	s3_server_stop(server);
+	server = s3_server_start(NULL, 0, NULL, NULL, NULL, NULL);
+	struct stk_io *io = make_io();
+	struct stk_error err;
+	char uri[128];
+	put("b/a b", 5000);
+	for (int i = 0; i < 2; i++) {
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/%sb/a%s", s3_server_port(server), i ? "_to/" : "",
+			i ? "%20b" : " b?X-Amz-Signature=hidden");
+		struct stk_request r = read_range(io, uri, 100, 1000, 0, &err);
+		if (r.status)
+			fail_msg("%s", err.message);
+		assert_int_equal(r.size, 1000);
+		assert_int_equal(r.data[0], byte_at("b/a b", 100));
+		stk__buffer_release(io, r.buffer);
+	}
+	snprintf(uri, sizeof uri, "http://127.0.0.1:%d/b/none?X-Amz-Signature=hidden", s3_server_port(server));
+	read_range(io, uri, 0, -1, 0, &err);
+	assert_null(strstr(err.message, "hidden"));
+	assert_null(strstr(err.uri, "hidden"));
+	assert_non_null(strstr(err.message, "/b/none: the server answers 404 NoSuchKey"));
+	snprintf(uri, sizeof uri, "http://user:hidden@127.0.0.1:%d/b/none", s3_server_port(server));
+	assert_int_equal(read_range(io, uri, 0, -1, 0, &err).status, STK_INVALID);
+	assert_null(strstr(err.message, "hidden"));
+	assert_null(strstr(err.uri, "hidden"));
+	stk__io_destroy(io);
+}
+
+/* ---- faults ---- */
+
+enum { MANY = 300 };
+
+/* Reads many objects at once; each arrives once and is right. Returns how often one was tried again. */
+static int read_many(struct stk_io *io)
+{
+	struct gate g = GATE;
+	static struct stk_request r[MANY];
+	static char uris[MANY][32];
+	int retries = 0;
+	for (int i = 0; i < MANY; i++) {
+		snprintf(uris[i], sizeof uris[i], "s3://b/%d", i % 20);
+		r[i] = (struct stk_request){.uri = uris[i], .length = -1, .deadline = i, .done = gate_done, .user = &g};
+		stk__io_submit(io, &r[i]);
+	}
+	gate_wait(&g, MANY);
+	for (int i = 0; i < MANY; i++) {
+		if (r[i].status)
+			fail_msg("%s", r[i].error ? r[i].error->message : "failed");
+		assert_int_equal(r[i].size, 3000 + 7000 * (i % 20));
+		for (size_t k = 0; k < r[i].size; k++)
+			if (r[i].data[k] != byte_at(uris[i] + 5, k))
+				fail_msg("%s: byte %zu is wrong", uris[i], k);
+		stk__buffer_release(io, r[i].buffer);
+		stk__free(r[i].error);
+		retries += r[i].retries;
+	}
+	return retries;
+}
+
+static void test_faults_are_got_over(void **state)
+{
+	(void)state;
+	const char *const faults[] = {"p503=0.3", "p500=0.3", "reset=0.4", "truncate=0.4", "change=0.4", "length=0.3", "stall=0.1",
+		"silent=0.1", "trickle=0.05",
+		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=20&latency_ms=3"};
+	for (int i = 0; i < 20; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "b/%d", i);
+		put(name, 3000 + 7000 * (size_t)i);
+	}
+	for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+		struct stk_io *io = make_io();
+		uint64_t before = s3_server_counts(server).faults;
+		assert_true(s3_server_set(server, faults[k]));
+		int retries = read_many(io);
+		struct s3_counts c = s3_server_counts(server);
+		print_message("%s: %d retries of %d faults\n", faults[k], retries, (int)(c.faults - before));
+		assert_true(c.faults > before);
+		struct stk_io_counters io_counts;
+		stk__io_counters(io, &io_counts);
+		assert_int_equal(io_counts.completed, MANY);
+		stk__io_destroy(io);
+	}
+}
+
+/* A body that is cut goes on where it ended: without a try of its own, and with no byte asked for twice. */
+static void test_resumption(void **state)
+{
+	(void)state;
+	struct stk_io *io = make_io();
+	struct stk_error err;
+	put("b/object", 400000);
+	s3_server_set(server, "truncate=1");
+	uint64_t before = s3_server_counts(server).requests;
+	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+	assert_int_equal(r.status, STK_IO); /* each response brings half of the rest: eight times is enough */
+	assert_non_null(strstr(err.message, "after a part of it"));
+	assert_true(s3_server_counts(server).requests - before > 8);
+	s3_server_set(server, "change=1");
+	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+	assert_int_equal(r.status, STK_IO);
+	assert_non_null(strstr(err.message, "it changed while it was read"));
+	stk__io_destroy(io);
+}
+
+static void test_errors_are_named(void **state)
+{
+	(void)state;
+	struct stk_io *io = make_io();
+	put("b/object", 1000);
+	check_failure(io, "s3://b/none", 0, -1, STK_NOT_FOUND,
+		"s3://b/none: the server answers 404 NoSuchKey, The specified key does not exist.");
+	check_failure(io, "s3://nobody/none", 0, -1, STK_IO, "NoSuchBucket");
+	check_failure(io, "s3://b", 0, -1, STK_INVALID, "names a bucket and no object");
+	s3_server_set(server, "p403=1");
+	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 AccessDenied, Access Denied: check the credentials");
+	s3_server_set(server, "");
+	use(KEY, "not-" SECRET);
+	stk__io_refresh(io);
+	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 SignatureDoesNotMatch");
+	use("", "");
+	stk__io_refresh(io);
+	check_failure(io, "s3://b/object", 0, -1, STK_IO, "there are no credentials");
+	setenv("AWS_REGION", "not a region", 1);
+	stk__io_refresh(io);
+	check_failure(io, "s3://b/object", 0, -1, STK_INVALID, "AWS_REGION");
+	use(KEY, SECRET);
+	setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", 1);
+	stk__io_refresh(io);
+	check_failure(io, "s3://b/object", 0, -1, STK_IO, "127.0.0.1");
+	check_failure(io, "gs://b/object", 0, -1, STK_UNSUPPORTED, "gs://");
+	use(KEY, SECRET);
+	stk__io_refresh(io);
+	check_bytes(io, "b/object", 0, -1, 1000);
+	stk__io_destroy(io);
+}
+
+/* A session's token is signed, and a bucket's region is learned from the server's refusal. */
+static void test_token_and_region(void **state)
+{
+	(void)state;
+	s3_server_stop(server);
+	server = s3_server_start(NULL, 0, KEY, SECRET, "a/token+of=many", "eu-north-1");
+	use(KEY, SECRET);
+	setenv("AWS_SESSION_TOKEN", "a/token+of=many", 1);
+	struct stk_io *io = make_io();
+	put("b/object", 1000);
+	check_bytes(io, "b/object", 0, -1, 1000);
+	assert_int_equal(s3_server_counts(server).refused, 1);
+	check_bytes(io, "b/object", 0, -1, 1000);
+	assert_int_equal(s3_server_counts(server).refused, 1);
+	stk__io_destroy(io);
+}
+
+/* ---- cancelling: the server never answers, so that what is not ended would not end ---- */
+
+static void test_cancel(void **state)
+{
+	(void)state;
+	const struct stk_http_settings patient = {.requests = 8, .backoff_ms = 1000000000, .most_backoff_ms = 1000000000};
+	struct gate g = GATE;
+	struct stk_request r[40];
+	struct stk_io *io;
+	put("b/object", 1000);
+	for (int all = 0; all < 2; all++) {
+		assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+		assert_int_equal(stk__http_add(io, &patient, NULL), STK_OK);
+		g.done = 0;
+		uint64_t before = s3_server_counts(server).requests;
+		for (int i = 0; i < 40; i++) { /* the first wait for another try, some are under way, most wait in the queue */
+			if (i == 0 || i == 8) {
+				while (s3_server_counts(server).requests < before + (uint64_t)i)
+					sched_yield();
+				s3_server_set(server, i ? "silent=1" : "p503=1");
+			}
+			r[i] = (struct stk_request){.uri = "s3://b/object", .length = -1, .done = gate_done, .user = &g};
+			stk__io_submit(io, &r[i]);
+		}
+		while (s3_server_counts(server).requests < before + 12)
+			sched_yield();
+		for (int i = 0; i < 40 && !all; i++)
+			stk__io_cancel(io, &r[i]);
+		if (!all)
+			gate_wait(&g, 40);
+		stk__io_destroy(io);
+		assert_int_equal(g.done, 40);
+		for (int i = 0; i < 40; i++) {
+			assert_int_equal(
+				r[i].status, i < 8 && r[i].status == STK_IO ? STK_IO : STK_CANCELLED); /* a refusal may come first */
+			stk__free(r[i].error);
+		}
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(test_sizes_and_ranges),
+		TEST(test_names),
+		TEST(test_room_and_most),
+		TEST(test_plain_http),
+		TEST(test_faults_are_got_over),
+		TEST(test_resumption),
+		TEST(test_errors_are_named),
+		TEST(test_token_and_region),
+		TEST(test_cancel),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
