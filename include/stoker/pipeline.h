@@ -52,6 +52,10 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx
 /* Cancels what runs and waits for it. Batches that were delivered live on. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
+/* Of several readers this one leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample for sample, through
+ * epochs of their own; shorter ones go round. Before the first batch; without it the graph's first leads, or the one that led when a state was saved. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err);
+
 /* Starts to work ahead without waiting. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err);
 
@@ -72,7 +76,7 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 
 /* ---- what it is ---- */
 
-/* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the first reader. */
+/* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the leading reader. */
 struct stk_reader_meta {
 	int64_t samples;                       /* of the data set, whatever `indices` take of it */
 	int64_t epoch_size, epoch_size_padded; /* all shards; padded: where the last batch is, as if all were as long as the longest */
@@ -84,7 +88,7 @@ struct stk_reader_meta {
 };
 STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
-STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p);
+STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* the leading one is the first */
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Name of a class of a reader of folders, or NULL. Borrowed. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);

@@ -23,6 +23,7 @@ struct stk_pipeline *pipeline_peek(struct pipeline_object *self);
 /* Metadata, state, counters: pipeline_info.c. */
 PyObject *pipeline_reader_meta(PyObject *object, PyObject *name);
 PyObject *pipeline_readers(PyObject *object, PyObject *unused);
+PyObject *pipeline_lead(PyObject *object, PyObject *name);
 PyObject *pipeline_class_name(PyObject *object, PyObject *args);
 PyObject *pipeline_skipped(PyObject *object, PyObject *reader);
 PyObject *pipeline_output_desc(PyObject *object, PyObject *index);

@@ -50,6 +50,20 @@ PyObject *pipeline_readers(PyObject *object, PyObject *unused)
 	return names;
 }
 
+PyObject *pipeline_lead(PyObject *object, PyObject *name)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_error err = {0};
+	const char *text;
+	struct stk_pipeline *p = name_from(name, &text) ? pipeline_enter(self) : NULL;
+
+	if (!p)
+		return NULL;
+	enum stk_status status = stk_pipeline_lead(p, text, &err);
+	pipeline_leave(self);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
 PyObject *pipeline_class_name(PyObject *object, PyObject *args)
 {
 	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);

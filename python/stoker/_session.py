@@ -114,8 +114,13 @@ class Session:
 
     # ---- what it is, and where it stands ----
 
+    def lead(self, reader: str) -> None:
+        """Its epochs are the pipeline's, and other readers go along with it; before the first batch."""
+        self.core.lead(reader)
+        self.__dict__.pop("_wraps", None)
+
     def meta(self, reader: str | None = None) -> dict[str, Any]:
-        """A reader's metadata; without a name the first reader's, {} where there is none."""
+        """A reader's metadata; without a name the leading reader's, {} where there is none."""
         readers = self.core.readers() if reader is None else [reader]
         return self.core.reader_meta(readers[0]) if readers else {}
 

@@ -172,7 +172,7 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
 			stk__error_set_op(err, title);
 			if (err)
-				stk__name_sample(p, &r->samples[i], err);
+				stk__name_sample(p, &r->samples[i], p->program->lead, err);
 			return s;
 		}
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The call of one operator for one sample, and the places of what it makes. */
-#include "exec/exec.h"
+#include "exec/fetch.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		.out = &w->values[n->first_value],
 		.n_in = n->node->n_inputs,
 		.n_out = n->node->n_outputs,
-		.place = s->place,
+		.place = n->reader >= 0 ? stk__reader_place(run->pipeline, n->reader, &s->place) : s->place,
 		.tools = &w->tools};
 	if (n->node->n_inputs) {
 		struct stk_tensor *in = stk__arena_take(&w->arena, (size_t)n->node->n_inputs * sizeof *in);
@@ -51,9 +51,12 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		call->random = stk__random(n->seed, n->stream, s->place.epoch, s->place.position);
 	if (n->gathers >= 0)
 		call->gathered = run->record->gathered[n->gathers].data;
-	if (index == g->reader) {
-		call->bytes = s->request.data ? s->request.data : s->staged;
-		call->bytes_size = s->request.size;
+	if (n->reader >= 0 && g->readers[n->reader].parts) {
+		struct stk_bytes *bytes = stk__arena_take(&w->arena, (size_t)g->readers[n->reader].parts * sizeof *bytes);
+		if (!bytes)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+		stk__fetch_parts(s, n->reader, bytes);
+		call->bytes = bytes;
 	}
 	for (int32_t k = 0; k < call->n_out; k++)
 		call->out[k] = (struct stk_tensor){0};

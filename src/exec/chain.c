@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
 #include "exec/device.h"
+#include "exec/fetch.h"
 #include "exec/resident.h"
 
 static enum stk_status run_single(const struct stk_chain_run *run, int32_t index, struct stk_error *err)
@@ -65,7 +66,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	if (level > 0)
 		load_kept(&run, level);
 	stk__arena_limit(&w->arena, p->config.memory_limit);
-	if (chain->reads && !stk__arena_charge(&w->arena, r->samples[sample].request.size))
+	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
 	if (p->recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);

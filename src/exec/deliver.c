@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The consumer's side: waiting, policies, ends of epochs. */
 #include "exec/device.h"
+#include "exec/engine.h"
+#include "exec/feed.h"
+#include "exec/fetch.h"
 #include "exec/resident.h"
 
 #include "base/clock.h"
@@ -20,7 +23,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || p->started)
 		return s;
-	if ((s = stk__feeder_start(p, err)))
+	if ((s = stk__feed_start(p, err)))
 		return s;
 	p->started = true;
 	if (!p->resident)
@@ -46,14 +49,14 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 		return "a read of an earlier batch that has failed";
 	if (r->state < STK_BATCH_OPEN)
 		return "a free slot";
-	if (!r->fed)
+	if (stk__feed_waits(r))
 		return "its external source";
 	if (r->state == STK_BATCH_ON_GPU)
 		return r->device->resting ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
 	for (int32_t i = 0; i < r->count && !p->resident; i++)
 		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
 			*sample = i;
-			return p->program->reads && r->samples[i].read != STK_READ_DONE ? "its read" : "decoding and augmenting";
+			return !stk__fetch_complete(&r->samples[i]) ? "its read" : "decoding and augmenting";
 		}
 	return p->resident ? "the GPU" : "an operator that needs the whole batch";
 }
@@ -69,7 +72,7 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 		stk__sample_uri(p->program, r->samples[i].place.sample, uri, sizeof uri);
 	snprintf(text, capacity,
 		"no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
-		(double)waited_ms / 1e3, (long long)p->next_deliver, stage, uri[0] ? ": " : "", uri, p->in_flight,
+		(double)waited_ms / 1e3, (long long)p->next_deliver, stage, uri[0] ? ": " : "", uri, stk__fetch_counts(p).in_flight,
 		p->ring->out - (int32_t)(p->next_open - p->next_deliver));
 }
 
@@ -180,7 +183,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
-	stk__reads_taken(p);
+	stk__fetch_taken(p);
 	enum stk_status s = r->ended ? STK_END : STK_OK;
 	if (s == STK_OK && (!r->error.code || r->misfit))
 		s = check_errors(p, r, err);
@@ -191,7 +194,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		p->end_pending = r->at.last && !(p->program->reader >= 0 && p->wraps);
 		STK_COUNT(p, batches_delivered, 1);
 	}
-	stk__record_deliver(r);
+	stk__record_enter(r, STK_BATCH_DELIVERED);
 	pthread_mutex_unlock(&p->lock);
 	if (s == STK_OK)
 		s = hand_over(p, r, out, err);
@@ -274,7 +277,7 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s)
 		return s;
-	if (stk__feeder_is_me(p))
+	if (stk__feed_is_me(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
 	bool between = p->end_pending || (p->delivered_last && p->delivered_step >= 0) || (p->delivered_step < 0 && p->next_deliver == 0);
 	p->end_pending = false;
@@ -283,20 +286,12 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	int64_t epoch = p->delivered_epoch;
 	if (p->started)
 		stk__drain(p);
-	if (p->program->reader >= 0) {
+	bool leads = p->program->reader < 0; /* a source does; else the next batch tells the sources of its epoch */
+	if (!leads)
 		p->next_deliver = next_epoch_batch(p, epoch);
-	} else {
-		p->feed_epoch = epoch + 1;
-		p->feed_step = 0;
-		const struct stk_level *l = &p->program->levels[0];
-		for (int32_t c = 0; c < l->n_callbacks; c++) {
-			const struct stk_source_callbacks *cb = &p->program->nodes[l->callbacks[c]].node->source;
-			if (cb->reset)
-				cb->reset(cb->user, p->feed_epoch);
-		}
-	}
-	p->next_create = p->next_open = p->read_k = p->next_deliver;
-	p->read_i = 0;
+	p->next_create = p->next_open = p->next_deliver;
+	stk__fetch_restart(p);
+	stk__feed_begin_at(p, leads ? epoch + 1 : epoch, 0, leads);
 	p->delivered_last = true;
 	return STK_OK;
 }

@@ -3,6 +3,7 @@
  * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
 #include "codec/orient.h"
 #include "exec/device.h"
+#include "exec/fetch.h"
 
 #include <string.h>
 
@@ -209,13 +210,12 @@ static enum stk_status describe_decode(
 	if (!*taken)
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];
-	const uint8_t *file = e.data == s->staged ? e.data : keep_file(run->record->device, &e, err);
+	const uint8_t *file = stk__fetch_is_pinned(s, e.data) ? e.data : keep_file(run->record->device, &e, err);
 	struct stk_device_job *j = file ? add_job(run, step, STK_JOB_DECODE, err) : NULL;
 	if (!j)
 		return STK_NO_MEMORY;
 	d.file = file;
-	if (e.data == s->request.data)
-		s->staged = file; /* should the cores be asked for it once more */
+	stk__fetch_keep_pinned(s, e.data, file);
 	j->decode = d;
 	j->pass = g->pass;
 	j->dst = stk__frames_of(&run->worker->values[g->value]).image;

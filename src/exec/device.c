@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The GPU of a pipeline, its batches, and the thread that waits for them. */
 #include "exec/device.h"
+#include "exec/engine.h"
 
 #include "base/clock.h"
 #include "thread/thread.h"
@@ -26,7 +27,8 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
 	b->decodes = stk__calloc(decodes, sizeof(struct stk_device_job *));
 	b->items = stk__calloc(decodes, sizeof *b->items);
-	if (!b->first || !b->pending || !b->submitted || !b->mirrors || !b->tables || !b->decodes || !b->items)
+	b->verdicts = stk__calloc(batch, sizeof *b->verdicts);
+	if (!b->first || !b->pending || !b->submitted || !b->mirrors || !b->tables || !b->decodes || !b->items || !b->verdicts)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	if (!s && p->device->jpeg)
@@ -61,6 +63,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__free(b->tables);
 	stk__free(b->decodes);
 	stk__free(b->items);
+	stk__free(b->verdicts);
 	stk__free(b->uploads);
 	pthread_mutex_destroy(&b->lock);
 }
@@ -129,7 +132,7 @@ static struct stk_device_batch *pop(struct stk_device_list *l)
 
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
 {
-	stk__record_on_gpu(r);
+	stk__record_enter(r, STK_BATCH_ON_GPU);
 	r->device->resting = !stk__slot_at_rest(r->slot);
 	if (r->device->resting)
 		append(p->device, &p->device->resting, r->device);
@@ -148,24 +151,6 @@ bool stk__device_works(const struct stk_device_stage *d)
 	return d->submitted.first || d->resting.first || d->busy;
 }
 
-static bool refused(const struct stk_device_batch *b, int32_t item)
-{
-	return stk__jpeg_gpu_verdict(b->jpeg, item) != STK_JPEG_GPU_OK;
-}
-
-static bool any_refused(const struct stk_pipeline *p, const struct stk_device_batch *b)
-{
-	const struct stk_level *l = &p->program->levels[b->record->level];
-	for (int32_t i = 0; i < b->n_decodes; i++)
-		if (refused(b, i))
-			return true;
-	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
-		for (uint32_t i = 0; i < b->tables[k].n_flags; i++)
-			if (b->tables[k].flags[i])
-				return true;
-	return false;
-}
-
 /* The operator that a step of array jobs is. */
 static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
 {
@@ -177,57 +162,58 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-static struct stk_error division_error(const struct stk_program *g, int32_t level, int32_t step)
+/* Flags of array jobs tell of one thing. The error stays with the step. */
+static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
-	struct stk_error err = {0};
-	const struct stk_graph_node *node = node_of_step(g, level, step);
+	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
+	const struct stk_graph_node *node = node_of_step(g, b->record->level, step);
+	struct stk_error **err = &b->tables[step].error;
 	char title[96];
-	if (stk__array_divided_by_zero(&err) && node) {
+	if (!*err && !(*err = stk__calloc(1, sizeof **err)))
+		return &lost;
+	if (stk__array_divided_by_zero(*err) && node) {
 		stk__node_title(node, title, sizeof title);
-		stk__error_set_op(&err, title);
+		stk__error_set_op(*err, title);
 	}
-	return err;
+	return *err;
 }
 
-/* With the lock. Flags of array jobs tell of one thing. */
-static void fail_samples(struct stk_record *r, struct stk_device_batch *b, int32_t step)
+static void judge(struct stk_device_batch *b, int32_t sample, const struct stk_error *failed)
+{
+	for (int32_t k = 0; k < b->n_verdicts; k++)
+		if (b->verdicts[k].sample == sample)
+			return;
+	b->verdicts[b->n_verdicts++] = (struct stk_gpu_verdict){sample, failed};
+}
+
+static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b, int32_t step)
 {
 	struct stk_device_tables *t = &b->tables[step];
-	size_t batch = (size_t)r->pipeline->config.batch_size;
-	for (int32_t i = 0; i < r->count && t->n_flags; i++) {
+	size_t batch = (size_t)p->config.batch_size;
+	bool any = false;
+	for (uint32_t k = 0; k < t->n_flags; k++)
+		any |= t->flags[k] != 0;
+	for (int32_t i = 0; i < b->record->count && any; i++) {
 		bool failed = false;
 		for (const struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; b->submitted[i] && j; j = j->next)
 			failed |= j->kind == STK_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
-		if (!failed || r->samples[i].dropped)
-			continue;
-		struct stk_error err = division_error(r->pipeline->program, r->level, step);
-		stk__sample_fails(r, i, &err);
+		if (failed)
+			judge(b, i, division_error(p->program, b, step));
 	}
 	t->n_flags = 0;
 }
 
-/* With the lock. The cores decode what the GPU would not: the sample's chains run again, and the level is over when they and their copies are. */
-static void send_to_cores(struct stk_pipeline *p, struct stk_record *r, const struct stk_device_batch *b)
+/* Samples that the GPU would not do, or that failed there; the first word about each. */
+static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		int32_t sample = b->decodes[i]->sample;
-		if (!refused(b, i) || r->samples[sample].on_cores || r->samples[sample].dropped)
-			continue;
-		STK_COUNT(p, gpu_refused, 1);
-		stk__sample_again(r, sample);
-	}
-}
-
-static void finish_on_cores(struct stk_pipeline *p, struct stk_record *r, struct stk_device_batch *b)
-{
-	const struct stk_level *l = &p->program->levels[r->level];
-	stk__record_back_on_cores(r);
-	r->todo = 1; /* not over before all is told */
+	const struct stk_level *l = &p->program->levels[b->record->level];
+	b->n_verdicts = 0;
 	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
-		fail_samples(r, b, k);
-	send_to_cores(p, r, b);
+		judge_flags(p, b, k);
+	for (int32_t i = 0; i < b->n_decodes; i++)
+		if (stk__jpeg_gpu_verdict(b->jpeg, i) != STK_JPEG_GPU_OK)
+			judge(b, b->decodes[i]->sample, NULL);
 	b->n_decodes = 0;
-	stk__level_part_done(r);
 }
 
 static bool last_level_here(const struct stk_program *g, int32_t level)
@@ -242,23 +228,18 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
-	bool again = s == STK_OK && any_refused(p, b), last = !again && last_level_here(p->program, r->level);
-	if (s == STK_OK && last)
+	b->n_verdicts = 0;
+	if (s == STK_OK)
+		judge_all(p, b);
+	bool over = s == STK_OK && !b->n_verdicts && last_level_here(p->program, r->level);
+	if (over)
 		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
-	if (s) {
-		stk__record_fails(r, err, -1);
-		stk__error_set_op(&r->error, "the GPU");
-	}
-	if (last && s == STK_OK) {
+	if (over) {
 		r->device = NULL;
 		stk__device_batch_give(p, b);
 	}
-	if (again && !p->stopping)
-		finish_on_cores(p, r, b);
-	else
-		stk__level_over(r);
-	stk__end_records(p);
+	stk__on_gpu_done(r, b->verdicts, over ? 0 : b->n_verdicts, s ? err : NULL);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }

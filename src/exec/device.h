@@ -67,6 +67,7 @@ struct stk_device_tables {
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned: of arrays that divide; those of the last submission */
 	uint32_t n_flags;
+	struct stk_error *error; /* what a flag says of its sample; NULL until one has been raised */
 };
 
 /* For traces: events on a batch's stream, and what ended at each. */
@@ -86,6 +87,8 @@ struct stk_device_clock {
 	int64_t at_ns;
 };
 
+struct stk_gpu_verdict;
+
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
@@ -103,6 +106,8 @@ struct stk_device_batch {
 	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
 	struct stk_jpeg_gpu_item *items;
 	int32_t n_decodes;
+	struct stk_gpu_verdict *verdicts; /* of the last submission, one a sample at most */
+	int32_t n_verdicts;
 	bool steps; /* there are jobs behind the files */
 	struct stk_device_job **uploads;
 	int32_t n_uploads, room_uploads;

@@ -12,12 +12,13 @@
  *   call.c      one operator's call, and where its values go
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   resident.h  a data set that lies on the GPU
- *   reads.c     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
+ *   fetch.h     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
  *   failures.c  what is told of bad samples                          held.c     what the consumer holds, in words
  *   open.c      how many batches are under way, and their slots      changes.c  what differs from a state's files
- *   inflight.c  states of a batch, and what of it is ready */
+ *   engine.c    the life of a batch: levels, failed samples, what    inflight.c its states, and what of it is ready
+ *               parts tell */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -33,49 +34,22 @@
 #include <assert.h>
 #include <errno.h>
 
-enum stk_read_state {
-	STK_READ_NONE,      /* not begun */
-	STK_READ_TRYING,    /* a worker tries what cannot block */
-	STK_READ_SUBMITTED, /* on its way */
-	STK_READ_STALE,     /* on its way for nobody: the sample was replaced meanwhile, and is read anew when this has ended */
-	STK_READ_DONE,
-};
+struct stk_fetch;
+struct stk_feed_stage;
+struct stk_read;
 
 struct stk_sample_state {
-	struct stk_place place; /* of the replacement, where there is one */
-	int32_t attempt;        /* 0: the sample itself */
-	int32_t chains_left;    /* of the current level */
-	int32_t failed_by;      /* the first chain that this attempt failed in, which is told; those behind it pass it by; -1: none */
-	bool dropped;           /* for good: not in the batch */
-	bool on_cores;          /* the GPU would not decode it */
-	_Atomic(const uint8_t *)
-		staged; /* its bytes once more, in pinned memory, while the batch has work for the GPU; or NULL. Chains write it at once */
-	bool present;   /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
-	uint8_t read;   /* enum stk_read_state */
-	uint64_t waiting; /* chains of the level that wait for the bytes, a bit each */
-	struct stk_request request;
-	int64_t asked_ns;  /* when it was submitted; in traces */
-	int64_t needed_ns; /* when its bytes will be, as it looked then */
-	char *uri;         /* of a submitted request; kept for the next batch */
-	size_t uri_room;
-	struct stk_error *read_error; /* io writes to it while a request is under way; NULL until one has failed */
-	struct stk_error *error;      /* of the failure; NULL: none */
+	struct stk_place place;  /* of the replacement, where there is one */
+	int32_t attempt;         /* 0: the sample itself */
+	int32_t chains_left;     /* of the current level */
+	int32_t failed_by;       /* the first chain that this attempt failed in, which is told; those behind it pass it by; -1: none */
+	bool dropped;            /* for good: not in the batch */
+	bool on_cores;           /* the GPU would not decode it */
+	bool present;            /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
+	uint64_t waiting;        /* chains of the level that wait for bytes, a bit each */
+	struct stk_read *reads;  /* fetch.h: one a reader that fetches */
+	struct stk_error *error; /* of the failure; NULL: none */
 	struct stk_record *record;
-};
-
-/* What a user's source gave for one batch. */
-struct stk_fed {
-	struct stk_tensor *tensors; /* [output * batch + i] */
-	void (**release)(void *);   /* a call for each pull */
-	void **release_user;
-	int32_t pulls, count;
-};
-
-/* What an output of a user's source was first. Later batches have the same type and number of dimensions. */
-struct stk_first_given {
-	bool known;
-	enum stk_dtype dtype;
-	int32_t ndim;
 };
 
 /* A bad sample of a batch that is not delivered yet. */
@@ -89,16 +63,16 @@ struct stk_device_stage;
 struct stk_device_batch;
 struct stk_resident;
 
-/* States of a batch in flight, and who makes each transition (inflight.c). Each asserts where it comes from.
+/* States of a batch in flight. stk__record_enter makes each transition, and asserts that it is one of these.
  *
- *   FREE      -> PLANNED    [stk__create_records]         its place in the ring is free, and no read is under way for what stood there
- *   PLANNED   -> OPEN       [stk__record_open]            it has got a slot
- *   OPEN      -> ON_GPU     [stk__record_on_gpu]          its level's chains are through
- *   ON_GPU    -> OPEN       [stk__record_back_on_cores]   samples run again, or the next level begins
- *   OPEN      -> ENDING     [stk__record_level]           behind its last level, or it has failed; or ON_GPU
- *   ENDING    -> FINISHED   [stk__end_records]            what the consumer gets has been made
- *   FINISHED  -> DELIVERED  [stk__record_deliver]         its turn has come
- *   DELIVERED -> FREE       [stk__record_reset]           it has given back what it held; from any state where the run is left
+ *   FREE      -> PLANNED    its place in the ring is free, and no read is under way for what stood there
+ *   PLANNED   -> OPEN       it has got a slot
+ *   OPEN      -> ON_GPU     its level's chains are through
+ *   ON_GPU    -> OPEN       samples run again, or the next level begins
+ *   OPEN      -> ENDING     behind its last level, or it has failed
+ *   ENDING    -> FINISHED   what the consumer gets has been made
+ *   FINISHED  -> DELIVERED  its turn has come
+ *   DELIVERED -> FREE       it has given back what it held; from any state where the run is left
  *
  * How it came out is no state: `ended`, `misfit` and `error` say that, and hold from ENDING on. */
 enum stk_batch_state {
@@ -117,7 +91,6 @@ struct stk_record {
 	enum stk_batch_state state;
 	struct stk_record *next_ending; /* in the pipeline's list of those */
 	bool ended;                     /* the source had no more: an end of epoch instead of a batch */
-	bool fed;                       /* its callbacks have run, or there are none */
 	struct stk_batch_place at;
 	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
 	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
@@ -129,7 +102,6 @@ struct stk_record {
 	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
 	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
-	struct stk_fed *feds;          /* by callback of level 0 */
 	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
 	int32_t bad;                   /* how many */
@@ -184,11 +156,11 @@ struct stk_pipeline {
 	struct stk_context *ctx;
 	struct stk_program *program;
 	struct stk_pipeline_config config;
-	struct stk_order order;
+	struct stk_order order;   /* of the leading reader */
+	struct stk_order *orders; /* of each reader, in the order of the program */
 	bool wraps;
 	pthread_mutex_t lock;
 	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
-	pthread_cond_t feed;      /* the callback thread has something to do */
 
 	struct stk_record *records; /* batch k stands at k % n_records */
 	struct stk_record *ending;  /* a list */
@@ -205,32 +177,17 @@ struct stk_pipeline {
 	bool no_slot, no_memory;         /* the last try found none to be had, or memory short */
 	bool held_told;                  /* what the consumer holds */
 
-	/* reading ahead */
-	bool ahead;     /* a read would have blocked: requests go out before workers come to them */
-	int64_t read_k; /* the next to ask for */
-	int32_t read_i;
-	int32_t in_flight, in_callbacks, read_held; /* requests; threads inside request_done; samples whose bytes are held */
-	int32_t early;                              /* of these, samples of batches that are not open yet */
-	int64_t bytes_held, mean_bytes;             /* mean: of the last objects; before the first, so much that few are asked for */
-	int32_t sized;                              /* objects that the mean is of, at most 16 */
-	int32_t last_read_level;
-	int32_t cached_in_a_row, missing_in_a_row, misses;
-	bool seen_at_hand;         /* some read has been */
-	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time it takes for a sample */
+	struct stk_fetch *fetch;     /* fetch.h */
+	struct stk_feed_stage *feed; /* feed.h; NULL: there are no users' sources */
 
 	struct stk_exec_worker *workers;
 	int32_t n_workers;
-	_Atomic int64_t *cost_ns; /* of a sample, by level * max_chains + chain */
-	int32_t max_chains;
-
-	pthread_t feeder;
-	bool has_feeder, feeder_runs, abandoned;
-	int64_t feed_epoch, feed_step;
-	struct stk_first_given *first_given; /* by value; only the feeder looks at it */
+	_Atomic int64_t *cost_ns; /* of a sample, by level * program->max_chains + chain */
 
 	bool started, stopping;
 	_Atomic bool cancelled;
 	struct stk_cancel halt; /* what workers are at is wanted no more: the pipeline was cancelled, or it drains */
+	bool restored;          /* from a state */
 	bool end_pending;
 	int64_t delivered_epoch, delivered_step; /* of the last delivered batch; step -1: none of that epoch */
 	bool delivered_last;
@@ -271,28 +228,22 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 	return &p->records[k % p->n_records];
 }
 
+/* Where a reader is when the leading one is at a sample's place. */
+static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
+{
+	return reader == p->program->lead ? *place : stk__order_beside(&p->orders[reader], &p->order, place);
+}
+
 /* schedule.c */
-bool stk__exec_work(struct stk_pool_client *client, int32_t worker);                  /* without the lock */
-void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err); /* with the lock, after its chains: on the GPU */
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
 
 /* open.c; with the lock, which it gives up in between. False: there is no room for another batch. */
 bool stk__open_next(struct stk_pipeline *p);
 
-/* inflight.c; the lock is held unless said */
+/* inflight.c; the lock is held */
 bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */
 bool stk__record_under_way(const struct stk_record *r);          /* planned, and not at its end */
-void stk__record_open(struct stk_record *r);                     /* it has a slot */
-void stk__record_level(struct stk_record *r);                    /* begins the level r->level, or ends the batch */
-void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r); /* its steps on the GPU too */
-void stk__record_on_gpu(struct stk_record *r);
-void stk__record_back_on_cores(struct stk_record *r);
-void stk__sample_again(struct stk_record *r, int32_t i); /* runs the level's chains once more, on the cores */
-/* Makes what the consumer gets of batches that have ended; gives the lock up for that. Whoever may have ended one calls it before it gives up the lock. */
-void stk__end_records(struct stk_pipeline *p);
-void stk__record_deliver(struct stk_record *r);
-void stk__record_return(struct stk_record *r); /* gives back what users, the ring or the GPU own of it; without the lock */
-void stk__record_reset(struct stk_record *r);  /* after that */
+void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
 /* What is ready in a batch: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
 int32_t stk__ready_room(const struct stk_pipeline *p);
 int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node);
@@ -300,33 +251,23 @@ int32_t stk__device_item(const struct stk_pipeline *p);
 void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
-void stk__sample_begin(struct stk_record *r, int32_t i);
+/* Where steps of sources that lead stand; without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count
+ * from the epoch's start, also in a run that began in its middle. */
+int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
+/* Whole steps of an epoch that lie before this run. */
+int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
-void stk__name_sample(
-	const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err); /* adds whose fault it is; no lock */
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* by the leading reader */
+/* The reader whose samples a chain is about: the one whose bytes it reads alone, else the leading one. */
+int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
+/* Adds whose fault it is: the sample, by the name that a reader has for it. No lock. */
+void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
-/* A source that fails, or misses object after object, is no matter of single bad samples. */
-bool stk__is_fatal(const struct stk_pipeline *p, const struct stk_error *err);
 /* With the lock: a bad sample of the batch; the batch's turn has come, so that they are the pipeline's; they are forgotten with it. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
 void stk__bad_drop(struct stk_record *r);
-/* With the lock: the batch has failed, unless an error of a lower rank is there. */
-void stk__record_fails(struct stk_record *r, const struct stk_error *err, int64_t rank);
-
-/* reads.c */
-bool stk__read_inline(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t chain, int32_t i,
-	struct stk_error *err);                     /* without the lock; false: it goes on behind the scenes */
-void stk__read_ahead(struct stk_pipeline *p);       /* without the lock: asks for what the window still takes */
-bool stk__reads_full(const struct stk_pipeline *p); /* no more should be asked for */
-void stk__reads_taken(struct stk_pipeline *p);      /* with the lock: the consumer takes a batch */
-/* Without the lock, when nothing more is asked for: cancels what has not begun, and waits for the rest. */
-void stk__reads_end(struct stk_pipeline *p);
-bool stk__read_under_way(const struct stk_sample_state *s);
-void stk__reads_opened(struct stk_record *r); /* what was read of its samples is not early any more */
-void stk__release_bytes(struct stk_pipeline *p, struct stk_sample_state *s);
 
 /* chain.c, call.c, pass.c: without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
@@ -363,20 +304,6 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
-/* feed.c */
-enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err);
-void stk__feeder_stop(struct stk_pipeline *p);
-bool stk__feeder_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
-void stk__feeder_abandon(struct stk_pipeline *p);     /* by a callback: the thread destroys the pipeline when it has returned */
-void stk__release_fed(struct stk_record *r);
-
-/* state.c */
-/* Without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count from the epoch's start, also in a
- * run that began in its middle. */
-int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
-/* Whole steps of an epoch that lie before this run. */
-int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
-
 /* held.c */
 enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_bytes(struct stk_pipeline *p); /* kept beside the ring */
@@ -395,7 +322,9 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r);
 void stk__batch_deliver(struct stk_batch *batch);                                /* the consumer's from here on */
 void stk__batch_free_data(void *batch);
 
-/* pipeline.c: lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
+/* pipeline.c: the run is the one of this reader. */
+STK_MUST_USE enum stk_status stk__lead(struct stk_pipeline *p, int32_t reader, struct stk_error *err);
+/* Lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
 void stk__drain(struct stk_pipeline *p);
 
 #endif

@@ -5,11 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity)
+static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
 {
-	const struct stk_program_node *n = g->reader < 0 ? NULL : &g->nodes[g->reader];
+	const struct stk_program_node *n = node < 0 ? NULL : &g->nodes[node];
 	uri[0] = '\0';
 	return n && n->def->reader->uri && id >= 0 ? n->def->reader->uri(n->shared, id, uri, capacity) : 0;
+}
+
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity)
+{
+	return uri_by(g, g->reader, id, uri, capacity);
+}
+
+int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain)
+{
+	uint64_t reads = g->levels[level].chains[chain].reads;
+	return reads && (reads & (reads - 1)) == 0 ? __builtin_ctzll(reads) : g->lead;
 }
 
 void stk__set_error(struct stk_error **to, const struct stk_error *from)
@@ -29,10 +40,12 @@ static void compose_message(struct stk_error *e)
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 
-void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, struct stk_error *err)
+void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err)
 {
-	char uri[STK_MAX_URI];
-	stk__sample_uri(p->program, s->place.sample, uri, sizeof uri);
+	const struct stk_program *g = p->program;
+	char uri[STK_MAX_URI] = "";
+	if (g->n_readers)
+		uri_by(g, g->readers[reader].node, stk__reader_place(p, reader, &s->place).sample, uri, sizeof uri);
 	stk__error_set_sample(err, uri, s->place.epoch, s->place.position);
 	compose_message(err);
 }
@@ -79,19 +92,4 @@ void stk__bad_deliver(struct stk_record *r)
 			p->bad[p->n_bad++] = b->error;
 		p->last_bad = b->error;
 	}
-}
-
-void stk__record_fails(struct stk_record *r, const struct stk_error *err, int64_t rank)
-{
-	if (r->error.code && r->error_rank <= rank)
-		return;
-	r->error = *err;
-	r->error_rank = rank;
-}
-
-bool stk__is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
-{
-	enum { MISSING_IN_A_ROW = 32 };
-	return err->code == STK_IO || err->code == STK_TIMEOUT || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
-	       err->code == STK_CANCELLED || p->missing_in_a_row >= MISSING_IN_A_ROW;
 }

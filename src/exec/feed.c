@@ -1,25 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Users' sources. One thread a pipeline calls them, for one batch after the other, as soon as the batch has a slot: so a source runs ahead by as
- * many batches as the pipeline does. Where there is no reader, the source decides where an epoch ends. */
-#include "exec/exec.h"
+ * Users' sources: what they are asked for, what must be true of what they give, and the thread that asks. */
+#include "exec/feed.h"
 
 #include "base/clock.h"
+#include "exec/engine.h"
 #include "op/dims.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* What a source gave for one batch. */
+struct fed {
+	struct stk_tensor *tensors; /* [output * batch + i] */
+	void (**release)(void *);   /* a call for each pull */
+	void **release_user;
+	int32_t pulls, count;
+};
+
+/* What an output of a source was first. Later batches have the same type and number of dimensions. */
+struct first_given {
+	bool known;
+	enum stk_dtype dtype;
+	int32_t ndim;
+};
+
+struct stk_feed_stage {
+	pthread_t thread;
+	pthread_cond_t work; /* it has something to do */
+	bool started, runs;
+	void (*destroy)(struct stk_pipeline *p); /* the pipeline, when the thread's callback has returned; or NULL */
+	int64_t k;                               /* the batch that is fed next */
+	int64_t epoch, step;                     /* and where that stands */
+	struct fed *feds;                        /* [place of the batch * sources + source] */
+	struct first_given *first_given;         /* by value */
+};
+
 static const struct stk_level *first_level(const struct stk_pipeline *p)
 {
 	return &p->program->levels[0];
 }
 
-void stk__release_fed(struct stk_record *r)
+static struct fed *fed_of(const struct stk_record *r, int32_t c)
 {
 	const struct stk_pipeline *p = r->pipeline;
-	for (int32_t c = 0; c < first_level(p)->n_callbacks; c++) {
-		struct stk_fed *f = &r->feds[c];
+	return &p->feed->feds[(r - p->records) * first_level(p)->n_callbacks + c];
+}
+
+void stk__feed_release(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	for (int32_t c = 0; p->feed && c < first_level(p)->n_callbacks; c++) {
+		struct fed *f = fed_of(r, c);
 		for (int32_t k = 0; k < f->pulls; k++)
 			if (f->release[k])
 				f->release[k](f->release_user[k]);
@@ -70,10 +102,10 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 }
 
 /* Batches of a source are alike, as in DALI: what reads them, a consumer's code too, was made for one type. */
-static enum stk_status check_steady(struct stk_first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
+static enum stk_status check_steady(struct first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
-		*first = (struct stk_first_given){.known = true, .dtype = t->desc.dtype, .ndim = t->desc.ndim};
+		*first = (struct first_given){.known = true, .dtype = t->desc.dtype, .ndim = t->desc.ndim};
 	if (t->desc.dtype != first->dtype)
 		return stk__fail(err, STK_USER, "\"%s\" gave %s, where its first batch was %s; convert what it gives to one type", name,
 			stk_dtype_name(t->desc.dtype), stk_dtype_name(first->dtype));
@@ -99,7 +131,7 @@ static enum stk_status blame(const struct stk_graph_node *node, const struct stk
 static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_t c, int32_t index, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
-	struct stk_fed *f = &r->feds[c];
+	struct fed *f = fed_of(r, c);
 	int32_t batch = p->config.batch_size, asked = index < 0 ? r->count : 1;
 	struct stk_tensor *to = f->tensors;
 	if (index >= 0)
@@ -141,12 +173,12 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 	for (int32_t o = 0; o < n->node->n_outputs; o++) {
 		const struct stk_value *v = &p->program->values[n->first_value + o];
 		for (int32_t i = 0; i < r->count; i++) {
-			struct stk_tensor t = r->feds[c].tensors[o * p->config.batch_size + i];
+			struct stk_tensor t = fed_of(r, c)->tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
-			if (s || (s = check_alike(n->node->name, &r->feds[c].tensors[o * p->config.batch_size], &t, err)) ||
-				(s = check_steady(&p->first_given[n->first_value + o], n->node->name, &t, err))) {
+			if (s || (s = check_alike(n->node->name, &fed_of(r, c)->tensors[o * p->config.batch_size], &t, err)) ||
+				(s = check_steady(&p->feed->first_given[n->first_value + o], n->node->name, &t, err))) {
 				stk__error_set_op(err, "external_source");
-				stk__name_sample(p, &r->samples[i], err);
+				stk__name_sample(p, &r->samples[i], p->program->lead, err);
 				return s;
 			}
 			if (v->desc.layout[0])
@@ -169,7 +201,7 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
-	struct stk_fed *f = &r->feds[c];
+	struct fed *f = fed_of(r, c);
 	enum stk_status s = STK_OK;
 	f->count = 0;
 	if (!node->source.per_sample)
@@ -189,7 +221,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	enum stk_status s = STK_OK;
 	for (int32_t c = 0; c < n && s == STK_OK; c++) {
 		s = pull_batch(p, r, c, err);
-		count = r->feds[c].count < count ? r->feds[c].count : count;
+		count = fed_of(r, c)->count < count ? fed_of(r, c)->count : count;
 	}
 	if (s)
 		return s;
@@ -204,10 +236,10 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 /* Without a reader: where this batch stands, as far as anybody knows. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->at = (struct stk_batch_place){.epoch = p->feed_epoch, .step = p->feed_step, .count = r->count};
-	int64_t first = stk__step_position(p, p->feed_epoch, p->feed_step) + (int64_t)p->order.rank * p->config.batch_size;
+	r->at = (struct stk_batch_place){.epoch = p->feed->epoch, .step = p->feed->step, .count = r->count};
+	int64_t first = stk__step_position(p, p->feed->epoch, p->feed->step) + (int64_t)p->order.rank * p->config.batch_size;
 	for (int32_t i = 0; i < r->count; i++)
-		r->samples[i].place = (struct stk_place){.epoch = p->feed_epoch, .position = first + i, .sample = -1};
+		r->samples[i].place = (struct stk_place){.epoch = p->feed->epoch, .position = first + i, .sample = -1};
 }
 
 static void tell_reset(struct stk_pipeline *p, int64_t epoch)
@@ -220,22 +252,15 @@ static void tell_reset(struct stk_pipeline *p, int64_t epoch)
 	}
 }
 
-static struct stk_record *next_hungry(struct stk_pipeline *p)
-{
-	for (int64_t k = p->next_deliver; k < p->next_open; k++)
-		if (!stk__record(p, k)->fed && stk__record(p, k)->level == 0)
-			return stk__record(p, k);
-	return NULL;
-}
-
 static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 {
+	struct stk_feed_stage *f = p->feed;
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
-	bool leads = p->program->reader < 0, was_short, turned = !leads && r->at.epoch > p->feed_epoch;
+	bool leads = p->program->reader < 0, was_short, turned = !leads && r->at.epoch > f->epoch;
 	if (leads)
 		place_record(p, r);
 	else
-		p->feed_epoch = r->at.epoch;
+		f->epoch = r->at.epoch;
 	int32_t asked = r->count;
 	pthread_mutex_unlock(&p->lock);
 	if (turned)
@@ -245,87 +270,157 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	enum stk_status s = feed_record(p, r, &err);
 	was_short = s == STK_OK && r->count < asked;
 	if (leads && (s == STK_END || was_short))
-		tell_reset(p, p->feed_epoch + 1);
+		tell_reset(p, f->epoch + 1);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, source_ns, end - begin);
 	stk__trace_row(p, STK_ROW_SOURCES,
 		&(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = end});
 	pthread_mutex_lock(&p->lock);
-	r->fed = true;
-	r->ended = s == STK_END;
-	if (s && s != STK_END)
-		stk__record_fails(r, &err, -1);
 	r->at.count = r->count;
 	if (leads)
 		r->at.last = was_short;
-	p->feed_step++;
-	if (leads && (r->ended || was_short)) {
-		p->feed_epoch++;
-		p->feed_step = 0;
+	f->k++;
+	f->step++;
+	if (leads && (s == STK_END || was_short)) {
+		f->epoch++;
+		f->step = 0;
 	}
-	stk__level_part_done(r);
-	stk__end_records(p);
+	stk__on_fed(r, s, &err);
 	stk__pool_wake(p->ctx->pool);
 }
 
-static void *feeder_main(void *arg)
+/* With the lock: the next batch that waits for its sources. One that got no slot waits for nothing. */
+static struct stk_record *next_hungry(struct stk_pipeline *p)
+{
+	for (; p->feed->k < p->next_open; p->feed->k++)
+		if (stk__record(p, p->feed->k)->state == STK_BATCH_OPEN)
+			return stk__record(p, p->feed->k);
+	return NULL;
+}
+
+static void *feed_main(void *arg)
 {
 	struct stk_pipeline *p = arg;
+	struct stk_feed_stage *f = p->feed;
 	pthread_mutex_lock(&p->lock);
-	while (p->feeder_runs) {
+	while (f->runs) {
 		struct stk_record *r = p->stopping ? NULL : next_hungry(p);
 		if (r)
 			feed_one(p, r);
 		else
-			pthread_cond_wait(&p->feed, &p->lock);
+			pthread_cond_wait(&f->work, &p->lock);
 	}
-	bool abandoned = p->abandoned;
+	void (*destroy)(struct stk_pipeline * p) = f->destroy;
 	pthread_mutex_unlock(&p->lock);
-	if (abandoned) {
-		pthread_detach(p->feeder);
-		p->has_feeder = false;
-		stk_pipeline_destroy(p);
+	if (destroy) {
+		pthread_detach(f->thread);
+		f->started = false;
+		destroy(p);
 	}
 	return NULL;
 }
 
-bool stk__feeder_is_me(const struct stk_pipeline *p)
+void stk__feed_wake(struct stk_pipeline *p)
 {
-	return p->has_feeder && pthread_equal(p->feeder, pthread_self());
+	pthread_cond_signal(&p->feed->work);
 }
 
-void stk__feeder_abandon(struct stk_pipeline *p)
+bool stk__feed_waits(const struct stk_record *r)
+{
+	const struct stk_feed_stage *f = r->pipeline->feed;
+	return f && r->k >= f->k;
+}
+
+bool stk__feed_is_me(const struct stk_pipeline *p)
+{
+	return p->feed && p->feed->started && pthread_equal(p->feed->thread, pthread_self());
+}
+
+void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p))
 {
 	pthread_mutex_lock(&p->lock);
-	p->abandoned = true;
 	p->stopping = true;
-	p->feeder_runs = false;
+	p->feed->destroy = destroy;
+	p->feed->runs = false;
 	pthread_mutex_unlock(&p->lock);
 }
 
-enum stk_status stk__feeder_start(struct stk_pipeline *p, struct stk_error *err)
+void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell)
 {
-	if (!first_level(p)->n_callbacks)
+	if (!p->feed)
+		return;
+	p->feed->k = p->next_deliver;
+	p->feed->epoch = epoch;
+	p->feed->step = step;
+	if (tell)
+		tell_reset(p, epoch);
+}
+
+enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_feed_stage *f = p->feed;
+	if (!f)
 		return STK_OK;
-	if (!p->first_given)
-		p->first_given = stk__calloc((size_t)p->program->n_values, sizeof *p->first_given);
-	if (!p->first_given)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
-	p->feeder_runs = true;
-	enum stk_status s = stk__thread_start(&p->feeder, "stoker-feed", feeder_main, p, err);
-	p->has_feeder = s == STK_OK;
+	f->runs = true;
+	enum stk_status s = stk__thread_start(&f->thread, "stoker-feed", feed_main, p, err);
+	f->started = s == STK_OK;
 	return s;
 }
 
-void stk__feeder_stop(struct stk_pipeline *p)
+void stk__feed_stop(struct stk_pipeline *p)
 {
-	if (!p->has_feeder)
+	struct stk_feed_stage *f = p->feed;
+	if (!f || !f->started)
 		return;
 	pthread_mutex_lock(&p->lock);
-	p->feeder_runs = false;
-	pthread_cond_signal(&p->feed);
+	f->runs = false;
+	pthread_cond_signal(&f->work);
 	pthread_mutex_unlock(&p->lock);
-	stk__thread_join(p->feeder);
-	p->has_feeder = false;
+	stk__thread_join(f->thread);
+	f->started = false;
+}
+
+/* ---- making and ending ---- */
+
+static bool make_fed(struct fed *f, size_t batch)
+{
+	f->tensors = stk__calloc(batch * STK_MAX_OUTPUTS, sizeof *f->tensors);
+	f->release = stk__calloc(batch, sizeof *f->release);
+	f->release_user = stk__calloc(batch, sizeof *f->release_user);
+	return f->tensors && f->release && f->release_user;
+}
+
+enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
+{
+	size_t n = (size_t)p->n_records * (size_t)first_level(p)->n_callbacks;
+	if (!n)
+		return STK_OK;
+	struct stk_feed_stage *f = p->feed = stk__calloc(1, sizeof *f);
+	if (!f)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
+	pthread_cond_init(&f->work, NULL);
+	f->first_given = stk__calloc((size_t)p->program->n_values, sizeof *f->first_given);
+	f->feds = stk__calloc(n, sizeof *f->feds);
+	bool ok = f->first_given && f->feds;
+	for (size_t i = 0; ok && i < n; i++)
+		ok = make_fed(&f->feds[i], (size_t)p->config.batch_size);
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
+}
+
+void stk__feed_destroy(struct stk_pipeline *p)
+{
+	struct stk_feed_stage *f = p->feed;
+	if (!f)
+		return;
+	for (int64_t i = 0; f->feds && i < (int64_t)p->n_records * first_level(p)->n_callbacks; i++) {
+		stk__free(f->feds[i].tensors);
+		stk__free(f->feds[i].release);
+		stk__free(f->feds[i].release_user);
+	}
+	pthread_cond_destroy(&f->work);
+	stk__free(f->feds);
+	stk__free(f->first_given);
+	stk__free(f);
+	p->feed = NULL;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opening batches: how many are under way, and a slot for each. */
 #include "exec/device.h"
+#include "exec/engine.h"
+#include "exec/fetch.h"
 #include "exec/resident.h"
 
 /* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
@@ -13,7 +15,7 @@ static bool may_open(struct stk_pipeline *p)
 	if (p->stopping || open > p->depth)
 		return false;
 	int32_t most = p->depth + (p->next_slot ? 1 : 0); /* which is out already */
-	return open < p->depth || (behind && (p->in_flight > 0 || stk__ring_at_most(p->ring, most)));
+	return open < p->depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
 /* Lays out a slot for the next batch, which takes memory: without the lock, and one thread at a time. False: there is none. With the lock, which it gives
@@ -57,22 +59,12 @@ bool stk__open_next(struct stk_pipeline *p)
 	p->next_slot = NULL;
 	p->no_memory = false;
 	p->next_open++;
-	stk__record_open(r);
 	STK_COUNT(p, batches_opened, 1);
-	if (no_memory) {
-		r->error = (struct stk_error){.code = STK_NO_MEMORY,
-			.epoch = r->at.epoch,
-			.sample = -1,
-			.offset = -1,
-			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"};
-		r->level = p->program->n_levels;
-	} else if (p->resident) { /* on the consumer's thread, and nobody else's */
+	if (p->resident && !no_memory) { /* on the consumer's thread, and nobody else's */
 		pthread_mutex_unlock(&p->lock);
 		stk__resident_submit(p, r);
 		pthread_mutex_lock(&p->lock);
-		r->level = p->program->n_levels;
 	}
-	stk__record_level(r);
-	stk__end_records(p);
+	stk__record_open(r, no_memory);
 	return true;
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
 #include "exec/device.h"
+#include "exec/engine.h"
+#include "exec/feed.h"
+#include "exec/fetch.h"
 #include "exec/resident.h"
 
 #include <stdio.h>
@@ -77,48 +80,27 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	size_t batch = (size_t)p->config.batch_size;
-	const struct stk_level *first = &p->program->levels[0];
 	r->pipeline = p;
 	r->samples = stk__calloc(batch, sizeof *r->samples);
-	r->ready = stk__calloc((size_t)p->max_chains * batch + (size_t)p->program->n_nodes + 1, sizeof *r->ready);
-	r->feds = stk__calloc((size_t)first->n_callbacks, sizeof *r->feds);
+	r->ready = stk__calloc((size_t)stk__ready_room(p), sizeof *r->ready);
 	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
-	if (!r->samples || !r->ready || !r->feds || !r->gathered)
+	if (!r->samples || !r->ready || !r->gathered)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
-	for (int32_t c = 0; c < first->n_callbacks; c++) {
-		struct stk_fed *f = &r->feds[c];
-		f->tensors = stk__calloc(batch * STK_MAX_OUTPUTS, sizeof *f->tensors);
-		f->release = stk__calloc(batch, sizeof *f->release);
-		f->release_user = stk__calloc(batch, sizeof *f->release_user);
-		if (!f->tensors || !f->release || !f->release_user)
-			return false;
-	}
 	return true;
 }
 
 /* As many records as slots may be under way, and as reading ahead needs: a window in flight, and as much again read before its turn. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
-	p->mean_bytes = (int64_t)(p->config.read_bytes / 16);
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->depth = p->most_depth = p->config.prefetch;
 	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
 		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
 	p->n_records = p->most_depth + 2 + window;
-	for (int32_t l = 0; l < p->program->n_levels; l++) {
-		int32_t n = p->program->levels[l].n_chains;
-		p->max_chains = n > p->max_chains ? n : p->max_chains;
-		for (int32_t c = 0; c < n; c++)
-			if (p->program->levels[l].chains[c].reads)
-				p->last_read_level = l;
-	}
-	if (p->max_chains > 64)
-		return stk__fail(err, STK_LIMIT, "the graph has %d independent chains; at most 64 are supported", p->max_chains);
-	p->max_chains = p->max_chains ? p->max_chains : 1;
 	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
-	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->max_chains, sizeof *p->cost_ns);
+	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->program->max_chains, sizeof *p->cost_ns);
 	bool ok = p->records && p->cost_ns;
 	for (int32_t i = 0; ok && i < p->n_records; i++)
 		ok = make_record(p, &p->records[i]);
@@ -169,17 +151,50 @@ static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status make_order(struct stk_pipeline *p, struct stk_error *err)
+/* The leading reader's order is the run's; the others go along with it, each through epochs of its own. */
+static enum stk_status make_orders(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	p->delivered_step = -1;
 	if (g->reader < 0)
 		return order_of_sources(p, err);
-	const struct stk_program_node *n = &g->nodes[g->reader];
-	n->def->reader->order(n->node->args, n->shared, &p->order);
-	p->order.batch = p->config.batch_size;
+	p->orders = stk__calloc((size_t)g->n_readers, sizeof *p->orders);
+	if (!p->orders)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d readers", g->n_readers);
+	for (int32_t i = 0; i < g->n_readers; i++) {
+		const struct stk_program_node *n = &g->nodes[g->readers[i].node];
+		n->def->reader->order(n->node->args, n->shared, &p->orders[i]);
+		p->orders[i].batch = p->config.batch_size;
+	}
+	for (int32_t i = 1; i < g->n_readers; i++)
+		if (p->orders[i].ranks != p->orders[0].ranks || p->orders[i].rank != p->orders[0].rank)
+			return stk__fail(err, STK_INVALID,
+				"reader \"%s\" reads shard %d of %d, and \"%s\" shard %d of %d: give all readers of a pipeline the same shard_id "
+				"and num_shards",
+				g->nodes[g->readers[i].node].node->name, p->orders[i].rank, p->orders[i].ranks,
+				g->nodes[g->readers[0].node].node->name, p->orders[0].rank, p->orders[0].ranks);
+	return stk__lead(p, g->lead, err);
+}
+
+enum stk_status stk__lead(struct stk_pipeline *p, int32_t reader, struct stk_error *err)
+{
+	stk__program_lead(p->program, reader);
+	p->order = p->orders[reader];
 	p->wraps = p->order.tail == STK_TAIL_WRAP;
 	return stk__order_check(&p->order, err);
+}
+
+enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
+{
+	int32_t lead;
+	enum stk_status s = stk__program_reader(p->program, reader, &lead, err);
+	if (s || lead == p->program->lead)
+		return s;
+	if (p->started || p->next_deliver || p->restored)
+		return stk__fail(err, STK_STATE,
+			"reader \"%s\" leads this run, which has begun or goes on from a state: make \"%s\" lead before the first batch",
+			p->program->nodes[p->program->reader].node->name, reader);
+	return stk__lead(p, lead, err);
 }
 
 /* Nothing is placed on the GPU, but one that is not there is an error all the same. */
@@ -240,7 +255,6 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&p->delivered, &monotonic);
-	pthread_cond_init(&p->feed, NULL);
 	pthread_condattr_destroy(&monotonic);
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
@@ -248,7 +262,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if (p->program->reads)
 		stk__io_refresh(ctx->io); /* on the user's thread, where the environment may be read */
-	if ((s = make_order(p, err)) || (s = make_records(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
+	if ((s = make_orders(p, err)) || (s = make_records(p, err)) || (s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) ||
+		(s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
 		goto out;
@@ -271,10 +286,10 @@ void stk__drain(struct stk_pipeline *p)
 	p->stopping = true;
 	atomic_store(&p->halt.asked, true);
 	pthread_mutex_unlock(&p->lock);
-	stk__feeder_stop(p);
+	stk__feed_stop(p);
 	if (!p->resident)
 		stk__pool_leave(p->ctx->pool, &p->client);
-	stk__reads_end(p);
+	stk__fetch_end(p);
 	pthread_mutex_lock(&p->lock);
 	while (p->device && stk__device_works(p->device))
 		pthread_cond_wait(&p->delivered, &p->lock);
@@ -288,7 +303,7 @@ void stk__drain(struct stk_pipeline *p)
 		stk__slot_return(p->next_slot);
 	p->next_slot = NULL;
 	p->no_memory = false;
-	p->early = 0;
+	stk__fetch_restart(p);
 	p->stopping = false;
 	atomic_store(&p->halt.asked, atomic_load(&p->cancelled));
 	p->started = false;
@@ -299,19 +314,11 @@ static void free_records(struct stk_pipeline *p)
 {
 	for (int32_t i = 0; p->records && i < p->n_records; i++) {
 		struct stk_record *r = &p->records[i];
-		for (int32_t k = 0; r->samples && k < p->config.batch_size; k++)
-			stk__free(r->samples[k].uri);
-		for (int32_t c = 0; r->feds && c < p->program->levels[0].n_callbacks; c++) {
-			stk__free(r->feds[c].tensors);
-			stk__free(r->feds[c].release);
-			stk__free(r->feds[c].release_user);
-		}
 		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
 			stk__free(r->gathered[g].data);
 		stk__free(r->gathered);
 		stk__free(r->samples);
 		stk__free(r->ready);
-		stk__free(r->feds);
 	}
 	stk__free(p->records);
 }
@@ -320,8 +327,8 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
 		return;
-	if (stk__feeder_is_me(p)) { /* a garbage collector may run anywhere, in a source too */
-		stk__feeder_abandon(p);
+	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, in a source too */
+		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
 	if (p->started)
@@ -342,13 +349,14 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		stk__free(w->calls);
 	}
 	stk__free(p->workers);
+	stk__feed_destroy(p);
+	stk__fetch_destroy(p);
 	free_records(p);
 	stk__free((void *)p->cost_ns);
-	stk__free(p->first_given);
+	stk__free(p->orders);
 	stk__free(p->bad);
 	stk__program_unref(p->program);
 	pthread_cond_destroy(&p->delivered);
-	pthread_cond_destroy(&p->feed);
 	pthread_mutex_destroy(&p->lock);
 	stk_context_unref(&p->ctx);
 	stk__free(p);

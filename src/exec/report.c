@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a pipeline tells of itself: readers, counters, spans, bad samples. */
+#include "exec/fetch.h"
 #include "exec/resident.h"
 
 #include <string.h>
@@ -8,30 +9,29 @@
 
 int32_t stk_pipeline_readers(const struct stk_pipeline *p)
 {
-	return p->program->reader >= 0;
+	return p->program->n_readers;
+}
+
+static const struct stk_program_node *reader_node(const struct stk_program *g, int32_t reader)
+{
+	return &g->nodes[g->readers[reader].node];
 }
 
 const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i)
 {
-	return i == 0 && p->program->reader >= 0 ? p->program->nodes[p->program->reader].node->name : NULL;
-}
-
-static const struct stk_program_node *reader(const struct stk_pipeline *p, const char *name)
-{
 	const struct stk_program *g = p->program;
-	if (g->reader < 0 || (name && strcmp(name, g->nodes[g->reader].node->name)))
-		return NULL;
-	return &g->nodes[g->reader];
+	return i >= 0 && i < g->n_readers ? reader_node(g, stk__program_reader_at(g, i))->node->name : NULL;
 }
 
 enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err)
 {
-	const struct stk_program_node *n = reader(p, name);
-	if (!n)
-		return stk__fail(err, STK_NOT_FOUND, "the pipeline has no reader \"%s\"; it has %s%s", name ? name : "",
-			p->program->reader < 0 ? "none" : "",
-			p->program->reader < 0 ? "" : p->program->nodes[p->program->reader].node->name);
-	const struct stk_order *o = &p->order;
+	const struct stk_program *g = p->program;
+	int32_t i;
+	enum stk_status s = stk__program_reader(g, name, &i, err);
+	if (s)
+		return s;
+	const struct stk_program_node *n = reader_node(g, i);
+	const struct stk_order *o = i == g->lead ? &p->order : &p->orders[i];
 	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	*out = (struct stk_reader_meta){.samples = n->def->reader->size(n->shared),
@@ -42,21 +42,28 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 		.steps = stk__order_steps(o, epoch),
 		.pad_last_batch = o->tail == STK_TAIL_FILL,
 		.stick_to_shard = o->stick_to_shard,
-		.wraps = p->wraps,
+		.wraps = o->tail == STK_TAIL_WRAP,
 		.classes = n->def->reader->classes ? n->def->reader->classes(n->shared) : 0,
 		.fingerprint = n->def->reader->fingerprint(n->shared)};
 	return STK_OK;
 }
 
+/* NULL: there is none of this name. */
+static const struct stk_program_node *by_name(const struct stk_pipeline *p, const char *name)
+{
+	int32_t i;
+	return stk__program_reader(p->program, name, &i, NULL) ? NULL : reader_node(p->program, i);
+}
+
 const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *name, int64_t label)
 {
-	const struct stk_program_node *n = reader(p, name);
+	const struct stk_program_node *n = by_name(p, name);
 	return n && n->def->reader->class_name ? n->def->reader->class_name(n->shared, label) : NULL;
 }
 
 int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *name, const char **text)
 {
-	const struct stk_program_node *n = reader(p, name);
+	const struct stk_program_node *n = by_name(p, name);
 	*text = "";
 	return n && n->def->reader->skipped ? n->def->reader->skipped(n->shared, text) : 0;
 }
@@ -135,6 +142,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	stk__io_counters(p->ctx->io, &io);
 	size_t held = stk__held_bytes(p);
 	pthread_mutex_lock(&p->lock);
+	struct stk_fetch_counts reads = stk__fetch_counts(p);
 	pthread_mutex_lock(&p->ring->lock); /* slots are taken without the pipeline's */
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
@@ -146,8 +154,8 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 		{"slots_peak", p->ring->peak_out},
 		{"slot_bytes", (double)p->ring->bytes},
 		{"held_bytes", (double)held},
-		{"reads_in_flight", p->in_flight},
-		{"bytes_held", (double)p->bytes_held},
+		{"reads_in_flight", reads.in_flight},
+		{"bytes_held", (double)reads.bytes_held},
 		{"io_threads", (double)io.threads},
 		{"io_buffer_bytes", (double)io.buffers_bytes},
 		{"allocations", (double)stk__alloc_count()},

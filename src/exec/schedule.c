@@ -2,7 +2,8 @@
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
  * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
 #include "exec/device.h"
-#include "exec/resident.h"
+#include "exec/engine.h"
+#include "exec/fetch.h"
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -15,23 +16,16 @@
 /* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
-	int64_t cost = atomic_load_explicit(&p->cost_ns[level * p->max_chains + chain], memory_order_relaxed);
+	int64_t cost = atomic_load_explicit(&p->cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
 	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready_count / p->n_workers + 1;
 	n = n < share ? n : share;
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
-}
-
-/* To try its read now would most likely add a request to a full window: it stays ready until one of those ends. */
-static bool must_wait(const struct stk_pipeline *p, const struct stk_chain *chain, const struct stk_sample_state *s)
-{
-	return chain->reads && s->read == STK_READ_NONE && p->ahead && p->in_flight && stk__reads_full(p);
 }
 
 /* left: items to look at, so that what goes round is seen once. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
-	const struct stk_chain *chain = &p->program->levels[r->level].chains[u->chain];
 	int32_t room = stk__ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
 	for (; *left > 0 && u->count < most; --*left) {
 		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
@@ -40,17 +34,13 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 		r->ready_head = (r->ready_head + 1) % room;
 		r->ready_count--;
 		struct stk_sample_state *s = &r->samples[i];
-		if (must_wait(p, chain, s)) {
+		bool failed = s->failed_by >= 0 && s->failed_by < u->chain;
+		enum stk_fetch_turn turn = stk__fetch_turn(s, u->chain, failed);
+		if (turn == STK_FETCH_LATER)
 			stk__ready_push(r, item);
+		if (turn != STK_FETCH_TAKE)
 			continue;
-		}
-		if (chain->reads && (s->read == STK_READ_TRYING || stk__read_under_way(s))) {
-			s->waiting |= 1ull << u->chain; /* another chain's worker is at it */
-			continue;
-		}
-		if (chain->reads && s->read == STK_READ_NONE)
-			s->read = STK_READ_TRYING;
-		u->failed[u->count] = s->failed_by >= 0 && s->failed_by < u->chain;
+		u->failed[u->count] = failed;
 		u->samples[u->count++] = i;
 	}
 }
@@ -85,73 +75,9 @@ static bool take(struct stk_pipeline *p, struct stk_unit *u)
 	return false;
 }
 
-/* ---- failures ---- */
-
-/* All chains of the level are through with a failed sample: replaced (true: it starts again) or dropped by the policy. */
-static bool replace_or_drop(struct stk_record *r, int32_t i)
-{
-	struct stk_pipeline *p = r->pipeline;
-	struct stk_sample_state *s = &r->samples[i];
-	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
-	const struct stk_error *err = s->error ? s->error : &lost;
-	stk__bad_add(r, i, err);
-	bool replace =
-		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
-	if (stk__is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
-		stk__record_fails(r, err, p->program->n_nodes + i);
-		replace = false;
-	}
-	stk__release_bytes(p, s);
-	stk__free(s->error);
-	s->error = NULL;
-	if (!replace) {
-		s->dropped = true;
-		return false;
-	}
-	STK_COUNT(p, replaced, 1);
-	struct stk_place original = stk__order_place(&p->order, r->k, i);
-	s->place.sample = stk__order_replacement(&p->order, &original, ++s->attempt);
-	s->staged = NULL;
-	s->read = stk__read_under_way(s) ? STK_READ_STALE : STK_READ_NONE;
-	stk__sample_begin(r, i);
-	return true;
-}
-
-static void sample_part_done(struct stk_record *r, int32_t i)
-{
-	struct stk_pipeline *p = r->pipeline;
-	struct stk_sample_state *s = &r->samples[i];
-	if (--s->chains_left > 0)
-		return;
-	if (s->failed_by >= 0 && replace_or_drop(r, i))
-		return;
-	if (r->level >= p->last_read_level)
-		stk__release_bytes(p, s);
-	stk__level_part_done(r);
-}
-
 /* ---- doing units ---- */
 
 enum outcome { DONE, FAILED, WAITS };
-
-/* With the lock. */
-static void fail_sample(struct stk_pipeline *p, struct stk_sample_state *s, int32_t chain, const struct stk_error *err)
-{
-	if (s->failed_by >= 0 && s->failed_by <= chain)
-		return;
-	struct stk_error full = *err;
-	stk__name_sample(p, s, &full);
-	s->failed_by = chain;
-	stk__set_error(&s->error, &full);
-}
-
-void stk__sample_fails(struct stk_record *r, int32_t i, const struct stk_error *err)
-{
-	r->todo++;
-	r->samples[i].chains_left = 1;
-	fail_sample(r->pipeline, &r->samples[i], 0, err);
-	sample_part_done(r, i);
-}
 
 static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w, const struct stk_unit *u, int32_t i)
 {
@@ -159,9 +85,9 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	struct stk_sample_state *s = &r->samples[i];
 	const struct stk_chain *chain = &p->program->levels[u->level].chains[u->chain];
 	if (chain->reads) {
-		if (s->read == STK_READ_TRYING && !stk__read_inline(p, w, r, u->chain, i, &w->error))
+		if (!stk__fetch_now(w, s, u->chain))
 			return WAITS;
-		if (s->request.status)
+		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
 	if (w->error.code) /* of an earlier sample; to clear it for each would take longer than a small sample's own work */
@@ -169,25 +95,14 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
-/* With the lock. */
-static void sample_failed(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain, bool by_read)
-{
-	struct stk_error err = w->error;
-	if (by_read) { /* without an error of its own there was no memory for it */
-		static const struct stk_error lost = {
-			.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
-		err = s->read_error ? *s->read_error : lost;
-		stk__error_set_op(&err, p->program->nodes[p->program->reader].def->name);
-	}
-	fail_sample(p, s, chain, &err);
-}
-
 /* The sample is next. */
 static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
 {
-	const struct stk_program_node *reader = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
-	if (reader && reader->def->reader->soon)
-		reader->def->reader->soon(reader->shared, s->place.sample);
+	for (int32_t i = 0; i < p->program->n_readers; i++) {
+		const struct stk_program_node *reader = &p->program->nodes[p->program->readers[i].node];
+		if (reader->def->reader->soon)
+			reader->def->reader->soon(reader->shared, stk__reader_place(p, i, &s->place).sample);
+	}
 }
 
 static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, struct stk_unit *u)
@@ -199,7 +114,6 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	stk__range_begin(p->ctx->ranges, STK_SPAN_CHAIN, u->record_k);
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
-		struct stk_sample_state *s = &r->samples[i];
 		if (k + 1 < u->count)
 			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
@@ -210,23 +124,23 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		done[n_done++] = i;
 		if (o == FAILED) {
 			pthread_mutex_lock(&p->lock);
-			sample_failed(p, w, s, u->chain, chain->reads && s->request.status != STK_OK);
+			stk__sample_fails(r, i, u->chain, &w->error);
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
 	stk__stores_fence();
 	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
 	for (int32_t k = 0; k < n_done; k++)
-		sample_part_done(r, done[k]);
+		stk__sample_part_done(r, done[k]);
 	stk__end_records(p);
-	bool ahead = chain->reads && p->ahead;
+	bool ahead = chain->reads && stk__fetch_runs_ahead(p);
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
-		stk__read_ahead(p); /* bytes were given back */
+		stk__fetch_ahead(p); /* bytes were given back */
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
-		_Atomic int64_t *cost = &p->cost_ns[u->level * p->max_chains + u->chain];
+		_Atomic int64_t *cost = &p->cost_ns[u->level * p->program->max_chains + u->chain];
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
@@ -270,8 +184,8 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
-			stk__name_sample(p, &r->samples[blamed], &w->error);
-		stk__record_fails(r, &w->error, u->node);
+			stk__name_sample(p, &r->samples[blamed], p->program->lead, &w->error);
+		stk__record_error(r, &w->error, u->node);
 	}
 	stk__level_part_done(r);
 	stk__end_records(p);
@@ -299,7 +213,7 @@ static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	if (s == STK_OK) {
 		stk__device_submitted(p, r);
 	} else {
-		stk__record_fails(r, &w->error, INT64_MAX);
+		stk__record_error(r, &w->error, INT64_MAX);
 		stk__level_over(r);
 		stk__end_records(p);
 	}
@@ -313,15 +227,15 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->next_open;
 	bool any = p->started && !p->stopping && !stk__cancelled(&p->halt) && take(p, &u);
-	bool ahead = p->ahead && p->next_open > open; /* the window has moved */
-	bool more = false;                            /* there is work for another worker too */
+	bool ahead = stk__fetch_runs_ahead(p) && p->next_open > open; /* the window has moved */
+	bool more = false;                                            /* there is work for another worker too */
 	for (int64_t k = p->next_deliver; any && k < p->next_open && !more; k++)
 		more = stk__record(p, k)->ready_count > 0;
 	if (any)
 		u.record_k = u.record->k;
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
-		stk__read_ahead(p);
+		stk__fetch_ahead(p);
 	if (!any)
 		return false;
 	if (more)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * State: what a run needs to go on, and nothing of what it did. Since order and draws are pure functions of the position, it is a few numbers. */
-#include "exec/exec.h"
+#include "exec/feed.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,24 +18,13 @@ struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle;
-	const char *fingerprint, *runs;
+	const char *fingerprint, *runs, *reader;
+	const json_t *beside; /* readers that go along with the leading one, in the graph's order; NULL: none */
 };
 
-static uint64_t fingerprint(const struct stk_pipeline *p)
+static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 {
-	const struct stk_program *g = p->program;
-	return g->reader < 0 ? 0 : g->nodes[g->reader].def->reader->fingerprint(g->nodes[g->reader].shared);
-}
-
-int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch)
-{
-	return epoch == p->order.start_epoch ? p->order.start_position / ((int64_t)p->order.batch * p->order.ranks) : 0;
-}
-
-int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step)
-{
-	int64_t together = (int64_t)p->order.batch * p->order.ranks;
-	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
+	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
 }
 
 /* Where the run stands: the epoch, and how much of its global sequence all ranks together have had. */
@@ -67,6 +56,35 @@ static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
 	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
 }
 
+/* Names are those of operators: letters, digits and a few signs; others are escaped as JSON has it. */
+static void add_name(struct stk_text *t, const char *name)
+{
+	json_t *j = json_string(name);
+	char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+	stk__text_add(t, "%s", text ? text : "\"\"");
+	free(text);
+	json_decref(j);
+}
+
+static void add_beside(const struct stk_pipeline *p, struct stk_text *t)
+{
+	const struct stk_program *g = p->program;
+	stk__text_add(t, ", \"reader\": ");
+	add_name(t, g->nodes[g->reader].node->name);
+	stk__text_add(t, ", \"beside\": [");
+	for (int32_t i = 1; i < g->n_readers; i++) {
+		int32_t reader = stk__program_reader_at(g, i);
+		const struct stk_order *o = &p->orders[reader];
+		stk__text_add(t, "%s{\"reader\": ", i > 1 ? ", " : "");
+		add_name(t, g->nodes[g->readers[reader].node].node->name);
+		stk__text_add(t, ", ");
+		add_seed(t, "order_seed", o->seed);
+		stk__text_add(t, "\"shuffle\": %s, \"size\": %lld, \"fingerprint\": \"%016llx\"}", o->shuffle ? "true" : "false",
+			(long long)o->size, (unsigned long long)fingerprint(g, g->readers[reader].node));
+	}
+	stk__text_add(t, "]");
+}
+
 enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err)
 {
 	struct stk_text t = {0};
@@ -78,8 +96,10 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	stk__text_add(&t, "\"shuffle\": %s, \"epoch\": %lld, \"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"",
 		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size,
-		(unsigned long long)fingerprint(p));
+		(unsigned long long)fingerprint(p->program, p->program->reader));
 	stk__changes_save(p, &t);
+	if (p->program->n_readers > 1)
+		add_beside(p, &t);
 	stk__text_add(&t, "}");
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the state") : STK_OK;
@@ -124,7 +144,7 @@ static enum stk_status get_hex(const json_t *j, const char *name, size_t digits,
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs"};
+		"fingerprint", "files", "runs", "reader", "beside"};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
@@ -168,6 +188,10 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	if (v->size && (v->epoch + v->consumed / v->size >= MOST_EPOCHS || v->epoch > (INT64_MAX >> 2) / v->size))
 		return stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)v->epoch,
 			(long long)v->consumed, (long long)v->size);
+	v->reader = json_string_value(json_object_get(j, "reader"));
+	v->beside = json_object_get(j, "beside");
+	if ((v->beside || v->reader) && !(v->reader && json_is_array(v->beside)))
+		return stk__fail(err, STK_STATE, "the state is damaged: \"reader\" or \"beside\" is missing, or has another type");
 	if (!json_object_get(j, "files") && !json_object_get(j, "runs"))
 		return STK_OK;
 	if ((s = get_int(j, "files", MOST_SAMPLES, &v->files, err)))
@@ -180,7 +204,7 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	char have[32];
-	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p));
+	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p->program, p->program->reader));
 	bool same = strcmp(v->fingerprint, have) == 0;
 	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
 	if (s)
@@ -196,6 +220,48 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
 			p->order.shuffle ? "shuffled" : "not");
 	return STK_OK;
+}
+
+/* One that goes along, against its entry in the state; its order is the state's from then on. */
+static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	struct stk_order *o = &p->orders[reader];
+	const char *name = g->nodes[g->readers[reader].node].node->name, *was = json_string_value(json_object_get(j, "reader")), *print;
+	char have[32];
+	int64_t size;
+	uint64_t seed;
+	enum stk_status s = get_int(j, "size", MOST_SAMPLES, &size, err);
+	if (s || (s = get_seed(j, "order_seed", &seed, err)) || (s = get_hex(j, "fingerprint", 16, &print, err)))
+		return s;
+	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(g, g->readers[reader].node));
+	if (!was || strcmp(was, name) != 0)
+		return stk__fail(
+			err, STK_STATE, "the state is of a run with reader \"%s\", where this pipeline has \"%s\"", was ? was : "", name);
+	if (size != o->size || strcmp(print, have) != 0)
+		return stk__fail(err, STK_STATE,
+			"the data set of reader \"%s\" has changed since the state was saved: %lld samples, now %lld", name,
+			(long long)size, (long long)o->size);
+	if (json_is_true(json_object_get(j, "shuffle")) != o->shuffle)
+		return stk__fail(err, STK_STATE, "reader \"%s\" was %s when the state was saved, and is %s here", name,
+			o->shuffle ? "sequential" : "shuffled", o->shuffle ? "shuffled" : "not");
+	o->seed = seed;
+	return STK_OK;
+}
+
+/* The readers are those of the state, and the same one leads. */
+static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	int32_t others = v->beside ? (int32_t)json_array_size(v->beside) : 0;
+	enum stk_status s = STK_OK;
+	if (g->n_readers > 0 && others != g->n_readers - 1)
+		return stk__fail(err, STK_STATE, "the state is of a run with %d readers; this pipeline has %d", others + 1, g->n_readers);
+	if (v->reader && (s = stk_pipeline_lead(p, v->reader, err)))
+		return s;
+	for (int32_t i = 1; i < g->n_readers && s == STK_OK; i++)
+		s = restore_beside(p, stk__program_reader_at(g, i), json_array_get(v->beside, (size_t)i - 1), err);
+	return s;
 }
 
 /* In mid-epoch: every source must be able to begin there. */
@@ -233,8 +299,7 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 		p->order.start_epoch++;
 		p->order.start_position = 0;
 	}
-	p->feed_epoch = p->order.start_epoch;
-	p->feed_step = stk__steps_before(p, p->order.start_epoch);
+	stk__feed_begin_at(p, p->order.start_epoch, stk__steps_before(p, p->order.start_epoch), false);
 }
 
 enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err)
@@ -246,12 +311,13 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 	json_t *j = json_loadb(state, size, JSON_REJECT_DUPLICATES, &je);
 	enum stk_status s =
 		j ? read_saved(j, &v, err) : stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged: %s", je.text);
-	if (s == STK_OK)
+	if (s == STK_OK && (s = restore_readers(p, &v, err)) == STK_OK)
 		s = check_data(p, &v, err);
 	if (s == STK_OK && v.consumed)
 		s = check_sources(p, v.consumed, err);
 	if (s == STK_OK)
 		begin_at(p, &v);
+	p->restored |= s == STK_OK;
 	json_decref(j);
 	return s;
 }

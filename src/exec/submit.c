@@ -124,6 +124,7 @@ void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_table
 	stk__gpu_host_free(dev, t->host);
 	stk__gpu_host_free(dev, t->flags);
 	stk__gpu_free(dev, t->device);
+	stk__free(t->error);
 	*t = (struct stk_device_tables){0};
 }
 

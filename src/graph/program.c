@@ -2,6 +2,8 @@
  * Compiling a graph: values, levels, chains. */
 #include "graph/program.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* The program's own memory hangs on its graph, which it holds. */
@@ -34,6 +36,7 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			.def = from->def,
 			.first_value = v,
 			.chain = -1,
+			.reader = -1,
 			.gathers = from->gathers ? p->n_gathers++ : -1,
 			.on_gpu = p->on_gpu && from->device == STK_DEVICE_GPU};
 		for (int32_t k = 0; k < from->n_outputs; k++)
@@ -98,19 +101,64 @@ static void name_streams(struct stk_program *p)
 	}
 }
 
-static enum stk_status find_reader(struct stk_program *p, struct stk_error *err)
+/* How many parts a reader fetches for a sample. */
+static int32_t parts_of(const struct stk_program_node *n)
+{
+	const struct stk_reader_def *reader = n->def->reader;
+	return reader->parts ? reader->part_count(n->node->args) : reader->uri != NULL;
+}
+
+static const struct stk_graph_node *reader_node(const struct stk_program *p, int32_t reader)
+{
+	return p->nodes[p->readers[reader].node].node;
+}
+
+int32_t stk__program_reader_at(const struct stk_program *p, int32_t i)
+{
+	return i == 0 ? p->lead : i <= p->lead ? i - 1 : i;
+}
+
+enum stk_status stk__program_reader(const struct stk_program *p, const char *name, int32_t *out, struct stk_error *err)
+{
+	struct stk_text names = {0};
+	for (int32_t i = 0; i < p->n_readers; i++) {
+		*out = stk__program_reader_at(p, i);
+		if (!name || strcmp(name, reader_node(p, *out)->name) == 0) {
+			stk__text_free(&names);
+			return STK_OK;
+		}
+		stk__text_add(&names, "%s\"%s\"", i ? ", " : "", reader_node(p, *out)->name);
+	}
+	enum stk_status s =
+		stk__fail(err, STK_NOT_FOUND, "the pipeline has no reader \"%s\"; it has %s", name ? name : "", names.s ? names.s : "none");
+	stk__text_free(&names);
+	return s;
+}
+
+void stk__program_lead(struct stk_program *p, int32_t reader)
+{
+	p->lead = reader;
+	p->reader = p->readers[reader].node;
+}
+
+static enum stk_status find_readers(struct stk_program *p, struct stk_error *err)
 {
 	p->reader = -1;
+	p->readers = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *p->readers);
+	if (!p->readers)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for readers");
 	for (int32_t i = 0; i < p->n_nodes; i++) {
-		if (!p->nodes[i].def->reader)
+		struct stk_program_node *n = &p->nodes[i];
+		if (!n->def->reader)
 			continue;
-		if (p->reader >= 0)
-			return stk__fail(err, STK_UNSUPPORTED,
-				"a pipeline has one reader, and this one has two: \"%s\" and \"%s\"; make two pipelines",
-				p->nodes[p->reader].node->name, p->nodes[i].node->name);
-		p->reader = i;
-		p->reads = p->nodes[i].def->reader->uri != NULL;
+		n->reader = p->n_readers++;
+		p->readers[n->reader] = (struct stk_program_reader){.node = i, .parts = parts_of(n)};
+		p->reads |= p->readers[n->reader].parts > 0;
 	}
+	if (p->n_readers > STK_MAX_READERS)
+		return stk__fail(err, STK_LIMIT, "the graph has %d readers; at most %d are supported", p->n_readers, STK_MAX_READERS);
+	if (p->n_readers)
+		stk__program_lead(p, 0);
 	return STK_OK;
 }
 
@@ -267,12 +315,27 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));
 		if (n->cloned ? here || chain_reads(p, level, index, i) : here) {
 			c->nodes[c->n_nodes++] = i;
-			c->reads |= i == p->reader && p->reads;
+			if (n->reader >= 0 && p->readers[n->reader].parts)
+				c->reads |= 1ull << n->reader;
 		}
 	}
 	if (c->n_nodes > p->max_nodes)
 		p->max_nodes = c->n_nodes;
 	return stk__fuse(p, c, err);
+}
+
+static enum stk_status measure_levels(struct stk_program *p, struct stk_error *err)
+{
+	p->max_chains = 1;
+	for (int32_t l = 0; l < p->n_levels; l++) {
+		p->max_chains = p->levels[l].n_chains > p->max_chains ? p->levels[l].n_chains : p->max_chains;
+		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
+			p->last_read_level = p->levels[l].chains[c].reads ? l : p->last_read_level;
+	}
+	if (p->max_chains > STK_MAX_CHAINS)
+		return stk__fail(
+			err, STK_LIMIT, "the graph has %d independent chains; at most %d are supported", p->max_chains, STK_MAX_CHAINS);
+	return STK_OK;
 }
 
 static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
@@ -308,7 +371,7 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 				return s;
 		p->levels[l].n_steps = p->n_steps - p->levels[l].first_step;
 	}
-	return STK_OK;
+	return measure_levels(p, err);
 }
 
 static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err)
@@ -347,7 +410,7 @@ enum stk_status stk__program_create(
 	p->fused = fuse;
 	p->on_gpu = on_gpu;
 	enum stk_status s = make_nodes(p, err);
-	if (s || (s = check_places(p, err)) || (s = find_reader(p, err)))
+	if (s || (s = check_places(p, err)) || (s = find_readers(p, err)))
 		goto out;
 	name_streams(p);
 	p->n_outputs = graph->n_outputs;

@@ -42,6 +42,7 @@ struct stk_program_node {
 	bool on_gpu;                   /* described by its chain, done by the batch's step on the GPU */
 	unsigned classes;              /* what it adds to a pass */
 	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
+	int32_t reader;                /* its place among the readers; -1: is none */
 	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
 };
 
@@ -57,7 +58,13 @@ struct stk_chain {
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;
-	bool reads; /* needs the reader's bytes */
+	uint64_t reads; /* readers whose bytes it needs, a bit each */
+};
+
+enum { STK_MAX_READERS = 64, STK_MAX_CHAINS = 64 };
+struct stk_program_reader {
+	int32_t node;
+	int32_t parts; /* of a sample, fetched for it; 0: nothing is */
 };
 
 struct stk_level {
@@ -83,11 +90,16 @@ struct stk_program {
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t n_gathers; /* nodes that gather */
-	int32_t n_steps;   /* on the GPU */
-	int32_t n_decodes; /* steps that begin with files */
-	int32_t reader;    /* node, or -1 */
-	bool reads;        /* the reader has bytes to fetch */
+	int32_t max_chains;      /* of a level; at least 1 */
+	int32_t last_read_level; /* behind it nobody needs bytes of samples */
+	int32_t n_gathers;       /* nodes that gather */
+	int32_t n_steps;         /* on the GPU */
+	int32_t n_decodes;       /* steps that begin with files */
+	struct stk_program_reader *readers;
+	int32_t n_readers;
+	int32_t reader; /* node of the leading one, which defines the epoch; -1: there is none */
+	int32_t lead;   /* its place among the readers */
+	bool reads;     /* bytes are fetched for samples */
 	bool fused;
 	bool on_gpu;       /* operators may be */
 	int32_t max_nodes; /* of the longest chain */
@@ -97,6 +109,12 @@ struct stk_program {
 /* Freezes the graph. seed: of augmentation; on_gpu: operators that are placed on the GPU run there, else on the cores. */
 STK_MUST_USE enum stk_status stk__program_create(
 	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err);
+/* Before it runs: this reader leads, by its place. */
+void stk__program_lead(struct stk_program *p, int32_t reader);
+/* The place of a reader, by its name; NULL: the leading one. STK_NOT_FOUND: says which there are. */
+STK_MUST_USE enum stk_status stk__program_reader(const struct stk_program *p, const char *name, int32_t *out, struct stk_error *err);
+/* All of them, the leading one first: the place of the i-th. */
+int32_t stk__program_reader_at(const struct stk_program *p, int32_t i);
 struct stk_program *stk__program_ref(struct stk_program *p);
 void stk__program_unref(struct stk_program *p);
 

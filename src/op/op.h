@@ -80,6 +80,12 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
+/* Readable 64 bytes past the end. */
+struct stk_bytes {
+	const uint8_t *data;
+	size_t size;
+};
+
 /* What an operator found out about all samples of a batch. Its memory stays with the batch in flight, and later batches use it again. */
 struct stk_gathered {
 	void *data;
@@ -104,11 +110,10 @@ struct stk_call {
 	/* While a graph is built: offsets in args of the arguments that will come sample by sample, and hold their defaults until then. */
 	const size_t *varying;
 	int32_t n_varying;
-	const void *shared;   /* what `setup` made; NULL without */
-	const uint8_t *bytes; /* readers with a uri: the object's bytes, readable 64 past the end */
-	size_t bytes_size;
-	const void *gathered;        /* what `gather` left for the batch; NULL where it was not asked for, and while a graph is built */
-	const struct stk_tensor *in; /* while a graph is built: data is NULL and extents may be -1 */
+	const void *shared;            /* what `setup` made; NULL without */
+	const struct stk_bytes *bytes; /* readers: the sample's parts, as `parts` names them; NULL while a graph is built */
+	const void *gathered;          /* what `gather` left for the batch; NULL where it was not asked for, and while a graph is built */
+	const struct stk_tensor *in;   /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
@@ -131,8 +136,13 @@ enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
 
 /* ---- readers ---- */
 
+/* Bytes that a sample needs: of the object that the reader's part_uri names by this number. length -1: to its end. */
+struct stk_part {
+	int64_t uri, offset, length;
+};
+
 /* A reader's side of the table, over what `setup` made. Pure functions for any thread. The reader's run_cpu fills its outputs for call->place;
- * where `uri` is given, call->bytes are the object's bytes, fetched ahead through io. */
+ * call->bytes are the sample's parts, fetched ahead through io. */
 struct stk_reader_def {
 	int64_t (*size)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
@@ -144,10 +154,17 @@ struct stk_reader_def {
 	 * not. Nullable; a reader that has it gives each sample's other outputs for next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next, to prefetch its memory into a cache; nullable */
-	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity); /* returns the length; nullable */
-	int64_t (*classes)(const void *shared);                                    /* nullable */
-	const char *(*class_name)(const void *shared, int64_t label);              /* nullable */
-	int64_t (*skipped)(const void *shared, const char **text);                 /* nullable: what was met and is no sample, in words */
+	/* The name of a sample; the length is returned. Nullable: samples have none. Without `parts`, it is the uri of an object that is the sample's one
+	 * part. */
+	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
+	/* Samples of several parts, or of parts of objects. part_count: how many each sample has, which the arguments say. Those that lie in one object,
+	 * one after the other and close together, are fetched in one request. Nullable, all three together. */
+	int32_t (*part_count)(const void *args);
+	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
+	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
+	int64_t (*classes)(const void *shared);                       /* nullable */
+	const char *(*class_name)(const void *shared, int64_t label); /* nullable */
+	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: what was met and is no sample, in words */
 };
 
 /* ---- the definition ---- */

@@ -86,8 +86,8 @@ static void readers_file_teardown(void *shared)
 static enum stk_status readers_file_infer(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;
-	call->out[0].desc = (struct stk_desc){STK_UINT8, 1, {call->bytes ? (int64_t)call->bytes_size : -1}, ""};
-	call->out[0].data = (void *)(uintptr_t)call->bytes;
+	call->out[0].desc = (struct stk_desc){STK_UINT8, 1, {call->bytes ? (int64_t)call->bytes->size : -1}, ""};
+	call->out[0].data = call->bytes ? (void *)(uintptr_t)call->bytes->data : NULL;
 	call->out[1].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
 	return STK_OK;
 }

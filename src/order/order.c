@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+__extension__ typedef __int128 wide; /* epochs times samples */
+
 static int64_t ceil_div(int64_t a, int64_t b)
 {
 	return a <= 0 ? 0 : (a + b - 1) / b;
@@ -120,7 +122,8 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	struct stk_place p = {0};
 	if (o->contiguous) {
 		p = stk__shard_place(o, k, i);
-		p.sample = sample_at(o, p.epoch, p.sample);
+		p.from = p.sample;
+		p.sample = sample_at(o, p.epoch, p.from);
 		return p;
 	}
 	if (o->tail == STK_TAIL_WRAP) {
@@ -133,7 +136,8 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 		p.position = first_position(o, b.epoch) + rank_position(o, b.step) + i;
 	}
 	p.padded = p.position >= o->size;
-	p.sample = sample_at(o, p.epoch, p.padded ? o->size - 1 : p.position);
+	p.from = p.padded ? o->size - 1 : p.position;
+	p.sample = sample_at(o, p.epoch, p.from);
 	return p;
 }
 
@@ -186,15 +190,25 @@ int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t st
 	return consumed < o->size ? consumed : o->size;
 }
 
-int64_t stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt)
+struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt)
 {
 	struct stk_random r = stk__random(o->seed, stk__random_stream("order.replacement"), place->epoch, place->position);
+	struct stk_place out = *place;
 	r.draw = 4 * (uint32_t)attempt;
-	int64_t i = (int64_t)(stk__random_double(&r) * (double)o->size);
-	int64_t sample = o->indices ? o->indices[i] : i;
-	if (sample == place->sample) {
-		i = (i + 1) % o->size;
-		sample = o->indices ? o->indices[i] : i;
+	out.from = (int64_t)(stk__random_double(&r) * (double)o->size);
+	out.sample = sample_at(o, out.epoch, out.from);
+	if (out.sample == place->sample) {
+		out.from = (out.from + 1) % o->size;
+		out.sample = sample_at(o, out.epoch, out.from);
 	}
-	return sample;
+	return out;
+}
+
+struct stk_place stk__order_beside(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place)
+{
+	wide at = (wide)place->epoch * leading->size + place->from;
+	struct stk_place out = {.epoch = (int64_t)(at / o->size), .position = (int64_t)(at % o->size), .padded = place->padded};
+	out.from = out.position;
+	out.sample = sample_at(o, out.epoch, out.position);
+	return out;
 }

@@ -44,7 +44,8 @@ struct stk_place {
 	int64_t epoch;
 	int64_t position; /* in the epoch's global sequence; >= size, and unlike any other of the epoch, where padded */
 	int64_t sample;
-	bool padded; /* repeats a sample to fill up */
+	int64_t from; /* the position whose sample it is: its own, but for repeats and replacements */
+	bool padded;  /* repeats a sample to fill up */
 };
 
 /* Refuses what the other functions assert: sizes below 1, a rank outside 0 .. ranks-1, shuffled contiguous shards, fewer samples than shards,
@@ -87,7 +88,12 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
  * Contiguous shards: step * batch * ranks, which only the same layout can continue. */
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
-/* The sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). Never the bad one itself, unless it is the only. */
-int64_t stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
+/* The place of the sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). Never the bad one itself, unless it is the
+ * only. Epoch and position are those of `place`. */
+struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
+
+/* Where another data set is when the leading one is at `place`: epochs of either follow each other, sample for sample, so that a shorter one goes round,
+ * and one of the same size is always at the same position. That holds for any number of ranks, and for repeats and replacements. */
+struct stk_place stk__order_beside(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
 
 #endif

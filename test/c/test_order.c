@@ -526,16 +526,18 @@ static void test_replacement_is_another_sample(void **state)
 	for (int64_t e = 0; e < 1000; e++) {
 		struct stk_place p = {.epoch = e, .position = 1, .sample = 60};
 		for (int attempt = 1; attempt < 4; attempt++) {
-			int64_t s = stk__order_replacement(&o, &p, attempt);
-			assert_int_equal(s, stk__order_replacement(&o, &p, attempt));
-			counts[s]++;
+			struct stk_place s = stk__order_replacement(&o, &p, attempt), again = stk__order_replacement(&o, &p, attempt);
+			assert_int_equal(s.sample, again.sample);
+			assert_int_equal(s.sample, indices[s.from]);
+			assert_int_equal(s.position, 1);
+			counts[s.sample]++;
 		}
 	}
 	assert_int_equal(counts[60], 0);
 	assert_true(counts[50] > 300 && counts[70] > 300 && counts[50] + counts[70] == 3000);
 	o.size = 1;
 	struct stk_place only = {.sample = 50};
-	assert_int_equal(stk__order_replacement(&o, &only, 1), 50);
+	assert_int_equal(stk__order_replacement(&o, &only, 1).sample, 50);
 }
 
 static void test_check_refuses(void **state)

@@ -7,7 +7,7 @@
 #include "slow_source.h"
 
 #include "base/clock.h"
-#include "exec/exec.h"
+#include "exec/fetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void look_at_window(struct slow_source *s)
 	if (!w->pipeline || s->most_in_flight < w->least)
 		return;
 	pthread_mutex_lock(&w->pipeline->lock);
-	bool early = w->pipeline->early >= w->pipeline->config.read_requests;
+	bool early = stk__fetch_counts(w->pipeline).early >= w->pipeline->config.read_requests;
 	pthread_mutex_unlock(&w->pipeline->lock);
 	w->ends++;
 	w->full += s->in_flight >= w->least;

@@ -88,6 +88,8 @@ class EpochIterator:
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
+            for session in self._sessions:
+                session.lead(reader_name)
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             # Readers that flow on into the next epoch, in order: their shards are DALI's.
             if all(m["wraps"] and not s.state()["shuffle"] for m, s in zip(self._metas, self._sessions, strict=True)):

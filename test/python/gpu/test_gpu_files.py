@@ -257,3 +257,30 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
         for e in own:
             if e["cat"] in ("copy", "kernel"):  # by the same clock, but for the time that events take, on a GPU that others use too
                 assert early - 50_000 < e["ts"] <= e["ts"] + e["dur"] < end + 50_000, (e, begin, end)
+
+
+def test_images_and_masks_by_two_readers(tmp_path):
+    """Both sides give the same pairs, with damaged files of either kind among them; a crop with one seed is the same for both."""
+    rng = np.random.default_rng(SEED)
+    for i in range(9):
+        image = photograph(rng, 48 + i, 64)
+        for kind, options in (
+            ("images", {"format": "JPEG", "quality": 90}),
+            ("masks", {"format": "JPEG", "quality": 95, "progressive": i % 3 == 0}),
+        ):
+            (tmp_path / kind / "all").mkdir(parents=True, exist_ok=True)
+            out = io.BytesIO()
+            Image.fromarray(image).save(out, **options)
+            (tmp_path / kind / "all" / f"{i}.jpg").write_bytes(out.getvalue() if (kind, i) != ("masks", 5) else out.getvalue()[:300])
+
+    def pairs() -> list[Any]:
+        found = []
+        for kind in ("images", "masks"):
+            data, _ = fn.readers.file(file_root=str(tmp_path / kind), name=kind, random_shuffle=True, shuffle_seed=3)
+            found.append(fn.crop(fn.decoders.image(data, device="mixed"), crop=(32, 32), crop_pos_x=fn.random.uniform(seed=11)))
+        return found
+
+    for step in assert_sides_agree(pairs, count=7, on_error="skip", max_errors=100.0):
+        for a, b in zip(*(output.data for output in step), strict=True):
+            x, y = (np.frombuffer(v, np.uint8).astype(int) for v in (a, b))
+            assert np.abs(x - y).mean() < 12  # the same photograph, at the same place

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The life of a batch, from its opening to what the consumer gets: levels, samples that fail, and what the parts tell. */
+#include "exec/engine.h"
+
+#include "exec/device.h"
+#include "exec/feed.h"
+#include "exec/fetch.h"
+
+/* ---- a sample ---- */
+
+/* The chain's sample is ready, or will be when its bytes have come. */
+static void begin_sample(struct stk_record *r, int32_t i)
+{
+	const struct stk_level *level = &r->pipeline->program->levels[r->level];
+	struct stk_sample_state *s = &r->samples[i];
+	s->failed_by = -1;
+	s->chains_left = level->n_chains;
+	for (int32_t c = 0; c < level->n_chains; c++)
+		if (!stk__fetch_waits(s, c))
+			stk__ready_chain(r, c, i);
+}
+
+void stk__on_bytes(struct stk_sample_state *s, int32_t chain)
+{
+	stk__ready_chain(s->record, chain, (int32_t)(s - s->record->samples));
+}
+
+void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const struct stk_error *err)
+{
+	struct stk_sample_state *s = &r->samples[i];
+	if (s->failed_by >= 0 && s->failed_by <= chain)
+		return;
+	struct stk_error full = *err;
+	stk__name_sample(r->pipeline, s, stk__chain_reader(r->pipeline->program, r->level, chain), &full);
+	s->failed_by = chain;
+	stk__set_error(&s->error, &full);
+}
+
+static bool is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
+{
+	return err->code == STK_IO || err->code == STK_TIMEOUT || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
+	       err->code == STK_CANCELLED || stk__fetch_source_lost(p);
+}
+
+static void forget_sample(struct stk_sample_state *s)
+{
+	stk__fetch_release(s);
+	stk__free(s->error);
+	s->error = NULL;
+}
+
+/* All chains of the level are through with a failed sample: replaced (true: it starts again) or dropped by the policy. */
+static bool replace_or_drop(struct stk_record *r, int32_t i)
+{
+	struct stk_pipeline *p = r->pipeline;
+	struct stk_sample_state *s = &r->samples[i];
+	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
+	const struct stk_error *err = s->error ? s->error : &lost;
+	stk__bad_add(r, i, err);
+	bool replace =
+		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
+	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
+		stk__record_error(r, err, p->program->n_nodes + i);
+		replace = false;
+	}
+	forget_sample(s);
+	if (!replace) {
+		s->dropped = true;
+		return false;
+	}
+	STK_COUNT(p, replaced, 1);
+	struct stk_place original = stk__order_place(&p->order, r->k, i);
+	s->place = stk__order_replacement(&p->order, &original, ++s->attempt);
+	stk__fetch_again(s);
+	begin_sample(r, i);
+	return true;
+}
+
+void stk__sample_part_done(struct stk_record *r, int32_t i)
+{
+	struct stk_sample_state *s = &r->samples[i];
+	if (--s->chains_left > 0)
+		return;
+	if (s->failed_by >= 0 && replace_or_drop(r, i))
+		return;
+	if (r->level >= r->pipeline->program->last_read_level)
+		stk__fetch_release(s);
+	stk__level_part_done(r);
+}
+
+/* ---- levels ---- */
+
+/* Nothing more happens to the batch's samples. */
+static void end_batch(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	stk__record_enter(r, STK_BATCH_ENDING);
+	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++)
+		forget_sample(&r->samples[i]);
+	r->next_ending = p->ending;
+	p->ending = r;
+}
+
+/* Begins the level r->level, or the next that has anything to do; behind the last the batch ends. */
+static void begin_level(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	if (r->state == STK_BATCH_ON_GPU)
+		stk__record_enter(r, STK_BATCH_OPEN);
+	for (; r->level < p->program->n_levels; r->level++) {
+		const struct stk_level *level = &p->program->levels[r->level];
+		r->todo = level->n_gathers + (level->n_callbacks ? 1 : 0);
+		for (int32_t i = 0; i < r->count; i++) {
+			r->samples[i].present = !r->samples[i].dropped;
+			r->todo += level->n_chains && r->samples[i].present;
+		}
+		if (r->todo == 0)
+			continue;
+		for (int32_t i = 0; level->n_chains && i < r->count; i++)
+			if (!r->samples[i].dropped)
+				begin_sample(r, i);
+		for (int32_t k = 0; k < level->n_gathers; k++)
+			stk__ready_push(r, stk__gather_item(p, level->gathers[k]));
+		if (level->n_callbacks)
+			stk__feed_wake(p);
+		return;
+	}
+	end_batch(r);
+}
+
+void stk__level_over(struct stk_record *r)
+{
+	r->level++;
+	if (r->ended || r->error.code) /* nothing more is made of it */
+		r->level = r->pipeline->program->n_levels;
+	begin_level(r);
+}
+
+void stk__level_part_done(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	if (--r->todo > 0)
+		return;
+	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
+		stk__device_ready(r->pipeline, r);
+	else
+		stk__level_over(r);
+}
+
+void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err)
+{
+	r->ended = status == STK_END;
+	if (status && status != STK_END)
+		stk__record_error(r, err, -1);
+	stk__level_part_done(r);
+	stk__end_records(r->pipeline);
+}
+
+/* The cores decode what the GPU would not: the sample's chains run again, and the level is over when they and their copies are. */
+static void judge(struct stk_record *r, const struct stk_gpu_verdict *v)
+{
+	struct stk_sample_state *s = &r->samples[v->sample];
+	if (s->dropped || (!v->failed && s->on_cores))
+		return;
+	r->todo++;
+	if (v->failed) {
+		s->chains_left = 1;
+		stk__sample_fails(r, v->sample, 0, v->failed);
+		stk__sample_part_done(r, v->sample);
+		return;
+	}
+	STK_COUNT(r->pipeline, gpu_refused, 1);
+	s->on_cores = true;
+	begin_sample(r, v->sample);
+}
+
+void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdicts, int32_t count, const struct stk_error *err)
+{
+	if (err) {
+		stk__record_error(r, err, -1);
+		stk__error_set_op(&r->error, "the GPU");
+	}
+	if (err || !count || r->pipeline->stopping) {
+		stk__level_over(r);
+	} else {
+		stk__record_enter(r, STK_BATCH_OPEN);
+		r->todo = 1; /* not over before all is told */
+		for (int32_t k = 0; k < count; k++)
+			judge(r, &verdicts[k]);
+		stk__level_part_done(r);
+	}
+	stk__end_records(r->pipeline);
+}
+
+/* ---- beginning and end ---- */
+
+void stk__record_open(struct stk_record *r, bool no_memory)
+{
+	stk__fetch_opened(r);
+	stk__record_enter(r, STK_BATCH_OPEN);
+	if (no_memory)
+		r->error = (struct stk_error){.code = STK_NO_MEMORY,
+			.epoch = r->at.epoch,
+			.sample = -1,
+			.offset = -1,
+			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"};
+	if (no_memory || r->pipeline->resident) /* the set's own kernel makes it */
+		r->level = r->pipeline->program->n_levels;
+	begin_level(r);
+	stk__end_records(r->pipeline);
+}
+
+void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank)
+{
+	if (r->error.code && r->error_rank <= rank)
+		return;
+	r->error = *err;
+	r->error_rank = rank;
+}
+
+/* What the consumer gets is made here: its own thread has better to do. Samples may be moved together, which is why no lock is held. */
+static void make_batch(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	stk__assert_unlocked(p);
+	if (r->ended || r->error.code || p->resident) /* the last has its slot until the GPU has written it */
+		return;
+	r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
+	r->batch = r->misfit ? NULL : stk__batch_make(p, r);
+}
+
+void stk__end_records(struct stk_pipeline *p)
+{
+	for (struct stk_record *r; (r = p->ending);) {
+		p->ending = r->next_ending;
+		pthread_mutex_unlock(&p->lock);
+		make_batch(r);
+		pthread_mutex_lock(&p->lock);
+		stk__record_enter(r, STK_BATCH_FINISHED);
+		pthread_cond_broadcast(&p->delivered);
+	}
+}
+
+void stk__record_return(struct stk_record *r)
+{
+	stk__assert_unlocked(r->pipeline);
+	stk__feed_release(r);
+	stk_batch_unref(&r->batch); /* the slot is its own */
+	if (r->slot)
+		stk__slot_return(r->slot);
+	r->slot = NULL;
+	if (r->device)
+		stk__device_batch_clean(r->pipeline, r->device);
+}
+
+void stk__record_reset(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	bool left = stk__record_under_way(r); /* the run is left; else it was done when the batch ended */
+	stk__record_enter(r, STK_BATCH_FREE);
+	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++) {
+		if (left)
+			forget_sample(&r->samples[i]);
+		stk__fetch_forget(&r->samples[i]);
+	}
+	if (r->device)
+		stk__device_batch_give(p, r->device);
+	r->device = NULL;
+	r->error.code = STK_OK;
+	r->ended = r->misfit = false;
+	r->ready_count = r->ready_head = 0;
+	stk__bad_drop(r);
+	r->level = r->todo = 0;
+}

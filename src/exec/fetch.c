@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads of samples: what is held of them, who waits for them, and a worker's own try. */
+#include "exec/fetch_read.h"
+
+#include "base/clock.h"
+#include "exec/device.h"
+#include "exec/engine.h"
+
+#include <string.h>
+
+/* ---- a worker's own try ---- */
+
+bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain)
+{
+	const struct stk_chain *c = stk__sample_chain(s, chain);
+	for (int32_t k = 0; c->reads && k < stk__fetch_of(s)->n; k++)
+		if (stk__chain_reads(c, &s->reads[k]) && stk__read_under_way(&s->reads[k])) {
+			s->waiting |= 1ull << chain;
+			return true;
+		}
+	return false;
+}
+
+enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle)
+{
+	struct stk_fetch *f = stk__fetch_of(s);
+	const struct stk_chain *c = stk__sample_chain(s, chain);
+	bool fresh = false, tried = false;
+	for (int32_t k = 0; c->reads && k < f->n; k++) {
+		const struct stk_read *read = &s->reads[k];
+		fresh |= stk__chain_reads(c, read) && read->state == STK_READ_NONE;
+		tried |= stk__chain_reads(c, read) && read->state == STK_READ_TRIED;
+	}
+	if (idle || !c->reads)
+		return STK_FETCH_TAKE;
+	if (tried || stk__fetch_waits(s, chain)) { /* another chain's worker is at it */
+		s->waiting |= 1ull << chain;
+		return STK_FETCH_WAITS;
+	}
+	if (fresh && f->ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline))
+		return STK_FETCH_LATER;
+	for (int32_t k = 0; fresh && k < f->n; k++)
+		if (stk__chain_reads(c, &s->reads[k]) && s->reads[k].state == STK_READ_NONE)
+			s->reads[k].state = STK_READ_TRIED;
+	return STK_FETCH_TAKE;
+}
+
+static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
+{
+	enum {
+		MISS = 16,
+		MANY = 3 * MISS
+	}; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
+	struct stk_fetch *f = p->fetch;
+	f->cached_in_a_row = 0;
+	f->misses += MISS;
+	if (f->ahead || f->misses < MANY)
+		return;
+	f->misses = 0;
+	f->ahead = true;
+	f->read_k = r->k;
+	f->read_i = f->read_j = 0;
+}
+
+/* Of a read of one part, which then lies in pinned memory at once. */
+static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
+{
+	stk__device_room_begin(w, b, &q->io);
+	bool at_hand = stk__io_try(read->sample->record->pipeline->ctx->io, &q->io);
+	if (at_hand && !q->io.status)
+		read->parts[0].pinned = stk__device_room_end(w, q->io.size);
+	return at_hand;
+}
+
+static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q)
+{
+	struct stk_sample_state *s = read->sample;
+	struct stk_device_batch *b = stk__read_parts(read) == 1 ? s->record->device : NULL;
+	char uri[STK_MAX_URI];
+	int64_t begin = p->trace ? stk__clock_ns() : 0;
+	if (stk__read_uri(q, uri, sizeof uri) >= sizeof uri)
+		return false;
+	q->io.uri = uri;
+	bool at_hand = b ? try_pinned(w, read, q, b) : stk__io_try(p->ctx->io, &q->io);
+	q->io.uri = NULL;
+	q->io.error = NULL;
+	if (at_hand && q->io.status)
+		stk__set_error(&q->error, &w->error);
+	if (p->trace && at_hand)
+		stk__trace_add(p->trace, (int32_t)(w - p->workers),
+			&(struct stk_trace_span){.kind = STK_SPAN_READ,
+				.batch = s->record->k,
+				.first = (int32_t)(s - s->record->samples),
+				.count = 1,
+				.stage = -1,
+				.begin_ns = begin,
+				.end_ns = stk__clock_ns()});
+	return at_hand;
+}
+
+/* What was not at hand is for io; a request that was tried and failed keeps its count of retries. */
+static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
+{
+	struct stk_fetch *f = p->fetch;
+	bool all = true;
+	for (int32_t k = 0; k < read->n_requests; k++) {
+		struct stk_read_request *q = &read->requests[k];
+		if (at_hand[k]) {
+			stk__read_count(p, q);
+			continue;
+		}
+		all = false;
+		if (!q->io.retries) /* else it was at hand, and failed */
+			count_miss(p, read->sample->record);
+		stk__read_begin(p, q);
+	}
+	if (!all)
+		return;
+	STK_COUNT(p, reads_inline, 1);
+	f->misses -= f->misses > 0;
+	f->seen_at_hand = true;
+	stk__read_ended(p, read);
+	if (read == read->sample->record->samples->reads && ++f->cached_in_a_row >= 2)
+		f->ahead = false;
+}
+
+/* True: all of it was at hand. */
+static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
+{
+	bool at_hand[STK_MAX_OUTPUTS], all = true;
+	stk__read_plan(read, stk__request_done, &w->error);
+	STK_COUNT(p, reads_started, 1);
+	for (int32_t k = 0; k < read->n_requests; k++) {
+		read->requests[k].io.retries = 0;
+		all &= at_hand[k] = try_request(p, w, read, &read->requests[k]);
+	}
+	int32_t n = read->n_requests;
+	pthread_mutex_lock(&p->lock);
+	if (!all)
+		read->sample->waiting |= 1ull << chain;
+	account(p, read, at_hand);
+	pthread_mutex_unlock(&p->lock);
+	if (all)
+		return true;
+	STK_COUNT(p, reads_submitted, 1);
+	for (int32_t k = 0; k < n; k++) /* once the last is submitted the read may be another sample's */
+		if (!at_hand[k])
+			stk__read_submit(p, &read->requests[k]);
+	return false;
+}
+
+bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain)
+{
+	struct stk_pipeline *p = s->record->pipeline;
+	const struct stk_chain *c = stk__sample_chain(s, chain);
+	bool all = true;
+	for (int32_t k = 0; k < p->fetch->n; k++)
+		if (stk__chain_reads(c, &s->reads[k]) && s->reads[k].state == STK_READ_TRIED)
+			all &= try_read(p, w, &s->reads[k], chain);
+	if (!all)
+		stk__fetch_ahead(p);
+	return all;
+}
+
+bool stk__fetch_source_lost(const struct stk_pipeline *p)
+{
+	enum { MISSING_IN_A_ROW = 32 };
+	return p->fetch->missing_in_a_row >= MISSING_IN_A_ROW;
+}
+
+struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p)
+{
+	const struct stk_fetch *f = p->fetch;
+	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->early, .bytes_held = f->bytes_held};
+}
+
+/* ---- making and ending ---- */
+
+static bool make_read(struct stk_read *read, struct stk_sample_state *s, int32_t reader)
+{
+	size_t parts = (size_t)s->record->pipeline->program->readers[reader].parts;
+	read->sample = s;
+	read->reader = reader;
+	read->requests = stk__calloc(parts, sizeof *read->requests);
+	read->parts = stk__calloc(parts, sizeof *read->parts);
+	return read->requests && read->parts;
+}
+
+static void find_readers(struct stk_pipeline *p, struct stk_fetch *f)
+{
+	for (int32_t i = 0; i < p->program->n_readers; i++) {
+		bool fetches = p->program->readers[i].parts > 0;
+		f->index[i] = fetches ? f->n : STK_FETCHES_NOTHING;
+		if (fetches)
+			f->readers[f->n++] = i;
+	}
+}
+
+enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_fetch *f = p->fetch = stk__calloc(1, sizeof *f);
+	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->n_records * batch;
+	if (!f)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+	f->mean_bytes = (int64_t)(p->config.read_bytes / 16);
+	f->readers = stk__calloc(readers, sizeof *f->readers);
+	f->index = stk__calloc(readers, sizeof *f->index);
+	bool ok = f->readers && f->index;
+	if (ok)
+		find_readers(p, f);
+	f->reads = ok ? stk__calloc(samples * (size_t)f->n, sizeof *f->reads) : NULL;
+	ok = f->reads != NULL;
+	for (size_t i = 0; ok && i < samples; i++) {
+		struct stk_sample_state *s = &p->records[i / batch].samples[i % batch];
+		s->reads = &f->reads[i * (size_t)f->n];
+		for (int32_t k = 0; ok && k < f->n; k++, f->n_reads++)
+			ok = make_read(&s->reads[k], s, f->readers[k]);
+	}
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for reads of %zu samples", samples);
+}
+
+void stk__fetch_destroy(struct stk_pipeline *p)
+{
+	struct stk_fetch *f = p->fetch;
+	for (size_t i = 0; f && f->reads && i < (size_t)p->n_records * (size_t)p->config.batch_size * (size_t)f->n; i++) {
+		struct stk_read *read = &f->reads[i];
+		for (int32_t q = 0; read->requests && q < p->program->readers[read->reader].parts; q++)
+			stk__free(read->requests[q].uri);
+		stk__free(read->requests);
+		stk__free(read->parts);
+	}
+	if (f) {
+		stk__free(f->readers);
+		stk__free(f->index);
+		stk__free(f->reads);
+	}
+	stk__free(f);
+	p->fetch = NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes for samples. What a reader names for a sample is a *read*: its parts, by as many requests of io as they lie in separate places. A worker that comes
+ * to a sample first tries a read that cannot block: cached files need no handover. A few reads that would block, close together, turn reading ahead on:
+ * from then on requests go out in order of need, before workers come to them.
+ *
+ * Reads and the window are fetch.c's own. The pipeline's lock is held unless said. Up goes one call: stk__on_bytes (engine.h). */
+#ifndef STK_EXEC_FETCH_H
+#define STK_EXEC_FETCH_H
+
+#include "exec/exec.h"
+
+STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* when its batches are made */
+void stk__fetch_destroy(struct stk_pipeline *p);                                               /* drained; takes what creating left */
+
+/* ---- a batch ---- */
+
+void stk__fetch_forget(struct stk_sample_state *s); /* it will stand for another sample, when no request is under way for this one */
+void stk__fetch_again(struct stk_sample_state *s);  /* for another one, in the place of a bad one */
+void stk__fetch_opened(struct stk_record *r);       /* what was read of its samples is not early any more */
+
+/* ---- a sample ---- */
+
+enum stk_fetch_turn {
+	STK_FETCH_TAKE,  /* its bytes are there, or it is for this worker to try */
+	STK_FETCH_LATER, /* a try would most likely add a request to a full window: again when one of those has ended */
+	STK_FETCH_WAITS, /* the chain is ready when they have come */
+};
+/* A worker comes to the chain's sample. idle: it will do nothing but count it. */
+enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle);
+/* The chain's bytes are on their way, and it is ready when they have come. */
+bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain);
+/* Without the lock, after STK_FETCH_TAKE. False: not all of it was at hand, and the chain waits. */
+bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
+/* What of a chain's bytes could not be had. Without the lock, when all have come. */
+STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
+size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* how many; no lock */
+/* The parts of a reader's read, into out[0 .. parts - 1]. No lock. */
+void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
+bool stk__fetch_complete(const struct stk_sample_state *s);
+/* Gives back the sample's bytes, but where a request for them is under way. */
+void stk__fetch_release(struct stk_sample_state *s);
+
+/* Bytes of the sample that lie in pinned memory once more, while the batch has work for the GPU. No lock: chains of a sample ask at once.
+ * file: NULL asks, else it is kept: the copy of `data`, should the cores be asked for it when those have gone. */
+bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data);
+void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, const uint8_t *file);
+
+/* ---- the window ---- */
+
+void stk__fetch_taken(struct stk_pipeline *p);   /* the consumer takes a batch */
+void stk__fetch_restart(struct stk_pipeline *p); /* drained: reading goes on with the batch that is delivered next */
+bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
+void stk__fetch_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
+/* Without the lock, when nothing more is asked for: cancels what has not begun, and waits for the rest. */
+void stk__fetch_end(struct stk_pipeline *p);
+/* Object after object is missing: no matter of single bad samples. */
+bool stk__fetch_source_lost(const struct stk_pipeline *p);
+
+struct stk_fetch_counts {
+	int32_t in_flight; /* requests */
+	int32_t early;     /* reads of batches that are not open yet, whose bytes are held */
+	int64_t bytes_held;
+};
+struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p);
+
+#endif

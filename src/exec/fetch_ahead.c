@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Requests of reads, and reading ahead: requests go out `read_requests` at a time, none while as many reads are there before their batch is open, or while
+ * `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at hand turn
+ * reading ahead off again. */
+#include "exec/fetch_read.h"
+
+#include "base/clock.h"
+#include "exec/engine.h"
+
+#include <string.h>
+
+size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity)
+{
+	const struct stk_read *read = q->read;
+	const struct stk_program *g = read->sample->record->pipeline->program;
+	const struct stk_program_node *n = &g->nodes[g->readers[read->reader].node];
+	const struct stk_reader_def *reader = n->def->reader;
+	return reader->parts ? reader->part_uri(n->shared, q->uri_number, uri, capacity)
+			     : reader->uri(n->shared, q->uri_number, uri, capacity);
+}
+
+/* The uri of a request that others serve lives in its own buffer, kept for the next batch. */
+static bool keep_uri(struct stk_read_request *q)
+{
+	char uri[STK_MAX_URI];
+	size_t n = stk__read_uri(q, uri, sizeof uri);
+	if (n >= q->uri_room && n < sizeof uri) {
+		char *more = stk__realloc(q->uri, n + 64);
+		q->uri_room = more ? n + 64 : q->uri_room;
+		q->uri = more ? more : q->uri;
+	}
+	if (n >= q->uri_room)
+		return false;
+	memcpy(q->uri, uri, n + 1);
+	q->io.uri = q->uri;
+	return true;
+}
+
+/* Without the lock. io has it from here; request_done is called, perhaps at once. */
+void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
+{
+	q->asked_ns = p->trace ? stk__clock_ns() : 0;
+	q->io.error = NULL;
+	q->io.room = NULL;
+	q->io.buffer = NULL;
+	q->io.data = NULL;
+	if (keep_uri(q)) {
+		stk__io_submit(p->ctx->io, &q->io);
+		return;
+	}
+	stk__set_error(&q->io.error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
+	q->io.status = STK_NO_MEMORY;
+	stk__request_done(&q->io);
+}
+
+/* io must know when the bytes will be needed: at the consumer's pace so far. */
+void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
+{
+	const struct stk_sample_state *s = q->read->sample;
+	int64_t before = (s->record->k - p->next_deliver) * p->config.batch_size + (s - s->record->samples);
+	q->io.deadline = stk__clock_ns() + p->fetch->pace_ns * before;
+	p->fetch->in_flight++;
+	s->record->reading++;
+	q->read->left++;
+	q->read->state = STK_READ_ASKED;
+}
+
+/* With the lock, which makes it one thread a row. */
+static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
+{
+	const struct stk_sample_state *s = q->read->sample;
+	stk__trace_row(p, STK_ROW_STORAGE,
+		&(struct stk_trace_span){.kind = STK_SPAN_READ_AHEAD,
+			.batch = s->record->k,
+			.first = (int32_t)(s - s->record->samples),
+			.count = 1,
+			.stage = -1,
+			.begin_ns = q->asked_ns,
+			.end_ns = stk__clock_ns()});
+}
+
+void stk__request_done(struct stk_request *io)
+{
+	struct stk_read_request *q = io->user;
+	struct stk_read *read = q->read;
+	struct stk_record *r = read->sample->record;
+	struct stk_pipeline *p = r->pipeline;
+	pthread_mutex_lock(&p->lock);
+	if (p->trace)
+		trace_ahead(p, q);
+	STK_COUNT(p, retries, q->io.retries);
+	p->fetch->in_flight--;
+	r->reading--;
+	p->fetch->in_callbacks++; /* keeps the pipeline until the last line below */
+	q->error = q->io.error;
+	q->io.error = NULL;
+	stk__read_count(p, q);
+	if (--read->left == 0)
+		stk__read_ended(p, read);
+	pthread_mutex_unlock(&p->lock);
+	stk__pool_wake(p->ctx->pool);
+	stk__fetch_ahead(p);
+	pthread_mutex_lock(&p->lock);
+	p->fetch->in_callbacks--;
+	if (p->stopping)
+		pthread_cond_broadcast(&p->delivered);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool stk__fetch_is_full(const struct stk_pipeline *p)
+{
+	const struct stk_fetch *f = p->fetch;
+	int64_t expected = f->bytes_held + (int64_t)f->in_flight * (f->mean_bytes > 0 ? f->mean_bytes : 1);
+	/* A single object may be larger than the window. */
+	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
+}
+
+/* ---- reading ahead ---- */
+
+void stk__fetch_taken(struct stk_pipeline *p)
+{
+	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
+	struct stk_fetch *f = p->fetch;
+	int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
+	if (f->taken_ns)
+		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
+	f->taken_ns = now;
+}
+
+/* The first that has not begun of the batch's reads, from where the last look ended. */
+static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
+{
+	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
+		struct stk_sample_state *s = &r->samples[f->read_i];
+		bool probe = f->read_i == 0 && f->seen_at_hand;
+		while (f->read_j < f->n && !s->dropped && !probe) {
+			struct stk_read *read = &s->reads[f->read_j++];
+			if (read->state == STK_READ_NONE)
+				return read;
+		}
+	}
+	return NULL;
+}
+
+/* The next read that the window takes, or NULL. */
+static struct stk_read *next_ahead(struct stk_pipeline *p)
+{
+	struct stk_fetch *f = p->fetch;
+	if (!f->ahead || p->stopping || stk__fetch_is_full(p))
+		return NULL;
+	for (;; f->read_k++, f->read_i = f->read_j = 0) {
+		if (f->read_k < p->next_deliver) {
+			f->read_k = p->next_deliver;
+			f->read_i = f->read_j = 0;
+		}
+		if (f->read_k >= p->next_deliver + p->n_records)
+			return NULL;
+		if ((f->read_k >= p->next_open && f->early >= p->config.read_requests) || !stk__create_records(p, f->read_k + 1))
+			return NULL;
+		struct stk_record *r = stk__record(p, f->read_k);
+		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that failed needs no bytes */
+		if (!read)
+			continue;
+		stk__read_plan(read, stk__request_done, NULL);
+		for (int32_t q = 0; q < read->n_requests; q++) {
+			read->requests[q].io.retries = 0;
+			stk__read_begin(p, &read->requests[q]);
+		}
+		return read;
+	}
+}
+
+void stk__fetch_ahead(struct stk_pipeline *p)
+{
+	for (;;) {
+		pthread_mutex_lock(&p->lock);
+		struct stk_read *read = next_ahead(p);
+		int32_t n = read ? read->n_requests : 0;
+		pthread_mutex_unlock(&p->lock);
+		if (!read)
+			return;
+		STK_COUNT(p, reads_started, 1);
+		STK_COUNT(p, reads_submitted, 1);
+		for (int32_t q = 0; q < n; q++)
+			stk__read_submit(p, &read->requests[q]);
+	}
+}
+
+bool stk__fetch_runs_ahead(const struct stk_pipeline *p)
+{
+	return p->fetch->ahead;
+}
+
+void stk__fetch_restart(struct stk_pipeline *p)
+{
+	p->fetch->read_k = p->next_deliver;
+	p->fetch->read_i = p->fetch->read_j = 0;
+	p->fetch->early = 0;
+}
+
+static void cancel(struct stk_pipeline *p, struct stk_read *read)
+{
+	for (int32_t q = 0; q < read->n_requests; q++) {
+		pthread_mutex_unlock(&p->lock);
+		stk__io_cancel(p->ctx->io, &read->requests[q].io);
+		pthread_mutex_lock(&p->lock);
+	}
+}
+
+void stk__fetch_end(struct stk_pipeline *p)
+{
+	struct stk_fetch *f = p->fetch;
+	pthread_mutex_lock(&p->lock);
+	while (f->in_callbacks) /* one of them may be about to submit what it was told before the pipeline stopped */
+		pthread_cond_wait(&p->delivered, &p->lock);
+	for (size_t i = 0; i < f->n_reads && f->in_flight; i++)
+		if (stk__read_under_way(&f->reads[i]))
+			cancel(p, &f->reads[i]);
+	while (f->in_flight || f->in_callbacks)
+		pthread_cond_wait(&p->delivered, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One read: its parts and requests, what is held of it, and who waits for it. */
+#include "exec/fetch_read.h"
+
+#include "exec/engine.h"
+
+/* ---- its requests ---- */
+
+static void describe(
+	struct stk_read *read, int32_t k, const struct stk_part *at, void (*done)(struct stk_request *q), struct stk_error *err)
+{
+	struct stk_read_request *q = &read->requests[k];
+	int32_t retries = q->io.retries;
+	q->io = (struct stk_request){.offset = at->offset,
+		.length = at->length,
+		.most = read->sample->record->pipeline->config.memory_limit,
+		.done = done,
+		.user = q,
+		.error = err,
+		.retries = retries};
+	q->read = read;
+	q->uri_number = at->uri;
+}
+
+/* Parts of one object that follow each other are one request, unless what lies between them costs more than another request would. */
+static bool joins(const struct stk_part *before, const struct stk_part *next)
+{
+	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s, the wait for an object store's first byte being several times that */
+	int64_t end = before->offset + before->length;
+	return before->uri == next->uri && before->length >= 0 && next->length >= 0 && next->offset >= end && next->offset - end <= GAP;
+}
+
+/* Without the lock: which parts the sample has, and the requests for them. */
+void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
+{
+	const struct stk_pipeline *p = read->sample->record->pipeline;
+	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
+	int64_t id = stk__reader_place(p, read->reader, &read->sample->place).sample;
+	struct stk_part one = {.uri = id, .length = -1}, request;
+	struct stk_part parts[STK_MAX_OUTPUTS], *at = n->def->reader->parts ? parts : &one;
+	if (n->def->reader->parts)
+		n->def->reader->parts(n->shared, id, parts);
+	read->n_requests = 0;
+	for (int32_t i = 0; i < stk__read_parts(read); i++) {
+		struct stk_read_part *part = &read->parts[i];
+		if (i == 0 || !joins(&request, &at[i])) {
+			request = at[i];
+			read->n_requests++;
+		}
+		if (request.length >= 0)
+			request.length = at[i].offset + at[i].length - request.offset;
+		part->request = read->n_requests - 1;
+		part->begin = (size_t)(at[i].offset - request.offset);
+		part->length = at[i].length;
+		describe(read, part->request, &request, done, err);
+	}
+}
+
+/* ---- what is held ---- */
+
+bool stk__read_is_held(const struct stk_read *read)
+{
+	bool held = false;
+	for (int32_t q = 0; read->state == STK_READ_DONE && q < read->n_requests; q++)
+		held |= read->requests[q].io.buffer != NULL;
+	return held;
+}
+
+/* Requests that are under way, and their errors, are io's. */
+static void release(struct stk_pipeline *p, struct stk_read *read)
+{
+	struct stk_fetch *f = p->fetch;
+	if (stk__read_under_way(read))
+		return;
+	f->held -= stk__read_is_held(read);
+	for (int32_t q = 0; q < read->n_requests; q++) {
+		struct stk_read_request *request = &read->requests[q];
+		if (request->io.buffer)
+			f->bytes_held -= (int64_t)request->io.size;
+		stk__buffer_release(p->ctx->io, request->io.buffer);
+		request->io.buffer = NULL;
+		request->io.data = NULL;
+		stk__free(request->error);
+		request->error = NULL;
+	}
+}
+
+void stk__fetch_release(struct stk_sample_state *s)
+{
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		release(s->record->pipeline, &s->reads[k]);
+}
+
+void stk__fetch_forget(struct stk_sample_state *s)
+{
+	s->waiting = 0;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++) {
+		struct stk_read *read = &s->reads[k];
+		if (!stk__read_under_way(read))
+			read->state = STK_READ_NONE;
+		for (int32_t i = 0; i < stk__read_parts(read); i++)
+			read->parts[i].pinned = NULL;
+	}
+}
+
+void stk__fetch_again(struct stk_sample_state *s)
+{
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++) {
+		struct stk_read *read = &s->reads[k];
+		read->state = stk__read_under_way(read) ? STK_READ_STALE : STK_READ_NONE;
+		for (int32_t i = 0; i < stk__read_parts(read); i++)
+			read->parts[i].pinned = NULL;
+	}
+}
+
+void stk__fetch_opened(struct stk_record *r)
+{
+	struct stk_fetch *f = r->pipeline->fetch;
+	for (int32_t i = 0; f->early && i < r->count; i++)
+		for (int32_t k = 0; k < f->n; k++)
+			f->early -= stk__read_is_held(&r->samples[i].reads[k]);
+}
+
+/* ---- a read has ended ---- */
+
+static bool has_come(const struct stk_sample_state *s, const struct stk_chain *chain)
+{
+	bool come = true;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		come &= !stk__chain_reads(chain, &s->reads[k]) || s->reads[k].state == STK_READ_DONE;
+	return come;
+}
+
+void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
+{
+	struct stk_fetch *f = p->fetch;
+	if (q->io.status) {
+		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a large file is there */
+		return;
+	}
+	f->bytes_held += q->io.buffer ? (int64_t)q->io.size : 0;
+	f->sized += f->sized < 16;
+	f->mean_bytes += ((int64_t)q->io.size - f->mean_bytes) / f->sized;
+	f->missing_in_a_row = 0;
+	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
+}
+
+/* Chains that waited for it are ready. Nobody waits any more for the bytes of a batch that has gone, as one does that got no slot, or of a sample
+ * that was replaced. */
+void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
+{
+	struct stk_sample_state *s = read->sample;
+	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE;
+	read->state = STK_READ_DONE;
+	p->fetch->held += stk__read_is_held(read);
+	if (!wanted) {
+		release(p, read);
+		read->state = STK_READ_NONE;
+	}
+	if (s->record->state < STK_BATCH_OPEN) {
+		p->fetch->early += stk__read_is_held(read);
+		return;
+	}
+	for (uint64_t left = s->waiting; left; left &= left - 1) {
+		int32_t c = __builtin_ctzll(left);
+		if (!wanted || has_come(s, stk__sample_chain(s, c))) {
+			s->waiting &= ~(1ull << c);
+			stk__on_bytes(s, c);
+		}
+	}
+}
+
+/* ---- what has come ---- */
+
+bool stk__fetch_complete(const struct stk_sample_state *s)
+{
+	bool complete = true;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		complete &= s->reads[k].state == STK_READ_DONE;
+	return complete;
+}
+
+enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err)
+{
+	const struct stk_program *g = s->record->pipeline->program;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++) {
+		const struct stk_read *read = &s->reads[k];
+		for (int32_t q = 0; stk__chain_reads(chain, read) && q < read->n_requests; q++) {
+			const struct stk_read_request *request = &read->requests[q];
+			if (!request->io.status)
+				continue;
+			static const struct stk_error lost = {
+				.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
+			*err = request->error ? *request->error : lost;
+			stk__error_set_op(err, g->nodes[g->readers[read->reader].node].def->name);
+			return request->io.status;
+		}
+	}
+	return STK_OK;
+}
+
+size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain)
+{
+	size_t bytes = 0;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		for (int32_t q = 0; stk__chain_reads(chain, &s->reads[k]) && q < s->reads[k].n_requests; q++)
+			bytes += s->reads[k].requests[q].io.size;
+	return bytes;
+}
+
+static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_read_part *part)
+{
+	const struct stk_request *io = &read->requests[part->request].io;
+	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned, .size = io->size};
+	if (part->length >= 0)
+		b.size = (size_t)part->length;
+	return b;
+}
+
+void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out)
+{
+	const struct stk_read *read = &s->reads[stk__fetch_of(s)->index[reader]];
+	for (int32_t i = 0; i < stk__read_parts(read); i++)
+		out[i] = bytes_of(read, &read->parts[i]);
+}
+
+bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data)
+{
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		for (int32_t i = 0; i < stk__read_parts(&s->reads[k]); i++)
+			if (s->reads[k].parts[i].pinned == data)
+				return true;
+	return false;
+}
+
+void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, const uint8_t *file)
+{
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		for (int32_t i = 0; i < stk__read_parts(&s->reads[k]); i++)
+			if (bytes_of(&s->reads[k], &s->reads[k].parts[i]).data == data)
+				s->reads[k].parts[i].pinned = file;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Several readers: where the others are when the leading one is at a place. */
+#include "test.h"
+
+#include "order/order.h"
+
+static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
+
+/* One of the same size is at the same position, whatever the ranks and the tail; a shorter one goes round, through whole epochs of its own. */
+static void test_readers_beside_the_leading_one(void **state)
+{
+	(void)state;
+	for (int32_t ranks = 1; ranks <= 3; ranks++)
+		for (int t = 0; t < 8; t++) {
+			struct stk_order lead = {.size = 23, .seed = 5, .batch = 4, .ranks = ranks, .tail = tails[t % 4], .shuffle = t < 4};
+			lead.contiguous = !lead.shuffle;
+			struct stk_order same = lead, less = {.size = 7, .seed = 9, .shuffle = true, .batch = 4, .ranks = ranks};
+			int seen[3][7] = {{0}};
+			for (lead.rank = 0; lead.rank < ranks; lead.rank++)
+				for (int64_t k = 0; k < 20; k++)
+					for (int32_t i = 0; i < stk__order_batch(&lead, k).count; i++) {
+						struct stk_place p = stk__order_place(&lead, k, i), q = stk__order_beside(&same, &lead, &p);
+						assert_int_equal(q.sample, p.sample);
+						assert_int_equal(q.epoch, p.epoch);
+						q = stk__order_beside(&less, &lead, &p);
+						assert_int_equal(q.epoch, (p.epoch * 23 + p.from) / 7);
+						if (q.epoch < 3 && !p.padded)
+							seen[q.epoch][q.sample]++;
+						struct stk_place r = stk__order_replacement(&lead, &p, 1);
+						assert_int_equal(stk__order_beside(&same, &lead, &r).sample, r.sample);
+					}
+			for (int e = 0; e < 3 && lead.tail != STK_TAIL_DROP && !lead.contiguous; e++)
+				for (int i = 0; i < 7; i++)
+					assert_int_equal(seen[e][i], 1);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_beside_the_leading_one)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several readers in one pipeline: images and masks, cameras, sets of unequal size; one leads, and the others go along with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stoker
+from PIL import Image
+from stoker import fn, types
+from support import SEED
+
+N, M = 11, 4  # samples of the sets
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    """Images and masks of the same names and extents, each of one colour that tells its number; and a smaller set."""
+    root = tmp_path_factory.mktemp("several")
+    rng = np.random.default_rng(SEED)
+    for i in range(N):
+        h, w = rng.integers(40, 60, 2)
+        for kind, value in (("images", i), ("masks", 100 + i)):
+            (root / kind / "all").mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (int(w), int(h)), (value * 2, 0, 0)).save(root / kind / "all" / f"{i:02}.png")
+    for i in range(M):
+        (root / "small" / "all").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (50 + i, 0, 0)).save(root / "small" / "all" / f"{i}.png")
+    return root
+
+
+def pipeline(root, kinds, *, batch=3, seed=7, device="cpu", lead_options=None, **options):
+    pipe = stoker.Pipeline(batch_size=batch, num_threads=3, seed=seed, **options)
+    with pipe:
+        outputs = []
+        for kind in kinds:
+            shuffle = {"random_shuffle": True, "shuffle_seed": 5} | (lead_options or {})
+            data, _ = fn.readers.file(file_root=str(root / kind), name=kind, **shuffle)
+            image = fn.decoders.image(data, device="mixed" if device == "gpu" else "cpu")
+            outputs.append(fn.crop(image, crop=(1, 1), crop_pos_x=0.0, crop_pos_y=0.0))
+        pipe.set_outputs(*outputs)
+    return pipe
+
+
+def values(outputs):
+    """The red of each sample, by output."""
+    return [
+        [int(np.asarray(o.at(i)).ravel()[0]) for i in range(len(o))] for o in (o.as_cpu() if hasattr(o, "as_cpu") else o for o in outputs)
+    ]
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("fuse", [True, False])
+def test_images_and_masks_stay_together(roots, fuse, monkeypatch):
+    monkeypatch.setenv("STOKER_FUSE", str(int(fuse)))
+    pipe = pipeline(roots, ["images", "masks"])
+    seen = []
+    for _ in range(11):  # three epochs
+        images, masks = values(pipe.run())
+        assert [m - i for i, m in zip(images, masks, strict=True)] == [200] * 3
+        seen += images
+    assert all(sorted(seen[k : k + N]) == [2 * i for i in range(N)] for k in (0, N, 2 * N))
+    assert seen[:N] != seen[N : 2 * N]
+    assert sorted(pipe.reader_meta()) == ["images", "masks"]
+
+
+def test_a_shorter_reader_goes_round(roots):
+    pipe = pipeline(roots, ["images", "small"], lead_options={"random_shuffle": False})
+    images, small = [], []
+    for _ in range(8):
+        i, s = values(pipe.run())
+        images += i
+        small += s
+    assert images == [2 * (k % N) for k in range(24)]
+    assert small == [50 + k % M for k in range(24)]
+
+
+def test_the_iterator_names_the_leading_reader(roots):
+    torch_plugin = pytest.importorskip("stoker.plugin.pytorch")
+    pipe = pipeline(roots, ["images", "small"], lead_options={"random_shuffle": False})
+    loader = torch_plugin.DALIGenericIterator(
+        [pipe], ["image", "small"], reader_name="small", last_batch_policy=torch_plugin.LastBatchPolicy.PARTIAL
+    )
+    steps = [[int(x) for x in b[0]["small"].flatten()[::3]] for b in loader]
+    assert steps == [[50, 51, 52], [53]]
+    loader.reset()
+    batch = next(loader)[0]
+    images = [int(x) for x in batch["image"].flatten()[::3]]
+    assert images == [12, 14, 16]  # the other went on
+    with pytest.raises(stoker.errors.StokerError, match='no reader "nobody"; it has "images", "small"'):
+        torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
+    begun = pipeline(roots, ["images", "small"])
+    begun.run()
+    with pytest.raises(stoker.errors.StateError, match='"images" leads this run, which has begun'):
+        torch_plugin.DALIGenericIterator([begun], ["a", "b"], reader_name="small")
+
+
+@pytest.mark.parametrize("kinds", [["images", "masks"], ["small", "images"]])
+def test_a_state_goes_on_with_all_readers(roots, kinds):
+    whole = pipeline(roots, kinds)
+    expected = [values(whole.run()) for _ in range(10)]
+    for stop in (1, 4, 7):
+        first = pipeline(roots, kinds, enable_checkpointing=True)
+        got = [values(first.run()) for _ in range(stop)]
+        second = pipeline(roots, kinds, enable_checkpointing=True, checkpoint=first.checkpoint())
+        got += [values(second.run()) for _ in range(10 - stop)]
+        assert got == expected, stop
+
+
+def test_states_of_other_readers_are_refused(roots, tmp_path):
+    state = pipeline(roots, ["images", "masks"], enable_checkpointing=True).checkpoint()
+    options = {"enable_checkpointing": True, "checkpoint": state}
+    with pytest.raises(stoker.errors.StateError, match="run with 2 readers; this pipeline has 1"):
+        pipeline(roots, ["images"], **options).run()
+    with pytest.raises(stoker.errors.StateError, match=r'no reader "images"|with reader "masks", where this pipeline has "small"'):
+        pipeline(roots, ["images", "small"], **options).run()
+
+
+def test_ranks_see_the_same_pairs(roots):
+    pairs = []
+    for rank in range(3):
+        pipe = pipeline(roots, ["images", "masks", "small"], lead_options={"num_shards": 3, "shard_id": rank})
+        for _ in range(4):
+            pairs += list(zip(*values(pipe.run()), strict=True))
+    assert all(m - i == 200 for i, m, _ in pairs)
+    assert len({i for i, _, _ in pairs}) == N
+    with pytest.raises(stoker.errors.StokerError, match="give all readers of a pipeline the same shard_id and num_shards"):
+        pipe = stoker.Pipeline(batch_size=2, num_threads=1)
+        with pipe:
+            a, _ = fn.readers.file(file_root=str(roots / "images"), name="a", num_shards=2)
+            b, _ = fn.readers.file(file_root=str(roots / "masks"), name="b")
+            pipe.set_outputs(a, b)
+        pipe.build()
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_a_bad_mask_takes_its_image_along(roots, tmp_path, policy):
+    for kind in ("images", "masks"):
+        (tmp_path / kind / "all").mkdir(parents=True)
+        for f in sorted((roots / kind / "all").iterdir()):
+            (tmp_path / kind / "all" / f.name).write_bytes(f.read_bytes())
+    (tmp_path / "masks" / "all" / "04.png").write_bytes(b"no image")
+    (tmp_path / "images" / "all" / "07.png").unlink()
+    (tmp_path / "images" / "all" / "07.png").symlink_to("nowhere")
+    pipe = pipeline(tmp_path, ["images", "masks"], on_error=policy, max_errors=10)
+    seen = []
+    for _ in range(4):
+        images, masks = values(pipe.run())
+        assert [m - i for i, m in zip(images, masks, strict=True)] == [200] * len(images)
+        seen += images
+    assert not {8, 14} & set(seen)
+    names = {str(b.uri).split("several")[-1].split("/")[-3] + "/" + str(b.uri).split("/")[-1] for b in pipe.bad_samples()}
+    assert names == {"masks/04.png", "images/07.png"}
+    assert all("masks" in str(b) for b in pipe.bad_samples() if "04.png" in str(b.uri))
+
+
+def test_one_chain_of_two_readers(roots):
+    """What two readers give meets in one operator: its chain waits for the bytes of both."""
+    pipe = stoker.Pipeline(batch_size=4, num_threads=3)
+    with pipe:
+        a, _ = fn.readers.file(file_root=str(roots / "small"), name="a")
+        b, _ = fn.readers.file(file_root=str(roots / "small"), name="b")
+        image, other = fn.decoders.image(a), fn.decoders.image(b)
+        pipe.set_outputs(fn.cast(image, dtype=types.INT16) - fn.cast(other, dtype=types.INT16), fn.stack(image, other))
+    for _ in range(3):
+        difference, both = pipe.run()
+        assert not any(np.asarray(difference.at(i)).any() for i in range(4))
+        assert [int(np.asarray(both.at(i))[1, 0, 0, 0]) for i in range(4)] == [50, 51, 52, 53]
