@@ -19,6 +19,7 @@ LAYERS = {
         "_operator",
         "_sources",
         "_external",
+        "_function",
         "_groups",
         "_classes",
         "fn",

@@ -121,17 +121,22 @@ STK_API STK_MUST_USE enum stk_status stk_graph_describe(
 /* Appends an output of the pipeline. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
-/* A user's source of samples behind an external_source operator, called on the pipeline's own callback thread, one call at a time. */
+/* A user's callback. Behind an external_source it gives samples, and is called on the pipeline's own callback thread, one call at a time. Behind a
+ * python_function it makes outputs of inputs, and is called on the context's threads, several at a time and in no particular order. */
 struct stk_feed_request {
-	int64_t epoch, batch; /* batch: in its epoch, counted on after a restore */
+	int64_t epoch, batch; /* batch: in its epoch, counted on after a restore; of a function, 0 */
 	int32_t index;        /* in the batch; -1: the whole batch is asked for */
 	int32_t count;        /* samples in the batch */
-	int64_t position;     /* of sample `index` in the epoch */
+	int64_t position;     /* of sample `index` in the epoch; of the batch's first where index is -1 */
+	/* Of a function: [input * n + i] of the n samples that are asked for; theirs during the call alone. */
+	const struct stk_tensor *inputs;
+	int32_t n_inputs;
 };
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
-	struct stk_tensor *tensors; /* [output * request.count + i], room given by the caller */
-	int32_t count;              /* samples given: request.count as it comes; fewer in a short last batch */
+	struct stk_tensor *tensors; /* [output * n + i] for n samples that are asked for, room given by the caller */
+	int32_t count; /* samples given: n as it comes; a source may give a shorter batch, all sources of a pipeline the same */
+	bool last;     /* without a reader: this is the epoch's last batch. Else the epoch ends with the next STK_END */
 	void (*release)(void *user);
 	void *release_user;
 };
@@ -142,8 +147,8 @@ enum stk_seek {
 	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
 };
 struct stk_source_callbacks {
-	/* STK_OK; STK_END: no more data in this epoch; STK_USER with *err filled. All batches of an output have the type and number of dimensions of
-	 * its first. */
+	/* STK_OK; STK_END: no more data in this epoch, and what was given of the batch in sample mode is its last; STK_USER with *err filled. All batches of
+	 * an output of a source have the type and number of dimensions of its first. A function gives all it was asked for, and never STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
 	void (*destroy)(void *user);              /* nullable */
@@ -154,7 +159,7 @@ struct stk_source_callbacks {
 	 * those of the global sequence. 0: one shard. */
 	int32_t shards, shard_id;
 };
-/* Gives an external_source its callbacks; the graph owns them from then on, whatever is returned. */
+/* Gives an external_source or a python_function its callbacks; the graph owns them from then on, whatever is returned. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source: a Python callable behind an external_source operator. The library calls it on the pipeline's callback thread; that is the only thread
- * of the library that ever takes the GIL.
+ * Source: a Python callable behind an external_source or a python_function. The library calls it on the pipeline's callback thread, or on workers;
+ * no other work of the library takes the GIL.
  *
  * The library may outlive the object (and is told so), and gives buffers back on worker threads, which must not touch Python: both sides share
  * a source_link, and what is given back waits in a list for somebody with the GIL. An exception is kept, with its traceback, for the consumer. */
@@ -36,8 +36,9 @@ struct source_object {
 	bool per_sample;        /* asked for one sample after another */
 	int seek;               /* enum stk_seek */
 	int shards, shard_id;
-	PyObject *layouts; /* tuple of str, one an output */
-	PyObject *errors;  /* list of (epoch, batch, position, index in the batch, exception) */
+	bool short_is_last; /* a batch of fewer samples than asked for ends the epoch */
+	PyObject *layouts;  /* tuple of str, one an output */
+	PyObject *errors;   /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
 /* ---- the link ---- */
@@ -117,15 +118,15 @@ static bool tensor_from(struct stk_tensor *out, const Py_buffer *view, const cha
 	out->desc.dtype = format_dtype(view);
 	out->desc.ndim = view->ndim;
 	if (out->desc.dtype == STK_NO_DTYPE || view->ndim > STK_MAX_DIMS) {
-		PyErr_Format(PyExc_TypeError, "external_source: arrays of type '%s' with %d dimensions cannot be used",
-			view->format ? view->format : "B", view->ndim);
+		PyErr_Format(PyExc_TypeError, "arrays of type '%s' with %d dimensions cannot be used", view->format ? view->format : "B",
+			view->ndim);
 		return false;
 	}
 	for (int d = 0; d < view->ndim; d++)
 		out->desc.shape[d] = view->shape[d];
 	if (*layout && (int)strlen(layout) != view->ndim) {
-		PyErr_Format(PyExc_ValueError, "external_source: layout \"%s\" names %d dimensions, the array has %d", layout,
-			(int)strlen(layout), view->ndim);
+		PyErr_Format(
+			PyExc_ValueError, "layout \"%s\" names %d dimensions, the array has %d", layout, (int)strlen(layout), view->ndim);
 		return false;
 	}
 	memcpy(out->desc.layout, layout, strlen(layout) + 1);
@@ -155,8 +156,7 @@ static bool take_arrays(
 		bool ok = items && PySequence_Size(items) == given;
 
 		if (items && !ok && !PyErr_Occurred())
-			PyErr_Format(PyExc_ValueError, "external_source: %zd samples in output %zd, %zd in output 0",
-				PySequence_Size(items), k, given);
+			PyErr_Format(PyExc_ValueError, "%zd samples in output %zd, %zd in output 0", PySequence_Size(items), k, given);
 		for (Py_ssize_t i = 0; ok && i < given; i++)
 			ok = take_array(fed, items, i, layout, &feed->tensors[k * room + i]);
 		Py_XDECREF(items); /* the buffers keep their arrays alive */
@@ -184,7 +184,7 @@ static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t 
 	Py_XDECREF(first);
 	if (given < 0 || given > room) {
 		if (!PyErr_Occurred())
-			PyErr_Format(PyExc_ValueError, "external_source: %zd samples given where there is room for %zd", given, room);
+			PyErr_Format(PyExc_ValueError, "%zd samples given where there is room for %zd", given, room);
 		return false;
 	}
 	fed = calloc(1, sizeof(*fed) + (size_t)(n * given) * sizeof(fed->views[0]));
@@ -199,6 +199,7 @@ static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t 
 	fed->link = self->link;
 	atomic_fetch_add(&self->link->refs, 1);
 	feed->count = (int32_t)given;
+	feed->last = self->short_is_last && given < room;
 	feed->release = fed_release;
 	feed->release_user = fed;
 	return true;
@@ -215,7 +216,9 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	if (traceback)
 		PyException_SetTraceback(value, traceback);
 	entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)rq->position, (int)rq->index, value);
-	if (entry && PyList_Size(self->errors) < KEPT_EXCEPTIONS)
+	if (entry && PyList_Size(self->errors) >= KEPT_EXCEPTIONS)
+		(void)PyList_SetSlice(self->errors, 0, 1, NULL); /* nobody asked for the oldest: its sample was skipped */
+	if (entry)
 		(void)PyList_Append(self->errors, entry);
 	text = PyObject_Str(value);
 	if (text)
@@ -226,7 +229,7 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 		err->epoch = rq->epoch;
 		err->sample = rq->position;
 		err->offset = -1;
-		PyOS_snprintf(err->message, sizeof(err->message), "the callable of external_source failed: %.900s", utf8 ? utf8 : "?");
+		PyOS_snprintf(err->message, sizeof(err->message), "the user's Python failed: %.900s", utf8 ? utf8 : "?");
 	}
 	Py_XDECREF(text);
 	Py_XDECREF(entry);
@@ -236,16 +239,43 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	return STK_USER;
 }
 
+/* Copies of a function's inputs, which are the library's: for each a list of (bytes, dtype, shape). */
+static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
+{
+	PyObject *inputs = PyTuple_New(rq->n_inputs);
+
+	for (Py_ssize_t k = 0; inputs && k < rq->n_inputs; k++) {
+		PyObject *list = PyList_New(0);
+		for (Py_ssize_t i = 0; list && i < n; i++) {
+			const struct stk_tensor *t = &rq->inputs[k * n + i];
+			PyObject *shape = core_shape(&t->desc, -1);
+			PyObject *bytes = PyByteArray_FromStringAndSize(t->data, (Py_ssize_t)stk_desc_bytes(&t->desc));
+			PyObject *item = shape && bytes ? Py_BuildValue("OiO", bytes, (int)t->desc.dtype, shape) : NULL;
+			if (!item || PyList_Append(list, item) < 0)
+				Py_CLEAR(list);
+			Py_XDECREF(item);
+			Py_XDECREF(bytes);
+			Py_XDECREF(shape);
+		}
+		if (!list || PyTuple_SetItem(inputs, k, list) < 0) /* takes the list over */
+			Py_CLEAR(inputs);
+	}
+	return inputs;
+}
+
 static enum stk_status pull_with_gil(
 	struct source_object *self, const struct stk_feed_request *rq, struct stk_feed *feed, struct stk_error *err)
 {
 	const Py_ssize_t room = rq->index < 0 ? rq->count : 1;
 	enum stk_status status = STK_OK;
-	PyObject *items;
+	PyObject *items = NULL, *inputs;
 
 	link_drain(self->link);
-	items = PyObject_CallFunction(
-		self->pull, "LLiiL", (long long)rq->epoch, (long long)rq->batch, (int)rq->index, (int)rq->count, (long long)rq->position);
+	inputs = copy_inputs(rq, room);
+	if (inputs)
+		items = PyObject_CallFunction(self->pull, "LLiiLO", (long long)rq->epoch, (long long)rq->batch, (int)rq->index,
+			(int)rq->count, (long long)rq->position, inputs);
+	Py_XDECREF(inputs);
 	if (items == Py_None)
 		status = STK_END;
 	else if (!items || !fill_feed(self, items, room, feed))
@@ -340,13 +370,13 @@ static void source_dealloc(PyObject *object)
 
 static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"pull", "reset", "layouts", "per_sample", "seek", "shard", NULL};
+	static char *names[] = {"pull", "reset", "layouts", "per_sample", "seek", "shard", "short_is_last", NULL};
 	PyObject *pull, *reset, *layouts;
 	struct source_object *self;
-	int per_sample, seek, shards = 1, shard_id = 0;
+	int per_sample, seek, shards = 1, shard_id = 0, short_is_last = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!pi|(ii):Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample,
-		    &seek, &shard_id, &shards))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!pi|(ii)p:Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample,
+		    &seek, &shard_id, &shards, &short_is_last))
 		return NULL;
 	self = (struct source_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
 	if (!self)
@@ -358,6 +388,7 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	self->seek = seek;
 	self->shards = shards;
 	self->shard_id = shard_id;
+	self->short_is_last = short_is_last;
 	self->errors = PyList_New(0);
 	self->link = calloc(1, sizeof(*self->link));
 	if (!self->link || !self->errors) {
@@ -442,10 +473,10 @@ static PyGetSetDef source_getset[] = {
 };
 
 static PyType_Slot source_slots[] = {
-	{Py_tp_doc, "Source(pull, reset, layouts, per_sample, seek, shard=(0, 1))\n--\n\n"
-		    "pull(epoch, batch, index, count, position) returns a sequence of arrays for each output, or None at the end of "
-		    "the epoch; "
-		    "index is -1 where a whole batch is asked for. reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
+	{Py_tp_doc, "Source(pull, reset, layouts, per_sample, seek, shard=(0, 1), short_is_last=False)\n--\n\n"
+		    "pull(epoch, batch, index, count, position, inputs) returns a sequence of arrays for each output, or None at the end "
+		    "of the epoch; index is -1 where a whole batch is asked for. inputs: of a python_function, for each a list of "
+		    "(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
 		    "1: epoch, batch and index, 2: epoch and position. shard: (i, n), which batches of the global sequence these are."},
 	{Py_tp_new, source_new},
 	{Py_tp_dealloc, source_dealloc},

@@ -15,6 +15,8 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     be."""
     if isinstance(value, bytes):
         return value
+    if type(value).__name__ == "PyCapsule":
+        value = _Capsule(value)
     if isinstance(value, (bytearray, memoryview)):
         return _copied_view(value) if copy else value
     if hasattr(value, "as_cpu"):  # a tensor of another pipeline
@@ -25,20 +27,18 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     if type(value).__module__.partition(".")[0] == "torch":
         host = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
         if str(host.dtype).removeprefix("torch.") not in _TORCH:
-            raise TypeError(f"external_source: tensors of type {host.dtype} are not taken: convert them first, as with .float()")
+            raise TypeError(f"tensors of type {host.dtype} are not taken: convert them first, as with .float()")
         value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
         if value.dtype.kind not in "biuf":
-            raise TypeError(
-                f"external_source: arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number"
-            )
+            raise TypeError(f"arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number")
         if value.dtype.byteorder == ">":
             value, copy = value.astype(value.dtype.newbyteorder("=")), False
         if copy or not value.flags.c_contiguous:
             return value.copy(order="C")
         return value if value.flags.writeable else memoryview(value)
     if value is None or isinstance(value, (str, dict, set)):
-        raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__}")
+        raise TypeError(f"a sample is an array, bytes or numbers, not {type(value).__name__}")
     import numpy as np
 
     if hasattr(value, "__dlpack__"):
@@ -46,9 +46,32 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
         return shared.copy(order="C") if copy else np.ascontiguousarray(shared)
     array = np.array(value, order="C") if copy else np.asarray(value)
     if array.dtype == object:
-        raise TypeError(f"external_source: a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
+        raise TypeError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
     # As DALI's callables: a Python number is what NumPy makes of it.
     return np.ascontiguousarray(array) if array.ndim else array
+
+
+class _Capsule:
+    """A DLPack capsule by itself, of host memory: what knows no more of itself is taken once."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def wait_for(stream: Any, data: Any) -> None:
+    """Waits until a CUDA stream has done what it was given, where data lies on a GPU."""
+    first = data[0] if isinstance(data, (list, tuple)) and data else data
+    if stream is None or not hasattr(first, "__cuda_array_interface__"):
+        return
+    if not hasattr(stream, "synchronize"):
+        raise TypeError(f"cuda_stream is a stream of torch's or CuPy's, with synchronize(), not {type(stream).__name__}")
+    stream.synchronize()
 
 
 def _copied_view(value: bytearray | memoryview) -> Any:
@@ -69,16 +92,18 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
     if types.to_dtype(name) != dtype:
-        raise TypeError(f"external_source: declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
+        raise TypeError(f"declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
     return value
 
 
 def samples_of(batch: Any, limit: int, copy: bool = False) -> list[Any]:
     """A batch, given as a list of samples or as one array with the samples along its first axis. copy: as for as_buffer."""
+    if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
+        batch = as_buffer(batch)
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
-        raise TypeError(f"external_source: a batch is a list of samples or one array, not {type(batch).__name__}")
+        raise TypeError(f"a batch is a list of samples or one array, not {type(batch).__name__}")
     if len(batch) > limit:
-        raise ValueError(f"external_source: the source gave {len(batch)} samples, the batch size is {limit}")
+        raise ValueError(f"the source gave {len(batch)} samples, the batch size is {limit}")
     if len(batch) == 0:
-        raise ValueError("external_source: the source gave an empty batch; to end the epoch raise StopIteration")
+        raise ValueError("the source gave an empty batch; to end the epoch raise StopIteration")
     return [as_buffer(batch[i], copy) for i in range(len(batch))]

@@ -13,6 +13,7 @@ from stoker import _docs
 from stoker._catalog import Op
 from stoker._catalog import find as find_operator
 from stoker._external import external_source
+from stoker._function import dl_tensor_python_function, python_function
 from stoker._operator import ArgumentError, call, check_arguments
 from stoker._where import users_line
 from stoker.data_node import DataNode
@@ -99,6 +100,24 @@ class ExternalSource(Operator):
 
     def _function(self, *inputs: Any, **kwargs: Any) -> Any:
         return external_source(*inputs, **kwargs)
+
+
+class PythonFunction(Operator):
+    """Calls a Python function with NumPy arrays: fn.python_function."""
+
+    _call = staticmethod(python_function)
+
+    def __init__(self, function: Callable[..., Any], num_outputs: int = 1, **kwargs: Any) -> None:
+        super().__init__(function=function, num_outputs=num_outputs, **kwargs)
+
+    def _function(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self._call(*inputs, **kwargs)
+
+
+class DLTensorPythonFunction(PythonFunction):
+    """Calls a Python function with DLPack capsules: fn.dl_tensor_python_function."""
+
+    _call = staticmethod(dl_tensor_python_function)
 
 
 class Compose:

@@ -30,12 +30,13 @@ class Graph:
 class Source:
     def __init__(
         self,
-        pull: Callable[[int, int, int, int, int], Sequence[Sequence[Any]] | None],
+        pull: Callable[[int, int, int, int, int, tuple[Any, ...]], Sequence[Sequence[Any]] | None],
         reset: Callable[[int], None] | None,
         layouts: tuple[str, ...],
         per_sample: bool,
         seek: int,
         shard: tuple[int, int] = (0, 1),
+        short_is_last: bool = False,
     ) -> None: ...
     layouts: tuple[str, ...]
     @property

@@ -17,8 +17,10 @@ from stoker.errors import InvalidArgumentError
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
-    """One setting for all outputs, or a list with one for each."""
+    """One setting for all outputs, or a list with one for each; layouts may be given for the first outputs alone."""
     if isinstance(value, (list, tuple)):
+        if what == "layout":
+            value = [*value, *([None] * (outputs - len(value)))]
         if len(value) != outputs:
             raise InvalidArgumentError(f"external_source at {users_line()}: {len(value)} values of {what} for {outputs} outputs")
         return list(value)
@@ -50,12 +52,15 @@ def external_source(
     """Samples that come from Python.
 
     source: a callable, an iterable, a generator or a generator function, which give batches (batch=True, the default): a list of samples or one
-    array whose first axis counts them; with batch=False a callable that takes a types.SampleInfo and gives one sample. A callable in batch
-    mode may take nothing, the number of the batch, or with batch_info=True a types.BatchInfo; it ends an epoch by raising StopIteration.
-    Without a source, Pipeline.feed_input or run(name=data) hand in batches. A batch of fewer samples than the batch size is the epoch's last.
+    array whose first axis counts them; with batch=False they give one sample at a time. A callable may take nothing; or the number of the batch,
+    with batch_info=True a types.BatchInfo, with batch=False a types.SampleInfo; it ends an epoch by raising StopIteration. An epoch that ends
+    inside a batch of samples leaves out what came of that batch. Without a source, Pipeline.feed_input or run(name=data) hand in batches. A batch
+    may have fewer samples than the batch size.
 
     num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
-    cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None ends for good.
+    cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None or "no" ends for good.
+    repeat_last: without a source, a run for which nothing was fed gets the last batch once more. blocking: it waits until another thread feeds.
+    cuda_stream: a stream of torch's or CuPy's, which is waited for before data on a GPU is read; without one their current stream.
     layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
     device: "gpu" uploads what the source gives, in a pipeline with a GPU. Arrays that lie on a GPU already go through host memory.
 
@@ -65,12 +70,10 @@ def external_source(
     Python runs on one thread of its own, which alone takes the GIL. An exception reaches whoever waits for the batch, with its own traceback and the
     sample's place.
 
-    Without meaning here: cuda_stream, use_copy_kernel, blocking, parallel (a thread is used), prefetch_queue_depth, bytes_per_sample_hint.
+    Without meaning here: use_copy_kernel, parallel (a thread is used), prefetch_queue_depth, bytes_per_sample_hint.
     """
     if kwargs:
         raise InvalidArgumentError(f"external_source at {users_line()}: there is no argument '{next(iter(kwargs))}'")
-    if repeat_last:
-        raise InvalidArgumentError(f"external_source at {users_line()}: repeat_last is not in Stoker yet; feed the batch again")
     builder = current_builder()
     if device not in (None, "cpu", "gpu"):
         raise InvalidArgumentError(f"external_source at {users_line()}: device is 'cpu' or 'gpu', not {device!r}")
@@ -89,9 +92,12 @@ def external_source(
     try:
         adapter = make_source(
             source,
-            batch is not False,
             cycle,
             bool(batch_info),
+            bool(repeat_last),
+            bool(blocking),
+            by_sample=batch is False,
+            stream=None if cuda_stream == -1 else cuda_stream,
             outputs=outputs,
             single=num_outputs is None,
             layouts=layouts,

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 from stoker import _core
 from stoker._build import UserSource
-from stoker._sources import FedSource, Source
+from stoker._function import inside_function
+from stoker._sources import FedSource, Kept, Source
 from stoker.errors import CancelledError, StateError, StokerError
 
 
@@ -27,7 +29,8 @@ class Session:
         self.step = 0
         self.last = False
         self.before: Callable[[], None] | None = None
-        self._sources: list[Source] = [s.source for s in sources]
+        self._kept: list[Kept] = [s.source for s in sources]
+        self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource)]
         self._timeout = -1.0 if timeout is None else timeout
         self._earlier = 0  # batches of epochs that are over
@@ -67,7 +70,7 @@ class Session:
                 self._ended = True
                 raise
         for name, source in self._fed:
-            if source.fed <= self.delivered and not source.closed:
+            if not source.prepare(self.delivered):
                 raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
         while True:
             batch = self.next(across=True)
@@ -104,8 +107,8 @@ class Session:
     def _raise(self, e: StokerError) -> NoReturn:
         """A user's exception is raised as it was, not the library's about it."""
         if e.code == "USER":
-            for source in self._sources:
-                kept = source.take_error(e.epoch, e.sample)
+            for user in self._kept:
+                kept = user.take_error(e.epoch, e.sample)
                 if kept is not None:
                     raise kept from None
         if isinstance(e, CancelledError) and self._closed:
@@ -154,4 +157,7 @@ class Session:
         self._closed = True
         for source in self._sources:
             source.close()
-        self.core.close()
+        if inside_function():  # whose end the pipeline would wait for: a garbage collector may run anywhere
+            threading.Thread(target=self.core.close, name="stoker-close").start()
+        else:
+            self.core.close()

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where external_source takes its samples from: callables, iterables, generators, and feed_input.
 
-Each source has pull(epoch, batch, index, count, position): a list of arrays for each output, or None at the end of the epoch; and
+Each source has pull(epoch, batch, index, count, position): a batch, as a list of arrays for each output, or None at the end of the epoch; and
 reset(epoch). Both are called on the pipeline's callback thread, one call at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core
-from stoker._arrays import as_buffer, samples_of, with_dtype
+from stoker._arrays import as_buffer, samples_of, wait_for, with_dtype
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
@@ -25,47 +26,97 @@ _BY_CALLS, _BY_BATCH, _BY_POSITION = 0, 1, 2
 Pulled = list[list[Any]] | None
 
 
-class Source:
+class Kept:
+    """Exceptions of a user's Python, kept by a _core.Source until the consumer asks for the sample."""
+
+    handle: _core.Source
+
+    def take_error(self, epoch: int, position: int) -> BaseException | None:
+        """The exception kept for a sample, or where the sample is not known the oldest one; it is not kept any longer."""
+        errors = self.handle.errors
+        for i, entry in enumerate(errors):
+            if position < 0 or (entry[0] == epoch and entry[2] == position):
+                return errors.pop(i)[4]
+        return None
+
+
+class Source(Kept):
     """What all sources share: number of outputs, declared types, and the exceptions kept for the consumer."""
 
-    per_sample = False
     seek = _BY_CALLS
     shard = (0, 1)  # without a reader: which batches of the global sequence these are
+    short_is_last = False  # a short batch ends the epoch; else only StopIteration does, as in DALI
 
-    def __init__(self, outputs: int, single: bool, layouts: tuple[str, ...], dtypes: tuple[int | None, ...], copy: bool) -> None:
+    def __init__(
+        self,
+        outputs: int,
+        single: bool,
+        layouts: tuple[str, ...],
+        dtypes: tuple[int | None, ...],
+        copy: bool,
+        by_sample: bool = False,
+        stream: Any = None,
+    ) -> None:
         self.outputs = outputs
         self.copy = copy  # what the source gives may be written to later, before the workers have read it
         self.single = single  # the source gives the data itself, not a tuple with one entry an output
         self.layouts = layouts  # as declared; "" where they are not
         self.dtypes = dtypes
+        self.by_sample = by_sample  # it gives one sample after the other
+        self.stream = stream  # on which data on a GPU is made
         self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
-        self.handle = _core.Source(self.pull, self.reset, layouts, self.per_sample, self.seek, self.shard)
+        self.handle = _core.Source(self.pull, self.reset, layouts, False, self.seek, self.shard, self.short_is_last)
 
-    def pull(self, epoch: int, batch: int, index: int, count: int, position: int) -> Pulled:
+    def pull(self, epoch: int, batch: int, _index: int, count: int, position: int, _inputs: Any = ()) -> Pulled:
         """On the callback thread."""
+        if self.by_sample:
+            return self._pull_samples(epoch, batch, count, position)
         try:
-            given = self.take(epoch, batch, index, count, position)
+            return self.split(self.take(epoch, batch, 0, count, position), count)
         except StopIteration:
             self.ends.append(epoch)
             return None
         except Exception as e:
-            e.add_note(f"in the callable of external_source, for sample {position} of epoch {epoch} (batch {batch})")
+            e.add_note(f"in the source of external_source, for sample {position} of epoch {epoch} (batch {batch})")
             raise
-        return self.split(given, index, count)
 
-    def split(self, given: Any, index: int, count: int) -> list[list[Any]]:
-        """What the user gave, as a list of samples for each output: a batch of up to `count` samples, or one sample where index >= 0."""
+    def _pull_samples(self, epoch: int, batch: int, count: int, position: int) -> Pulled:
+        """A whole batch. Where the source ends inside it, what came of it is left out, as in DALI."""
+        lists: list[list[Any]] = [[] for _ in range(self.outputs)]
+        for i in range(count):
+            try:
+                parts = self._parts(self.take(epoch, batch, i, count, position))
+                for items, part, dtype in zip(lists, parts, self.dtypes, strict=True):
+                    wait_for(self.stream, part)
+                    items.append(with_dtype(as_buffer(part, self.copy), dtype))
+            except StopIteration:
+                self.ends.append(epoch)
+                return None
+            except Exception as e:
+                e.add_note(f"in the source of external_source, for sample {position + i} of epoch {epoch} (batch {batch})")
+                raise
+        return lists
+
+    def _parts(self, given: Any) -> Sequence[Any]:
+        """What the user gave, one entry an output."""
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
             raise ValueError(
                 f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
             )
-        lists = [[as_buffer(p, self.copy)] for p in parts] if index >= 0 else [samples_of(p, count, self.copy) for p in parts]
+        return parts
+
+    def split(self, given: Any, count: int) -> list[list[Any]]:
+        """A batch of up to `count` samples, as a list of samples for each output."""
+        parts = self._parts(given)
+        for part in parts:
+            wait_for(self.stream, part)
+        lists = [samples_of(p, count, self.copy) for p in parts]
         return [[with_dtype(x, dtype) for x in items] for items, dtype in zip(lists, self.dtypes, strict=True)]
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
-        """The user's data; StopIteration at the end of the epoch."""
+        """The user's data: a batch, or with by_sample sample `index` of it. StopIteration at the end of the epoch."""
         raise NotImplementedError
 
     def reset(self, epoch: int) -> None:
@@ -78,31 +129,22 @@ class Source:
     def close(self) -> None:
         """The pipeline ends: no pull may wait any longer."""
 
-    def take_error(self, epoch: int, position: int) -> BaseException | None:
-        """The exception kept for a sample, or the oldest one; it is not kept any longer."""
-        errors = self.handle.errors
-        for i, entry in enumerate(errors):
-            if entry[0] == epoch and entry[2] == position:
-                return errors.pop(i)[4]
-        return errors.pop(0)[4] if errors else None
-
 
 class CallableSource(Source):
-    """A callable: of SampleInfo (batch=False), of nothing, of the iteration, or of BatchInfo."""
+    """A callable: of nothing, of the iteration or a BatchInfo, or where it gives samples of a SampleInfo."""
 
-    def __init__(self, function: Callable[..., Any], per_sample: bool, batch_info: bool, **kwargs: Any) -> None:
-        self.per_sample = per_sample
+    def __init__(self, function: Callable[..., Any], batch_info: bool, **kwargs: Any) -> None:
         self.function = function
         self.batch_info = batch_info
-        self.with_argument = per_sample or _takes_argument(function)
+        self.with_argument = _takes_argument(function)
         self.seek = _BY_BATCH if self.with_argument else _BY_CALLS
         super().__init__(**kwargs)
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
-        if self.per_sample:
-            return self.function(SampleInfo(batch * count + index, index, batch, epoch))
         if not self.with_argument:
             return self.function()
+        if self.by_sample:
+            return self.function(SampleInfo(batch * count + index, index, batch, epoch))
         return self.function(BatchInfo(batch, epoch) if self.batch_info else batch)
 
 
@@ -119,6 +161,7 @@ class PositionSource(Source):
     """ByPosition."""
 
     seek = _BY_POSITION
+    short_is_last = True
 
     def __init__(self, given: ByPosition, **kwargs: Any) -> None:
         self.function = given.function
@@ -130,18 +173,18 @@ class PositionSource(Source):
 
 
 class IterableSource(Source):
-    """An iterable or generator of batches. cycle: None or False (ends for good), True or "quiet" (starts over without an end), "raise" (ends
+    """An iterable or generator of batches or samples. cycle: None or False (ends for good), True or "quiet" (starts over without an end), "raise" (ends
     each epoch)."""
 
-    def __init__(self, iterable: Iterable[Any], cycle: str | bool | None, **kwargs: Any) -> None:
+    def __init__(self, iterable: Any, cycle: str | bool | None, **kwargs: Any) -> None:
         self.iterable = iterable
-        self.cycle = "quiet" if cycle is True else cycle or None
+        self.cycle = {True: "quiet", False: None, "no": None}.get(cycle, cycle)
         self.iterator: Iterator[Any] | None = None
         super().__init__(**kwargs)
 
     def _restart(self) -> Iterator[Any]:
         # A generator function starts anew; a generator that is running cannot.
-        self.iterator = iter(self.iterable() if inspect.isgeneratorfunction(self.iterable) else self.iterable)
+        self.iterator = iter(self.iterable() if _is_generator_function(self.iterable) else self.iterable)
         return self.iterator
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
@@ -164,24 +207,38 @@ class FedSource(Source):
 
     seek = _BY_POSITION
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
+        self.repeat_last = repeat_last
+        self.blocking = blocking  # a run waits for data, which another thread may feed
+        self.last: tuple[list[list[Any]], tuple[str, ...]] | None = None
         self.queue: deque[tuple[list[list[Any]], tuple[str, ...]]] = deque()
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
         super().__init__(**kwargs)
 
-    def feed(self, data: Any, limit: int, layout: str | None = None) -> None:
+    def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
         """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
-        samples = super().split(data, -1, limit)
+        wait_for(stream, data)
+        samples = super().split(data, limit)
         layouts = tuple(layout or declared for declared in self.layouts)
         for given, declared in zip(layouts, self.layouts, strict=True):
             if declared and given != declared:
                 raise InvalidArgumentError(f"feed_input: the layout {given!r}, where the external_source declares {declared!r}")
+        self._put((samples, layouts))
+
+    def _put(self, batch: tuple[list[list[Any]], tuple[str, ...]]) -> None:
         with self.ready:
-            self.queue.append((samples, layouts))
+            self.queue.append(batch)
+            self.last = batch if self.repeat_last else None
             self.fed += 1
             self.ready.notify()
+
+    def prepare(self, taken: int) -> bool:
+        """Whether there is data for one more batch than were taken, or it can be waited for. With repeat_last the last batch is fed once more."""
+        if self.fed <= taken and self.last is not None:
+            self._put(self.last)
+        return self.fed > taken or self.closed or self.blocking
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         with self.ready:
@@ -191,7 +248,7 @@ class FedSource(Source):
             samples, self.handle.layouts = self.queue.popleft()
             return samples
 
-    def split(self, given: Any, index: int, count: int) -> list[list[Any]]:
+    def split(self, given: Any, count: int) -> list[list[Any]]:
         """As it was split when it was fed."""
         samples: list[list[Any]] = given
         return samples
@@ -203,29 +260,39 @@ class FedSource(Source):
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Whether a callable wants an argument; one that cannot be asked does."""
+    """Whether a callable wants an argument: it has one that must be given, or one alone, as in DALI. One that cannot be asked wants it."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return True
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
+    positional = [p for p in parameters if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    return (len(positional) == 1 and not isinstance(function, type)) or any(p.default is inspect.Parameter.empty for p in positional)
 
 
-def make_source(source: Any, batch: bool, cycle: str | bool | None, batch_info: bool, **kwargs: Any) -> Source:
+def _is_generator_function(source: Any) -> bool:
+    """A generator function, also a partial one, or an object that is called as one."""
+    if isinstance(source, functools.partial):
+        return _is_generator_function(source.func)
+    return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(getattr(type(source), "__call__", None))  # noqa: B004
+
+
+def make_source(source: Any, cycle: str | bool | None, batch_info: bool, repeat_last: bool, blocking: bool, **kwargs: Any) -> Source:
     """The source for what a user gave."""
+    if cycle not in (None, False, True, "no", "quiet", "raise"):
+        raise ValueError(f"external_source: cycle is 'no', 'quiet', 'raise', True or False, not {cycle!r}")
     if source is None:
-        return FedSource(**kwargs)
+        if cycle not in (None, False, "no"):
+            raise ValueError("external_source: cycle is for iterables; what is fed has an end of its own")
+        return FedSource(repeat_last, blocking, **{**kwargs, "by_sample": False})
     if isinstance(source, ByPosition):
         return PositionSource(source, **kwargs)
-    if callable(source) and not inspect.isgeneratorfunction(source):
+    iterable = hasattr(source, "__iter__") and not isinstance(source, type)
+    if not iterable and callable(source) and not _is_generator_function(source):
         if cycle is not None and cycle is not False:
             raise ValueError("external_source: cycle is for iterables; a callable ends an epoch by raising StopIteration")
-        return CallableSource(source, not batch, batch_info, **kwargs)
-    if not inspect.isgeneratorfunction(source) and not hasattr(source, "__iter__") and not hasattr(source, "__next__"):
+        return CallableSource(source, batch_info, **kwargs)
+    if not iterable and not _is_generator_function(source) and not hasattr(source, "__next__"):
         raise TypeError(f"external_source: source is a callable, an iterable or a generator, not {type(source).__name__}")
-    if not batch:
-        raise TypeError("external_source: batch=False needs a callable that takes a SampleInfo")
     if cycle in ("quiet", "raise", True) and inspect.isgenerator(source):
         raise TypeError("external_source: a generator cannot start over: give the generator function, or an iterable, with cycle")
     return IterableSource(source, cycle, **kwargs)

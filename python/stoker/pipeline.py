@@ -227,7 +227,8 @@ class Pipeline:
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
         """Hands a batch to an external_source without a source, by its node or name. It is copied before this returns, unless the external_source
-        was made with no_copy=True. layout: of these samples, where the external_source declares none."""
+        was made with no_copy=True. layout: of these samples, where the external_source declares none. cuda_stream: a stream of torch's or CuPy's, which is
+        waited for where the data lies on a GPU; without one their current stream."""
         self.build()
         builder = self._builder
         if isinstance(data_node, str):
@@ -238,7 +239,7 @@ class Pipeline:
             if op == fed.op:
                 if not isinstance(fed.source, FedSource):
                     raise InvalidArgumentError(f"external_source {fed.name!r} has a source of its own")
-                fed.source.feed(data, self.batch_size, layout)
+                fed.source.feed(data, self.batch_size, layout, None if cuda_stream == -1 else cuda_stream)
                 return
         known = ", ".join(repr(s.name) for s in builder.sources if isinstance(s.source, FedSource)) or "none"
         raise InvalidArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")

@@ -19,6 +19,8 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		.n_in = n->node->n_inputs,
 		.n_out = n->node->n_outputs,
 		.place = n->reader >= 0 ? stk__reader_place(run->pipeline, n->reader, &s->place) : s->place,
+		.index = run->sample,
+		.user = n->node->has_source ? &n->node->source : NULL,
 		.tools = &w->tools};
 	if (n->node->n_inputs) {
 		struct stk_tensor *in = stk__arena_take(&w->arena, (size_t)n->node->n_inputs * sizeof *in);

@@ -16,6 +16,7 @@ struct fed {
 	void (**release)(void *);   /* a call for each pull */
 	void **release_user;
 	int32_t pulls, count;
+	bool last; /* of its epoch, where there is no reader */
 };
 
 /* What an output of a source was first. Later batches have the same type and number of dimensions. */
@@ -152,6 +153,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	if (s == STK_OK) {
 		f->release[f->pulls] = feed.release;
 		f->release_user[f->pulls++] = feed.release_user;
+		f->last |= feed.last;
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
@@ -204,6 +206,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	struct fed *f = fed_of(r, c);
 	enum stk_status s = STK_OK;
 	f->count = 0;
+	f->last = false;
 	if (!node->source.per_sample)
 		s = pull(p, r, c, -1, err);
 	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
@@ -211,20 +214,34 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	if (p->program->reader >= 0 && (s == STK_END || (s == STK_OK && f->count < r->count)))
 		return stk__fail(err, STK_USER, "\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d", node->name,
 			f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
+	f->last |= s == STK_END;
 	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch is short */
 }
 
-/* All sources of one batch. STK_END: this was the end of the epoch. */
-static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
+static enum stk_status check_counts(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
-	int32_t n = first_level(p)->n_callbacks, count = r->count;
+	const struct stk_level *level = first_level(p);
+	for (int32_t c = 1; c < level->n_callbacks; c++)
+		if (fed_of(r, c)->count != fed_of(r, 0)->count)
+			return stk__fail(err, STK_USER,
+				"\"%s\" gave %d samples, and \"%s\" %d: sources of a pipeline give batches of one size",
+				p->program->nodes[level->callbacks[0]].node->name, fed_of(r, 0)->count,
+				p->program->nodes[level->callbacks[c]].node->name, fed_of(r, c)->count);
+	return STK_OK;
+}
+
+/* All sources of one batch. STK_END: this was the end of the epoch. *last: it ends with this batch. */
+static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
+{
+	int32_t n = first_level(p)->n_callbacks;
 	enum stk_status s = STK_OK;
 	for (int32_t c = 0; c < n && s == STK_OK; c++) {
 		s = pull_batch(p, r, c, err);
-		count = fed_of(r, c)->count < count ? fed_of(r, c)->count : count;
+		*last |= s == STK_OK && fed_of(r, c)->last;
 	}
-	if (s)
+	if (s || (s = check_counts(p, r, err)))
 		return s;
+	int32_t count = fed_of(r, 0)->count;
 	pthread_mutex_lock(&p->lock); /* reading ahead looks at it */
 	r->count = count;
 	pthread_mutex_unlock(&p->lock);
@@ -256,20 +273,19 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_feed_stage *f = p->feed;
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
-	bool leads = p->program->reader < 0, was_short, turned = !leads && r->at.epoch > f->epoch;
+	bool leads = p->program->reader < 0, last = false, turned = !leads && r->at.epoch > f->epoch;
 	if (leads)
 		place_record(p, r);
 	else
 		f->epoch = r->at.epoch;
-	int32_t asked = r->count;
 	pthread_mutex_unlock(&p->lock);
 	if (turned)
 		tell_reset(p, r->at.epoch);
 	int64_t begin = stk__clock_ns();
 	stk__range_begin(p->ctx->ranges, STK_SPAN_CALLBACK, r->k);
-	enum stk_status s = feed_record(p, r, &err);
-	was_short = s == STK_OK && r->count < asked;
-	if (leads && (s == STK_END || was_short))
+	enum stk_status s = feed_record(p, r, &last, &err);
+	last &= s == STK_OK;
+	if (leads && (s == STK_END || last))
 		tell_reset(p, f->epoch + 1);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
@@ -279,10 +295,10 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	pthread_mutex_lock(&p->lock);
 	r->at.count = r->count;
 	if (leads)
-		r->at.last = was_short;
+		r->at.last = last;
 	f->k++;
 	f->step++;
-	if (leads && (s == STK_END || was_short)) {
+	if (leads && (s == STK_END || last)) {
 		f->epoch++;
 		f->step = 0;
 	}

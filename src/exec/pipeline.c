@@ -137,6 +137,10 @@ static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error
 	const struct stk_level *first = &p->program->levels[0];
 	p->order.batch = p->config.batch_size;
 	p->order.ranks = 1;
+	if (first->n_callbacks && p->config.on_error == STK_ON_ERROR_REPLACE)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"on_error=\"replace\": \"%s\" gives one batch after another, so there is no other sample to take; \"skip\" leaves bad ones out",
+			p->program->nodes[first->callbacks[0]].node->name);
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;

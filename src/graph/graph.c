@@ -300,8 +300,8 @@ enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err)
 {
 	enum stk_status s = check_node(g, node, "the source", err);
-	if (s == STK_OK && (!(g->nodes[node.op]->def->flags & STK_OP_CALLBACK) || g->nodes[node.op]->has_source))
-		s = stk__fail(err, STK_INVALID, "%s is no external_source without a source", g->nodes[node.op]->name);
+	if (s == STK_OK && (!(g->nodes[node.op]->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) || g->nodes[node.op]->has_source))
+		s = stk__fail(err, STK_INVALID, "%s is no external_source or python_function without callbacks", g->nodes[node.op]->name);
 	if (s) {
 		if (callbacks->destroy)
 			callbacks->destroy(callbacks->user);

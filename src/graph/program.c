@@ -378,7 +378,7 @@ static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
-		if ((n->def->flags & STK_OP_CALLBACK) && !n->node->has_source)
+		if ((n->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && !n->node->has_source)
 			return stk__fail(
 				err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
 		if (!n->def->setup)

@@ -119,7 +119,9 @@ struct stk_call {
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;   /* epoch, position, sample id */
-	struct stk_tools *tools;  /* NULL while a graph is built */
+	int32_t index;            /* of the sample in its batch */
+	const struct stk_source_callbacks *user; /* of an STK_OP_FUNCTION; NULL while a graph is built */
+	struct stk_tools *tools;                 /* NULL while a graph is built */
 };
 
 /* The file that a decoder was given, for a caller that decodes many files at once. */
@@ -178,6 +180,7 @@ enum stk_op_flags {
 	STK_OP_IMAGES =
 		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
+	STK_OP_FUNCTION = 128,          /* calls call->user */
 	STK_OP_CLONED = 16,             /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 

@@ -5,6 +5,8 @@
 #include "pipelines.h"
 #include "sources.h"
 
+#include "base/error.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,6 +333,111 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 	}
 }
 
+/* ---- functions ---- */
+
+/* Adds 1 to each byte of the input, in memory of its own that ends with release; also gives each sample's place in the batch, or what `fault` says. */
+struct function {
+	bool by_batch;
+	enum fault fault;
+	_Atomic int calls, released;
+};
+
+static void release_function(void *user)
+{
+	struct function *f = *(void **)user;
+	f->released++;
+	free(user);
+}
+
+static enum stk_status call_function(void *user, const struct stk_feed_request *q, struct stk_feed *feed, struct stk_error *err)
+{
+	struct function *f = user;
+	int32_t n = q->index < 0 ? q->count : 1;
+	if (q->n_inputs != 1 || feed->count != n || (q->index < 0) != f->by_batch)
+		abort();
+	f->calls++;
+	if (f->fault == FAILS)
+		return stk__fail(err, STK_USER, "the function is out of order");
+	uint8_t *memory = calloc(1, sizeof(void *) + (size_t)n * (BYTES + 4));
+	*(void **)(void *)memory = f;
+	for (int32_t i = 0; i < n; i++) {
+		uint8_t *to = memory + sizeof(void *) + i * (BYTES + 4);
+		int32_t place = q->index < 0 ? i : q->index;
+		memcpy(to, &place, 4);
+		for (int k = 0; k < BYTES; k++)
+			to[4 + k] = (uint8_t)(((const uint8_t *)q->inputs[i].data)[k] + 1);
+		feed->tensors[i] = (struct stk_tensor){to + 4, q->inputs[i].desc};
+		feed->tensors[n + i] = (struct stk_tensor){to, {.dtype = STK_INT32}};
+	}
+	if (f->fault == WRONG_DTYPE)
+		feed->tensors[0].desc.dtype = (enum stk_dtype)99;
+	if (f->fault == TOO_FEW)
+		feed->count = 0;
+	feed->release = release_function;
+	feed->release_user = memory;
+	return STK_OK;
+}
+
+static struct stk_pipeline *function_open(struct stk_context *ctx, struct source *s, struct function *f)
+{
+	struct stk_graph *g;
+	struct stk_node in, out;
+	struct stk_error err = {0};
+	struct stk_pipeline *p;
+	const char *layouts[] = {"XYZ"};
+	const struct stk_arg args[] = {stk_arg_int("num_outputs", 2), stk_arg_bool("batch_processing", f->by_batch),
+		stk_arg_list("output_layouts", STK_VALUE_STRINGS, layouts, 1)};
+	const struct stk_arg source[] = {stk_arg_int("num_outputs", 2)};
+	const struct stk_source_callbacks feeds = source_callbacks(s), calls = {.pull = call_function, .user = f};
+	const struct stk_pipeline_config c = {.size = sizeof c, .batch_size = BATCH, .device_id = -1};
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	if (stk_graph_add(g, "external_source", NULL, 0, source, 1, NULL, &in, &err) || stk_graph_set_source(g, in, &feeds, &err) ||
+		stk_graph_add(g, "python_function", &in, 1, args, 3, NULL, &out, &err) || stk_graph_set_source(g, out, &calls, &err) ||
+		stk_graph_output(g, out, &err) || stk_graph_output(g, (struct stk_node){out.op, 1}, &err) ||
+		stk_pipeline_create(ctx, g, &c, &p, &err))
+		fail_msg("%s", err.message);
+	stk_graph_destroy(g);
+	return p;
+}
+
+static void check_function(bool by_batch, enum fault fault, const char *message)
+{
+	struct source s = {.samples = 2 * BATCH + 1};
+	struct function f = {.by_batch = by_batch, .fault = fault};
+	struct stk_context *ctx = source_context();
+	struct stk_pipeline *p = function_open(ctx, &s, &f);
+	struct stk_batch *b = NULL;
+	struct stk_error err = {0};
+	for (int64_t at = 0; !fault && at < s.samples; at += BATCH) {
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		const struct stk_tensor_list *images = stk_batch_output(b, 0), *places = stk_batch_output(b, 1);
+		assert_string_equal(images->desc.layout, "XYZ");
+		for (int32_t i = 0; i < stk_batch_size(b); i++) {
+			assert_int_equal(((uint8_t *)images->samples[i].data)[BYTES - 1], at + i + 1);
+			assert_int_equal(*(int32_t *)places->samples[i].data, i);
+		}
+		stk_batch_unref(&b);
+	}
+	assert_int_equal(stk_pipeline_next(p, &b, &err), fault ? STK_USER : STK_END);
+	if (fault && (!strstr(err.message, message) || !strstr(err.op, "python_function")))
+		fail_msg("%s", err.message);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+	assert_int_equal(f.released, fault == FAILS ? 0 : f.calls);
+	source_assert_balanced(&s);
+}
+
+static void test_functions_of_samples_and_batches(void **state)
+{
+	(void)state;
+	for (int by_batch = 0; by_batch < 2; by_batch++) {
+		check_function(by_batch, NO_FAULT, "");
+		check_function(by_batch, FAILS, "out of order");
+		check_function(by_batch, WRONG_DTYPE, "no known type");
+		check_function(by_batch, TOO_FEW, "gave 0 samples");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_a_pipeline_needs_its_source),
 		cmocka_unit_test(test_source_beside_a_reader),
 		cmocka_unit_test(test_a_source_shorter_than_the_reader_is_an_error),
+		cmocka_unit_test(test_functions_of_samples_and_batches),
 	};
 	alarm(250); /* a hang is a failure too */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);

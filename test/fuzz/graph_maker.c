@@ -341,7 +341,7 @@ static const struct stk_op_def *random_op(struct maker *m)
 {
 	for (;;) {
 		const struct stk_op_def *def = stk__ops[test_random(&m->rng) % stk__op_total];
-		if (!def->reader && !(def->flags & STK_OP_CALLBACK) && (def->inputs.max > 0 || chance(&m->rng, 20)))
+		if (!def->reader && !(def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && (def->inputs.max > 0 || chance(&m->rng, 20)))
 			return def;
 	}
 }

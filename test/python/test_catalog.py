@@ -15,7 +15,7 @@ from stoker._catalog import operators
 from stoker.errors import InvalidArgumentError
 from stoker.tools.stubs import stubs
 
-VISIBLE = sorted(name for name, op in operators().items() if not op.hidden and name != "external_source")
+VISIBLE = sorted(name for name, op in operators().items() if not op.hidden and name not in ("external_source", "python_function"))
 
 
 def lookup(name):

@@ -105,16 +105,18 @@ def taken_to_the_last_batch(iterator, how, count):
 
 
 def counted(samples, epochs_end=True, batch_size=2):
-    """A pipeline over an external_source whose epochs have so many samples, or go on without an end."""
+    """A pipeline over an external_source whose epochs have so many samples, or go on without an end. An epoch's last batch may be short."""
 
-    def source(info):
-        if epochs_end and info.idx_in_epoch >= samples:
+    def source(iteration):
+        ids = range(iteration * batch_size, (iteration + 1) * batch_size)
+        given = [np.int64([i % samples + 1]) for i in ids if i < samples or not epochs_end]
+        if not given:
             raise StopIteration
-        return np.int64([info.idx_in_epoch % samples + 1])
+        return given
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
     def define():
-        return fn.external_source(source, batch=False)
+        return fn.external_source(source)
 
     return define()
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from stoker import _operator
 from stoker._external import external_source
+from stoker._function import dl_tensor_python_function, python_function
 from stoker._groups import Family, public_names
 
-__all__ = ["external_source"]
+__all__ = ["dl_tensor_python_function", "external_source", "python_function"]
 
 _family = Family(__name__, public_names(), _operator.function, str)
 globals().update({name: group for name, group in _family.groups.items() if "." not in name})

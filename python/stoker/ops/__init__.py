@@ -13,12 +13,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from stoker._classes import Compose, ExternalSource, class_name, find, operator_name
+from stoker._classes import Compose, DLTensorPythonFunction, ExternalSource, PythonFunction, class_name, find, operator_name
 from stoker._groups import Family, public_names
 
-__all__ = ["Compose", "ExternalSource"]
+__all__ = ["Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunction"]
 
-for _kind in (Compose, ExternalSource):
+for _kind in (Compose, DLTensorPythonFunction, ExternalSource, PythonFunction):
     _kind.__module__ = __name__  # shown under the name that users know
 
 _family = Family(__name__, map(class_name, public_names()), find, operator_name)

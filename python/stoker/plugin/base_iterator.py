@@ -202,11 +202,8 @@ class EpochIterator:
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
         self._counter += count
-        if (
-            self._size >= 0
-            and self._policy is _DROP
-            and any(b.is_last and len(b) < p.batch_size for b, p in zip(batches, self._pipes, strict=True))
-        ):
+        ends = 0 <= self._size <= self._counter
+        if ends and self._policy is _DROP and any(len(b) < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
             return None  # a source's last batch may be short
         if self._size < 0 or self._counter <= self._size or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]

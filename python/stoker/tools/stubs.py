@@ -28,7 +28,7 @@ Input = DataNode | Any
 """
 
 # Functions and classes that are written in Python.
-BY_HAND = {"external_source"}
+BY_HAND = {"external_source", "python_function"}
 
 
 def _parameter(arg: Arg) -> str:
@@ -96,7 +96,9 @@ def stubs() -> dict[str, str]:
         functions[group].append(function_stub(op, name))
         classes[group].append(class_stub(op, class_name(name)))
     functions[""].append("from stoker._external import external_source as external_source\n")
-    classes[""] += [f"from stoker._classes import {name} as {name}\n" for name in ("Compose", "ExternalSource")]
+    functions[""] += [f"from stoker._function import {name} as {name}\n" for name in ("dl_tensor_python_function", "python_function")]
+    by_hand = ("Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunction")
+    classes[""] += [f"from stoker._classes import {name} as {name}\n" for name in by_hand]
     return _modules("fn", _HEAD, functions) | _modules("ops", _HEAD + "from stoker._classes import Operator\n", classes)
 
 

@@ -15,10 +15,12 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from stoker import types
+from stoker._classes import PythonFunction
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, Handover
 from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy, Taken
+from stoker.plugin.pytorch import fn
 from stoker.tensors import TensorCPU, TensorGPU, TensorList, TensorListCPU, TensorListGPU, stream_handle, tensor_list
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "GenericIterator",
     "LastBatchPolicy",
     "RaggedIterator",
+    "TorchPythonFunction",
     "feed_ndarray",
+    "fn",
     "to_torch_type",
 ]
 
@@ -37,6 +41,12 @@ __all__ = [
 to_torch_type = {
     d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d != types.NO_TYPE and hasattr(torch, types.dtype_name(d))
 }
+
+
+class TorchPythonFunction(PythonFunction):
+    """Calls a Python function with torch's tensors: fn.torch_python_function."""
+
+    _call = staticmethod(fn.torch_python_function)
 
 
 def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fn.python_function: operators that are a user's Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stoker import _core
+from stoker import _types as types
+from stoker._arrays import as_buffer
+from stoker._build import Value, building, current_builder
+from stoker._sources import Kept
+from stoker._values import ValueKind
+from stoker._where import users_line
+from stoker.data_node import DataNode, call_operator, constant_node
+from stoker.errors import InvalidArgumentError, UnsupportedError
+
+Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own bytes, type, shape
+
+
+class _Calls(threading.local):
+    depth = 0
+
+
+_calls = _Calls()
+
+
+def inside_function() -> bool:
+    """Whether this thread runs a user's function for a pipeline."""
+    return _calls.depth > 0
+
+
+class Function(Kept):
+    """What a python_function calls.
+
+    as_input: makes what the function takes of a sample's bytes. by_batch: it is called with lists of samples, and returns lists.
+    """
+
+    def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, as_input: Callable[[Given], Any]) -> None:
+        self.function = function
+        self.outputs = outputs
+        self.by_batch = by_batch
+        self.as_input = as_input
+        self.handle = _core.Source(self.pull, None, ("",) * outputs, not by_batch, 0)
+
+    def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
+        """On one of the library's threads."""
+        _calls.depth += 1
+        try:
+            given = [[self.as_input(sample) for sample in samples] for samples in inputs]
+            result = self.function(*(given if self.by_batch else (samples[0] for samples in given)))
+            return [self._samples(part, count) for part in self._parts(result)]
+        except Exception as e:
+            which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
+            e.add_note(f"in the function of python_function, for {which} of epoch {epoch}")
+            raise
+        finally:
+            _calls.depth -= 1
+
+    def _parts(self, result: Any) -> Sequence[Any]:
+        """One entry an output."""
+        parts = (result,) if self.outputs == 1 and not isinstance(result, tuple) else result
+        if not isinstance(parts, tuple) or len(parts) != self.outputs:
+            what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else type(parts).__name__
+            raise TypeError(
+                f"python_function: num_outputs={self.outputs}, but the function returned {what}; it returns a tuple with one entry an output"
+            )
+        return parts
+
+    def _samples(self, part: Any, count: int) -> list[Any]:
+        if not self.by_batch:
+            return [as_buffer(part)]
+        if not hasattr(part, "__len__") or isinstance(part, (str, bytes)) or len(part) != count:
+            what = f"{len(part)} samples" if hasattr(part, "__len__") else type(part).__name__
+            raise ValueError(
+                f"python_function: a batch of {count} samples was given, and the function returned {what}; it returns as many in a list"
+            )
+        return [as_buffer(sample) for sample in part]
+
+
+def as_array(given: Given) -> Any:
+    """A NumPy array of its own over a sample's bytes."""
+    import numpy as np
+
+    data, dtype, shape = given
+    return np.frombuffer(data, types.to_numpy_type(types.DALIDataType(dtype))).reshape(shape)
+
+
+def _as_capsule(given: Given) -> Any:
+    return as_array(given).__dlpack__()
+
+
+def add_function(
+    name: str,
+    inputs: Sequence[Any],
+    function: Callable[..., Any],
+    num_outputs: int,
+    device: str | None,
+    batch_processing: bool,
+    output_layouts: str | Sequence[str] | None,
+    as_input: Callable[[Given], Any],
+    **kwargs: Any,
+) -> Any:
+    """Adds a python_function to the graph; its node, or the list of its nodes. name: what the user calls it."""
+    where = users_line()
+    known = {"name", "preserve", "bytes_per_sample_hint", "synchronize_stream", "seed"}
+    if unknown := [key for key in kwargs if key not in known]:
+        raise InvalidArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
+    if not callable(function):
+        raise InvalidArgumentError(f"{name} at {where}: function is a callable, not {type(function).__name__}")
+    if not isinstance(num_outputs, int) or num_outputs < 1:
+        raise InvalidArgumentError(f"{name} at {where}: num_outputs is at least 1, not {num_outputs!r}; what has no output would not run")
+    if device not in (None, "cpu"):
+        raise UnsupportedError(
+            f"{name} at {where}: functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
+        )
+    layouts = [output_layouts] * num_outputs if isinstance(output_layouts, str) else list(output_layouts or [])
+    args: list[Value] = [
+        ("num_outputs", int(ValueKind.INT), num_outputs),
+        ("batch_processing", int(ValueKind.BOOL), bool(batch_processing)),
+    ]
+    if layouts:
+        args.append(("output_layouts", int(ValueKind.STRINGS), layouts))
+    with building(current_builder(i._builder for i in inputs if isinstance(i, DataNode))) as builder:
+        nodes = [i if isinstance(i, DataNode) else constant_node(i) for i in inputs]
+        if any(n.device == "gpu" for n in nodes):
+            raise UnsupportedError(f"{name} at {where}: functions run on the cores, and an input lies on the GPU: call it before .gpu()")
+        made = call_operator("python_function", nodes, args, kwargs.get("name"), "cpu")
+        first = made[0] if isinstance(made, list) else made
+        builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), as_input))
+    return made
+
+
+def python_function(
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    device: str | None = None,
+    batch_processing: bool = False,
+    output_layouts: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function with each sample.
+
+    inputs: nodes, whose samples the function gets as NumPy arrays of its own; none is possible.
+    function: takes as many arrays and returns an array, or with num_outputs > 1 a tuple of as many. An array may have any shape; its type and
+    number of dimensions are the same for all samples of a batch.
+    batch_processing: the function is called once a batch, with a list of arrays for each input, and returns lists of as many arrays.
+    output_layouts: a layout for all outputs, or a list with those of the first ones; without, outputs have none.
+
+    Calls come from the pipeline's threads, several at a time and in no particular order, so a function that keeps something between calls needs a
+    lock; Python's own lock lets them take turns except where NumPy or others give it up. An exception reaches whoever waits for the batch, or makes
+    the sample a bad one by the pipeline's on_error.
+    """
+    return add_function("python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, as_array, **kwargs)
+
+
+def dl_tensor_python_function(
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    device: str | None = None,
+    batch_processing: bool = True,
+    output_layouts: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """python_function with DLPack capsules in place of arrays; by default it is called once a batch, with lists of them."""
+    return add_function(
+        "dl_tensor_python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, _as_capsule, **kwargs
+    )

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators over torch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from stoker._function import Given, add_function
+from stoker._types import DALIDataType, dtype_name
+
+
+def _as_tensor(given: Given) -> torch.Tensor:
+    """A tensor of its own over a sample's bytes."""
+    data, dtype, shape = given
+    kind = getattr(torch, dtype_name(DALIDataType(dtype)))
+    return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
+
+
+def torch_python_function(
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    device: str | None = None,
+    batch_processing: bool = False,
+    output_layouts: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """fn.python_function, whose function takes and returns torch's tensors."""
+    return add_function(
+        "torch_python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, _as_tensor, **kwargs
+    )

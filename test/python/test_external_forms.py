@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fn.external_source as DALI's users write it: samples and batches, short ones, cycles, what repeats, streams."""
+
+import functools
+import threading
+
+import numpy as np
+import pytest
+from stoker import fn, pipeline_def
+from stoker.errors import InvalidArgumentError, StateError, StokerError
+from test_external import pipeline, until_end, values
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.essential
+def test_a_short_batch_does_not_end_the_epoch():
+    """As in DALI: only StopIteration does, and what was fed behind a short batch comes."""
+    sizes = [3, 1, 3, 2, 3]
+    given = [[np.int32([k, i]) for i in range(n)] for k, n in enumerate(sizes)]
+    want = [[a.tolist() for a in batch] for batch in given]
+    pipe = pipeline(given, cycle="raise")
+    for _ in range(2):
+        assert until_end(pipe) == want
+        pipe.reset()
+    assert until_end(pipeline(lambda i: given[i] if i < 5 else next(iter(())))) == want
+    pipe = pipeline(name="in")
+    for batch in given:
+        pipe.feed_input("in", batch)
+    assert [values(pipe.run()) for _ in given] == want
+
+
+def test_sources_of_one_pipeline_give_batches_of_one_size():
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define():
+        return fn.external_source(lambda: np.zeros((2, 1)), name="a"), fn.external_source(lambda: np.zeros((3, 1)), name="b")
+
+    with pytest.raises(StokerError, match=r'"a" gave 2 samples, and "b" 3'):
+        define().run()
+
+
+def _numbers(n):
+    for k in range(n):
+        yield np.int32([k])
+
+
+class _Calls:
+    def __call__(self):
+        yield from _numbers(7)
+
+
+@pytest.mark.parametrize("cycle", [None, "no", "quiet", True, "raise"])
+@pytest.mark.parametrize("form", ["list", "generator function", "partial", "object", "generator", "callable"])
+def test_one_sample_at_a_time(form, cycle):
+    """7 samples in batches of 3: what is left over when an epoch ends is dropped, as in DALI; cycling batches go across."""
+    running = _numbers(7)
+    source = {
+        "list": list(_numbers(7)),
+        "generator function": lambda: _numbers(7),
+        "partial": functools.partial(_numbers, 7),
+        "object": _Calls(),
+        "generator": running,
+        "callable": lambda: next(running),
+    }[form]
+    if form == "generator function":
+
+        def source():
+            yield from _numbers(7)
+
+    if form in ("generator", "callable") and cycle not in (None, "no"):
+        with pytest.raises(InvalidArgumentError, match=r"cannot start over|for iterables"):
+            pipeline(source, batch=False, cycle=cycle)
+        return
+    if form == "callable" and cycle == "no":
+        return
+    pipe = pipeline(source, batch=False, cycle=cycle)
+    if cycle in ("quiet", True):
+        assert [values(pipe.run()) for _ in range(5)] == [[[(3 * k + i) % 7] for i in range(3)] for k in range(5)]
+        return
+    once = [[[3 * k + i] for i in range(3)] for k in range(2)]
+    assert until_end(pipe) == once
+    pipe.reset()
+    assert until_end(pipe) == (once if cycle == "raise" else [])
+
+
+def test_repeat_last_and_blocking():
+    pipe = pipeline(name="in", repeat_last=True)
+    with pytest.raises(StateError, match="feed_input"):
+        pipe.run()
+    for k in (1, 2):
+        pipe.feed_input("in", np.full((k + 1, 1), k))
+        assert [values(pipe.run()) for _ in range(3)] == [[[k]] * (k + 1)] * 3
+    pipe = pipeline(name="in", blocking=True)
+    pipe.build()
+    later = threading.Timer(0.1, pipe.feed_input, ("in", np.full((3, 1), 9)))
+    later.start()
+    assert values(pipe.run()) == [[9]] * 3
+    later.join()
+
+
+def test_forms_of_samples_and_layouts(rng):
+    torch = pytest.importorskip("torch")
+    given = rng.integers(0, 255, (3, 4), dtype=np.uint8)
+    (earlier,) = pipeline(lambda: given).run()
+    for batch in (earlier, earlier.as_tensor(), list(earlier), [t.__dlpack__() for t in torch.from_numpy(given)], tuple(given)):
+        np.testing.assert_array_equal(pipeline([batch], outputs=1).run()[0].as_array(), given)
+    a, b = pipeline(lambda: (given, given), num_outputs=2, layout=["A"]).run()
+    assert (a.layout(), b.layout()) == ("A", "")
+
+    class Stream:
+        waits = 0
+
+        def synchronize(self):
+            self.waits += 1
+
+    class OnGpu(np.ndarray):
+        __cuda_array_interface__ = None
+
+    pipe, stream = pipeline(name="in"), Stream()
+    pipe.feed_input("in", given, cuda_stream=stream)
+    pipe.feed_input("in", given.view(OnGpu), cuda_stream=stream)
+    assert stream.waits == 1
+    with pytest.raises(TypeError, match="cuda_stream is a stream"):
+        pipe.feed_input("in", given.view(OnGpu), cuda_stream=17)
+
+
+def test_replacing_samples_of_a_source_is_refused():
+    with pytest.raises(StokerError, match=r'on_error="replace".*"skip"'):
+        pipeline(lambda: np.zeros((3, 1)), settings={"on_error": "replace"}).build()
