@@ -28,7 +28,7 @@ GLOBALS = {
 # Files of src/exec: each calls only those behind it. EXEC_UP is what parts tell the engine, which sees them all.
 EXEC_ORDER = (
     "deliver report state changes held pipeline resident schedule chain open engine resident_run batch device feed fetch context describe fetch_ahead "
-    "near submit device_memory device_trace failures pass call frames fetch_read inflight"
+    "near submit device_memory device_trace pass call failures frames fetch_read inflight"
 ).split()
 EXEC_UP = {
     ("fetch_read", "engine"): "stk__on_bytes",

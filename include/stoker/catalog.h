@@ -29,6 +29,7 @@ enum stk_arg_flags {
 	STK_REQUIRED = 2,
 	STK_ACCEPTED = 4,  /* taken for DALI's sake, without meaning here */
 	STK_SCALAR_OK = 8, /* a list argument that also takes one value */
+	STK_SHAPED = 16,   /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
 };
 
 /* One argument, as a reader of the documentation sees it. */

@@ -67,6 +67,10 @@ class Arg:
         return bool(self.flags & 8)
 
     @property
+    def shaped(self) -> bool:
+        return bool(self.flags & 16)
+
+    @property
     def default(self) -> Any:
         """The default as a Python value; None where there is none."""
         value = None if self.default_text is None else json.loads(self.default_text)

@@ -45,11 +45,13 @@ def _as_node(value: Any, op: Op) -> DataNode:
 def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
     if isinstance(value, (list, tuple)) and any(isinstance(v, DataNode) for v in value):
         value = call_operator("stack", [_as_node(v, op) for v in value], [])
+    if arg.shaped and not isinstance(value, DataNode) and len(getattr(value, "shape", ())) > 1:
+        value = constant_node(value)
     if isinstance(value, DataNode):
         if not arg.per_sample:
             raise BadValue(f"argument '{arg.name}' is the same for all samples: it takes {arg.type}, not a DataNode")
         if value.device == "gpu":
-            raise BadValue(f"argument '{arg.name}' is read by the cores: it takes a value that lies there, not on the GPU")
+            raise BadValue(f"argument '{arg.name}' is read by the cores, and this value lies on the GPU: call .cpu() on it")
         return node_value(arg.name, current_builder().own(value._builder, value.ref, op.name))
     kind, converted = convert(op, arg, value)
     return (arg.name, int(kind), converted)
@@ -113,8 +115,7 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: Grap
     device = kwargs.get("device")
     if device == "cpu" and any(n.device == "gpu" for n in nodes):
         raise ArgumentError(
-            f'{op.name} at {users_line()}: device="cpu", but an input lies on the GPU and cannot come back inside a graph yet; leave device out, '
-            "or move the operator before .gpu()"
+            f'{op.name} at {users_line()}: device="cpu", but an input lies on the GPU; call .cpu() on it, or leave device out'
         )
     return call_operator(op.name, nodes, _arg_values(op, kwargs), kwargs.get("name"), device)
 

@@ -77,31 +77,31 @@ class DataNode:
         return self
 
     def cpu(self) -> DataNode:
-        """The value on the CPU. What lies on the GPU cannot come back inside a graph yet."""
+        """The value on the CPU. What lies on the GPU comes back when all of its batch has been made there."""
         if self.device == "gpu":
-            raise UnsupportedError(
-                f"{self._what}(...).cpu() at {users_line()}: a value on the GPU cannot come back to the cores inside a graph yet. Leave the operators "
-                "behind it on the GPU, or move them before .gpu(); a delivered batch has as_cpu()."
-            )
+            fetched: DataNode = self._call("_to_cpu", [self], device="cpu")
+            return fetched
         return self
 
     # ---- about the value ----
 
     def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
         """The shape of each sample, int64 unless `dtype` says otherwise."""
-        # Shapes are known on the cores, wherever the values lie.
-        shape: DataNode = self._call("_shape", [self], device="cpu")
-        if dtype is not None and types.to_dtype(dtype) != types.INT64:
-            shape = self._call("cast", [shape], [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))])
-        return shape.gpu() if device == "gpu" and self._builder.device_id is not None else shape
+        args: list[Value] = [] if dtype is None else [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))]
+        return self._known("shapes", args, device)
 
-    def property(self, key: str, *, device: str = "cpu") -> NoReturn:
-        raise UnsupportedError(
-            f"property({key!r}) at {users_line()}: not in a graph yet; a delivered sample has it: outputs[0][i].source_info()"
-        )
+    def property(self, key: str, *, device: str = "cpu") -> DataNode:
+        """A property of each sample, "source_info" or "layout", as the bytes of a text."""
+        return self._known("get_property", [("key", int(ValueKind.STRING), key)], device)
 
-    def source_info(self, *, device: str = "cpu") -> NoReturn:
-        self.property("source_info", device=device)
+    def source_info(self, *, device: str = "cpu") -> DataNode:
+        """Where each sample comes from, as the bytes of a text."""
+        return self.property("source_info", device=device)
+
+    def _known(self, op: str, args: list[Value], device: str) -> DataNode:
+        """What is known on the cores, wherever the values lie."""
+        found: DataNode = self._call(op, [self], args, device="cpu")
+        return found.gpu() if device == "gpu" and self._builder.device_id is not None else found
 
     # ---- what it is not ----
 

@@ -5,6 +5,20 @@
 
 #include <string.h>
 
+static enum stk_status name_sample(const struct stk_chain_run *run, struct stk_call *call, struct stk_error *err)
+{
+	char uri[STK_MAX_URI];
+	size_t n = stk__sample_uri(run->pipeline->program, run->record->samples[run->sample].place.sample, uri, sizeof uri);
+	n = n < sizeof uri ? n : sizeof uri - 1;
+	char *name = stk__arena_take(&run->worker->arena, n + 1);
+	if (!name)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's name");
+	memcpy(name, uri, n);
+	name[n] = '\0';
+	call->uri = name;
+	return STK_OK;
+}
+
 /* Fills the call of one operator for this sample: arguments (those of the graph, or a copy with the sample's own), inputs, outputs, stream. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
@@ -20,6 +34,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		.n_out = n->node->n_outputs,
 		.place = n->reader >= 0 ? stk__reader_place(run->pipeline, n->reader, &s->place) : s->place,
 		.index = run->sample,
+		.batch = run->record->count,
 		.user = n->node->has_source ? &n->node->source : NULL,
 		.tools = &w->tools};
 	if (n->node->n_inputs) {
@@ -51,6 +66,8 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	}
 	if (n->def->flags & STK_OP_RANDOM)
 		call->random = stk__random(n->seed, n->stream, s->place.epoch, s->place.position);
+	if ((n->def->flags & STK_OP_NAMES) && name_sample(run, call, err))
+		return STK_NO_MEMORY;
 	if (n->gathers >= 0)
 		call->gathered = run->record->gathered[n->gathers].data;
 	if (n->reader >= 0 && g->readers[n->reader].parts) {

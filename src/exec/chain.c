@@ -113,7 +113,7 @@ enum stk_status stk__gather_run(
 		calls[count].n_out = 0;
 		samples[count++] = i;
 	}
-	if (s == STK_OK && count > 0 && n->on_gpu && (n->def->flags & STK_OP_GATHERS_DATA))
+	if (s == STK_OK && count > 0 && stk__program_fetches(p->program, node))
 		s = stk__device_fetch(p, r, node, calls, count, err);
 	if (s == STK_OK && count > 0)
 		s = n->def->gather(calls, count, &r->gathered[n->gathers], err);

@@ -216,11 +216,16 @@ static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 	b->n_decodes = 0;
 }
 
+/* Nothing behind this level runs on the GPU or is fetched from there. */
 static bool last_level_here(const struct stk_program *g, int32_t level)
 {
-	for (int32_t l = level + 1; l < g->n_levels; l++)
+	for (int32_t l = level + 1; l < g->n_levels; l++) {
 		if (g->levels[l].n_steps)
 			return false;
+		for (int32_t k = 0; k < g->levels[l].n_gathers; k++)
+			if (stk__program_fetches(g, g->levels[l].gathers[k]))
+				return false;
+	}
 	return true;
 }
 

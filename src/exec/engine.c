@@ -227,6 +227,8 @@ static void make_batch(struct stk_record *r)
 		return;
 	r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
 	r->batch = r->misfit ? NULL : stk__batch_make(p, r);
+	if (r->device) /* kept for what was fetched from the GPU after its last step there */
+		stk__device_batch_clean(p, r->device);
 }
 
 void stk__end_records(struct stk_pipeline *p)
@@ -236,6 +238,10 @@ void stk__end_records(struct stk_pipeline *p)
 		pthread_mutex_unlock(&p->lock);
 		make_batch(r);
 		pthread_mutex_lock(&p->lock);
+		if (r->device && !r->device->used) {
+			stk__device_batch_give(p, r->device);
+			r->device = NULL;
+		}
 		stk__record_enter(r, STK_BATCH_FINISHED);
 		pthread_cond_broadcast(&p->delivered);
 	}

@@ -288,9 +288,16 @@ static bool value_of_json(const json_t *j, struct stk_arg *v, double *numbers, c
 	return true;
 }
 
+static struct stk_ints *shape_field(const struct stk_arg_def *def, void *args)
+{
+	return (struct stk_ints *)(void *)((char *)args + def->offset + sizeof(struct stk_floats));
+}
+
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err)
 {
 	set_absent(def, args);
+	if (def->flags & STK_SHAPED)
+		*shape_field(def, args) = (struct stk_ints){.count = -1};
 	if (!def->fallback)
 		return STK_OK;
 	double numbers[MAX_DEFAULT_LIST];
@@ -326,11 +333,30 @@ static enum stk_status sample_list(
 	return STK_OK;
 }
 
+enum stk_status stk__arg_check_sample(const struct stk_arg_def *def, const struct stk_desc *desc, struct stk_error *err)
+{
+	if (desc->layout[0] != 'F')
+		return STK_OK;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"argument \"%s\" is given for each frame (the layout is \"%s\"), which is not supported yet; give one value a sample",
+		def->name, desc->layout);
+}
+
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *t, void *args, struct stk_arena *memory, struct stk_error *err)
 {
 	void *field = (char *)args + def->offset;
 	int64_t n = stk_desc_elements(&t->desc), i;
+	enum stk_status s = stk__arg_check_sample(def, &t->desc, err);
+	if (s)
+		return s;
+	if (def->flags & STK_SHAPED) {
+		int64_t *shape = stk__arena_take(memory, sizeof t->desc.shape);
+		if (!shape)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for argument \"%s\"", def->name);
+		memcpy(shape, t->desc.shape, sizeof t->desc.shape);
+		*shape_field(def, args) = (struct stk_ints){t->desc.ndim, shape};
+	}
 	if (def->type == STK_ARG_INTS || def->type == STK_ARG_FLOATS)
 		return sample_list(def, t, n, field, memory, err);
 	if (n != 1)

@@ -120,6 +120,8 @@ static enum stk_status set_varying(
 			def->name);
 	enum stk_status s = check_node(g, value, def->name, err);
 	if (s == STK_OK)
+		s = stk__arg_check_sample(def, &g->nodes[value.op]->outputs[value.output], err);
+	if (s == STK_OK)
 		node->varying[node->n_varying++] = (struct stk_varying){*def, value};
 	return s;
 }
@@ -171,10 +173,10 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* What has no inputs is made on the cores; what is placed nowhere goes where its inputs are. */
+/* What has no inputs, describes or fetches is made on the cores; what is placed nowhere goes where its inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
-	if (!node->n_inputs || (node->def->flags & STK_OP_DESCRIBES))
+	if (!node->n_inputs || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 		return STK_DEVICE_CPU;
 	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
 		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)

@@ -54,6 +54,9 @@ enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
+/* An error where a sample's argument would be one for each frame: a tensor whose layout begins with F. */
+enum stk_status stk__arg_check_sample(const struct stk_arg_def *def, const struct stk_desc *desc, struct stk_error *err);
+
 /* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors). memory: of the sample. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);

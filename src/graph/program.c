@@ -68,14 +68,14 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 			bool input = k < n->node->n_inputs;
 			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
 			bool host = input && (n->def->host_inputs >> k & 1);
-			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) || (n->def->flags & STK_OP_DESCRIBES))
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) || (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 				continue;
 			char from[96], to[96];
 			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);
 			stk__node_title(n->node, to, sizeof to);
 			return stk__fail(err, STK_UNSUPPORTED,
-				"%s reads on the cores what %s leaves on the GPU%s%s; make that on the cores (device=\"cpu\")", to, from,
-				input ? "" : ": argument ", input ? "" : n->varying[k - n->node->n_inputs].def.name);
+				"%s reads on the cores what %s leaves on the GPU%s%s; bring it back with .cpu(), or make it on the cores (device=\"cpu\")",
+				to, from, input ? "" : ": argument ", input ? "" : n->varying[k - n->node->n_inputs].def.name);
 		}
 	}
 	return STK_OK;
@@ -179,12 +179,13 @@ static void find_levels(struct stk_program *p)
 		if (n->cloned || (n->def->flags & STK_OP_CALLBACK))
 			continue;
 		/* where a user's source drives the epochs, positions are known only once it has been asked */
-		n->level = source_driven ? 1 : 0;
+		int32_t first = source_driven ? 1 : 0;
+		n->level = n->gathers >= 0 ? first + 1 : first;
 		for (int32_t k = 0; k < stk__program_sources(n); k++) {
 			const struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
 			if (from->cloned && n->gathers < 0)
 				continue;
-			int32_t made = from->cloned ? (source_driven ? 1 : 0) : from->level;
+			int32_t made = from->cloned ? first : from->level;
 			int32_t level = made + (n->gathers >= 0 ? 2 : from->def->flags & STK_OP_CALLBACK ? 1 : 0);
 			if (level > n->level)
 				n->level = level;

@@ -128,6 +128,16 @@ void stk__program_explain(const struct stk_program *p, bool json, bool resident,
 /* Memory that lives as long as the program. */
 void *stk__program_alloc(struct stk_program *p, size_t count, size_t size);
 
+/* Whether a node's gather reads values that are on the GPU, of which it is given copies. */
+static inline bool stk__program_fetches(const struct stk_program *p, int32_t node)
+{
+	const struct stk_program_node *n = &p->nodes[node];
+	bool fetches = false;
+	for (int32_t k = 0; (n->def->flags & STK_OP_GATHERS_DATA) && k < n->node->n_inputs; k++)
+		fetches |= p->values[n->inputs[k]].on_gpu;
+	return fetches;
+}
+
 /* All values that a node reads, arguments' too: how many, and each. */
 static inline int32_t stk__program_sources(const struct stk_program_node *n)
 {

@@ -7,7 +7,10 @@
 struct normalize {
 	struct stk_ints axes;
 	const char *axis_names;
-	struct stk_floats mean, stddev;
+	struct stk_floats mean;
+	struct stk_ints mean_shape;
+	struct stk_floats stddev;
+	struct stk_ints stddev_shape;
 	bool batch;
 	int64_t ddof;
 	float epsilon, scale, shift;
@@ -16,11 +19,12 @@ struct normalize {
 
 static const struct stk_arg_def normalize_args[] = {
 	STK_ARG(struct normalize, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
-		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: all."),
+		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: those in which a mean or stddev that is a tensor "
+		"with the input's number of dims has extent 1; else all."),
 	STK_ARG(struct normalize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
-	STK_ARG(struct normalize, mean, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct normalize, mean, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_SHAPED,
 		"Mean: one value, or one for each place of the other dims. Default: the sample's."),
-	STK_ARG(struct normalize, stddev, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct normalize, stddev, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_SHAPED,
 		"Standard deviation, in the same way. Default: the sample's, about the mean."),
 	STK_ARG(struct normalize, batch, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Measures over the whole batch; dims that are not reduced must then have the same extents in all samples."),
@@ -39,10 +43,27 @@ struct reduction {
 	int64_t groups;
 };
 
+/* Extents of a given mean or stddev, if it is a tensor laid out as the input. */
+static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_desc *in)
+{
+	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;
+}
+
+/* Without axes: those over which what is given does not vary; all, where nothing is. */
+static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
+{
+	const int64_t *given[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
+	uint32_t reduced = (1u << in->ndim) - 1;
+	for (int i = 0; i < 2; i++)
+		for (int32_t d = 0; given[i] && d < in->ndim; d++)
+			reduced &= given[i][d] == 1 ? ~0u : ~(1u << d);
+	return reduced;
+}
+
 static enum stk_status reduction_of(const struct normalize *a, const struct stk_desc *in, struct reduction *out, struct stk_error *err)
 {
 	int32_t axes[STK_MAX_DIMS];
-	*out = (struct reduction){(1u << in->ndim) - 1, 1};
+	*out = (struct reduction){reduced_by_default(a, in), 1};
 	if (stk_desc_elements(in) > STK_ARRAY_MOST)
 		return stk__fail(err, STK_LIMIT, "a tensor to normalise has at most %d values, not %lld", STK_ARRAY_MOST,
 			(long long)stk_desc_elements(in));
@@ -59,13 +80,19 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 	return STK_OK;
 }
 
-static enum stk_status check_given(const struct normalize *a, const struct reduction *r, struct stk_error *err)
+static enum stk_status check_given(const struct normalize *a, const struct stk_desc *in, const struct reduction *r, struct stk_error *err)
 {
 	const struct stk_floats *given[] = {&a->mean, &a->stddev};
-	for (int i = 0; i < 2; i++)
+	const int64_t *extents[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
+	for (int i = 0; i < 2; i++) {
+		for (int32_t d = 0; extents[i] && given[i]->count != 1 && d < in->ndim; d++)
+			if (extents[i][d] != (r->reduced >> d & 1 ? 1 : in->shape[d]))
+				return stk__fail(err, STK_SHAPE, "%s has extent %lld in dim %d, where it needs %lld", i ? "stddev" : "mean",
+					(long long)extents[i][d], d, (long long)(r->reduced >> d & 1 ? 1 : in->shape[d]));
 		if (given[i]->count >= 0 && given[i]->count != 1 && given[i]->count != r->groups)
 			return stk__fail(err, STK_SHAPE, "%s has %d values where the dims that are not reduced have %lld places",
 				i ? "stddev" : "mean", given[i]->count, (long long)r->groups);
+	}
 	return STK_OK;
 }
 
@@ -82,7 +109,7 @@ static enum stk_status normalize_infer(const struct stk_call *call, struct stk_e
 		return STK_OK;
 	struct reduction r;
 	enum stk_status s = reduction_of(a, in, &r, err);
-	return s || stk__building(call) ? s : check_given(a, &r, err);
+	return s || stk__building(call) ? s : check_given(a, in, &r, err);
 }
 
 static double factor_of(const struct normalize *a, double variance)
@@ -135,7 +162,7 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	struct reduction r;
 	const struct stk_desc *first = &calls[0].in[0].desc;
 	enum stk_status s = reduction_of(calls[0].args, first, &r, err);
-	if (s || (s = check_given(calls[0].args, &r, err)) || (s = stk__gather_same(calls, count, ~r.reduced, err)))
+	if (s || (s = check_given(calls[0].args, first, &r, err)) || (s = stk__gather_same(calls, count, ~r.reduced, err)))
 		return s;
 	double *mean = stk__gathered_take(out, 2 * (size_t)r.groups * sizeof *mean);
 	if (!mean)

@@ -47,6 +47,7 @@ static inline bool stk__float_given(float v)
 }
 
 /* One argument. Fields by type: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above.
+ * Behind the field of a STK_SHAPED one stands a struct stk_ints: the shape of the sample's tensor; count -1 where the argument is no node.
  * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for none. With `group`, the entry stands for another table at this offset. */
 struct stk_arg_def {
 	const char *name;
@@ -119,7 +120,8 @@ struct stk_call {
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;   /* epoch, position, sample id */
-	int32_t index;            /* of the sample in its batch */
+	int32_t index, batch;     /* which sample it is of how many in its batch, those that were left out included */
+	const char *uri;          /* of STK_OP_NAMES: the sample's, "" where it has none */
 	const struct stk_source_callbacks *user; /* of an STK_OP_FUNCTION; NULL while a graph is built */
 	struct stk_tools *tools;                 /* NULL while a graph is built */
 };
@@ -134,7 +136,7 @@ struct stk_encoded {
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
-enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 16 };
+enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 64 };
 
 /* ---- readers ---- */
 
@@ -181,7 +183,10 @@ enum stk_op_flags {
 		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
 	STK_OP_FUNCTION = 128,          /* calls call->user */
-	STK_OP_CLONED = 16,             /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_FETCHES =
+		8192, /* with GATHERS_DATA: runs on the cores over values on the GPU, of which it sees what gather has left of the copies */
+	STK_OP_NAMES = 16384, /* wants call->uri */
+	STK_OP_CLONED = 16,   /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */

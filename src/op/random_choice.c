@@ -12,7 +12,7 @@ struct choice {
 };
 
 static const struct stk_arg_def choice_args[] = {
-	STK_ARG(struct choice, p, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE,
+	STK_ARG(struct choice, p, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE | STK_SCALAR_OK,
 		"Chance of each choice, with sum 1. Default: all the same."),
 	{.name = "shape",
 		.type = STK_ARG_INTS,

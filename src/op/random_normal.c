@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random.normal: numbers from a normal distribution. */
-#include "base/math.h"
 #include "op/random.h"
 
 struct normal {
@@ -21,14 +20,6 @@ static enum stk_status normal_infer(const struct stk_call *call, struct stk_erro
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates" (1958): two draws make two numbers. 1 - u is never 0. */
-static void pair(struct stk_random *r, double out[2])
-{
-	double radius = sqrt(-2 * stk__log(1 - stk__random_double(r))), angle = 6.283185307179586 * stk__random_double(r);
-	out[0] = radius * stk__cos(angle);
-	out[1] = radius * stk__sin(angle);
-}
-
 static enum stk_status normal_run(const struct stk_call *call, struct stk_error *err)
 {
 	const struct normal *a = call->args;
@@ -38,7 +29,7 @@ static enum stk_status normal_run(const struct stk_call *call, struct stk_error 
 	if (!draws)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld draws", (long long)n);
 	for (int64_t i = 0; i < n; i += 2) {
-		pair(&r, draws + i);
+		stk__random_normals(&r, draws + i);
 		draws[i] = a->mean + a->stddev * draws[i];
 		draws[i + 1] = a->mean + a->stddev * draws[i + 1];
 	}

@@ -172,7 +172,7 @@ static bool converted(long double x, const void *p, enum stk_dtype dtype)
 		}
 	long double got = value_of(p, dtype);
 	if (dtype == STK_BOOL)
-		return *(const uint8_t *)p == (x != 0);
+		return *(const uint8_t *)p == (fabsl(x) >= 0.5L);
 	if (x != x)
 		return got != got;
 	if (dtype == STK_FLOAT16)

@@ -154,8 +154,13 @@ static void test_beforehand_agrees(void **state)
 		check_beforehand("normalize", NULL, 0, l, 1);
 		check_beforehand("copy", NULL, 0, l, 1);
 		check_beforehand("stack", NULL, 0, l, 2);
+		check_beforehand("stack", ARGS(stk_arg_int("axis", -1), stk_arg_string("axis_name", "X")), l, 2);
+		check_beforehand("cat", ARGS(stk_arg_string("axis_name", "W")), l, 1);
+		check_beforehand("expand_dims", ARGS(INTS("axes", 1, 3), stk_arg_string("new_axis_names", "AB")), l, 3);
+		check_beforehand("reinterpret", ARGS(FLOATS("rel_shape", -1), stk_arg_string("dtype", "uint8")), l, 0);
+		check_beforehand("zeros_like", ARGS(stk_arg_string("dtype", "float32")), l, 1);
 		check_beforehand("one_hot", ARGS(stk_arg_int("num_classes", 9)), l, 2);
-		check_beforehand("_shape", NULL, 0, l, 1);
+		check_beforehand("shapes", NULL, 0, l, 1);
 	}
 	check_beforehand("pad", ARGS(INTS("axes", 0, 1), INTS("shape", 50, 50)), "HWC", 1);
 	check_beforehand("reshape", ARGS(INTS("shape", -1, 3)), "HWC", 1);

@@ -79,7 +79,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 	case STK_INT64:
 		PACK(int64_t, stk__nearest_int64(x));
 	case STK_BOOL:
-		PACK(uint8_t, x != 0);
+		PACK(uint8_t, stk__nearest_bool(x));
 	case STK_FLOAT16:
 		PACK(uint16_t, stk__float_to_half((float)x));
 	case STK_BFLOAT16:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether not 0.
+ * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether that integer is not 0, so that .4 is false.
  * To float32 from wider types, and to the 16-bit floats: to nearest even (through float32 for the latter). */
 #ifndef STK_KERNEL_CONVERT_H
 #define STK_KERNEL_CONVERT_H

@@ -35,6 +35,12 @@ STK_HD uint64_t stk__nearest_uint64(double x)
 	return x >= 0x1p62 ? (uint64_t)x : (uint64_t)stk__nearest(x, 0, 0x1p62);
 }
 
+/* Whether the nearest whole number is not 0; of NaN, which becomes 0 as an integer, false. */
+STK_HD bool stk__nearest_bool(double x)
+{
+	return x >= 0.5 || x <= -0.5;
+}
+
 /* Any type but the 64-bit integers. */
 STK_HD double stk__load_double(const void *src, int dtype)
 {
@@ -94,7 +100,7 @@ STK_HD void stk__store_double(void *dst, int dtype, double x)
 		*(int64_t *)dst = stk__nearest_int64(x);
 		break;
 	case STK_BOOL:
-		*(uint8_t *)dst = x != 0;
+		*(uint8_t *)dst = stk__nearest_bool(x);
 		break;
 	case STK_FLOAT16:
 		*(uint16_t *)dst = stk__float_to_half((float)x);

@@ -61,7 +61,7 @@ static __device__ __forceinline__ float round_to(float x, int32_t dtype)
 	case STK_INT16:
 		return round_integer(x, -32768, 32767);
 	case STK_BOOL:
-		return x != 0;
+		return x >= 0.5f || x <= -0.5f;
 	case STK_FLOAT16:
 		return stk__half_to_float(to_half(x));
 	case STK_BFLOAT16:

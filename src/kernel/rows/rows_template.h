@@ -89,7 +89,7 @@ static void round_row(float *row, int32_t n, enum stk_dtype dtype)
 		break;
 	case STK_BOOL:
 		for (int32_t i = 0; i < n; i++)
-			row[i] = row[i] != 0;
+			row[i] = row[i] >= 0.5f || row[i] <= -0.5f;
 		break;
 	case STK_FLOAT16:
 		round_half(row, n);

@@ -14,12 +14,15 @@ from stoker import fn, types
 from stoker.errors import StokerError
 from support import SEED
 
-TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic")
+TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic", "cases_tensors")
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate"}
 # Inputs behind the first that say how, not what: they are read by the cores.
-SAY_HOW = {"reshape", "warp_affine", "slice", "crop", "resize", "slicing"}
+SAY_HOW = {"reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
+
+# What these give is known on the cores, or made of numbers that lie there.
+GIVES_HOST = {"shapes", "get_property", "full"}
 
 
 def table() -> list[Any]:
@@ -64,7 +67,7 @@ def test_as_on_the_cores(case: Any) -> None:
     settings: dict[str, Any] = {"batch_size": size, "num_threads": 1, "prefetch_queue_depth": 1}
     if not case.error:
         found = assert_sides_agree(definition(case), 2, case.name, **settings)
-        place = "cpu" if case.name.startswith("slicing(x.shape") else "gpu"  # shapes are the cores' business, unless asked otherwise
+        place = "cpu" if case.name.startswith("slicing(x.shape") or case.op in GIVES_HOST else "gpu"
         assert all(o.kind == place for batch in found for o in batch), f"an output did not come from the {place}"
         return
     told = []

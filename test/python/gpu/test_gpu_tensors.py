@@ -12,7 +12,7 @@ import pytest
 from both_sides import Output, assert_sides_agree, batches, difference, make, raw
 from driver_consumer import Driver
 from stoker import Pipeline, backend, fn, types
-from stoker.errors import ShapeError
+from stoker.errors import ShapeError, StokerError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 
 
@@ -29,6 +29,48 @@ def test_kinds(tree: Path) -> None:
     assert images.layout() == "CHW" and images.as_tensor().layout() == "NCHW" and images.dtype is types.FLOAT and images.is_dense_tensor()
     assert images[1].data_ptr() - images[0].data_ptr() == 3 * 64 * 64 * 4
     assert 'device="gpu"' in repr(images) and repr(images).startswith("TensorListGPU(") and repr(images[0]).startswith("TensorGPU(")
+
+
+def test_values_come_back_inside_a_graph(tree: Path) -> None:
+    """x.cpu(): cores read what the GPU has made, as arguments, subscripts and images, and it goes back there; twice."""
+
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(tree), random_shuffle=True)
+        image = fn.resize(fn.decoders.image(data, device="mixed"), size=[8, 8])
+        host = image.cpu()
+        brightness = fn.cast(host[0, 0, 0], dtype=types.FLOAT) / 255.0
+        brighter = fn.brightness(image, brightness=brightness)
+        again = fn.crop(host.gpu(), crop=[4, 4]).cpu()
+        perm = fn.batch_permutation()
+        return (
+            host,
+            host + 1,
+            brighter,
+            again,
+            image.cpu().shape(),
+            *(fn.permute_batch(x, indices=perm) for x in (image, host, label.gpu())),
+        )
+
+    for found in assert_sides_agree(define, 9, batch_size=4, prefetch_queue_depth=2):
+        assert [o.kind for o in found] == ["cpu", "cpu", "gpu", "cpu", "cpu", "gpu", "cpu", "gpu"]
+    with pytest.raises((StokerError, TypeError), match=r"\.cpu\(\)"):
+        list(batches(lambda: fn.brightness(define()[2], brightness=define()[2]), 0, 1))
+
+
+def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:
+    """A file that nobody decodes is left out; one that only the cores decode is there."""
+    files = sorted(tree.glob("*/*.jpg"))[:8]
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(files[3].read_bytes()[:300])
+    files[3] = cut
+
+    def define() -> Any:
+        data, label = fn.readers.file(files=[str(f) for f in files])
+        image = fn.decoders.image(data, device="mixed")
+        return image.cpu(), label, fn.permute_batch(image, indices=[7, 6, 5, 4, 0, 2, 1, 0])
+
+    found = assert_sides_agree(define, 2, batch_size=8, on_error="skip", max_errors=9)
+    assert all(len(o.data) == 7 for batch in found for o in batch)
 
 
 def test_host_memory_does_not_pretend(tree: Path) -> None:

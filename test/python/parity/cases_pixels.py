@@ -90,6 +90,18 @@ def normalize() -> Iterator[Case]:
     channels = [np.asarray(rng.uniform(90, 130, (1, 1, 3)), np.float32) for _ in range(3)]
     yield case(axes=[0, 1], mean=Batch(channels))
     yield case(axes=[0, 1], mean=Batch(channels), stddev=Batch(channels))
+    yield case(mean=Batch(channels))
+    yield case(stddev=Batch(channels))
+    yield case(mean=Batch(channels), stddev=20)
+    yield case(mean=np.float32([[[90, 100, 110]]]))
+    yield case(mean=np.float32([[[90, 100, 110]]]), stddev=np.float32([[[20, 30, 40]]]), axes=[0, 1])
+    rows = Batch([rng.normal(3, 2, (2, 4, 3)).astype(np.float32) for _ in range(3)])
+    for shape, axes in (((2, 1, 1), [1, 2]), ((2, 1, 1), None), ((1, 4, 1), None), ((2, 1, 1), [0, 1]), ((1, 1, 3), [1, 2])):
+        given = Batch([np.asarray(rng.uniform(1, 3, shape), np.float32) for _ in range(3)])
+        wrong = axes is not None and any(shape[a] != 1 for a in axes)
+        kwargs = {"mean": given, **({} if axes is None else {"axes": axes})}
+        yield Case("normalize", [rows], kwargs, error=wrong, title=f"mean of {shape}, axes {axes}")
+
     for dtype in ("uint8", "int16", "uint16", "int32", "float32"):
         yield case(images(rng, dtype))
         yield case(images(rng, dtype, layout="CHW"), axes=[1, 2])

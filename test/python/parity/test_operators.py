@@ -10,7 +10,8 @@ import pytest
 from harness import Batch, Case, check
 
 TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic")
-CASES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
+IMAGES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
+CASES = [*IMAGES, *importlib.import_module("cases_tensors").all_cases()]  # which name the layouts they mean
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.name}" for i, c in enumerate(CASES)])
@@ -33,7 +34,7 @@ def undeclared(case: Case) -> Case | None:
     return replace(case, inputs=[Batch(first.samples, None), *case.inputs[1:]], title=title)
 
 
-UNDECLARED = [u for u in map(undeclared, CASES) if u is not None]
+UNDECLARED = [u for u in map(undeclared, IMAGES) if u is not None]
 
 
 @pytest.mark.parametrize("case", UNDECLARED, ids=[f"{i}-{c.title}" for i, c in enumerate(UNDECLARED)])

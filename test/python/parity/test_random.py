@@ -37,6 +37,11 @@ CONTINUOUS: list[tuple[str, dict[str, Any]]] = [
     ("random.normal", {}),
     ("random.normal", {"mean": 4.0, "stddev": 2.5}),
     ("random.normal", {"mean": -1.0, "shape": [2, 2]}),
+    ("random.beta", {}),
+    ("random.beta", {"alpha": 0.2, "beta": 0.4}),
+    ("random.beta", {"alpha": 3.0, "beta": 1.5, "shape": [2]}),
+    ("random.beta", {"alpha": 0.01, "beta": 0.01}),
+    ("random.beta", {"alpha": 40.0, "beta": 2.0}),
 ]
 
 
@@ -151,3 +156,7 @@ def test_errors() -> None:
     from harness import check
 
     check(Case("random.choice", (), {"p": [0.5, 0.5]}, build=lambda l: l.fn.random.choice(3, p=[0.5, 0.5]), error=True))
+    check(Case("random.choice", (), {"p": 1.0}, build=lambda l: l.fn.random.choice(2, p=1.0), error=True))
+    check(Case("random.choice", (), {"p": 1.0}, build=lambda l: l.fn.random.choice(1, p=1.0), exact=True))
+    for kwargs in ({"alpha": 0.0}, {"beta": 0.0}, {"alpha": -1.0}, {"dtype": T.FLOAT16}, {"dtype": T.UINT8}):
+        check(Case("random.beta", (), kwargs, error=True))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_hot: class numbers as vectors. */
 #include "op/nd.h"
+#include "op/tensor/join.h"
 
 struct one_hot {
 	int64_t num_classes, axis;
@@ -13,7 +14,7 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG(struct one_hot, num_classes, STK_ARG_INT, "0", (0, 0x1p31 - 1), 0, "How many classes there are; needed."),
 	STK_ARG(struct one_hot, axis, STK_ARG_INT, "-1", (-1, STK_MAX_DIMS - 1), 0, "Where the dim of the classes stands; -1: last."),
 	STK_ARG(struct one_hot, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Its letter in the layout. Default: the output has no layout."),
+		"Its letter in the layout of the input, which must have one unless it is a scalar. Default: the output has no layout."),
 	STK_ARG(struct one_hot, on_value, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Value at the class."),
 	STK_ARG(struct one_hot, off_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value elsewhere, and everywhere for numbers out of range."),
 	STK_ARG(struct one_hot, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
@@ -56,6 +57,9 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 	struct stk_desc *out = &call->out[0].desc;
 	if (a->num_classes == 0)
 		return stk__fail(err, STK_INVALID, "num_classes is needed: the extent of the output");
+	enum stk_status s = stk__check_axis_name(a->axis_name, err);
+	if (s)
+		return s;
 	*out = (struct stk_desc){.dtype = (enum stk_dtype)a->dtype, .ndim = -1};
 	if (in->ndim < 0 || (stk__building(call) && one_hot_gathers(call)))
 		return STK_OK;
@@ -65,12 +69,13 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 		return stk__fail(err, STK_INVALID, "the output would have %d dims; tensors have up to %d", ndim + 1, STK_MAX_DIMS);
 	if (axis > ndim)
 		return stk__fail(err, STK_INVALID, "axis %d is out of range for an output of %d dims", axis, ndim + 1);
+	if (a->axis_name && ndim > 0 && !in->layout[0])
+		return stk__fail(err, STK_INVALID, "axis_name \"%s\" needs a layout to stand in, and the input has none", a->axis_name);
 	out->ndim = ndim + 1;
-	bool letters = a->axis_name && a->axis_name[0] && (in->layout[0] || ndim == 0);
 	for (int32_t d = 0; d <= ndim; d++) {
 		int32_t from = d - (d > axis);
 		out->shape[d] = d == axis ? a->num_classes : in->shape[from];
-		out->layout[d] = !letters ? 0 : d == axis ? a->axis_name[0] : in->layout[from];
+		out->layout[d] = !a->axis_name ? 0 : d == axis ? a->axis_name[0] : in->layout[from];
 	}
 	return STK_OK;
 }

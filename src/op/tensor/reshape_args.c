@@ -1,37 +1,32 @@
-/* SPDX-License-Identifier: Apache-2.0
- * reshape: the same values in another shape. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/tensor/reshape_args.h"
+
 #include "kernel/convert/convert.h"
-#include "op/op.h"
 
 #include <string.h>
 
-struct reshape {
-	struct stk_ints shape, src_dims;
-	struct stk_floats rel_shape;
-	const char *layout;
-};
-
-static const struct stk_arg_def reshape_args[] = {
+const struct stk_arg_def stk__reshape_group[] = {
 	{.name = "shape",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
-		.offset = offsetof(struct reshape, shape),
-		.min = -1,
+		.offset = offsetof(struct stk_reshape_args, shape),
+		.min = -0x1p40,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents of the output; one may be -1, which takes what is left. Default: the second input, or no change."},
+		.doc = "Extents of the output; one may be negative, which takes what is left. Default: the second input, or no change."},
 	{.name = "rel_shape",
 		.type = STK_ARG_FLOATS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
-		.offset = offsetof(struct reshape, rel_shape),
-		.min = -1,
+		.offset = offsetof(struct stk_reshape_args, rel_shape),
+		.min = -0x1p24,
 		.max = 0x1p24,
 		.shapes = true,
-		.doc = "Extents as factors of the input's, instead of shape; one may be -1."},
-	STK_ARG(struct reshape, src_dims, STK_ARG_INTS, NULL, (-1, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		.doc = "Extents as factors of the input's, instead of shape; one may be negative. There are at most as many as the input has dims, and one "
+		       "more where that is negative."},
+	STK_ARG(struct stk_reshape_args, src_dims, STK_ARG_INTS, NULL, (-1, STK_MAX_DIMS - 1), STK_SCALAR_OK,
 		"For each dim of the output, the dim of the input whose extent it takes (or rel_shape is a factor of); -1 for a new dim of "
 		"1."),
-	STK_ARG(struct reshape, layout, STK_ARG_STRING, NULL, STK_FREE, 0,
+	STK_ARG(struct stk_reshape_args, layout, STK_ARG_STRING, NULL, STK_FREE, 0,
 		"Layout of the output, \"\" for none. Default: the input's where the number of dims stays."),
 	STK_ARG_END,
 };
@@ -42,7 +37,7 @@ static enum stk_status fail_dims(int32_t n, struct stk_error *err)
 }
 
 /* The extent that dim i of the output begins with: what src_dims says, else that of the same dim. */
-static int64_t source_extent(const struct reshape *a, const struct stk_desc *in, int32_t i, bool *fits)
+static int64_t source_extent(const struct stk_reshape_args *a, const struct stk_desc *in, int32_t i, bool *fits)
 {
 	int64_t d = a->src_dims.count >= 0 ? a->src_dims.v[i] : i;
 	*fits = d < in->ndim;
@@ -50,7 +45,7 @@ static int64_t source_extent(const struct reshape *a, const struct stk_desc *in,
 }
 
 static enum stk_status extents_from_factors(
-	const struct reshape *a, const struct stk_desc *in, int32_t n, struct stk_desc *out, struct stk_error *err)
+	const struct stk_reshape_args *a, const struct stk_desc *in, int32_t n, struct stk_desc *out, struct stk_error *err)
 {
 	out->ndim = n;
 	for (int32_t i = 0; i < n; i++) {
@@ -66,9 +61,9 @@ static enum stk_status extents_from_factors(
 }
 
 /* Extents as given, -1 for those to be computed; *open is set when unknown ones are so because data is missing. */
-static enum stk_status read_extents(const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
+static enum stk_status read_extents(
+	const struct stk_reshape_args *a, const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
 {
-	const struct reshape *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	int32_t given = (a->shape.count >= 0) + (a->rel_shape.count >= 0) + (call->n_in > 1);
 	if (given > 1)
@@ -78,7 +73,11 @@ static enum stk_status read_extents(const struct stk_call *call, struct stk_desc
 	*open = false;
 	if (call->n_in > 1) {
 		const struct stk_tensor *t = &call->in[1];
-		int64_t n = t->desc.ndim == 1 ? t->desc.shape[0] : stk_desc_elements(&t->desc);
+		if (t->desc.dtype != STK_NO_DTYPE && (!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL))
+			return stk__fail(err, STK_INVALID, "the shape is given as whole numbers, not as %s", stk_dtype_name(t->desc.dtype));
+		if (t->desc.ndim >= 0 && t->desc.ndim != 1)
+			return stk__fail(err, STK_SHAPE, "the shape is a tensor of one dim, not of %d", t->desc.ndim);
+		int64_t n = t->desc.ndim < 0 ? -1 : t->desc.shape[0];
 		if (n > STK_MAX_DIMS)
 			return fail_dims((int32_t)(n > INT32_MAX ? INT32_MAX : n), err);
 		out->ndim = (int32_t)n;
@@ -98,7 +97,8 @@ static enum stk_status read_extents(const struct stk_call *call, struct stk_desc
 	if (a->shape.count < 0)
 		return extents_from_factors(a, in, n, out, err);
 	out->ndim = n;
-	memcpy(out->shape, a->shape.v, (size_t)n * sizeof *out->shape);
+	for (int32_t i = 0; i < n; i++)
+		out->shape[i] = a->shape.v[i] < 0 ? -1 : a->shape.v[i];
 	return STK_OK;
 }
 
@@ -109,7 +109,7 @@ static enum stk_status complete(int64_t elements, struct stk_desc *out, struct s
 	int64_t product = 1;
 	for (int32_t i = 0; i < out->ndim; i++) {
 		if (out->shape[i] < 0 && hole >= 0)
-			return stk__fail(err, STK_INVALID, "two extents are -1: only one can follow from the others");
+			return stk__fail(err, STK_INVALID, "two extents are negative: only one can follow from the others");
 		if (out->shape[i] < 0)
 			hole = i;
 		else if (__builtin_mul_overflow(product, out->shape[i], &product))
@@ -123,7 +123,7 @@ static enum stk_status complete(int64_t elements, struct stk_desc *out, struct s
 	return STK_OK;
 }
 
-static void take_layout(const struct reshape *a, const struct stk_desc *in, struct stk_desc *out)
+static void take_layout(const struct stk_reshape_args *a, const struct stk_desc *in, struct stk_desc *out)
 {
 	if (a->layout && strlen(a->layout) == (size_t)out->ndim)
 		memcpy(out->layout, a->layout, (size_t)out->ndim + 1);
@@ -131,41 +131,52 @@ static void take_layout(const struct reshape *a, const struct stk_desc *in, stru
 		memcpy(out->layout, in->layout, sizeof out->layout);
 }
 
-static enum stk_status reshape_infer(const struct stk_call *call, struct stk_error *err)
+/* Without a shape, the innermost dim has as many elements of the new size as fit into its bytes. */
+static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc *out, struct stk_error *err)
 {
-	const struct reshape *a = call->args;
+	int64_t from = (int64_t)stk_dtype_size(in->dtype), to = (int64_t)stk_dtype_size(out->dtype);
+	int64_t extent = out->ndim ? out->shape[out->ndim - 1] : 1;
+	if (from == to || extent < 0)
+		return STK_OK;
+	if (out->ndim == 0 || extent * from % to)
+		return stk__fail(err, STK_SHAPE, "%lld bytes of the innermost dim are not a whole number of %s; give a shape",
+			(long long)(extent * from), stk_dtype_name(out->dtype));
+	out->shape[out->ndim - 1] = extent * from / to;
+	return STK_OK;
+}
+
+/* How many elements of the output's type the input is; -1: not known yet. */
+static enum stk_status count_elements(const struct stk_desc *in, enum stk_dtype dtype, int64_t *elements, struct stk_error *err)
+{
+	int64_t bytes = stk_desc_bytes(in), size = (int64_t)stk_dtype_size(dtype);
+	*elements = stk_desc_elements(in);
+	if (dtype == in->dtype || *elements < 0)
+		return STK_OK;
+	if (bytes % size)
+		return stk__fail(err, STK_SHAPE, "%lld bytes are not a whole number of %s", (long long)bytes, stk_dtype_name(dtype));
+	*elements = bytes / size;
+	return STK_OK;
+}
+
+enum stk_status stk__reshape_infer(
+	const struct stk_reshape_args *a, const struct stk_call *call, enum stk_dtype dtype, struct stk_error *err)
+{
 	const struct stk_desc *in = &call->in[0].desc;
 	struct stk_desc *out = &call->out[0].desc;
-	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
-	bool open, fixed = a->shape.count >= 0 || call->n_in > 1;
-	if ((in->ndim < 0 && !fixed) || stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape))
+	*out = (struct stk_desc){.dtype = dtype, .ndim = -1};
+	bool open, fixed = a->shape.count >= 0 || call->n_in > 1, free = !fixed && a->rel_shape.count < 0;
+	if ((in->ndim < 0 && !fixed) || stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape) ||
+		(dtype != in->dtype && in->dtype < 0))
 		return STK_OK;
-	enum stk_status s = read_extents(call, out, &open, err);
-	if (s || out->ndim < 0)
+	enum stk_status s = read_extents(a, call, out, &open, err);
+	if (s || out->ndim < 0 || (dtype != in->dtype && free && (s = fit_innermost(in, out, err))))
 		return s;
 	if (a->layout && a->layout[0] && (int32_t)strlen(a->layout) != out->ndim)
 		return stk__fail(
 			err, STK_INVALID, "layout \"%s\" is for %zu dims; the output has %d", a->layout, strlen(a->layout), out->ndim);
 	take_layout(a, in, out);
-	int64_t elements = stk_desc_elements(in);
-	if (!open && elements >= 0 && (s = complete(elements, out, err)))
+	int64_t elements;
+	if (open || (s = count_elements(in, dtype, &elements, err)))
 		return s;
-	call->out[0].data = call->in[0].data; /* a view */
-	return STK_OK;
+	return elements >= 0 ? complete(elements, out, err) : STK_OK;
 }
-
-static enum stk_status reshape_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
-{
-	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
-}
-
-const struct stk_op_def stk__op_reshape = {
-	.name = "reshape",
-	.doc = "Gives tensors another shape, with the same elements in the same order.",
-	.inputs = {1, 2},
-	.host_inputs = 2,
-	.args = reshape_args,
-	.args_size = sizeof(struct reshape),
-	.infer = reshape_infer,
-	.lower_array = reshape_lower_array,
-};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Axes of tensors of any kind, as numbers or by name. */
+#ifndef STK_OP_TENSOR_AXES_H
+#define STK_OP_TENSOR_AXES_H
+
+#include "op/slice_args.h"
+
+/* A bit for each dim that axes or names name; unlike those of images, dims without a layout have no names. */
+enum stk_status stk__axes_named(
+	struct stk_ints axes, const char *names, const struct stk_desc *desc, uint32_t *named, struct stk_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What reshape and reinterpret share: how the new shape is said. */
+#ifndef STK_OP_TENSOR_RESHAPE_ARGS_H
+#define STK_OP_TENSOR_RESHAPE_ARGS_H
+
+#include "op/dims.h"
+
+struct stk_reshape_args {
+	struct stk_ints shape, src_dims;
+	struct stk_floats rel_shape;
+	const char *layout;
+};
+extern const struct stk_arg_def stk__reshape_group[];
+
+/* True where no argument and no second input asks for anything. */
+static inline bool stk__reshape_is_empty(const struct stk_reshape_args *a, const struct stk_call *call)
+{
+	return a->shape.count < 0 && a->src_dims.count < 0 && a->rel_shape.count < 0 && !a->layout && call->n_in < 2 &&
+	       !stk__varies(call, &a->shape) && !stk__varies(call, &a->rel_shape);
+}
+
+/* Type, shape and layout of out[0]: the bytes of in[0] as `dtype`. A second input is the shape. */
+enum stk_status stk__reshape_infer(
+	const struct stk_reshape_args *a, const struct stk_call *call, enum stk_dtype dtype, struct stk_error *err);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Operators that change what is said of a tensor, and no value of it. Their infer gives the input's memory as the output's, so that nothing is copied;
+ * whatever leaves the pipeline gets memory of its own. */
+#ifndef STK_OP_TENSOR_VIEW_H
+#define STK_OP_TENSOR_VIEW_H
+
+#include "op/dims.h"
+
+/* For lower_array, where no view was given: copies in[0]. */
+enum stk_status stk__view_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+
+#endif

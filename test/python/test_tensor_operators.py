@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on tensors where DALI is no reference: where its documentation says otherwise than it does, draws for a whole batch, bad samples, views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+from support import SEED
+
+
+def run(define: Callable[[], Any], batches: int = 1, batch_size: int = 3, **settings: Any) -> list[list[list[np.ndarray]]]:
+    """[batch][output][sample]"""
+    pipe = Pipeline(batch_size=batch_size, num_threads=2, device_id=None, seed=SEED, **settings)
+    with pipe:
+        nodes = define()
+        pipe.set_outputs(*(nodes if isinstance(nodes, (tuple, list)) else (nodes,)))
+    return [[[np.array(sample) for sample in output] for output in pipe.run()] for _ in range(batches)]
+
+
+def given(samples: list[np.ndarray], layout: str | None = None) -> Any:
+    return fn.external_source(source=[samples], cycle=True, layout=layout)
+
+
+def refused(define: Callable[[], Any], match: str, **settings: Any) -> None:
+    with pytest.raises((StokerError, TypeError), match=match):
+        run(define, **settings)
+
+
+ROWS = [np.arange(6, dtype=np.int32).reshape(2, 3) + 10 * i for i in range(3)]
+
+
+def test_cat_by_name_takes_the_layout_that_there_is() -> None:
+    def layouts(*names: str | None) -> str:
+        pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
+        with pipe:
+            pipe.set_outputs(fn.cat(*(given(ROWS, name) for name in names), axis_name="W"))
+        return str(pipe.run()[0].layout())
+
+    assert layouts(None, "HW") == layouts("HW", None) == "HW"
+    refused(lambda: fn.cat(given(ROWS, "HW"), given(ROWS, "AB"), axis_name="W"), '"HW" and "AB"')
+
+
+def test_squeeze_refuses_axes_that_are_not_there() -> None:
+    row = [np.zeros((1, 3, 1), np.uint8)] * 3
+    refused(lambda: fn.squeeze(given(row), axes=3), "axis 3 .* out of range")
+    refused(lambda: fn.squeeze(given(row), axes=-1), "axes")
+
+
+def test_reshape_drops_a_layout_that_does_not_fit() -> None:
+    pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
+    with pipe:
+        x = given([np.zeros((4, 6, 1), np.uint8)] * 3, "HWC")
+        pipe.set_outputs(fn.reshape(x, src_dims=[1, 0]), fn.reshape(x, src_dims=[1, 0], layout="WH"))
+    a, b = pipe.run()
+    assert a.shape() == b.shape() == [(6, 4)] * 3 and (a.layout(), b.layout()) == ("", "WH")
+
+
+def test_messages_tell_the_way_out() -> None:
+    refused(lambda: fn.full(given(ROWS), shape=[3]), "does not fit")
+    refused(lambda: fn.cat(given([np.int32(1)] * 3), given([np.int32(1)] * 3)), "stack gives them one")
+    refused(lambda: fn.reinterpret(given([np.zeros(7, np.uint8)] * 3), dtype=types.INT32), "7 bytes .* give a shape")
+    refused(lambda: given(ROWS).shape(dtype=types.UINT8), "cast what they give")
+    refused(lambda: fn.element_extract(given(ROWS), element_map=[0] * 65), "1 to 64")
+    refused(lambda: fn.brightness(given(ROWS, "HW"), brightness=fn.per_frame(given([np.ones(2, np.float32)] * 3))), "for each frame")
+
+
+def test_bytes_that_begin_anywhere_as_a_wider_type() -> None:
+    rng = np.random.default_rng(SEED)
+    odd = [rng.integers(0, 256, 65, dtype=np.uint8)[1:] for _ in range(3)]
+    clips = [rng.integers(0, 256, (5, 12), dtype=np.uint8) for _ in range(3)]
+
+    def define() -> Any:
+        frames = fn.element_extract(given(clips), element_map=[1, 3, 3])
+        order = fn.sequence_rearrange(given(clips), new_order=[1, 2, 3, 4])
+        wide = [fn.reinterpret(x, dtype=types.UINT32) for x in (*frames, order)]
+        return fn.reinterpret(given(odd), dtype=types.INT64), *wide
+
+    found = run(define)[0]
+    for i in range(3):
+        assert (found[0][i] == np.frombuffer(odd[i].tobytes(), np.int64)).all()
+        for k, at in ((1, 1), (2, 3), (3, 3), (4, slice(1, None))):
+            assert (found[k][i] == clips[i][at].view(np.uint32)).all()
+
+
+def test_a_batch_is_permuted() -> None:
+    def define(**kwargs: Any) -> Any:
+        return fn.batch_permutation(**kwargs)
+
+    size = 12
+    plain = run(define, 40, size)
+    derangements = run(lambda: define(no_fixed_points=True), 40, size)
+    repeated = run(lambda: define(allow_repetitions=True), 40, size)
+    others = run(lambda: define(allow_repetitions=True, no_fixed_points=True), 40, size)
+    for found, whole, fixed in ((plain, True, True), (derangements, True, False), (repeated, False, True), (others, False, False)):
+        drawn = np.array([[int(s) for s in batch[0]] for batch in found])
+        assert found[0][0][0].dtype == np.int32 and drawn.min() >= 0 and drawn.max() < size
+        assert (np.sort(drawn, 1) == np.arange(size)).all() == whole, SEED
+        assert (drawn == np.arange(size)).any() == fixed, SEED
+        assert len({tuple(d) for d in drawn}) == 40, "batches differ"
+    assert run(lambda: define(no_fixed_points=True), 1, 1)[0][0][0] == 0
+    same = run(lambda: (define(seed=5), define(seed=5), define(seed=6)), 4, size)
+    assert all(a == b for a, b, _ in same) and any(a != c for a, _, c in same)
+
+
+def test_all_permutations_are_as_likely() -> None:
+    drawn = [tuple(int(s) for s in b[0]) for b in run(lambda: fn.batch_permutation(no_fixed_points=True), 900, 4)]
+    counts = np.unique(drawn, axis=0, return_counts=True)[1]
+    assert len(counts) == 9 and counts.min() > 60 and counts.max() < 145, (
+        f"of 900 draws {counts}; seed {SEED}"
+    )  # 100 expected, deviation 9.4
+
+
+def test_permuted_samples_belong_together(tree: Path) -> None:
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(tree), random_shuffle=True)
+        perm = fn.batch_permutation()
+        image = fn.decoders.image(data)
+        return image, label, data.source_info(), perm, *(fn.permute_batch(x, indices=perm) for x in (image, label, data))
+
+    for batch in run(define, 6, 5):
+        images, labels, names, perm, images2, labels2, files2 = batch
+        for i in range(5):
+            j = int(perm[i])
+            assert (images2[i].shape, images2[i].tobytes(), int(labels2[i][0])) == (images[j].shape, images[j].tobytes(), int(labels[j][0]))
+            assert files2[i].tobytes() == Path(names[j].tobytes().decode()).read_bytes()
+
+
+def test_bad_samples_keep_their_numbers(tree: Path, tmp_path: Path) -> None:
+    """What is left out as bad leaves the numbers of the others alone; who would get it is bad too."""
+    files = sorted(p for p in tree.rglob("*") if p.is_file())[:6]
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"hello")
+    files[2] = bad
+
+    def define() -> Any:
+        data, label = fn.readers.file(files=[str(f) for f in files], labels=list(range(6)))
+        image = fn.decoders.image(data)
+        return fn.permute_batch(image.shape(), indices=[1, 0, 5, 4, 3, 2]), label, fn.permute_batch(label, indices=[1, 0, 5, 4, 3, 2])
+
+    _shapes, labels, taken = run(define, 1, 6, on_error="skip", max_errors=2)[0]
+    assert [int(v[0]) for v in labels] == [0, 1, 3, 4] and [int(v[0]) for v in taken] == [1, 0, 4, 3]
+
+
+def test_names_of_samples(tree: Path) -> None:
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(tree))
+        return label, fn.get_property(label, key="source_info"), fn.decoders.image(data).property("layout")
+
+    pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(*define())
+    labels, names, layouts = pipe.run()
+    assert [bytes(np.array(n)).decode() for n in names] == labels.source_info()
+    assert {bytes(np.array(n)) for n in layouts} == {b"HWC"}
