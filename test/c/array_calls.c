@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "array_calls.h"
 
+#include "base/cpu.h"
 #include "kernel/convert/convert.h"
+#include "kernel/filter/filter_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -324,6 +326,130 @@ static void draw_arithmetic(struct call *c)
 	}
 }
 
+/* ---- images ---- */
+
+/* An image of few pixels, of any layout and type but bool; the largest extents are `most`. Without `wide`, of types of up to 32 bits. */
+static void draw_image(struct call *c, uint32_t most, bool wide)
+{
+	static const char *const layouts[] = {"HW", "HWC", "CHW", "FHWC", "DHW", "DHWC"};
+	const char *layout = layouts[draw(sizeof layouts / sizeof *layouts)];
+	int64_t shape[STK_MAX_DIMS];
+	enum stk_dtype dtype = draw_dtype();
+	for (size_t d = 0; d < strlen(layout); d++)
+		shape[d] = 1 + draw(strchr("HWD", layout[d]) ? most : 4);
+	if (dtype == STK_BOOL || (!wide && stk_dtype_size(dtype) > 4))
+		dtype = draw(2) ? STK_UINT8 : STK_FLOAT;
+	add_input(c, dtype, (int)strlen(layout), shape);
+	strcpy(c->in[0].desc.layout, layout);
+	if (draw(3) == 0)
+		arg_int(c, "dtype", STK_FLOAT);
+}
+
+static void draw_gaussian_blur(struct call *c)
+{
+	draw_image(c, 24, true);
+	if (draw(2))
+		arg_float(c, "sigma", 0.2 + draw(30) / 10.0);
+	else
+		arg_int(c, "window_size", 1 + 2 * draw(9));
+}
+
+static void draw_laplacian(struct call *c)
+{
+	draw_image(c, 12, false);
+	arg_int(c, "window_size", 3 + 2 * draw(3));
+	if (draw(2))
+		arg_int(c, "smoothing_size", 1 + 2 * draw(3));
+	if (draw(2))
+		arg_float(c, "scale", draw(9) / 16.0);
+}
+
+static void draw_filter(struct call *c)
+{
+	static const char *const borders[] = {"reflect_101", "reflect_1001", "wrap", "clamp", "constant"};
+	draw_image(c, 12, false);
+	int n = strchr(c->in[0].desc.layout, 'D') ? 3 : 2;
+	int64_t shape[3] = {1 + draw(5), 1 + draw(5), 1 + draw(3)};
+	add_input(c, STK_FLOAT, n, shape);
+	if (draw(2))
+		add_input(c, c->in[0].desc.dtype, 0, shape);
+	c->args[c->n_args++] = stk_arg_string("border", borders[draw(5)]);
+	c->args[c->n_args++] = stk_arg_string("mode", draw(3) ? "same" : "valid");
+}
+
+static void draw_erase(struct call *c)
+{
+	draw_input(c);
+	int n = c->in[0].desc.ndim, regions = (int)draw(4);
+	if (n * regions == 0 || n * regions > MAX_INTS)
+		return;
+	double *anchor = arg_floats(c, "anchor", n * regions), *shape = arg_floats(c, "shape", n * regions);
+	for (int i = 0; i < n * regions; i++) {
+		uint32_t extent = (uint32_t)c->in[0].desc.shape[i % n];
+		anchor[i] = draw(2 * extent + 2) / 2.0 - 1;
+		shape[i] = draw(3) ? extent : draw(2 * extent + 1) / 2.0;
+	}
+	int channels = n > 1 ? (int)draw((uint32_t)n) : -1, fills = channels >= 0 ? (int)c->in[0].desc.shape[channels] : 1;
+	fills = fills > 0 && fills < 20 ? fills : 1;
+	memcpy(c->in[0].desc.layout, "XYZUVW", (size_t)n);
+	if (channels >= 0)
+		c->in[0].desc.layout[channels] = 'C';
+	double *fill = arg_floats(c, "fill_value", fills);
+	for (int i = 0; i < fills; i++)
+		fill[i] = draw(400) - 100.0;
+	int64_t *axes = arg_ints(c, "axes", n);
+	for (int d = 0; d < n; d++)
+		axes[d] = d;
+}
+
+static void draw_lookup_table(struct call *c)
+{
+	draw_input(c);
+	int n = (int)draw(20);
+	int64_t *keys = arg_ints(c, "keys", n);
+	double *values = arg_floats(c, "values", n);
+	for (int i = 0; i < n; i++) {
+		keys[i] = draw(2) ? draw(30) : draw(400);
+		values[i] = draw(1000) / 4.0 - 50;
+	}
+	arg_float(c, "default_value", 3.5);
+	arg_int(c, "dtype", draw_dtype());
+}
+
+static void draw_grid_mask(struct call *c)
+{
+	draw_image(c, 30, true);
+	c->n_args = 0;
+	if (strchr(c->in[0].desc.layout, 'D'))
+		c->in[0].desc.layout[0] = 'F';
+	arg_int(c, "tile", 1 + draw(20));
+	arg_float(c, "ratio", draw(11) / 10.0);
+	arg_float(c, "angle", draw(2) ? draw(60) / 10.0 : 0);
+	arg_float(c, "shift_x", draw(90) / 9.0 - 5);
+}
+
+static void draw_noise_gaussian(struct call *c)
+{
+	draw_input(c);
+	arg_float(c, "mean", draw(90) / 9.0);
+	arg_float(c, "stddev", draw(90) / 9.0);
+}
+
+static void draw_noise_shot(struct call *c)
+{
+	draw_input(c);
+	arg_float(c, "factor", draw(5) ? draw(90) / 9.0 : 0);
+}
+
+static void draw_noise_salt_and_pepper(struct call *c)
+{
+	draw_image(c, 30, true);
+	c->n_args = 0;
+	arg_float(c, "prob", draw(11) / 10.0);
+	arg_float(c, "salt_vs_pepper", draw(11) / 10.0);
+	c->args[c->n_args++] = stk_arg_int("per_channel", draw(2));
+}
+
 static const struct {
 	const char *op;
 	void (*draw)(struct call *c);
@@ -347,6 +473,22 @@ static const struct {
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"_arithmetic", draw_arithmetic},
+	{"gaussian_blur", draw_gaussian_blur},
+	{"laplacian", draw_laplacian},
+	{"filter", draw_filter},
+	{"erase", draw_erase},
+	{"lookup_table", draw_lookup_table},
+	{"grid_mask", draw_grid_mask},
+	{"noise.gaussian", draw_noise_gaussian},
+	{"noise.shot", draw_noise_shot},
+	{"noise.salt_and_pepper", draw_noise_salt_and_pepper},
 };
 
 /* ---- running a call ---- */
@@ -370,9 +512,17 @@ bool call_open(struct call *c)
 	}
 	stk__arena_init(&c->arena);
 	c->tools.arena = c->tools.cpu_jobs.arena = &c->arena;
+	static struct stk_filter_kernels fast;
+	stk__filter_kernels_init(&fast, stk__cpu_capabilities());
+	c->tools.cpu_jobs.filters = draw(2) ? &fast : NULL;
 	int32_t n_in = c->call.n_in;
 	c->call = (struct stk_call){
 		.def = def, .args = values, .in = c->in, .out = &c->out, .n_in = n_in, .n_out = 1, .state = c->state, .tools = &c->tools};
+	c->call.random = stk__random(draw(1000), draw(1000), draw(9), draw(100000));
+	void *shared = NULL;
+	if (def->setup)
+		ok(def->setup(values, &shared, &err));
+	c->call.shared = shared;
 	if (def->infer(&c->call, &err))
 		return false;
 	size_t bytes = (size_t)stk_desc_bytes(&c->out.desc);
@@ -390,6 +540,8 @@ bool call_open(struct call *c)
 void call_close(struct call *c)
 {
 	stk__arena_destroy(&c->arena);
+	if (c->call.def->teardown)
+		c->call.def->teardown((void *)c->call.shared);
 	stk_graph_destroy(c->g);
 	free(c->want);
 }

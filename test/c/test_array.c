@@ -8,6 +8,8 @@
 #include "kernel/array/array_gpu.h"
 #include "kernel/array/array_sample.h"
 #include "kernel/convert/convert.h"
+#include "kernel/filter/filter_element.h"
+#include "kernel/pointwise/pointwise_element.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,9 +112,20 @@ static double *measure(struct stk_array_job *job)
 		stats[2 * k] = stk__array_mean(job, k, sum_of(job, k, 0, false));
 		stats[2 * k + 1] = stk__array_factor(job, k, sum_of(job, k, stats[2 * k], true));
 	}
-	if (job->work_bytes)
+	if (job->kind == STK_ARRAY_NORMALIZE)
 		job->src[1] = (const uint8_t *)stats;
+	job->work = stats;
 	return stats;
+}
+
+/* All phases of a filter, one value after the other. */
+static void run_filter(struct stk_array_job *job)
+{
+	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&job->filter, axes);
+	struct stk_filter_data data = stk__array_filter_data(job);
+	for (int k = 0; k < phases; k++)
+		for (uint32_t i = 0; i < job->n * (k < phases - 1 ? job->filter.n_terms : 1); i++)
+			stk__filter_one(&job->filter, &data, axes[k], k, phases, i);
 }
 
 /* False: whole numbers are divided by 0. */
@@ -120,7 +133,14 @@ static bool run_one_by_one(struct stk_array_job *job)
 {
 	bool right = true;
 	double *stats = measure(job);
-	for (uint32_t i = 0; i < job->n && right; i++) {
+	if (job->kind == STK_ARRAY_FILTER)
+		run_filter(job);
+	struct stk_pointwise_data pointwise = stk__array_pointwise_data(job);
+	for (uint32_t i = 0; i < job->n && right && job->kind != STK_ARRAY_FILTER; i++) {
+		if (job->kind == STK_ARRAY_POINTWISE) {
+			stk__pointwise_one(&job->pointwise, &pointwise, i);
+			continue;
+		}
 		struct stk_array_place p = {0};
 		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE)
 			p = stk__array_place(job, i);

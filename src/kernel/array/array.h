@@ -5,7 +5,7 @@
  *
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
  * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors, affine maps of points, images and volumes
- * sampled at other positions. Fast loops are chosen by what a job
+ * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h). Fast loops are chosen by what a job
  * is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
@@ -22,6 +22,9 @@
 #define STK_KERNEL_ARRAY_H
 
 #include "kernel/array/arithmetic.h"
+#include "kernel/common/border.h"
+#include "kernel/filter/filter.h"
+#include "kernel/pointwise/pointwise.h"
 #include "stoker/tensor.h"
 
 enum stk_array_kind {
@@ -31,6 +34,8 @@ enum stk_array_kind {
 	STK_ARRAY_ONE_HOT,
 	STK_ARRAY_POINTS,
 	STK_ARRAY_SAMPLE,
+	STK_ARRAY_FILTER,
+	STK_ARRAY_POINTWISE,
 	STK_ARRAY_KINDS
 };
 
@@ -102,8 +107,6 @@ enum stk_sample_map {
 	STK_SAMPLE_JITTER,      /* each pixel moves by up to factor 0 pixels along x and y, at random */
 };
 
-enum stk_sample_border { STK_BORDER_FILL, STK_BORDER_CLAMP, STK_BORDER_REFLECT, STK_BORDER_REFLECT_101, STK_BORDER_WRAP };
-
 /* Outputs are numbered over (frame, z, y, x, channel). Sources of types that float32 holds are mixed in float32, others in double. The job's constants are what
  * lies outside, a float for each channel. */
 struct stk_array_sample {
@@ -135,16 +138,20 @@ struct stk_array_job {
 		struct stk_array_one_hot one_hot;
 		struct stk_array_points points;
 		struct stk_array_sample sample;
+		struct stk_filter filter; /* source 1: its weights, where they are no constants */
+		struct stk_pointwise pointwise;
 	};
 };
 
 struct stk_arena;
+struct stk_filter_kernels; /* kernel/filter/filter_run.h */
 
 /* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the CPU before the function that makes it
  * returns, with scratch from the arena. */
 struct stk_array_jobs {
 	enum stk_status (*keep)(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err);
 	struct stk_arena *arena;
+	const struct stk_filter_kernels *filters; /* NULL: plain C */
 };
 
 /* ---- making jobs ---- */
@@ -210,6 +217,14 @@ struct stk_sample_dims {
 STK_MUST_USE enum stk_status stk__array_sample(struct stk_array_jobs *jobs, const struct stk_array_sample *s,
 	const struct stk_sample_dims *dims, const float *fill, const struct stk_tensor *in, const struct stk_tensor *out,
 	struct stk_error *err);
+
+/* f: all of it, but that `outer` is 0 where in has no elements. weights: n_weights of a separable filter; NULL: in[1] holds those of a dense sum. */
+STK_MUST_USE enum stk_status stk__array_filter(struct stk_array_jobs *jobs, const struct stk_filter *f, const float *weights,
+	int32_t n_weights, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* constants: of `bytes` bytes, as p's function takes them. in has at most UINT32_MAX elements, out as many. */
+STK_MUST_USE enum stk_status stk__array_pointwise(struct stk_array_jobs *jobs, const struct stk_pointwise *p, const void *constants,
+	size_t bytes, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 /* ---- measures ---- */
 

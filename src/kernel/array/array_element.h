@@ -220,4 +220,37 @@ STK_HD void stk__array_points_one(const struct stk_array_job *job, uint32_t i)
 	stk__convert_one(job->dst + (int64_t)i * stk__array_size(job->dst_dtype), job->dst_dtype, &sum, STK_FLOAT);
 }
 
+/* ---- filters ---- */
+
+/* What the filter of a job works on. */
+STK_HD struct stk_filter_data stk__array_filter_data(const struct stk_array_job *job)
+{
+	struct stk_filter_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.weights = job->constant_bytes ? (const float *)job->constants : (const float *)(const void *)job->src[1];
+	d.work = (float *)job->work;
+	d.src_dtype = job->src_dtype[0];
+	d.dst_dtype = job->dst_dtype;
+	d.src_size = stk__array_size(d.src_dtype);
+	d.dst_size = stk__array_size(d.dst_dtype);
+	return d;
+}
+
+/* ---- pointwise functions ---- */
+
+STK_HD struct stk_pointwise_data stk__array_pointwise_data(const struct stk_array_job *job)
+{
+	struct stk_pointwise_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.constants = job->constants;
+	d.n = job->n;
+	d.src_dtype = job->src_dtype[0];
+	d.dst_dtype = job->dst_dtype;
+	d.src_size = stk__array_size(d.src_dtype);
+	d.dst_size = stk__array_size(d.dst_dtype);
+	return d;
+}
+
 #endif

@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/filter/filter_element.h"
 
 #include <string.h>
 
@@ -52,6 +53,10 @@ enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct s
 		status = stk__gpu_kernel(dev, "array_gpu", "array_points", 0, &k->points, err);
 	if (!status)
 		status = stk__gpu_kernel(dev, "array_gpu", "array_sample", 0, &k->sample, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu_filter", "array_filter", 0, &k->filter, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu_pointwise", "array_pointwise", 0, &k->pointwise, err);
 	return status ? status : stk__gpu_kernel(dev, "array_gpu", "array_normalize", 0, &k->normalize, err);
 }
 
@@ -115,9 +120,28 @@ static void place(struct stk_array_gpu *b, struct stk_array_job *job)
 	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
 	b->n_constants += padded(job->constant_bytes);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
-	if (job->work_bytes)
+	if (job->kind == STK_ARRAY_NORMALIZE)
 		job->src[1] = job->work;
 	b->n_work += padded(job->work_bytes);
+}
+
+static uint32_t blocks_of(int64_t outputs)
+{
+	return (uint32_t)((outputs + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
+}
+
+/* Adds the thread blocks of a job to those of each launch that it takes part in. */
+static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk_array_job *job)
+{
+	static const int filter_launch[STK_FILTER_PHASES] = {STK_ARRAY_FILTER, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2};
+	const struct stk_array_groups *g = &job->normalize.groups;
+	int axes[STK_FILTER_PHASES], phases = job->kind == STK_ARRAY_FILTER ? stk__filter_phases(&job->filter, axes) : 1;
+	for (int k = 0; k < phases - 1; k++)
+		blocks[filter_launch[k]] += blocks_of(job->n * job->filter.n_terms);
+	blocks[phases > 1 ? filter_launch[phases - 1] : job->kind] += blocks_of(job->n);
+	if (job->kind == STK_ARRAY_NORMALIZE) /* a thread measures a short group, a thread block a long one */
+		blocks[STK_ARRAY_GPU_MEASURE] +=
+			g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
 }
 
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
@@ -127,16 +151,12 @@ bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job
 		padded(job->work_bytes) > l->work - b->n_work)
 		return false;
 	struct stk_array_gpu_item *it = &b->items[b->n_items];
-	const struct stk_array_groups *g = &it->job.normalize.groups;
 	it->job = *job;
 	place(b, &it->job);
 	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
 		pair(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
-	b->blocks[job->kind] += (uint32_t)((it->job.n + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
-	if (job->kind == STK_ARRAY_NORMALIZE) /* a thread measures a short group, a thread block a long one */
-		b->blocks[STK_ARRAY_GPU_MEASURE] +=
-			g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
+	add_blocks(b->blocks, &it->job);
 	if (index)
 		*index = b->n_items;
 	b->n_items++;
@@ -157,7 +177,8 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 		stk_gpu_kernel kernel;
 	} steps[] = {{STK_ARRAY_COPY, kernels->copy}, {STK_ARRAY_ONE_HOT, kernels->copy}, {STK_ARRAY_ARITHMETIC, kernels->arithmetic},
 		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}, {STK_ARRAY_POINTS, kernels->points},
-		{STK_ARRAY_SAMPLE, kernels->sample}};
+		{STK_ARRAY_SAMPLE, kernels->sample}, {STK_ARRAY_FILTER, kernels->filter}, {STK_ARRAY_GPU_FILTER_1, kernels->filter},
+		{STK_ARRAY_GPU_FILTER_2, kernels->filter}, {STK_ARRAY_POINTWISE, kernels->pointwise}};
 	struct stk_array_gpu_view view = {.items = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at),
 		.flags = (uint32_t *)(uintptr_t)b->device_tables,
 		.n_items = b->n_items};

@@ -1,42 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Array jobs on the GPU (array_gpu.h): array_element.h's lines, an output a thread. */
 #include "kernel/array/array_element.h"
-#include "kernel/array/array_gpu.h"
+#include "kernel/array/array_gpu_find.cuh"
 #include "kernel/array/array_sample.h"
 
 #define THREADS STK_ARRAY_GPU_THREADS
-
-/* The thread block's item: the last one that begins at it or before. Items of other kinds have no blocks in this launch. */
-static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v)
-{
-	uint32_t low = 0, high = v.n_items - 1;
-	while (low < high) {
-		uint32_t middle = (low + high + 1) / 2;
-		if (v.items[middle].block0[v.launch] <= blockIdx.x)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
-}
-
-/* The outputs of a thread: begin, begin + THREADS, ... below end. */
-struct outputs {
-	uint32_t begin, end;
-};
-
-static __device__ __forceinline__ outputs outputs_of(const stk_array_gpu_view &v, const stk_array_gpu_item &it)
-{
-	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_ARRAY_GPU_OUTPUTS;
-	outputs o = {first + threadIdx.x, min(first + STK_ARRAY_GPU_OUTPUTS, (uint32_t)it.job.n)};
-	return o;
-}
 
 /* COPY and ONE_HOT. */
 extern "C" __global__ void __launch_bounds__(THREADS) array_copy(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
-	outputs o = outputs_of(v, it);
+	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
 		stk_array_place p = stk__array_place(&it.job, i);
 		if (v.launch == STK_ARRAY_COPY)
@@ -50,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_arithmetic(const __g
 {
 	uint32_t item = find_item(v);
 	const stk_array_gpu_item &it = v.items[item];
-	outputs o = outputs_of(v, it);
+	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
 		stk_array_place p = stk__array_place(&it.job, i);
 		if (!stk__array_arithmetic_one(&it.job, &p))
@@ -61,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_arithmetic(const __g
 extern "C" __global__ void __launch_bounds__(THREADS) array_normalize(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
-	outputs o = outputs_of(v, it);
+	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
 		stk_array_place p = stk__array_place(&it.job, i);
 		stk__array_normalize_one(&it.job, &p);
@@ -71,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_normalize(const __gr
 extern "C" __global__ void __launch_bounds__(THREADS) array_points(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
-	outputs o = outputs_of(v, it);
+	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__array_points_one(&it.job, i);
 }
@@ -79,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_points(const __grid_
 extern "C" __global__ void __launch_bounds__(THREADS) array_sample(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
-	outputs o = outputs_of(v, it);
+	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__array_sample_one(&it.job, i);
 }

@@ -83,21 +83,6 @@ STK_HD int32_t stk__sample_floor(float x)
 	return i - ((float)i > x);
 }
 
-/* Index i, or the one that stands for it; -1: the fill does. */
-STK_HD int32_t stk__sample_index(int32_t i, int32_t size, int32_t border)
-{
-	if (i >= 0 && i < size)
-		return i;
-	if (border == STK_BORDER_FILL)
-		return -1;
-	if (border == STK_BORDER_CLAMP || size == 1)
-		return i < 0 ? 0 : size - 1;
-	int32_t period = border == STK_BORDER_WRAP ? size : border == STK_BORDER_REFLECT ? 2 * size : 2 * (size - 1);
-	i %= period;
-	i = i < 0 ? i + period : i;
-	return i < size ? i : border == STK_BORDER_REFLECT ? period - 1 - i : period - i;
-}
-
 STK_HD float stk__sample_load_float(const uint8_t *src, int dtype)
 {
 	switch (dtype) {
@@ -127,9 +112,9 @@ STK_HD bool stk__sample_wide(int dtype)
 	STK_HD real name##_at(const struct stk_array_job *job, const uint8_t *base, int32_t x, int32_t y, int32_t z, float fill)           \
 	{                                                                                                                                  \
 		const struct stk_array_sample *s = &job->sample;                                                                           \
-		x = stk__sample_index(x, s->size[0], s->border);                                                                           \
-		y = stk__sample_index(y, s->size[1], s->border);                                                                           \
-		z = s->volume ? stk__sample_index(z, s->size[2], s->border) : 0;                                                           \
+		x = stk__border_index(x, s->size[0], s->border);                                                                           \
+		y = stk__border_index(y, s->size[1], s->border);                                                                           \
+		z = s->volume ? stk__border_index(z, s->size[2], s->border) : 0;                                                           \
 		if (x < 0 || y < 0 || z < 0)                                                                                               \
 			return (real)fill;                                                                                                 \
 		return load(base + x * s->stride[0] + y * s->stride[1] + z * s->stride[2], job->src_dtype[0]);                             \

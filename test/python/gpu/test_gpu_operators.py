@@ -14,7 +14,7 @@ from stoker import fn, types
 from stoker.errors import StokerError
 from support import SEED
 
-TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic", "cases_tensors")
+TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_filters", "cases_generic", "cases_tensors")
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate"}
@@ -149,6 +149,19 @@ def test_draws_are_the_same(name: str) -> None:
         return getattr(fn.random, name)(*([4] if name == "choice" else []), **arguments).gpu()
 
     assert_sides_agree(define, 3)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "shot", "salt_and_pepper"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+def test_noise_is_the_same(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(SEED)
+    images = [rng.uniform(0, 255, (11, 13 + i, 3)).astype(dtype) for i in range(3)]
+
+    def define() -> Any:
+        image = fn.external_source(source=[images], cycle=True, layout="HWC").gpu()
+        return getattr(fn.noise, name)(image), getattr(fn.noise, name)(image, **({"factor": 0.5} if name == "shot" else {}))
+
+    assert_sides_agree(define, 2)
 
 
 def test_arithmetic_of_both_sides() -> None:

@@ -10,8 +10,9 @@ import pytest
 from harness import Batch, Case, check
 
 TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_generic")
+BY_LAYOUT = ("cases_tensors", "cases_filters")  # which name the layouts they mean
 IMAGES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
-CASES = [*IMAGES, *importlib.import_module("cases_tensors").all_cases()]  # which name the layouts they mean
+CASES = [*IMAGES, *(case for table in BY_LAYOUT for case in importlib.import_module(table).all_cases())]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.name}" for i, c in enumerate(CASES)])

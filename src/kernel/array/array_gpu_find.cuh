@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which job a thread block works on, and at which of its outputs, for the kernels of array jobs. */
+#ifndef STK_KERNEL_ARRAY_GPU_FIND_CUH
+#define STK_KERNEL_ARRAY_GPU_FIND_CUH
+
+#include "kernel/array/array_gpu.h"
+
+/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. */
+static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v)
+{
+	uint32_t low = 0, high = v.n_items - 1;
+	while (low < high) {
+		uint32_t middle = (low + high + 1) / 2;
+		if (v.items[middle].block0[v.launch] <= blockIdx.x)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* The outputs of a thread: begin, begin + STK_ARRAY_GPU_THREADS, ... below end. */
+struct outputs {
+	uint32_t begin, end;
+};
+
+/* n: of the job, in this launch. */
+static __device__ __forceinline__ outputs outputs_of(const stk_array_gpu_view &v, const stk_array_gpu_item &it, int64_t n)
+{
+	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_ARRAY_GPU_OUTPUTS;
+	outputs o = {first + threadIdx.x, min(first + STK_ARRAY_GPU_OUTPUTS, (uint32_t)n)};
+	return o;
+}
+
+#endif

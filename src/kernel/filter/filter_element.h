@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One value of a filter (filter.h), for C and CUDA alike: what a thread of the GPU makes, and what the loops of the CPU are compared with. */
+#ifndef STK_KERNEL_FILTER_ELEMENT_H
+#define STK_KERNEL_FILTER_ELEMENT_H
+
+#include "kernel/convert/convert_one.h"
+#include "kernel/filter/filter.h"
+
+/* The axes that are run, in their order; returns how many. The last one makes outputs, the others n_terms times as many values each. A dense filter has
+ * one phase. */
+STK_HD int stk__filter_phases(const struct stk_filter *f, int axes[STK_FILTER_PHASES])
+{
+	int n = 0;
+	for (int a = 2; !f->dense && a > f->last; a--) {
+		bool wide = false;
+		for (int t = 0; t < f->n_terms; t++)
+			wide |= f->window[t][a].size > 1;
+		if (wide)
+			axes[n++] = a;
+	}
+	axes[n++] = f->last;
+	return n;
+}
+
+/* Bytes that the values between phases take: each phase but the last leaves a set of them. */
+STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
+{
+	int axes[STK_FILTER_PHASES];
+	uint64_t set = (uint64_t)(f->outer * stk__filter_volume(f, f->out)) * (uint64_t)f->n_terms * sizeof(float);
+	return set * (uint64_t)(stk__filter_phases(f, axes) - 1);
+}
+
+STK_HD float stk__filter_load(const uint8_t *src, int64_t i, int dtype)
+{
+	float x;
+	switch (dtype) {
+	case STK_UINT8:
+		return (float)src[i];
+	case STK_FLOAT:
+		return ((const float *)(const void *)src)[i];
+	case STK_UINT16:
+	case STK_INT16:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+		src += 2 * i;
+		break;
+	case STK_UINT32:
+	case STK_INT32:
+		src += 4 * i;
+		break;
+	case STK_UINT64:
+	case STK_INT64:
+	case STK_FLOAT64:
+		src += 8 * i;
+		break;
+	default:
+		src += i;
+	}
+	stk__convert_one(&x, STK_FLOAT, src, dtype);
+	return x;
+}
+
+STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
+{
+	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
+}
+
+/* What one more value makes of those before it. */
+STK_HD float stk__filter_take(int reduction, float before, float x)
+{
+	if (reduction == STK_FILTER_SUM)
+		return before + x;
+	return reduction == STK_FILTER_LEAST ? (x < before ? x : before) : (x > before ? x : before);
+}
+
+/* A float's bits as a number that grows with it. */
+STK_HD uint32_t stk__filter_rank(float x)
+{
+	union {
+		float f;
+		uint32_t u;
+	} bits;
+	bits.f = x;
+	return bits.u & 0x80000000u ? ~bits.u : bits.u | 0x80000000u;
+}
+
+STK_HD float stk__filter_of_rank(uint32_t rank)
+{
+	union {
+		float f;
+		uint32_t u;
+	} bits;
+	bits.u = rank & 0x80000000u ? rank & 0x7fffffffu : ~rank;
+	return bits.f;
+}
+
+/* Where an output lies: the value at `at` of the first volume that it reads, and its place in there. */
+struct stk_filter_place {
+	int64_t volume; /* index of the volume's first input */
+	int32_t p[STK_FILTER_AXES], channel;
+};
+
+STK_HD struct stk_filter_place stk__filter_place(const struct stk_filter *f, uint32_t i)
+{
+	struct stk_filter_place at;
+	uint32_t rest = i / (uint32_t)f->channels;
+	at.channel = (int32_t)(i - rest * (uint32_t)f->channels);
+	for (int a = 2; a >= 0; a--) {
+		uint32_t next = rest / (uint32_t)f->out[a];
+		at.p[a] = (int32_t)(rest - next * (uint32_t)f->out[a]);
+		rest = next;
+	}
+	at.volume = (int64_t)rest * stk__filter_volume(f, f->in);
+	return at;
+}
+
+/* The k-th value of a dense window. */
+STK_HD float stk__filter_dense_value(
+	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t k)
+{
+	const struct stk_filter_window *w = f->window[0];
+	int32_t x = k % w[2].size, y = k / w[2].size % w[1].size, z = k / w[2].size / w[1].size;
+	z = stk__border_index(at->p[0] + w[0].first + z, f->in[0], f->border);
+	y = stk__border_index(at->p[1] + w[1].first + y, f->in[1], f->border);
+	x = stk__border_index(at->p[2] + w[2].first + x, f->in[2], f->border);
+	if ((z | y | x) < 0)
+		return stk__filter_fill(f, d->src_dtype);
+	int64_t row = (int64_t)z * f->in[1] + y;
+	return stk__filter_load(d->src, at->volume + (row * f->in[2] + x) * f->channels + at->channel, d->src_dtype);
+}
+
+/* The middle one of an odd number of values: bit by bit, from the top, of its rank. */
+STK_HD float stk__filter_median(
+	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t places)
+{
+	uint32_t rank = 0;
+	for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
+		int32_t below = 0;
+		for (int32_t k = 0; k < places; k++)
+			below += stk__filter_rank(stk__filter_dense_value(f, d, at, k)) < (rank | bit);
+		rank |= below <= places / 2 ? bit : 0;
+	}
+	return stk__filter_of_rank(rank);
+}
+
+STK_HD float stk__filter_dense(const struct stk_filter *f, const struct stk_filter_data *d, uint32_t i)
+{
+	const struct stk_filter_window *w = f->window[0];
+	struct stk_filter_place at = stk__filter_place(f, i);
+	int32_t places = w[0].size * w[1].size * w[2].size;
+	if (f->reduction == STK_FILTER_MEDIAN)
+		return stk__filter_median(f, d, &at, places);
+	float value = 0;
+	for (int32_t k = 0; k < places; k++) {
+		float x = stk__filter_dense_value(f, d, &at, k);
+		x = f->reduction == STK_FILTER_SUM ? d->weights[k] * x : x;
+		value = k ? stk__filter_take(f->reduction, value, x) : x;
+	}
+	return value;
+}
+
+/* Along an axis, of terms begin .. end - 1. `from`: the set of values that the phase before has left; NULL: the input. */
+STK_HD float stk__filter_line(
+	const struct stk_filter *f, const struct stk_filter_data *d, int axis, const float *from, int begin, int end, uint32_t i)
+{
+	struct stk_filter_place at = stk__filter_place(f, i);
+	int64_t step = f->channels, n = f->outer * stk__filter_volume(f, f->out);
+	for (int a = 2; a > axis; a--)
+		step *= f->in[a];
+	float value = 0;
+	bool first = true;
+	for (int t = begin; t < end; t++) {
+		const struct stk_filter_window w = f->window[t][axis];
+		for (int32_t k = 0; k < w.size; k++) {
+			int32_t p = stk__border_index(at.p[axis] + w.first + k, f->in[axis], f->border);
+			int64_t index = (int64_t)i + ((int64_t)p - at.p[axis]) * step;
+			float x = p < 0  ? stk__filter_fill(f, d->src_dtype)
+				  : from ? from[t * n + index]
+					 : stk__filter_load(d->src, index, d->src_dtype);
+			x = f->reduction == STK_FILTER_SUM ? d->weights[w.weights + k] * x : x;
+			value = first ? x : stk__filter_take(f->reduction, value, x);
+			first = false;
+		}
+	}
+	return value;
+}
+
+/* Value i of a phase along `axis`, the phase-th of `phases`: an output of the last one, else of term i / outputs. */
+STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_data *d, int axis, int phase, int phases, uint32_t i)
+{
+	uint32_t n = (uint32_t)(f->outer * stk__filter_volume(f, f->out));
+	int64_t set = (int64_t)n * f->n_terms;
+	const float *from = phase ? d->work + (phase - 1) * set : 0;
+	if (phase < phases - 1) {
+		int term = (int)(i / n);
+		d->work[phase * set + i] = stk__filter_line(f, d, axis, from, term, term + 1, i - (uint32_t)term * n);
+		return;
+	}
+	float value = f->dense ? stk__filter_dense(f, d, i) : stk__filter_line(f, d, axis, from, 0, f->n_terms, i);
+	stk__convert_one(d->dst + (int64_t)i * d->dst_size, d->dst_dtype, &value, STK_FLOAT);
+}
+
+#endif

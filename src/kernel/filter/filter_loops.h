@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The loops of filters, for whichever processor the file that includes this is compiled for. Blocks of a constant length are what the compiler turns into
+ * vector code; sums are made tap by tap in each lane, so that all processors give the same bits. */
+#include "kernel/filter/filter_run.h"
+
+#include <string.h>
+
+#ifdef __AVX2__
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { SETS = 6, BLOCK = LANES * SETS };
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef int32_t words __attribute__((vector_size(4 * LANES)));
+
+static inline lanes load(const float *p)
+{
+	lanes x;
+	memcpy(&x, p, sizeof x);
+	return x;
+}
+
+/* x where the mask is set, else y. */
+static inline words choose(words mask, words x, words y)
+{
+	return (x & mask) | (y & ~mask);
+}
+
+static void load_bytes(float *restrict out, const uint8_t *restrict in, int n)
+{
+	for (int i = 0; i < n; i++)
+		out[i] = (float)in[i];
+}
+
+/* To nearest, halves up (which is away from zero: there are no negative ones), saturating, NaN to 0. */
+static void store_bytes(uint8_t *restrict out, const float *restrict in, int n)
+{
+	for (int i = 0; i < n; i++) {
+		float x = in[i] > 0 ? in[i] : 0;
+		x = x < 255 ? x : 255;
+		int32_t whole = (int32_t)x;
+		out[i] = (uint8_t)(whole + (x - (float)whole >= 0.5f));
+	}
+}
+
+static void sum(float *restrict out, const float *const *taps, const float *weights, int n_taps, int n)
+{
+	int i = 0;
+	for (; i + BLOCK <= n; i += BLOCK) {
+		lanes total[SETS];
+#pragma GCC unroll 6
+		for (int s = 0; s < SETS; s++)
+			total[s] = weights[0] * load(taps[0] + i + s * LANES);
+		for (int t = 1; t < n_taps; t++) {
+			const float *tap = taps[t] + i, w = weights[t];
+#pragma GCC unroll 6
+			for (int s = 0; s < SETS; s++)
+				total[s] += w * load(tap + s * LANES);
+		}
+		memcpy(out + i, total, sizeof total);
+	}
+	for (; i < n; i++) {
+		float total = weights[0] * taps[0][i];
+		for (int t = 1; t < n_taps; t++)
+			total += weights[t] * taps[t][i];
+		out[i] = total;
+	}
+}
+
+#define EXTREME(name, compare)                                                                                                             \
+	static void name(float *restrict out, const float *const *taps, int n_taps, int n)                                                 \
+	{                                                                                                                                  \
+		int i = 0;                                                                                                                 \
+		for (; i + BLOCK <= n; i += BLOCK) {                                                                                       \
+			lanes best[SETS];                                                                                                  \
+			memcpy(best, taps[0] + i, sizeof best);                                                                            \
+			for (int t = 1; t < n_taps; t++)                                                                                   \
+				_Pragma("GCC unroll 6") for (int s = 0; s < SETS; s++)                                                     \
+				{                                                                                                          \
+					lanes x = load(taps[t] + i + s * LANES);                                                           \
+					best[s] = (lanes)choose(x compare best[s], (words)x, (words)best[s]);                              \
+				}                                                                                                          \
+			memcpy(out + i, best, sizeof best);                                                                                \
+		}                                                                                                                          \
+		for (; i < n; i++) {                                                                                                       \
+			float best = taps[0][i];                                                                                           \
+			for (int t = 1; t < n_taps; t++)                                                                                   \
+				best = taps[t][i] compare best ? taps[t][i] : best;                                                        \
+			out[i] = best;                                                                                                     \
+		}                                                                                                                          \
+	}
+EXTREME(least, <)
+EXTREME(largest, >)
+
+/* Numbers that are ordered as the floats are, and back: the bits below the sign turned round where it is set. */
+static inline words ranks(words bits)
+{
+	return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+static inline void exchange(words *small, words *large)
+{
+	words mask = *small > *large, least = choose(mask, *large, *small);
+	*large = choose(mask, *small, *large);
+	*small = least;
+}
+
+enum { MOST_TAPS = STK_FILTER_MOST_MEDIAN };
+
+/* The middle one of n, an odd number; v is overwritten. Of any n / 2 + 2 of them the least and the largest are not the middle: they are dropped, the next
+ * is taken in, and so on, until three are left. */
+static words middle(words *v, int n)
+{
+	int next = n / 2 + 2;
+	for (int m = next; m >= 3; m--) {
+		for (int i = 1; i < m; i++)
+			exchange(&v[0], &v[i]);
+		for (int i = 1; i < m - 1; i++)
+			exchange(&v[i], &v[m - 1]);
+		if (m > 3)
+			v[0] = v[next++];
+	}
+	return v[n > 1];
+}
+
+static void median(float *restrict out, const float *const *taps, int n_taps, int n)
+{
+	words v[MOST_TAPS];
+	for (int i = 0; i < n; i += LANES) {
+		int count = n - i < LANES ? n - i : LANES;
+		for (int t = 0; t < n_taps; t++) {
+			v[t] = (words){0};
+			memcpy(&v[t], taps[t] + i, (size_t)count * sizeof(float));
+			v[t] = ranks(v[t]);
+		}
+		words bits = ranks(middle(v, n_taps));
+		memcpy(out + i, &bits, (size_t)count * sizeof(float));
+	}
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Running filters (filter.h) on the CPU. */
+#ifndef STK_KERNEL_FILTER_RUN_H
+#define STK_KERNEL_FILTER_RUN_H
+
+#include "kernel/filter/filter.h"
+
+/* Loops over n values of rows. taps: where each tap's row begins; all are readable for n values. */
+struct stk_filter_kernels {
+	void (*load_bytes)(float *restrict out, const uint8_t *restrict in, int n);
+	void (*store_bytes)(uint8_t *restrict out, const float *restrict in, int n);
+	void (*sum)(float *restrict out, const float *const *taps, const float *weights, int n_taps, int n);
+	void (*least)(float *restrict out, const float *const *taps, int n_taps, int n);
+	void (*largest)(float *restrict out, const float *const *taps, int n_taps, int n);
+	void (*median)(
+		float *restrict out, const float *const *taps, int n_taps, int n); /* n_taps is odd, at most STK_FILTER_MOST_MEDIAN */
+};
+void stk__filter_kernels_init(struct stk_filter_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__filter_kernels_x86(struct stk_filter_kernels *k, unsigned cpu);  /* for the above */
+extern const struct stk_filter_kernels stk__filter_kernels_c, stk__filter_kernels_avx2;
+
+struct stk_arena;
+
+/* Runs all of it, with scratch from the arena; data's own work is not used. Fails where memory is short. */
+STK_MUST_USE enum stk_status stk__filter_run(const struct stk_filter *f, const struct stk_filter_data *data,
+	const struct stk_filter_kernels *kernels, struct stk_arena *arena, struct stk_error *err);
+
+#endif
