@@ -188,6 +188,17 @@ static char *copy_root(const struct stk_file_list_options *o)
 	return copy;
 }
 
+static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
+{
+	if (strncmp(l->root, "s3://", 5) == 0)
+		return stk__list_read_bucket(l, o, err);
+	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"%.*s: only s3:// and local folders can be listed: give files and labels, or a file_list that names them",
+			stk__uri_shown(l->root), l->root);
+	return stk__list_read_tree(l, o, err);
+}
+
 enum stk_status stk__file_list_create(const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err)
 {
 	*out = NULL;
@@ -204,8 +215,10 @@ enum stk_status stk__file_list_create(const struct stk_file_list_options *o, str
 		status = no_memory(err, l);
 	else if (o->files)
 		status = add_given(l, o, err);
+	else if (o->file_list)
+		status = read_list(l, o->file_list, err);
 	else
-		status = o->file_list ? read_list(l, o->file_list, err) : stk__list_read_tree(l, o, err);
+		status = read_tree(l, o, err);
 	if (!status && l->size == 0)
 		status = stk__fail(err, STK_INVALID, o->files ? "the list of files is empty" : "%s: it names no files", o->file_list);
 	if (status) {
@@ -238,7 +251,7 @@ int64_t stk__file_list_size(const struct stk_file_list *l)
 size_t stk__file_list_path(const struct stk_file_list *l, int64_t i, char *path, size_t capacity)
 {
 	const char *name = l->names + l->files[i], *class_name = l->folder_count ? l->names + l->folders[folder_of(l, i)].name : "";
-	bool rooted = l->root[0] && name[0] != '/' && !strstr(name, "://");
+	bool rooted = l->root[0] && (l->folder_count || (name[0] != '/' && !stk__is_uri(name)));
 	const char *root = rooted ? l->root : "", *slash = rooted && strcmp(root, "/") != 0 ? "/" : "";
 	return (size_t)snprintf(path, capacity, "%s%s%s%s%s", root, slash, class_name, *class_name ? "/" : "", name);
 }

@@ -34,11 +34,18 @@ STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const
 
 /* Fill a list whose root is set. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
+/* The same of a root that is s3://BUCKET/PREFIX. */
+STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* text: `size` bytes, changed by nobody; path names it in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
-/* A whole file's bytes, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
+/* An io of one's own, for what is read before there is a pipeline: it knows all schemes, and its threads start on need. */
+struct stk_io;
+STK_MUST_USE enum stk_status stk__list_io(struct stk_io **out, struct stk_error *err);
+bool stk__is_uri(const char *path); /* "scheme://..." */
+
+/* A whole file's bytes, of a path or a URI, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);

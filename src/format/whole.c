@@ -3,9 +3,12 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,10 +29,83 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
+bool stk__is_uri(const char *path)
+{
+	size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
+	return n > 0 && strncmp(path + n, "://", 3) == 0;
+}
+
+enum stk_status stk__list_io(struct stk_io **out, struct stk_error *err)
+{
+	enum stk_status status = stk__io_create(1, out, err);
+	if (!status && (status = stk__http_add(*out, NULL, err)))
+		stk__io_destroy(*out);
+	return status;
+}
+
+struct reading {
+	uint8_t *data;
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool ended;
+};
+
+static uint8_t *give_room(void *user, size_t size)
+{
+	struct reading *g = user;
+	uint8_t *data = stk__realloc(g->data, size + SLACK);
+	g->data = data ? data : g->data;
+	return data;
+}
+
+static void request_done(struct stk_request *r)
+{
+	struct reading *g = r->user;
+	pthread_mutex_lock(&g->lock);
+	g->ended = true;
+	pthread_cond_signal(&g->done);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+{
+	struct stk_io *io;
+	struct reading g = {NULL, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+	struct stk_request r = {.uri = uri,
+		.length = -1,
+		.most = limit,
+		.done = request_done,
+		.user = &g,
+		.room = give_room,
+		.room_user = &g,
+		.error = err};
+	enum stk_status status = stk__list_io(&io, err);
+	*size = 0;
+	if (status)
+		return status;
+	stk__io_submit(io, &r);
+	pthread_mutex_lock(&g.lock);
+	while (!g.ended)
+		pthread_cond_wait(&g.done, &g.lock);
+	pthread_mutex_unlock(&g.lock);
+	if (!err)
+		stk__free(r.error);
+	stk__io_destroy(io);
+	if (r.status) {
+		stk__free(g.data);
+		return r.status;
+	}
+	*out = g.data;
+	*size = r.size;
+	return STK_OK;
+}
+
 enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stat st;
 	*out = NULL;
+	if (stk__is_uri(path))
+		return read_uri(path, limit, out, size, err);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return stk__fail_errno(err, errno, "%s: cannot open it", path);

@@ -23,11 +23,10 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* The source is at fault, and will be after a pause too: one more try, in case a token has been renewed. */
-static void try_once_more(struct stk_transfer *t)
+/* The source is at fault, and most likely will be after any pause: two more tries, in case a permission has just come. */
+static void lose_hope(struct stk_transfer *t)
 {
-	int32_t most = t->loop->source->settings.retries;
-	t->r->retries = t->r->retries < most - 1 ? most - 1 : t->r->retries;
+	t->r->hopeless = t->r->retries >= 2;
 }
 
 /* What the server tells of itself, so that the next try is right. */
@@ -74,7 +73,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	enum stk_status result = (status == 404 && !bucket) || status == 410 ? STK_NOT_FOUND : STK_IO;
 	bool better = learn(t, code);
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
-		try_once_more(t);
+		lose_hope(t);
 	return stk__fail(t->r->error, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
 		*message ? ", " : "", message, hint(status, code));
 }
@@ -108,7 +107,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, CURLcode code, bo
 	if (*resume)
 		return STK_OK;
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		try_once_more(t);
+		lose_hope(t);
 	return stk__fail(r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
 		t->used ? " (after a part of it)" : "");
 }

@@ -225,7 +225,7 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 		return true; /* to hear what it was */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
-	if (!ops || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
+	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
 		return false;
 	if (ops->backoff_ns)
 		*delay_ns = stk__retry_delay(

@@ -37,6 +37,7 @@ struct stk_request {
 	struct stk_error *error;
 	int32_t retries; /* faults of the source that were got over, or were too many; set to 0 by the caller, who keeps it from a try to submit */
 	/* the source's own, and io's */
+	bool hopeless; /* set with a fault of the source: another try would meet it again */
 	_Atomic bool cancelled;
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;

@@ -13,7 +13,7 @@ struct readers_file {
 
 static const struct stk_arg_def readers_file_args[] = {
 	STK_ARG(struct readers_file, file_root, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Folder of one folder a class, whose sorted order gives the labels; or where the paths of file_list and files begin."),
+		"Folder of one folder a class, whose sorted order gives the labels (s3://BUCKET/PREFIX too); or where the paths of file_list and files begin."),
 	STK_ARG(struct readers_file, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with a path and a label a line."),
 	STK_ARG(struct readers_file, files, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Paths, instead of a folder or a list."),
 	STK_ARG(struct readers_file, labels, STK_ARG_INTS, NULL, (-0x1p31, 0x1p31 - 1), 0, "Labels of `files`. Default: 0, 1, 2, ..."),

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/list_census.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_ignoring_case(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if ((*a | (*a >= 'A' && *a <= 'Z' ? 32 : 0)) != *b)
+			return false;
+	return !*a && !*b;
+}
+
+/* DALI's default filters, as endings in lower case. */
+static bool is_default(const char *name, bool case_sensitive)
+{
+	static const char *const endings[] = {
+		"jpg", "jpeg", "png", "bmp", "tif", "tiff", "pnm", "ppm", "pgm", "pbm", "jp2", "webp", "flac", "ogg", "wav"};
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+		if (case_sensitive ? strcmp(dot + 1, endings[i]) == 0 : same_ignoring_case(dot + 1, endings[i]))
+			return true;
+	return false;
+}
+
+static bool matches_any(const char *name, const char *const *globs, size_t count, bool case_sensitive)
+{
+	for (size_t i = 0; i < count; i++)
+		if (stk__glob_match(globs[i], name, case_sensitive))
+			return true;
+	return false;
+}
+
+bool stk__list_wants(const struct stk_file_list_options *o, const char *name)
+{
+	if (!o->file_filters)
+		return is_default(name, o->case_sensitive);
+	return matches_any(name, o->file_filters, o->filter_count, o->case_sensitive);
+}
+
+bool stk__list_wants_class(const struct stk_file_list_options *o, const char *name)
+{
+	return !o->dir_filters || matches_any(name, o->dir_filters, o->dir_filter_count, o->case_sensitive);
+}
+
+void stk__census_other(struct stk_list_census *c, const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	char cut[STK_CENSUS_ENDING];
+	snprintf(cut, sizeof cut, "%s", dot && dot != name && strlen(dot) < STK_CENSUS_ENDING ? dot : "none");
+	c->files++;
+	for (int i = 0; i < STK_CENSUS_ENDINGS; i++)
+		if (!c->endings[i].count || strcmp(c->endings[i].name, cut) == 0) {
+			memcpy(c->endings[i].name, cut, sizeof cut);
+			c->endings[i].count++;
+			return;
+		}
+	c->other_endings++;
+}
+
+void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
+{
+	if (stk__list_wants(o, name))
+		c->images++;
+	else
+		stk__census_other(c, name);
+}
+
+static int by_name(const void *a, const void *b, void *names)
+{
+	return strcmp((const char *)names + *(const uint64_t *)a, (const char *)names + *(const uint64_t *)b);
+}
+
+static int by_folder(const void *a, const void *b, void *names)
+{
+	const char *x = (const char *)names + *(const uint64_t *)a, *y = (const char *)names + *(const uint64_t *)b;
+	const char *x_name = strrchr(x, '/'), *y_name = strrchr(y, '/');
+	size_t nx = x_name ? (size_t)(x_name - x) : 0, ny = y_name ? (size_t)(y_name - y) : 0;
+	int order = memcmp(x, y, nx < ny ? nx : ny);
+	if (order || nx != ny)
+		return order ? order : nx < ny ? -1 : 1;
+	return strcmp(x + nx, y + ny);
+}
+
+void stk__list_sort(struct stk_file_list *l, int64_t first, bool folders)
+{
+	if (l->size - first > 1)
+		qsort_r(l->files + first, (size_t)(l->size - first), sizeof *l->files, folders ? by_folder : by_name, l->names);
+}
+
+enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
+	int64_t first, const char *name, struct stk_error *err)
+{
+	stk__list_sort(l, first, o->nested);
+	c->empty += l->size == first;
+	if (o->nested && l->size == first)
+		return stk__fail(err, STK_INVALID, "%s/%s: a class folder without images: remove it, or give a list of files and labels",
+			l->root, name);
+	return STK_OK;
+}
+
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* ".txt (12), .npy (3)" */
+static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
+{
+	size_t used = 0;
+	text[0] = 0;
+	for (int i = 0; i < STK_CENSUS_ENDINGS && c->endings[i].count && used < capacity; i++)
+		used += (size_t)snprintf(
+			text + used, capacity - used, "%s%s (%lld)", i ? ", " : "", c->endings[i].name, (long long)c->endings[i].count);
+	if (c->other_endings && used < capacity)
+		snprintf(text + used, capacity - used, " and %lld more", (long long)c->other_endings);
+}
+
+enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err)
+{
+	const char *root = l->root;
+	if (c->left_out)
+		return stk__fail(err, STK_INVALID, "%s: dir_filters leave out all of its %lld folders", root, (long long)c->left_out);
+	if (c->images) {
+		const char *slash = strrchr(root, '/');
+		int n = slash ? slash == root ? 1 : (int)(slash - root) : 1;
+		return stk__fail(err, STK_INVALID, "%s holds %lld image%s but no class folders: did you mean %.*s?", root,
+			(long long)c->images, plural(c->images), n, slash ? root : ".");
+	}
+	if (c->files)
+		return stk__fail(err, STK_INVALID,
+			"%s holds %lld file%s but no class folders with images (ROOT/CLASS/IMAGE is what is read)", root,
+			(long long)c->files, plural(c->files));
+	return stk__fail(err, STK_INVALID, "%s: the folder is empty", root);
+}
+
+static enum stk_status say_no_files(
+	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
+{
+	const char *root = l->root;
+	char endings[160];
+	list_endings(c, endings, sizeof endings);
+	long long classes = (long long)l->folder_count;
+	if (c->folders)
+		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s hold no images but further folders: did you mean %s/%s?", root,
+			classes, plural(classes), root, c->deep);
+	if (!c->files)
+		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
+			classes == 1 ? "is" : "are");
+	return stk__fail(err, STK_INVALID, "%s: no file in its %lld class folder%s matches %s; endings seen: %s", root, classes,
+		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings);
+}
+
+/* For who wonders why there are fewer samples than files. */
+static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t beside)
+{
+	char endings[160], *text = l->skipped_text;
+	const size_t room = sizeof l->skipped_text;
+	list_endings(c, endings, sizeof endings);
+	const struct {
+		int64_t count;
+		const char *one, *many, *more;
+	} kinds[] = {{c->files, "file that is no image: ", "files that are no images: ", endings},
+		{beside, "image beside the class folders", "images beside the class folders", ""},
+		{c->folders, "folder inside a class folder", "folders inside class folders", ""},
+		{c->empty, "class folder without images", "class folders without images", ""}};
+	size_t used = 0;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		if (!kinds[i].count || used >= room)
+			continue;
+		l->skipped += kinds[i].count;
+		used += (size_t)snprintf(text + used, room - used, "%s%lld %s%s", used ? "; " : "", (long long)kinds[i].count,
+			kinds[i].count == 1 ? kinds[i].one : kinds[i].many, kinds[i].more);
+	}
+}
+
+enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o,
+	int64_t beside, struct stk_error *err)
+{
+	if (l->size == 0)
+		return say_no_files(c, l, o, err);
+	tell_skipped(c, l, beside);
+	return STK_OK;
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An object store for tests: the project's own server (test/s3), as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[2] / os.environ.get("STOKER_BUILD", "build") / "test" / "s3" / "s3_server"
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcReT/of+the=tests"}
+
+
+class Store:
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed."""
+
+    def __init__(self, root: Path, settings: str = "") -> None:
+        if not PROGRAM.exists():
+            pytest.skip(f"there is no {PROGRAM}: the build found no headers of libcurl or of OpenSSL")
+        keys = {"S3_KEY": KEYS["AWS_ACCESS_KEY_ID"], "S3_SECRET": KEYS["AWS_SECRET_ACCESS_KEY"]}
+        command = [str(PROGRAM), str(root), *([settings] if settings else [])]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys})
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        files = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+        self.environment = {**KEYS, **files, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
+
+    def set(self, settings: str) -> None:
+        """Faults from here on, as "p503=0.1&seed=3"; those named before end."""
+        self._ask(f"_set?{settings}")
+
+    def counts(self) -> dict[str, int]:
+        return json.loads(self._ask("_counts"))
+
+    def _ask(self, path: str) -> bytes:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.url}/{path}", timeout=20) as answer:
+            return answer.read()
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""s3:// and http:// as places of data sets: the same samples in the same order as from the local tree, also while the store fails; nothing secret is told."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from stoker import Loader, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, ReadError, StokerError
+from storage import KEYS, Store
+
+SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
+FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&latency_ms=2&jitter_ms=20&seed=7"
+
+
+@pytest.fixture(scope="module")
+def store(tree, tmp_path_factory):
+    """The tree as s3://photos/a b/train, and classes whose names a store sorts otherwise than a folder does."""
+    root = tmp_path_factory.mktemp("store")
+    shutil.copytree(tree, root / "photos" / "a b" / "train")
+    one = next(tree.glob("*/*.jpg"))
+    for name in ("a", "a-b", "a b", "Z", "\u00e9", "a+%41"):
+        (root / "photos" / "odd" / name).mkdir(parents=True)
+        shutil.copy(one, root / "photos" / "odd" / name / "x&y<z> #1?.JPG")
+    (root / "photos" / "odd" / "notes.txt").write_text("no class")
+    (root / "photos" / "list.txt").write_text("".join(f"a b/train/class{i % 3}/00{i}.jpg {i}\n" for i in range(7)))
+    server = Store(root)
+    server.root = root / "photos"
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def environment(store, monkeypatch):
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    store.set("page=5")
+
+
+def run(source, epochs=1, **more):
+    """Hashes of the samples with their labels, in order."""
+    arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
+    loader = Loader(source, 4, transforms=SMALL, **arguments)
+    out = []
+    for _ in range(epochs):
+        for batch in loader:
+            out += [(hashlib.md5(i.numpy().tobytes()).hexdigest(), int(l), int(k)) for i, l, k in zip(*batch, strict=True)]
+    loader.close()
+    return out
+
+
+@pytest.mark.essential
+def test_a_tree_in_a_bucket(store, tree):
+    assert run("s3://photos/a b/train", epochs=2) == run(tree, epochs=2)
+    assert Loader("s3://photos/a b/train/", 4, transforms=SMALL).classes == ["class0", "class1", "class2"]
+
+
+def test_names_that_sort_otherwise(store):
+    for nested in (False, True):
+
+        @pipeline_def(batch_size=8, num_threads=2)
+        def pipe(root, nested=nested):
+            return fn.readers.file(file_root=root, nested=nested, name="r")
+
+        (local, remote) = (pipe(str(store.root / "odd")), pipe("s3://photos/odd"))
+        outs = [[np.asarray(x).ravel().tolist() for x in p.run()[1]] for p in (local, remote)]
+        assert outs[0] == outs[1] and len(outs[0]) == 8
+    classes = [Loader(r, 2, transforms=SMALL).classes for r in (store.root / "odd", "s3://photos/odd")]
+    assert classes[0] == classes[1] == sorted(["a", "a-b", "a b", "Z", "\u00e9", "a+%41"], key=lambda s: s.encode())
+
+
+def test_lists(store):
+    @pipeline_def(batch_size=7, num_threads=2)
+    def pipe(**arguments):
+        return fn.readers.file(**arguments)
+
+    paths = [f"a b/train/class{i % 3}/00{i}.jpg" for i in range(7)]
+    forms = [
+        {"file_root": str(store.root), "files": paths, "labels": list(range(7))},
+        {"files": [f"s3://photos/{p}" for p in paths]},
+        {"file_root": "s3://photos/", "files": paths},
+        {"file_list": "s3://photos/list.txt"},
+        {"file_root": "s3://photos", "file_list": str(store.root / "list.txt")},
+    ]
+    outs = []
+    for form in forms:
+        data, labels = pipe(**form).run()
+        outs.append([(hashlib.md5(np.asarray(d).tobytes()).hexdigest(), int(np.asarray(l)[0])) for d, l in zip(data, labels, strict=True)])
+    assert all(o == outs[0] for o in outs)
+
+
+def test_what_is_not_there(store):
+    def fails(source, kind, *said):
+        with pytest.raises(kind) as e:
+            run(source)
+        assert all(s in str(e.value) for s in said), str(e.value)
+
+    fails("s3://photos/nope", InvalidArgumentError, "no object whose key begins with")
+    fails("s3://nowhere/nope", ReadError, "NoSuchBucket")
+    fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", "s3://photos/a b/train?")
+    fails("http://127.0.0.1/x", StokerError, "only s3:// and local folders can be listed")
+    fails("gs://photos/train", StokerError, "gs://")
+    fails([("s3://photos/none.jpg", 0)], StokerError, "s3://photos/none.jpg", "404 NoSuchKey")
+
+
+def test_a_missing_object_is_its_samples_failure(store, files):
+    names = [f"s3://photos/a b/train/{f.parent.name}/{f.name}" for f in files]
+    loader = Loader(
+        [*names[:5], "s3://photos/none.jpg", *names[5:]], 22, transforms=[T.Resize((8, 8))], on_error="skip", fields=("image", "index")
+    )
+    assert next(iter(loader)).index.tolist() == [0, 1, 2, 3, 4, *range(6, 22)]
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("faults", [FAULTS, "many=6&latency_ms=5"])
+def test_faults_change_nothing(store, tree, faults):
+    """No sample is lost or doubled, the sequence's hash is that of local files, and so is the number of steps."""
+    before = store.counts()["faults"]
+    store.set(faults)
+    assert run("s3://photos/a b/train", epochs=4) == run(tree, epochs=4)
+    assert store.counts()["faults"] > before + 10
+
+
+def test_resuming_under_faults(store, tree):
+    def make(source):
+        return Loader(source, 4, transforms=SMALL, fields=("image", "index"), shuffle=True, seed=9)
+
+    whole = [b.image.numpy().copy() for b in make(tree)]
+    store.set(FAULTS)
+    first = make("s3://photos/a b/train")
+    steps = iter(first)
+    for k in range(2):
+        assert np.array_equal(next(steps).image.numpy(), whole[k])
+    state = first.state_dict()
+    first.close()
+    second = make("s3://photos/a b/train")
+    second.load_state_dict(state)
+    rest = [b.image.numpy().copy() for b in second]
+    assert len(rest) == len(whole) - 2 and all(np.array_equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
+
+
+def test_nothing_secret_is_told(store, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another" + KEYS["AWS_SECRET_ACCESS_KEY"])
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "tOkEnOfASession")
+    told = []
+    with pytest.raises(ReadError) as e:
+        run("s3://photos/a b/train")
+    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    with pytest.raises(StokerError) as e:
+        run([(f"{store.url}/photos/none.jpg?X-Amz-Signature=hIdDeN&X-Amz-Security-Token=tOkEnOfASession", 0)])
+    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    assert "403" in told[0] and "none.jpg" in told[3]
+    for text in told:
+        assert not any(s in text for s in ("sEcReT", "tOkEn", "hIdDeN", "Signature="))
+
+
+@pytest.mark.parametrize("where", ["reading", "closing"])
+def test_an_interrupt_ends_it(store, where):
+    """The store never answers, and gives its word only after 20 s: whoever interrupts or closes does not wait for it."""
+    script = """
+        import sys, stoker
+        from stoker import transforms as T
+        loader = stoker.Loader([(f"s3://photos/a b/train/class0/00{i}.jpg", i) for i in range(7)], 7, transforms=[T.Resize((8, 8))])
+        steps = iter(loader)
+        print("begun", flush=True)
+        try:
+            if sys.argv[1] == "reading":
+                next(steps)
+        except KeyboardInterrupt:
+            print("interrupted")
+        loader.close()
+        print("closed")
+    """
+    before = store.counts()["requests"]
+    store.set("silent=1")
+    command = [sys.executable, "-c", textwrap.dedent(script), where]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    assert child.stdout.readline() == "begun\n"
+    if where == "reading":
+        while store.counts()["requests"] < before + 8:  # the question itself is one
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+    out = child.communicate(timeout=15)[0]
+    assert child.returncode == 0 and out == ("interrupted\nclosed\n" if where == "reading" else "closed\n")
+
+
+def test_plain_http(store, tree):
+    """Without signatures, where a server asks for none: here it does, and says so."""
+    files = sorted(p.relative_to(tree) for p in tree.glob("*/*.jpg"))
+    with pytest.raises(ReadError, match="403 AccessDenied"):
+        run([(f"{store.url}/photos/a%20b/train/{f}", 0) for f in files])
+
+
+@pytest.fixture(scope="module")
+def moto():
+    """The server that others wrote, where it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
+    program = os.environ.get("STOKER_MOTO") or shutil.which("moto_server")
+    if not program:
+        pytest.skip('moto is not installed: pip install "moto[server]", or name its moto_server by STOKER_MOTO')
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    server = subprocess.Popen([program, "-H", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(600):
+        try:
+            put(url, "")
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield url
+    server.terminate()
+    server.wait(20)
+
+
+def put(url, path, data=b"", method="PUT", query=""):
+    from urllib.parse import quote
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    scope = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+    headers = {"Authorization": scope, "Content-Type": "application/octet-stream"}
+    request = Request(f"{url}/{quote(path)}{query}", data=data or None, method=method if path else "GET", headers=headers)
+    with build_opener(ProxyHandler({})).open(request, timeout=20) as answer:
+        return answer.read(), answer.headers
+
+
+def test_moto(moto, tree, files, monkeypatch):
+    """Listing, names of all kinds, a long key and an object uploaded in parts, on a server that is not the project's."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)
+    put(moto, "bucket")
+    for f in files:
+        put(moto, f"bucket/train/{f.parent.name}/{f.name}", f.read_bytes())
+    assert run("s3://bucket/train") == run(tree)
+    data = files[0].read_bytes()
+    names = ["a b.jpg", "+%41&.jpg", "\u00e9\u20ac.jpg", "k" * 1000 + ".jpg", "a//b/./c.jpg"]
+    for name in names:
+        put(moto, f"bucket/odd/{name}", data)
+    part = np.random.default_rng(1).integers(0, 256, 5 << 20, np.uint8).tobytes()
+    upload = put(moto, "bucket/large", method="POST", query="?uploads")[0].decode().split("<UploadId>")[1].split("<")[0]
+    tags = [put(moto, "bucket/large", d, query=f"?partNumber={i + 1}&uploadId={upload}")[1]["ETag"] for i, d in enumerate([part, b"end"])]
+    parts = "".join(f"<Part><PartNumber>{i + 1}</PartNumber><ETag>{t}</ETag></Part>" for i, t in enumerate(tags))
+    whole = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+    put(moto, "bucket/large", whole, method="POST", query=f"?uploadId={upload}")
+
+    @pipeline_def(batch_size=len(names) + 1, num_threads=2)
+    def pipe():
+        return fn.readers.file(files=[f"s3://bucket/odd/{n}" for n in names] + ["s3://bucket/large"])
+
+    got = [np.asarray(d).tobytes() for d in pipe().run()[0]]
+    assert got == [data] * len(names) + [part + b"end"]
