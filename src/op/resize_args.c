@@ -46,7 +46,7 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 		.min = -0x1p24, .max = 0x1p24, .shapes = true, .doc = text                                                                 \
 	}
 
-const struct stk_arg_def stk__extent_group[] = {
+const struct stk_arg_def stk__extent_core_group[] = {
 	PIXELS(resize_x, FLOAT, 0, "Width of the output; 0: as mode says. Negative mirrors the image."),
 	PIXELS(resize_y, FLOAT, 0, "Height of the output; 0: as mode says. Negative mirrors the image."),
 	PIXELS(resize_z, FLOAT, 0, "Depth of the output, for volumes, which are not supported yet."),
@@ -71,6 +71,11 @@ const struct stk_arg_def stk__extent_group[] = {
 		.choices = "default|stretch|not_larger|not_smaller",
 		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
 		       "keep the aspect ratio inside or around those given."},
+	STK_ARG_END,
+};
+
+const struct stk_arg_def stk__extent_group[] = {
+	{.name = "", .offset = 0, .group = stk__extent_core_group},
 	{.name = "rounding",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_extent_args, rounding),
@@ -268,7 +273,7 @@ enum stk_status stk__extent_of_args(
 		return s;
 	float extent[2] = {region.hi[0] - region.lo[0], region.hi[1] - region.lo[1]}, size[2];
 	complete(&r, extent, size);
-	if (a->rounding[0] == 't')
+	if (a->rounding && a->rounding[0] == 't')
 		cut_extents(&r, extent, size);
 	for (int d = 0; d < 2; d++)
 		if (!(fabsf(size[d]) <= 0x1p24f))

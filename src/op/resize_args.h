@@ -25,6 +25,7 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
+extern const struct stk_arg_def stk__extent_core_group[]; /* without rounding, a name that crop has too: it is then NULL */
 
 /* a: part of call->args. out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
  * others are -1. */

@@ -291,6 +291,41 @@ static void draw_warp(struct call *c)
 	arg_int(c, "dtype", dtype == STK_FLOAT ? draw_dtype() : draw(2) ? dtype : STK_FLOAT);
 }
 
+static void draw_displaced(struct call *c)
+{
+	int64_t shape[3] = {1 + draw(12), 1 + draw(12), 1 + draw(4)};
+	add_input(c, draw(2) ? STK_UINT8 : STK_FLOAT, 3, shape);
+	strcpy(c->in[0].desc.layout, "HWC");
+	arg_int(c, "interp_type", draw(2));
+	arg_float(c, "fill_value", draw(300));
+}
+
+static void draw_perspective(struct call *c)
+{
+	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
+	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
+														  "FHWC", "FCHW"};
+	add_input(c, types[draw(4)], 4, (int64_t[4]){1 + draw(2), 1 + draw(9), 1 + draw(9), 1 + draw(9)});
+	strcpy(c->in[0].desc.layout, layouts[draw(2)]);
+	double *matrix = arg_floats(c, "matrix", 9), *size = arg_floats(c, "size", 2);
+	for (int i = 0; i < 9; i++)
+		matrix[i] = (double)draw(200) / 64 - 1.5;
+	size[0] = draw(9), size[1] = 1 + draw(9);
+	arg_int(c, "interp_type", draw(3));
+	c->args[c->n_args++] = stk_arg_string("border_mode", borders[draw(5)]);
+	c->args[c->n_args++] = stk_arg_string("pixel_origin", draw(2) ? "center" : "corner");
+}
+
+static void draw_maps(struct call *c)
+{
+	add_input(c, draw(2) ? STK_UINT8 : STK_FLOAT, 3, (int64_t[3]){1 + draw(12), 1 + draw(12), 1 + draw(4)});
+	strcpy(c->in[0].desc.layout, "HWC");
+	int64_t shape[2] = {draw(9), 1 + draw(9)};
+	add_input(c, STK_FLOAT, 2, shape);
+	add_input(c, STK_FLOAT, 2, shape);
+	arg_int(c, "interp", draw(3));
+}
+
 static const char *const functions[] = {
 #define BINARY(name, kind, whole, real) #name,
 #define UNARY(name, kind, whole, real) #name,
@@ -469,6 +504,11 @@ static const struct {
 	{"normalize", draw_normalize},
 	{"coord_transform", draw_points},
 	{"warp_affine", draw_warp},
+	{"experimental.warp_perspective", draw_perspective},
+	{"experimental.remap", draw_maps},
+	{"sphere", draw_displaced},
+	{"water", draw_displaced},
+	{"jitter", draw_displaced},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},

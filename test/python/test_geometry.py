@@ -62,3 +62,69 @@ def test_a_point_without_direction_is_refused() -> None:
         run(lambda: fn.transforms.rotation(angle=10.0, axis=[0.0, 0, 0]))
     with pytest.raises(StokerError, match="component 1 of from_start"):
         run(lambda: fn.transforms.crop(from_start=[0.0, 1], from_end=[1.0, 1]))
+
+
+def bilinear(image: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """At positions of which pixel (i, j) has (j, i); outside is 0."""
+    padded = np.pad(image.astype(np.float64), ((2, 2), (2, 2), (0, 0)))
+    x, y = np.clip(x + 2, 0, padded.shape[1] - 2), np.clip(y + 2, 0, padded.shape[0] - 2)
+    left, top = np.floor(x).astype(int), np.floor(y).astype(int)
+    qx, qy = (x - left)[..., None], (y - top)[..., None]
+    upper = padded[top, left] * (1 - qx) + padded[top, left + 1] * qx
+    return upper * (1 - qy) + (padded[top + 1, left] * (1 - qx) + padded[top + 1, left + 1] * qx) * qy
+
+
+@pytest.mark.parametrize("origin", ["corner", "center"])
+@pytest.mark.parametrize("frames", [0, 2])
+def test_remap(origin: str, frames: int) -> None:
+    rng = np.random.default_rng(SEED)
+    lead = (frames,) if frames else ()
+    images = [rng.uniform(0, 1, (*lead, 15, 21, 3)).astype(np.float32) for _ in range(2)]
+    maps = [[rng.uniform(-2, 22, (*lead, 9, 13)).astype(np.float32) for _ in range(2)] for _ in range(2)]
+
+    def define() -> Any:
+        image = fn.external_source(source=lambda: images, layout="FHWC" if frames else "HWC")
+        x, y = (fn.external_source(source=[m], cycle=True, layout="FHW" if frames else "HW") for m in maps)
+        one_map = [x, y] if not frames else [n[0] for n in (x, y)]
+        return fn.experimental.remap(image, x, y, pixel_origin=origin), fn.experimental.remap(image, *one_map, pixel_origin=origin)
+
+    own, shared = run(define)
+    shift = 0 if origin == "center" else 0.5
+    for i in range(2):
+        for f in range(max(frames, 1)):
+            image = images[i][f] if frames else images[i]
+            for got, at in ((own, f), (shared, 0)):
+                x, y = (m[i][at] if frames else m[i] for m in maps)
+                result = got[i][f] if frames else got[i]
+                np.testing.assert_allclose(result, bilinear(image, x - shift, y - shift), atol=2e-5)
+
+
+def test_jitter_moves_pixels_as_far_as_it_says_and_in_all_ways_alike() -> None:
+    y, x = np.mgrid[0:120, 0:100]
+    picture = np.stack([x, y], -1).astype(np.float32)
+
+    def define() -> Any:
+        return fn.jitter(fn.external_source(source=lambda: [picture] * 2, layout="HWC"), nDegree=5, fill_value=-100.0)
+
+    moved = np.stack(run(define)[0]) - picture
+    inside = (moved > -90).all(-1)
+    assert inside.mean() > 0.95 and not (moved[0] == moved[1]).all()
+    values, counts = np.unique(moved[inside].reshape(-1, 2), axis=0, return_counts=True)
+    print(f"seed {SEED}: {dict(zip(map(tuple, values), counts, strict=True))}")
+    assert len(values) == 25 and np.abs(values).max() == 2
+    middle = inside[:, 2:-2, 2:-2] & True
+    _, counts = np.unique(moved[:, 2:-2, 2:-2][middle].reshape(-1, 2), axis=0, return_counts=True)
+    expected = counts.sum() / 25
+    assert ((counts - expected) ** 2 / expected).sum() < 60  # of 24 degrees of freedom: p = 6e-5
+
+
+def test_mask_0_leaves_an_image_alone() -> None:
+    picture = np.random.default_rng(SEED).integers(0, 255, (9, 11, 3)).astype(np.uint8)
+
+    def define() -> Any:
+        image = fn.external_source(source=lambda: [picture] * 2, layout="HWC")
+        mask = fn.external_source(source=lambda: [np.int32(0), np.int32(1)])
+        return [fn.sphere(image, mask=mask), fn.water(image, mask=mask), fn.jitter(image, mask=mask)]
+
+    for left_alone, changed in run(define):
+        assert (left_alone == picture).all() and not (changed == picture).all()

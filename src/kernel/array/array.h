@@ -101,7 +101,7 @@ struct stk_array_points {
 enum stk_sample_map {
 	STK_SAMPLE_AFFINE,      /* three rows of four factors, of (x, y, z, 1) */
 	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors, of (x, y, 1); the first two results divided by the third */
-	STK_SAMPLE_MAPS,        /* x and y stand in two tensors of float32, and factor 0 is added to both */
+	STK_SAMPLE_MAPS,        /* x and y stand in two tensors of float32, for each frame or once for all; factor 0 is added to both */
 	STK_SAMPLE_SPHERE,      /* pixels move away from the centre by the square of their distance from it */
 	STK_SAMPLE_WATER,       /* waves: amplitude, frequency, phase of x over y, then of y over x, from whole x and y */
 	STK_SAMPLE_JITTER,      /* each pixel moves by up to factor 0 pixels along x and y, at random */
@@ -111,13 +111,15 @@ enum stk_sample_map {
  * lies outside, a float for each channel. */
 struct stk_array_sample {
 	int32_t map, border;
-	bool linear, volume;    /* takes the nearest, or mixes 4 pixels, 8 of a volume */
+	int32_t interp; /* NN, LINEAR, which mixes 4 pixels, or 8 of a volume, or CUBIC, which mixes 16 of an image */
+	bool volume;
 	int32_t size[3];        /* of the source along x, y, z */
 	int64_t frame, channel; /* from one to the next in the source, bytes */
 	int64_t stride[3];      /* along x, y, z */
 	float m[12];
-	uint64_t seed;          /* of JITTER */
-	const uint8_t *maps[2]; /* of MAPS: x and y */
+	uint64_t seed;        /* of JITTER */
+	int64_t map_frame;    /* of MAPS, from one frame to the next, values */
+	const float *maps[2]; /* of MAPS: x and y */
 };
 
 /* Pointers are valid on the side that runs the job, except `constants`, which lie in host memory until the job has run or is kept. */
@@ -210,7 +212,7 @@ STK_MUST_USE enum stk_status stk__array_points(struct stk_array_jobs *jobs, cons
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 /* dims: of the tensors along x, y, z (-1: no such dim) and that of the channels (-1: none); what is left, and leads, are frames. Of `s` given are map, border,
- * linear, m, seed and maps; the rest follows. fill: one value a channel. No extent of the source is 0. */
+ * interp, m, seed, maps and map_frame; the rest follows. fill: one value a channel. No extent of the source is 0. */
 struct stk_sample_dims {
 	int32_t axis[3], channel;
 };

@@ -61,15 +61,16 @@ enum stk_status stk__array_sample(struct stk_array_jobs *jobs, const struct stk_
 static inline bool sample_bytes(const struct stk_array_job *job, uint8_t *dst, const uint8_t *base, const struct stk_sample_position *p)
 {
 	const struct stk_array_sample *s = &job->sample;
-	float half = s->linear ? 0.5f : 0, x = p->at[0] - half, y = p->at[1] - half;
-	int32_t ix = stk__sample_floor(x), iy = stk__sample_floor(y), more = s->linear;
+	bool linear = s->interp != STK_INTERP_NN;
+	float half = linear ? 0.5f : 0, x = p->at[0] - half, y = p->at[1] - half;
+	int32_t ix = stk__sample_floor(x), iy = stk__sample_floor(y), more = linear;
 	if (ix < 0 || iy < 0 || ix + more >= s->size[0] || iy + more >= s->size[1])
 		return false;
 	base += ix * s->stride[0] + iy * s->stride[1];
 	float qx = x - (float)ix, qy = y - (float)iy, px = 1 - qx;
 	int64_t right = s->stride[0], below = s->stride[1];
 	for (int64_t c = 0; c < job->dim[4].size; c++, base += s->channel, dst += job->dim[4].dst) {
-		if (!s->linear) {
+		if (!linear) {
 			*dst = *base;
 			continue;
 		}
@@ -84,16 +85,17 @@ static inline bool sample_bytes(const struct stk_array_job *job, uint8_t *dst, c
 void stk__array_run_sample(const struct stk_array_job *job)
 {
 	const struct stk_array_dim *d = job->dim;
-	bool bytes = job->src_dtype[0] == STK_UINT8 && job->dst_dtype == STK_UINT8 && !job->sample.volume;
-	uint64_t pixel = 0;
+	bool bytes = job->src_dtype[0] == STK_UINT8 && job->dst_dtype == STK_UINT8 && !job->sample.volume &&
+		     job->sample.interp != STK_INTERP_CUBIC;
 	for (int64_t f = 0; f < d[0].size; f++) {
 		const uint8_t *base = job->src[0] + f * job->sample.frame;
+		uint64_t pixel = 0;
 		for (int64_t z = 0; z < d[1].size; z++)
 			for (int64_t y = 0; y < d[2].size; y++) {
 				uint8_t *row = job->dst + f * d[0].dst + z * d[1].dst + y * d[2].dst;
 				for (int64_t x = 0; x < d[3].size; x++, row += d[3].dst, pixel++) {
 					struct stk_sample_position p =
-						stk__sample_position(&job->sample, (int32_t)x, (int32_t)y, (int32_t)z, pixel);
+						stk__sample_position(&job->sample, (int32_t)x, (int32_t)y, (int32_t)z, f, pixel);
 					if (bytes && sample_bytes(job, row, base, &p))
 						continue;
 					for (int64_t c = 0; c < d[4].size; c++)

@@ -21,10 +21,12 @@ STK_HD uint64_t stk__sample_random(uint64_t seed, uint64_t i)
 
 STK_HD void stk__sample_sphere(const struct stk_array_sample *s, int32_t x, int32_t y, float at[3])
 {
-	int32_t mid_x = s->size[0] / 2, mid_y = s->size[1] / 2, reach = mid_x > mid_y ? mid_x : mid_y, dx = x - mid_x, dy = y - mid_y;
-	float far = reach ? sqrtf((float)dx * (float)dx + (float)dy * (float)dy) / (float)reach : 0;
-	at[0] = (float)mid_x + far * (float)dx + 0.5f;
-	at[1] = (float)mid_y + far * (float)dy + 0.5f;
+	int32_t longer = s->size[0] > s->size[1] ? s->size[0] : s->size[1], reach = longer / 2;
+	float mid_x = (float)s->size[0] * 0.5f, mid_y = (float)s->size[1] * 0.5f, dx = (float)x + 0.5f - mid_x,
+	      dy = (float)y + 0.5f - mid_y;
+	float far = reach ? sqrtf(dx * dx + dy * dy) / (float)reach : 0;
+	at[0] = mid_x + far * dx;
+	at[1] = mid_y + far * dy;
 }
 
 STK_HD void stk__sample_water(const float *m, int32_t x, int32_t y, float at[3])
@@ -33,7 +35,6 @@ STK_HD void stk__sample_water(const float *m, int32_t x, int32_t y, float at[3])
 	at[1] = (float)y + m[3] * (float)stk__math_cos((double)(m[4] * (float)x + m[5]));
 }
 
-/* pixel: the output's number in its frame, counted without channels. */
 STK_HD void stk__sample_jitter(const struct stk_array_sample *s, int32_t x, int32_t y, uint64_t pixel, float at[3])
 {
 	uint64_t bits = stk__sample_random(s->seed, pixel), reach = (uint64_t)s->m[0], among = 2 * reach + 1;
@@ -41,7 +42,9 @@ STK_HD void stk__sample_jitter(const struct stk_array_sample *s, int32_t x, int3
 	at[1] = (float)y + (float)((bits >> 32) * among >> 32) - (float)reach + 0.5f;
 }
 
-STK_HD struct stk_sample_position stk__sample_position(const struct stk_array_sample *s, int32_t x, int32_t y, int32_t z, uint64_t pixel)
+/* pixel: the output's number in its frame. */
+STK_HD struct stk_sample_position stk__sample_position(
+	const struct stk_array_sample *s, int32_t x, int32_t y, int32_t z, int64_t frame, uint64_t pixel)
 {
 	const float *m = s->m;
 	float fx = (float)x + 0.5f, fy = (float)y + 0.5f, fz = (float)z + 0.5f, w;
@@ -59,8 +62,8 @@ STK_HD struct stk_sample_position stk__sample_position(const struct stk_array_sa
 		p.at[1] = (m[3] * fx + (m[4] * fy + m[5])) / w;
 		break;
 	case STK_SAMPLE_MAPS:
-		p.at[0] = ((const float *)(const void *)s->maps[0])[pixel] + m[0];
-		p.at[1] = ((const float *)(const void *)s->maps[1])[pixel] + m[0];
+		p.at[0] = s->maps[0][frame * s->map_frame + (int64_t)pixel] + m[0];
+		p.at[1] = s->maps[1][frame * s->map_frame + (int64_t)pixel] + m[0];
 		break;
 	case STK_SAMPLE_SPHERE:
 		stk__sample_sphere(s, x, y, p.at);
@@ -107,6 +110,17 @@ STK_HD bool stk__sample_wide(int dtype)
 	return dtype == STK_INT32 || dtype == STK_UINT32 || dtype == STK_INT64 || dtype == STK_UINT64 || dtype == STK_FLOAT64;
 }
 
+/* Weights of the pixels at -1, 0, 1, 2 for a position q behind 0: Keys' cubic with a = -0.75, OpenCV's. */
+STK_HD void stk__sample_cubic(float q, float w[4])
+{
+	const float a = -0.75f;
+	float far = q + 1, near = 1 - q;
+	w[0] = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a;
+	w[1] = ((a + 2) * q - (a + 3)) * q * q + 1;
+	w[2] = ((a + 2) * near - (a + 3)) * near * near + 1;
+	w[3] = 1 - w[0] - w[1] - w[2];
+}
+
 /* The value of one channel at a position. base: of that channel and frame. Neighbours are mixed along x, then y, then z. */
 #define STK__SAMPLE_VALUE(name, real, load)                                                                                                \
 	STK_HD real name##_at(const struct stk_array_job *job, const uint8_t *base, int32_t x, int32_t y, int32_t z, float fill)           \
@@ -128,18 +142,34 @@ STK_HD bool stk__sample_wide(int dtype)
 			name##_at(job, base, at[0], at[1] + 1, z, fill) * px + name##_at(job, base, at[0] + 1, at[1] + 1, z, fill) * qx;   \
 		return top + (bottom - top) * (real)q[1];                                                                                  \
 	}                                                                                                                                  \
+	STK_HD real name##_cubic(const struct stk_array_job *job, const uint8_t *base, const int32_t at[3], const float q[3], float fill)  \
+	{                                                                                                                                  \
+		float wx[4], wy[4];                                                                                                        \
+		stk__sample_cubic(q[0], wx);                                                                                               \
+		stk__sample_cubic(q[1], wy);                                                                                               \
+		real sum = 0;                                                                                                              \
+		for (int32_t j = 0; j < 4; j++) {                                                                                          \
+			real row = 0;                                                                                                      \
+			for (int32_t i = 0; i < 4; i++)                                                                                    \
+				row += name##_at(job, base, at[0] + i - 1, at[1] + j - 1, 0, fill) * (real)wx[i];                          \
+			sum += row * (real)wy[j];                                                                                          \
+		}                                                                                                                          \
+		return sum;                                                                                                                \
+	}                                                                                                                                  \
 	STK_HD real name(const struct stk_array_job *job, const uint8_t *base, const struct stk_sample_position *p, float fill)            \
 	{                                                                                                                                  \
-		int32_t at[3];                                                                                                             \
-		float q[3], half = job->sample.linear ? 0.5f : 0;                                                                          \
+		int32_t at[3], interp = job->sample.interp;                                                                                \
+		float q[3], half = interp == STK_INTERP_NN ? 0 : 0.5f;                                                                     \
 		for (int i = 0; i < 3; i++) {                                                                                              \
 			float x = p->at[i] - half;                                                                                         \
 			at[i] = stk__sample_floor(x);                                                                                      \
 			q[i] = x - (float)at[i];                                                                                           \
 			q[i] = q[i] >= 0 && q[i] < 1 ? q[i] : 0; /* beyond what is counted */                                              \
 		}                                                                                                                          \
-		if (!job->sample.linear)                                                                                                   \
+		if (interp == STK_INTERP_NN)                                                                                               \
 			return name##_at(job, base, at[0], at[1], at[2], fill);                                                            \
+		if (interp == STK_INTERP_CUBIC)                                                                                            \
+			return name##_cubic(job, base, at, q, fill);                                                                       \
 		real near = name##_plane(job, base, at, at[2], q, fill);                                                                   \
 		if (!job->sample.volume)                                                                                                   \
 			return near;                                                                                                       \
@@ -176,9 +206,9 @@ STK_HD void stk__array_sample_one(const struct stk_array_job *job, uint32_t i)
 		dst += index[k] * job->dim[k].dst;
 		i = rest;
 	}
-	uint64_t pixel = ((uint64_t)index[0] * (uint64_t)job->dim[1].size + index[1]) * (uint64_t)job->dim[2].size + index[2];
-	pixel = pixel * (uint64_t)job->dim[3].size + index[3];
-	struct stk_sample_position p = stk__sample_position(&job->sample, (int32_t)index[3], (int32_t)index[2], (int32_t)index[1], pixel);
+	uint64_t pixel = ((uint64_t)index[1] * (uint64_t)job->dim[2].size + index[2]) * (uint64_t)job->dim[3].size + index[3];
+	struct stk_sample_position p =
+		stk__sample_position(&job->sample, (int32_t)index[3], (int32_t)index[2], (int32_t)index[1], index[0], pixel);
 	stk__array_sample_store(job, job->dst + dst, job->src[0] + index[0] * job->sample.frame, &p, (int32_t)index[4]);
 }
 

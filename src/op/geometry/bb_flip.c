@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bb_flip: mirrors boxes, as flip mirrors images. */
-#include "op/dims.h"
+#include "op/geometry/boxes.h"
 
 struct bb_flip {
 	int64_t horizontal, vertical;
@@ -17,14 +17,8 @@ static const struct stk_arg_def bb_flip_args[] = {
 
 static enum stk_status bb_flip_infer(const struct stk_call *call, struct stk_error *err)
 {
-	const struct stk_desc *in = &call->in[0].desc;
-	call->out[0].desc = *in;
-	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "boxes are of float32, not %s; cast them", stk_dtype_name(in->dtype));
-	int64_t n = in->ndim < 0 ? 0 : stk_desc_elements(in);
-	if (n >= 0 && (n % 4 || in->ndim == 0))
-		return stk__fail(err, STK_SHAPE, "boxes have four values each, and this tensor has %lld: give one box a row", (long long)n);
-	return STK_OK;
+	call->out[0].desc = call->in[0].desc;
+	return stk__boxes_check(&call->in[0].desc, err);
 }
 
 static enum stk_status bb_flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bbox_rotate: boxes on an image that rotate turns. */
+#include "op/geometry/boxes.h"
 #include "op/geometry/canvas.h"
 
 #include <string.h>
@@ -127,13 +128,9 @@ static bool turn_box(const struct bbox_rotate *a, const struct turn *t, const fl
 static enum stk_status check_inputs(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *boxes = &call->in[0].desc, *labels = call->n_in > 1 ? &call->in[1].desc : NULL;
-	if (boxes->dtype != STK_NO_DTYPE && boxes->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "boxes are of float32, not %s; cast them", stk_dtype_name(boxes->dtype));
-	if (boxes->ndim >= 0 && (boxes->ndim != 2 || (boxes->shape[1] >= 0 && boxes->shape[1] != 4)))
-		return stk__fail(err, STK_SHAPE, "boxes are a tensor of shape (number, 4), not of %d dim%s with %lld values", boxes->ndim,
-			boxes->ndim == 1 ? "" : "s", (long long)stk_desc_elements(boxes));
-	if (!labels)
-		return STK_OK;
+	enum stk_status s = stk__boxes_check_rows(boxes, err);
+	if (s || !labels)
+		return s;
 	if (labels->dtype != STK_NO_DTYPE && labels->dtype != STK_INT32)
 		return stk__fail(err, STK_UNSUPPORTED, "labels are of int32, not %s; cast them", stk_dtype_name(labels->dtype));
 	if (labels->ndim >= 0 && labels->ndim != 1 && (labels->ndim != 2 || (labels->shape[1] >= 0 && labels->shape[1] != 1)))

@@ -94,7 +94,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	w->fill = clamp ? 0 : nearest ? a->fill_value : fill_in(a->fill_value, in->dtype);
 	w->warp = (struct stk_warp){.interp = (uint8_t)a->interp_type, .clamp = clamp, .dtype = (uint8_t)out->dtype, .fill = w->fill};
 	w->sample = (struct stk_array_sample){
-		.map = STK_SAMPLE_AFFINE, .linear = !nearest, .border = clamp ? STK_BORDER_CLAMP : STK_BORDER_FILL};
+		.map = STK_SAMPLE_AFFINE, .interp = a->interp_type, .border = clamp ? STK_BORDER_CLAMP : STK_BORDER_FILL};
 	for (int32_t i = 0; i < dims->count; i++) {
 		for (int32_t k = 0; k < dims->count; k++)
 			w->sample.m[4 * i + k] = (float)map->m[i][k];

@@ -14,12 +14,21 @@ from stoker import fn, types
 from stoker.errors import StokerError
 from support import SEED
 
-TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_pixels", "cases_filters", "cases_generic", "cases_tensors")
+TABLES = (
+    "cases_decoders",
+    "cases_geometry",
+    "cases_transforms",
+    "cases_warps",
+    "cases_pixels",
+    "cases_filters",
+    "cases_generic",
+    "cases_tensors",
+)
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate"}
 # Inputs behind the first that say how, not what: they are read by the cores.
-SAY_HOW = {"reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
+SAY_HOW = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
 
 # What these give is known on the cores, or made of numbers that lie there.
 GIVES_HOST = {"shapes", "get_property", "full"}
@@ -184,3 +193,19 @@ def test_shapes_are_known_on_the_cores(tree: Path) -> None:
         return image.shape(), fn.crop(image, crop_h=half[0], crop_w=half[1])
 
     assert [o.kind for o in assert_sides_agree(define, 3)[0]] == ["cpu", "gpu"]
+
+
+@pytest.mark.parametrize("op", ["remap", "jitter"])
+def test_what_dali_has_on_gpus_alone(op: str) -> None:
+    rng = np.random.default_rng(SEED)
+    images = [rng.integers(0, 255, (20 + i, 30, 3)).astype(np.uint8) for i in range(3)]
+    maps = [[rng.uniform(-3, 33, (17 + i, 25)).astype(np.float32) for i in range(3)] for _ in range(2)]
+
+    def define() -> Any:
+        image = fn.external_source(source=[images], cycle=True, layout="HWC").gpu()
+        if op == "jitter":
+            return [fn.jitter(image, nDegree=5, interp_type=i) for i in (types.INTERP_NN, types.INTERP_LINEAR)]
+        x, y = (fn.external_source(source=[m], cycle=True).gpu() for m in maps)
+        return [fn.experimental.remap(image, x, y, interp=i) for i in (types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC)]
+
+    assert_sides_agree(define, 2)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What sphere, water and jitter share: images of layout HWC whose pixels come from elsewhere, or stay where they are. */
+#ifndef STK_OP_GEOMETRY_DISPLACE_H
+#define STK_OP_GEOMETRY_DISPLACE_H
+
+#include "op/dims.h"
+
+struct stk_displace_args {
+	float fill_value;
+	int32_t interp_type;
+	int64_t mask;
+};
+extern const struct stk_arg_def stk__displace_group[];
+
+#define STK_DISPLACE_DOC "\n\nImages have the layout HWC and are uint8 or float32; so is the output, of the same shape."
+
+enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
+
+/* s: map and m; seed. */
+enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_array_sample *s,
+	struct stk_array_jobs *jobs, struct stk_error *err);
+
+/* One value for each of n channels, in the call's scratch; NULL: out of memory. */
+float *stk__channel_values(const struct stk_call *call, struct stk_floats values, int64_t n);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * multi_paste: parts of several images on one canvas. */
+#include "op/dims.h"
+#include "op/tensor/batch_table.h"
+
+struct multi_paste {
+	struct stk_ints in_ids, in_anchors, out_anchors, shapes, output_size;
+	struct stk_floats in_anchors_rel, out_anchors_rel, shapes_rel;
+	int32_t dtype;
+};
+
+#define PAIRS(member, text) STK_ARG(struct multi_paste, member, STK_ARG_INTS, NULL, (-0x1p28, 0x1p28), STK_PER_SAMPLE, text)
+#define SHARES(member, text) STK_ARG(struct multi_paste, member, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE, text)
+
+static const struct stk_arg_def multi_paste_args[] = {
+	STK_ARG(struct multi_paste, in_ids, STK_ARG_INTS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"For each region, the index in the batch of the sample that it is of; there is one input then. Default: a region of each input."),
+	PAIRS(in_anchors, "Top and left of each region in its image, in pixels, one row a region. Default: 0."),
+	SHARES(in_anchors_rel, "The same as shares of the image's extents, cut to whole pixels, instead of in_anchors."),
+	PAIRS(out_anchors, "Top and left of each region on the canvas, in pixels, one row a region. Default: 0."),
+	SHARES(out_anchors_rel, "The same as shares of the canvas's extents, cut to whole pixels, instead of out_anchors."),
+	PAIRS(shapes, "Height and width of each region in pixels, one row a region. Default: to the end of its image."),
+	SHARES(shapes_rel, "The same as shares of the image's extents, of which each pixel that is begun counts, instead of shapes."),
+	{.name = "output_size",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE,
+		.offset = offsetof(struct multi_paste, output_size),
+		.min = 0,
+		.max = 0x1p28,
+		.shapes = true,
+		.doc = "Height and width of the canvas. Default: those of the images, which must be the same then."},
+	STK_ARG(struct multi_paste, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
+		"Type of the output, to which values are rounded. Default: the input's."),
+	STK_ARG_END,
+};
+
+/* Index 0 is y, 1 is x. */
+struct region {
+	const struct stk_tensor *from;
+	int64_t in[2], out[2], size[2];
+};
+
+static bool by_ids(const struct stk_call *call)
+{
+	const struct multi_paste *a = call->args;
+	return a->in_ids.count >= 0 || stk__varies(call, &a->in_ids);
+}
+
+static enum stk_status check_image(const struct stk_desc *d, const struct stk_desc *first, struct stk_error *err)
+{
+	const char *layout = stk__layout_of(d);
+	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_UINT8 && d->dtype != STK_INT16 && d->dtype != STK_INT32 && d->dtype != STK_FLOAT)
+		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, int16, int32 or float32 here, not %s; cast them",
+			stk_dtype_name(d->dtype));
+	if (d->ndim >= 0 && ((d->ndim != 3 && d->ndim != 4) || layout[d->ndim - 1] != 'C' || layout[d->ndim - 2] != 'W'))
+		return stk__fail(err, STK_SHAPE, "images have the layout HWC or FHWC here, not \"%s\"; transpose them", layout);
+	if (d->ndim < 0 || first->ndim < 0)
+		return STK_OK;
+	bool frames = d->ndim == 3 || d->shape[0] == first->shape[0] || d->shape[0] < 0 || first->shape[0] < 0;
+	int64_t channels = d->shape[d->ndim - 1], wanted = first->shape[first->ndim - 1];
+	if (d->ndim != first->ndim || !frames || (channels >= 0 && wanted >= 0 && channels != wanted) ||
+		(d->dtype != first->dtype && d->dtype != STK_NO_DTYPE && first->dtype != STK_NO_DTYPE))
+		return stk__fail(err, STK_SHAPE, "all images that are pasted must have the same type, frames and channels");
+	return STK_OK;
+}
+
+static enum stk_status check_counts(const struct multi_paste *a, int32_t regions, struct stk_error *err)
+{
+	const struct {
+		const char *name, *other;
+		int32_t count, others;
+	} given[] = {{"in_anchors", "in_anchors_rel", a->in_anchors.count, a->in_anchors_rel.count},
+		{"out_anchors", "out_anchors_rel", a->out_anchors.count, a->out_anchors_rel.count},
+		{"shapes", "shapes_rel", a->shapes.count, a->shapes_rel.count}};
+	for (int i = 0; i < 3; i++) {
+		int32_t count = given[i].count >= 0 ? given[i].count : given[i].others;
+		if (given[i].count >= 0 && given[i].others >= 0)
+			return stk__fail(err, STK_INVALID, "%s and %s are both given: choose one", given[i].name, given[i].other);
+		if (count >= 0 && count != 2 * regions)
+			return stk__fail(
+				err, STK_INVALID, "%s has %d values for %d regions; it takes two for each", given[i].name, count, regions);
+	}
+	return STK_OK;
+}
+
+/* Region k's place along dim d. canvas: of the output. */
+static enum stk_status place(
+	const struct multi_paste *a, struct region *r, int32_t k, int32_t d, const struct stk_desc *canvas, struct stk_error *err)
+{
+	int32_t h = canvas->ndim - 3, i = 2 * k + d;
+	int64_t size = r->from->desc.shape[h + d], out = canvas->shape[h + d];
+	r->in[d] = a->in_anchors.count > 0       ? a->in_anchors.v[i]
+		   : a->in_anchors_rel.count > 0 ? (int64_t)(a->in_anchors_rel.v[i] * (float)size)
+						 : 0;
+	r->out[d] = a->out_anchors.count > 0       ? a->out_anchors.v[i]
+		    : a->out_anchors_rel.count > 0 ? (int64_t)(a->out_anchors_rel.v[i] * (float)out)
+						   : 0;
+	r->size[d] = a->shapes.count > 0       ? a->shapes.v[i]
+		     : a->shapes_rel.count > 0 ? (int64_t)ceilf(a->shapes_rel.v[i] * (float)size)
+					       : size - r->in[d];
+	if (r->in[d] < 0 || r->size[d] < 0 || r->in[d] + r->size[d] > size)
+		return stk__fail(err, STK_SHAPE, "region %d reaches from %lld to %lld of the %s of its image, %lld: it must lie inside", k,
+			(long long)r->in[d], (long long)(r->in[d] + r->size[d]), d ? "width" : "height", (long long)size);
+	if (r->out[d] < 0 || r->out[d] + r->size[d] > out)
+		return stk__fail(err, STK_SHAPE, "region %d reaches from %lld to %lld of the %s of the canvas, %lld: it must lie inside", k,
+			(long long)r->out[d], (long long)(r->out[d] + r->size[d]), d ? "width" : "height", (long long)out);
+	return STK_OK;
+}
+
+static enum stk_status source_of(const struct stk_call *call, int32_t k, const struct stk_tensor **out, struct stk_error *err)
+{
+	const struct multi_paste *a = call->args;
+	*out = &call->in[by_ids(call) ? 0 : k];
+	if (!by_ids(call))
+		return STK_OK;
+	int64_t id = a->in_ids.v[k];
+	if (id < 0 || id >= call->batch)
+		return stk__fail(err, STK_INVALID, "in_ids names sample %lld of a batch of %d", (long long)id, call->batch);
+	*out = stk__batch_table_at(call, (int32_t)id);
+	return *out ? STK_OK
+		    : stk__fail(
+			      err, STK_SHAPE, "sample %lld of the batch, which is to be pasted, was left out as a bad one", (long long)id);
+}
+
+static int32_t region_count(const struct stk_call *call)
+{
+	return by_ids(call) ? ((const struct multi_paste *)call->args)->in_ids.count : call->n_in;
+}
+
+/* In the call's scratch. canvas has its extents. */
+static enum stk_status read_regions(const struct stk_call *call, const struct stk_desc *canvas, struct region **out, struct stk_error *err)
+{
+	const struct multi_paste *a = call->args;
+	int32_t n = region_count(call);
+	enum stk_status s = check_counts(a, n, err);
+	*out = stk__arena_take(call->tools->arena, (size_t)n * sizeof **out + 1);
+	if (!*out)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d regions", n);
+	for (int32_t k = 0; k < n && s == STK_OK; k++) {
+		struct region *r = &(*out)[k];
+		if ((s = source_of(call, k, &r->from, err)) || (s = check_image(&r->from->desc, &call->in[0].desc, err)))
+			return s;
+		for (int32_t d = 0; d < 2 && s == STK_OK; d++)
+			s = place(a, r, k, d, canvas, err);
+	}
+	return s;
+}
+
+/* Without output_size: the extents that all images share. */
+static enum stk_status common_extents(const struct stk_call *call, struct stk_desc *out, struct stk_error *err)
+{
+	int32_t n = by_ids(call) ? call->batch : call->n_in, h = out->ndim - 3;
+	for (int32_t k = 0; k < n; k++) {
+		const struct stk_tensor *t = by_ids(call) ? stk__batch_table_at(call, k) : &call->in[k];
+		if (t && (t->desc.ndim != out->ndim || t->desc.shape[h] != out->shape[h] || t->desc.shape[h + 1] != out->shape[h + 1]))
+			return stk__fail(
+				err, STK_SHAPE, "images of different extents are pasted: give output_size, the canvas's height and width");
+	}
+	return STK_OK;
+}
+
+static enum stk_status multi_paste_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct multi_paste *a = call->args;
+	struct stk_desc *out = &call->out[0].desc;
+	struct region *regions;
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < call->n_in && s == STK_OK; k++)
+		s = check_image(&call->in[k].desc, &call->in[0].desc, err);
+	if (s)
+		return s;
+	if (by_ids(call) && call->n_in != 1)
+		return stk__fail(
+			err, STK_INVALID, "in_ids names samples of one input, and there are %d: give one, or leave out in_ids", call->n_in);
+	*out = call->in[0].desc;
+	out->dtype = stk__dtype_or(a->dtype, out->dtype);
+	if (out->ndim < 0)
+		return STK_OK;
+	if (a->output_size.count >= 0 && (a->output_size.count < 2 || a->output_size.count > 3))
+		return stk__fail(err, STK_INVALID, "output_size has %d values; it takes (height, width)", a->output_size.count);
+	for (int32_t d = 0; d < 2 && a->output_size.count >= 2; d++)
+		out->shape[out->ndim - 3 + d] = a->output_size.v[d];
+	if (stk__building(call))
+		return STK_OK;
+	if (a->output_size.count < 0 && (s = common_extents(call, out, err)))
+		return s;
+	return read_regions(call, out, &regions, err);
+}
+
+/* ---- who covers what ---- */
+
+struct area {
+	int64_t lo[2], hi[2];
+};
+
+/* Cuts what `by` covers out of the areas; each leaves up to four. Those it covers go to `cut`. */
+static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
+{
+	int32_t left = 0;
+	*n_cut = 0;
+	for (int32_t i = 0; i < n; i++) {
+		struct area a = areas[i], both;
+		for (int d = 0; d < 2; d++) {
+			both.lo[d] = a.lo[d] > by->lo[d] ? a.lo[d] : by->lo[d];
+			both.hi[d] = a.hi[d] < by->hi[d] ? a.hi[d] : by->hi[d];
+		}
+		if (both.lo[0] >= both.hi[0] || both.lo[1] >= both.hi[1]) {
+			rest[left++] = a;
+			continue;
+		}
+		cut[(*n_cut)++] = both;
+		for (int d = 0; d < 2; d++) { /* above and below, then left and right of what is cut */
+			if (a.lo[d] < both.lo[d]) {
+				rest[left] = a;
+				rest[left++].hi[d] = both.lo[d];
+			}
+			if (both.hi[d] < a.hi[d]) {
+				rest[left] = a;
+				rest[left++].lo[d] = both.hi[d];
+			}
+			a.lo[d] = both.lo[d];
+			a.hi[d] = both.hi[d];
+		}
+	}
+	return left;
+}
+
+/* One area of the canvas, from a region or, without one, empty. */
+static enum stk_status fill_area(
+	const struct stk_call *call, const struct area *area, const struct region *r, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_tensor *from = r ? r->from : &call->in[0];
+	const struct stk_desc *in = &from->desc, *out = &call->out[0].desc;
+	int32_t n = out->ndim, h = n - 3;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	struct stk_tensor to = call->out[0];
+	static const uint64_t empty = 0;
+	int64_t size[STK_MAX_DIMS], start[STK_MAX_DIMS] = {0}, offset = 0;
+	for (int32_t d = 0; d < n; d++)
+		size[d] = out->shape[d];
+	stk__copy_dims(dims, n, in->shape, NULL, start, NULL, size); /* strides of the whole canvas */
+	for (int32_t d = 0; d < 2; d++) {
+		struct stk_copy_dim *at = &dims[h + d];
+		at->size = area->hi[d] - area->lo[d];
+		offset += area->lo[d] * at->dst;
+		if (r)
+			at->start = area->lo[d] - r->out[d] + r->in[d];
+		else
+			at->step = at->limit = 0;
+	}
+	to.data = (char *)to.data + (size_t)offset * stk_dtype_size(out->dtype);
+	return stk__array_copy(jobs, from, &to, dims, n, &empty, false, err);
+}
+
+/* From the last region, which lies on top, to the first: jobs may run in any order, so none writes what another one does. */
+static enum stk_status multi_paste_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *out = &call->out[0].desc;
+	int32_t n = region_count(call), h = out->ndim - 3, areas = 1, cuts;
+	struct region *regions;
+	enum stk_status s = read_regions(call, out, &regions, err);
+	struct area *open = stk__arena_take(call->tools->arena, sizeof *open);
+	if (s || !open)
+		return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a canvas");
+	*open = (struct area){{0, 0}, {out->shape[h], out->shape[h + 1]}};
+	for (int32_t k = n - 1; k >= 0 && s == STK_OK; k--) {
+		const struct region *r = &regions[k];
+		const struct area by = {{r->out[0], r->out[1]}, {r->out[0] + r->size[0], r->out[1] + r->size[1]}};
+		struct area *rest = stk__arena_take(call->tools->arena, (size_t)areas * 5 * sizeof *rest);
+		if (!rest)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a canvas of %d regions", n);
+		struct area *cut = rest + (size_t)areas * 4;
+		areas = subtract(open, areas, &by, rest, cut, &cuts);
+		for (int32_t i = 0; i < cuts && s == STK_OK; i++)
+			s = fill_area(call, &cut[i], r, jobs, err);
+		open = rest;
+	}
+	for (int32_t i = 0; i < areas && s == STK_OK; i++)
+		s = fill_area(call, &open[i], NULL, jobs, err);
+	return s;
+}
+
+const struct stk_op_def stk__op_multi_paste = {
+	.name = "multi_paste",
+	.doc = "Pastes parts of several images on one canvas.\n\n"
+	       "The images are those of the inputs, one region of each, or with in_ids samples of the batch of one input, which is then waited for. "
+	       "They have the layout HWC or FHWC, where all frames are pasted alike, and are uint8, int16, int32 or float32. Later regions cover earlier "
+	       "ones; what none covers is 0. Regions lie inside their images and inside the canvas.",
+	.inputs = {1, STK_MAX_INPUTS},
+	.args = multi_paste_args,
+	.args_size = sizeof(struct multi_paste),
+	.flags = STK_OP_IMAGES,
+	.gather = stk__batch_table_gather,
+	.gathers = by_ids,
+	.infer = multi_paste_infer,
+	.lower_array = multi_paste_lower_array,
+};

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * experimental.remap: each output pixel says where it is taken from. */
+#include "op/geometry/displace.h"
+
+#include <string.h>
+
+struct remap {
+	int32_t interp;
+	const char *pixel_origin;
+};
+
+static const struct stk_arg_def remap_args[] = {
+	STK_ARG(struct remap, interp, STK_ARG_INTERP, "1", (0, STK_INTERP_CUBIC), 0, "NN, LINEAR or CUBIC."),
+	{.name = "pixel_origin",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct remap, pixel_origin),
+		.fallback = "\"corner\"",
+		.choices = "corner|center",
+		.doc = "Which point of the first pixel is at (0, 0): its top left corner, or its centre, as OpenCV has it."},
+	STK_ARG_END,
+};
+
+/* Where height and width stand in a map, and whether it has frames. */
+struct map_dims {
+	int32_t h, frames;
+};
+
+static enum stk_status read_map(const struct stk_desc *d, char which, struct map_dims *out, struct stk_error *err)
+{
+	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_FLOAT)
+		return stk__fail(err, STK_UNSUPPORTED, "map%c is float32, not %s; cast it", which, stk_dtype_name(d->dtype));
+	if (d->ndim < 0)
+		return STK_OK;
+	out->frames = d->layout[0] == 'F' || d->ndim == 4;
+	out->h = out->frames;
+	int32_t planes = d->ndim - out->frames;
+	if ((planes != 2 && planes != 3) || (planes == 3 && d->shape[d->ndim - 1] >= 0 && d->shape[d->ndim - 1] != 1))
+		return stk__fail(err, STK_SHAPE, "map%c has one value a pixel, of layout HW or HWC, with leading frames or without", which);
+	return STK_OK;
+}
+
+static enum stk_status check_image(const struct stk_desc *in, struct stk_error *err)
+{
+	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_UINT16 && in->dtype != STK_INT16 &&
+		in->dtype != STK_FLOAT)
+		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, uint16, int16 or float32 here, not %s; cast them",
+			stk_dtype_name(in->dtype));
+	const char *layout = stk__layout_of(in);
+	if (in->ndim >= 0 && strcmp(layout, "HWC") != 0 && strcmp(layout, "FHWC") != 0)
+		return stk__fail(err, STK_SHAPE,
+			"the input must be an image of layout HWC or FHWC, not a tensor of %d dims%s%s%s; transpose it", in->ndim,
+			in->layout[0] ? " and layout \"" : "", in->layout, in->layout[0] ? "\"" : "");
+	return STK_OK;
+}
+
+static enum stk_status remap_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *map = &call->in[1].desc, *other = &call->in[2].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	struct map_dims x = {0}, y = {0};
+	*out = *in;
+	enum stk_status s = check_image(in, err);
+	if (s || (s = read_map(map, 'x', &x, err)) || (s = read_map(other, 'y', &y, err)) || in->ndim < 0)
+		return s;
+	int32_t h = in->ndim - 3;
+	out->shape[h] = map->ndim < 0 ? -1 : map->shape[x.h];
+	out->shape[h + 1] = map->ndim < 0 ? -1 : map->shape[x.h + 1];
+	if (map->ndim < 0 || other->ndim < 0)
+		return STK_OK;
+	bool same = x.frames == y.frames;
+	for (int32_t d = 0; same && d < x.h + 2; d++)
+		same = map->shape[d] == other->shape[d] || map->shape[d] < 0 || other->shape[d] < 0;
+	if (!same)
+		return stk__fail(err, STK_SHAPE, "mapx and mapy must have the same shape");
+	if (x.frames && (h == 0 || (map->shape[0] >= 0 && in->shape[0] >= 0 && map->shape[0] != in->shape[0])))
+		return stk__fail(err, STK_SHAPE, "the maps have %lld frames, and the image %lld: give a map for each frame, or one for all",
+			(long long)map->shape[0], h ? (long long)in->shape[0] : 1LL);
+	for (int32_t d = h; d < h + 2 && !stk__building(call); d++)
+		if (in->shape[d] == 0 && stk_desc_elements(out) > 0)
+			return stk__fail(err, STK_SHAPE, "an image without pixels");
+	return STK_OK;
+}
+
+static enum stk_status remap_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct remap *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc, *map = &call->in[1].desc, *out = &call->out[0].desc;
+	int32_t h = in->ndim - 3;
+	struct map_dims x = {0};
+	enum stk_status status = read_map(map, 'x', &x, err);
+	if (status)
+		return status;
+	struct stk_array_sample s = {.map = STK_SAMPLE_MAPS,
+		.border = STK_BORDER_FILL,
+		.interp = a->interp,
+		.m = {a->pixel_origin[1] == 'e' ? 0.5f : 0},
+		.map_frame = x.frames ? out->shape[h] * out->shape[h + 1] : 0,
+		.maps = {call->in[1].data, call->in[2].data}};
+	float *fill = stk__channel_values(call, (struct stk_floats){0, NULL}, in->shape[h + 2]);
+	if (!fill)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	return stk__array_sample(jobs, &s, &(struct stk_sample_dims){{h + 1, h, -1}, h + 2}, fill, &call->in[0], &call->out[0], err);
+}
+
+const struct stk_op_def stk__op_remap = {
+	.name = "experimental.remap",
+	.doc = "Takes each pixel of an image from where two maps say.\n\n"
+	       "The output has the extents of mapx and mapy, the second and third input: float32, one value a pixel, of layout HW or HWC. Its pixel "
+	       "(x, y) is the image's at (mapx(x, y), mapy(x, y)), in pixels; what lies outside the image is 0. Images have the layout HWC or FHWC "
+	       "and are uint8, uint16, int16 or float32. A sequence takes maps for each frame, with a leading dim, or one pair for all.",
+	.inputs = {3, 3},
+	.args = remap_args,
+	.args_size = sizeof(struct remap),
+	.flags = STK_OP_IMAGES,
+	.infer = remap_infer,
+	.lower_array = remap_lower_array,
+};

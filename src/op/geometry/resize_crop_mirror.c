@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resize_crop_mirror: resize, crop and flip as one operator. */
+#include "op/resize_args.h"
+#include "op/window_args.h"
+
+struct resize_crop_mirror {
+	struct stk_extent_args extent;
+	struct stk_filter_args filter;
+	struct stk_window_args window;
+	int64_t mirror;
+};
+
+struct resized {
+	struct stk_resize resize;
+	struct stk_window window;
+	struct stk_desc whole;
+};
+
+static const struct stk_arg_def resize_crop_mirror_args[] = {
+	STK_ARG_GROUP(struct resize_crop_mirror, extent, stk__extent_core_group),
+	STK_ARG_GROUP(struct resize_crop_mirror, filter, stk__filter_group),
+	STK_ARG_GROUP(struct resize_crop_mirror, window, stk__window_group),
+	STK_ARG(struct resize_crop_mirror, mirror, STK_ARG_INT, "0", (0, 3), STK_PER_SAMPLE,
+		"1 mirrors left and right, 2 top and bottom, 3 both, 0 neither."),
+	STK_ARG_END,
+};
+
+static enum stk_status resize_crop_mirror_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct resize_crop_mirror *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct resized *r = call->state;
+	struct stk_dims dims;
+	enum stk_status s = stk__dims_of(in, &dims, err);
+	if (s || (s = stk__filter_of_args(&a->filter, in->dtype, &r->resize, err)))
+		return s;
+	s = stk__extent_of_args(
+		call, &a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, &r->resize, err);
+	if (s)
+		return s;
+	r->whole = *in;
+	r->whole.dtype = stk__dtype_or(a->filter.dtype, in->dtype);
+	call->out[0].desc = r->whole;
+	if (!dims.known)
+		return STK_OK;
+	r->whole.shape[dims.h] = r->resize.out_h;
+	r->whole.shape[dims.w] = r->resize.out_w;
+	if ((s = stk__window_of_args(&a->window, &r->whole, &r->window, err)) ||
+		(s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_ERROR, err)))
+		return s;
+	for (int32_t d = 0; d < in->ndim; d++)
+		call->out[0].desc.shape[d] = r->window.extent[d];
+	return STK_OK;
+}
+
+static void resize_crop_mirror_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct resize_crop_mirror *a = call->args;
+	const struct resized *r = call->state;
+	stk__pass_resize(pass, &r->resize);
+	stk__window_fill(&r->window, &r->whole, NULL, pass);
+	stk__pass_mirror(pass, a->mirror & 1, a->mirror & 2);
+}
+
+const struct stk_op_def stk__op_resize_crop_mirror = {
+	.name = "resize_crop_mirror",
+	.doc = "Resizes images, keeps a window of them and mirrors it.\n\n"
+	       "The same as resize, crop and flip one after the other; only what is kept is computed. The window lies inside the resized image.",
+	.inputs = {1, 1},
+	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
+		     "a sum of products decides: then 90% are equal and the others differ by 1.",
+	.args = resize_crop_mirror_args,
+	.args_size = sizeof(struct resize_crop_mirror),
+	.flags = STK_OP_IMAGES,
+	.state_size = sizeof(struct resized),
+	.classes = STK_CLASS_SAMPLER | STK_CLASS_WINDOW,
+	.infer = resize_crop_mirror_infer,
+	.lower = resize_crop_mirror_lower,
+};
