@@ -3,6 +3,7 @@
 """Checks that functions fit on a screen and files have one subject.
 
 Hard limits, which fail: 150 lines a function, 600 lines a file. Functions over 60 lines are listed; more than one in fifty of them fails too.
+A struct of src/exec that more than three of its files see has at most 20 fields.
 Also: the licence on the first line (second after #!), no trailing blanks, tabs for indentation in C.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCREEN, HARD, FILE, LONG_SHARE = 60, 150, 600, 0.02
+FIELDS, FEW_FILES = 20, 3
 C_FOLDERS = ("src", "include", "cli", "python", "examples", "test", "bench", "tools")
 # A C function's body starts at a brace in the first column (Linux style) and ends at the next closing one there.
 OPENING = re.compile(r"^\{\s*$")
@@ -60,6 +62,41 @@ def check_text(name: str, text: str, is_c: bool) -> list[str]:
     return faults
 
 
+def struct_fields(text: str) -> list[tuple[str, int]]:
+    """(name, fields) of each struct at the outermost level; one that is declared inside it is one field."""
+    text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
+    found = []
+    for head in re.finditer(r"^struct (\w+) \{", text, re.M):
+        flat, depth = "", 0
+        for c in text[head.end() :]:
+            if c == "}" and depth == 0:
+                break
+            flat += c if depth == 0 and c not in "({" else ""
+            depth += (c in "({") - (c in ")}")
+        found.append((head.group(1), sum(1 + part.count(",") for part in flat.split(";") if part.strip())))
+    return found
+
+
+def check_structs(folder: Path) -> list[str]:
+    """What a header declares is seen by all files that include it, through other headers too."""
+    included = {f: re.findall(r'#include "exec/(\S+)"', f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.[ch]"))}
+
+    def reached(file: Path, seen: set[Path]) -> set[Path]:
+        for name in included.get(file, []):
+            if (header := folder / name) not in seen:
+                seen |= {header} | reached(header, seen | {header})
+        return seen
+
+    seers = [reached(f, set()) for f in included if f.suffix == ".c"]
+    faults = []
+    for header in (f for f in included if f.suffix == ".h"):
+        files = sum(header in s for s in seers)
+        for name, fields in struct_fields(header.read_text(encoding="utf-8")):
+            if files > FEW_FILES and fields > FIELDS:
+                faults.append(f"src/exec/{header.name}: struct {name} has {fields} fields and is seen by {files} files")
+    return faults
+
+
 def main() -> int:
     faults, long_ones, count = [], [], 0
     for path in tracked():
@@ -76,6 +113,7 @@ def main() -> int:
                 faults.append(f"{where}; the limit is {HARD}")
             elif length > SCREEN:
                 long_ones.append(where)
+    faults += check_structs(ROOT / "src" / "exec")
     if len(long_ones) > LONG_SHARE * count:
         faults.append(f"{len(long_ones)} of {count} functions do not fit on a screen of {SCREEN} lines")
     print("\n".join(long_ones + faults))

@@ -6,7 +6,8 @@
 - symbols shared between files are called stk_...;
 - nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
 - it needs no library that is not in NEEDED (no CUDA runtime, no driver);
-- files of src/exec take functions from files behind them in EXEC_ORDER alone: a header that all of them include would hide that.
+- no files of src take functions from each other in a circle, and those of src/exec from files behind them in EXEC_ORDER alone: a header that all of them
+  include would hide that.
 
 usage: check_symbols.py BUILD_DIR [--update]
 """
@@ -25,15 +26,17 @@ GLOBALS = {
     ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
-# Files of src/exec: each calls only those behind it. EXEC_UP is what parts tell the engine, which sees them all.
+STILL_CIRCLES = {"format", "io"}  # layers that have some: to be cut
+# Files of src/exec: each calls only those behind it.
 EXEC_ORDER = (
-    "deliver report state changes held pipeline resident schedule chain open engine resident_run batch device feed fetch context describe fetch_ahead "
-    "near submit device_memory device_trace pass call failures frames fetch_read inflight"
+    "pipeline report state changes deliver resident schedule chain drain held open resident_run engine batch device feed fetch context describe "
+    "fetch_ahead near submit device_memory device_trace pass call failures frames fetch_read inflight orders"
 ).split()
-EXEC_UP = {
-    ("fetch_read", "engine"): "stk__on_bytes",
-    ("feed", "engine"): "stk__on_fed",
-    ("device", "engine"): "stk__on_gpu_done",
+# What parts tell the engine, which sees them all: the only calls that lead up.
+UP = {
+    ("exec_fetch_read", "exec_engine", "stk__on_bytes"),
+    ("exec_feed", "exec_engine", "stk__on_fed"),
+    ("exec_device", "exec_engine", "stk__on_gpu_done"),
 }
 DECLARATION = re.compile(r"^STK_API\b[^;{]*?\b(stk_\w+)\s*\(", re.M)
 WRITABLE = re.compile(r"^\.(t?data|t?bss)(?!\.rel\.ro)")  # constant tables of pointers go to .data.rel.ro
@@ -94,25 +97,46 @@ def check_objects(archive: Path) -> list[str]:
     return faults
 
 
-def check_exec(build: Path) -> list[str]:
-    """Which file of src/exec takes a function of which other one, by what their object files define and need."""
+def calls_between_files(build: Path) -> dict[tuple[str, str], set[str]]:
+    """Which file of src takes what of which other one, by what their object files define and need. A file is named as its object is."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
-    for path in sorted((build / "libstoker-internal.a.p").glob("src_exec_*.c.o")):
-        name = path.name.removeprefix("src_exec_").removesuffix(".c.o")
+    for path in sorted(p for library in ("internal", "avx2") for p in (build / f"libstoker-{library}.a.p").glob("src_*.c.o")):
+        name = path.name.removeprefix("src_").removesuffix(".c.o")
         for line in output("nm", str(path)).splitlines():
             kind, symbol = line.split()[-2:]
             if kind == "U":
                 needs.append((name, symbol))
             elif kind in "TDRB":
                 owner[symbol] = name
-    calls = {(name, owner[s]) for name, s in needs if owner.get(s, name) != name and EXEC_UP.get((name, owner[s])) != s}
-    place = {name: i for i, name in enumerate(EXEC_ORDER)}
-    unknown = sorted(set(owner.values()) - set(place))
+    calls: dict[tuple[str, str], set[str]] = {}
+    for name, symbol in needs:
+        if owner.get(symbol, name) != name and (name, owner[symbol], symbol) not in UP:
+            calls.setdefault((name, owner[symbol]), set()).add(symbol)
+    return calls
+
+
+def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
+    """Files are taken away that nobody left over needs, or that need nobody: what stays is a circle, or between two."""
+    left = {(a, b) for a, b in calls if not {a.split("_")[0], b.split("_")[0]} <= STILL_CIRCLES}
+    while True:
+        callers, called = {a for a, _ in left}, {b for _, b in left}
+        ends = (callers ^ called) & (callers | called)
+        if not ends:
+            break
+        left = {(a, b) for a, b in left if a not in ends and b not in ends}
+    return [f"in a circle of files: src {a} calls {b} ({', '.join(sorted(calls[a, b]))})" for a, b in sorted(left)]
+
+
+def check_exec(calls: dict[tuple[str, str], set[str]]) -> list[str]:
+    """Each file of src/exec calls those behind it in EXEC_ORDER alone."""
+    place = {f"exec_{name}": i for i, name in enumerate(EXEC_ORDER)}
+    files = {f for pair in calls for f in pair if f.startswith("exec_")}
+    unknown = sorted(files - set(place))
     if unknown:
-        return [f"src/exec/{n}.c has no place in EXEC_ORDER (tools/check_symbols.py)" for n in unknown]
-    back = {c for c in calls if place[c[0]] > place[c[1]]}
-    return [f"src/exec/{a}.c calls {b}.c, which is before it (EXEC_ORDER in tools/check_symbols.py)" for a, b in sorted(back)]
+        return [f"{n}.c has no place in EXEC_ORDER (tools/check_symbols.py)" for n in unknown]
+    back = sorted((a, b) for a, b in calls if a in place and b in place and place[a] > place[b])
+    return [f"{a}.c calls {b}.c, which is before it (EXEC_ORDER in tools/check_symbols.py)" for a, b in back]
 
 
 def main() -> int:
@@ -126,7 +150,8 @@ def main() -> int:
     faults = check_exports(library, listed) + check_needed(library)
     for archive in sorted(build.glob("libstoker-*.a")):
         faults += check_objects(archive)
-    faults += check_exec(build)
+    calls = calls_between_files(build)
+    faults += check_circles(calls) + check_exec(calls)
     print("\n".join(faults) if faults else f"symbols: {len(listed)} exported, as listed and declared; nothing global")
     return 1 if faults else 0
 

@@ -188,13 +188,13 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
 	b->n_outputs = p->program->n_outputs;
-	if (p->resident)
+	if (r->placed < r->count)
 		places_later(p, r, b);
 	else
 		close_gaps(p, r, b);
 	for (int32_t o = 0; o < b->n_outputs; o++) {
 		int32_t v = b->values[o];
-		b->lists[o] = p->resident ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
+		b->lists[o] = r->slot->laid ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
 	r->slot = NULL; /* the batch's now */
 	return b;

@@ -92,8 +92,8 @@ static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 /* What an operator leaves unwritten is then seen: by eye, and by the fuzzer, which runs with one byte and with another. */
 static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
 {
-	if (run->pipeline->poison >= 0)
-		memset(t->data, run->pipeline->poison, (size_t)bytes);
+	if (run->pipeline->crew.poison >= 0)
+		memset(t->data, run->pipeline->crew.poison, (size_t)bytes);
 }
 
 /* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */

@@ -68,9 +68,10 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
-	if (p->recipes && s == STK_OK)
+	bool recipes = p->parts.resident != NULL; /* of the cores: one on the GPU has no chains */
+	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
-	for (int32_t g = 0; g < chain->n_groups && !p->recipes && s == STK_OK; g++) {
+	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
 		s = group->step >= 0 ? stk__device_describe(&run, group, err)
 		    : group->pass    ? run_pass(&run, group, err)

@@ -8,6 +8,17 @@
 
 enum { HEX = STK_STATE_RUN_DIGITS / STK_STATE_RUNS }; /* digits of a run */
 
+/* Of runs of the reader's files, for states. */
+struct stk_digests {
+	uint32_t runs[STK_STATE_RUNS];
+};
+
+void stk__changes_free(struct stk_pipeline *p)
+{
+	stk__free(p->parts.digests);
+	p->parts.digests = NULL;
+}
+
 static const struct stk_reader_def *reader_of(const struct stk_pipeline *p, const void **shared)
 {
 	const struct stk_program_node *n = p->program->reader < 0 ? NULL : &p->program->nodes[p->program->reader];
@@ -37,12 +48,17 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t)
 	if (!reader)
 		return;
 	int64_t n = reader->size(shared);
-	for (int j = 0; j < STK_STATE_RUNS && !p->digested; j++)
-		p->digests[j] = digest_of(reader, shared, n, j);
-	p->digested = true;
+	struct stk_digests *d = p->parts.digests;
+	if (!d && (d = p->parts.digests = stk__calloc(1, sizeof *d)))
+		for (int j = 0; j < STK_STATE_RUNS; j++)
+			d->runs[j] = digest_of(reader, shared, n, j);
+	if (!d) {
+		t->failed = true;
+		return;
+	}
 	stk__text_add(t, ", \"files\": %lld, \"runs\": \"", (long long)n);
 	for (int j = 0; j < STK_STATE_RUNS; j++)
-		stk__text_add(t, "%0*x", HEX, (unsigned)p->digests[j]);
+		stk__text_add(t, "%0*x", HEX, (unsigned)d->runs[j]);
 	stk__text_add(t, "\"");
 }
 

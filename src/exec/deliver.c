@@ -4,82 +4,84 @@
 #include "exec/engine.h"
 #include "exec/feed.h"
 #include "exec/fetch.h"
-#include "exec/resident.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Batches of a resident data set take one launch: no worker is woken for it. With the lock. */
-static void open_resident(struct stk_pipeline *p)
+struct stk_delivery {
+	bool end_pending; /* the end of the epoch is to be told, behind its last batch */
+	bool stall_told;
+	struct {
+		int64_t epoch, count;
+	} errors; /* of the epoch in hand, in batches that were delivered */
+};
+
+enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	while (p->resident && !atomic_load(&p->cancelled) && stk__open_next(p)) {
+	p->at.step = -1;
+	p->parts.delivery = stk__calloc(1, sizeof *p->parts.delivery);
+	return p->parts.delivery ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+}
+
+/* Without workers the consumer opens batches. With the lock. */
+static void open_batches(struct stk_pipeline *p)
+{
+	while (!p->way->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
 	}
 }
 
 enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
 {
 	enum stk_status s = stk__context_check(p->ctx, err);
-	if (s || p->started)
+	if (s || p->run.started)
 		return s;
 	if ((s = stk__feed_start(p, err)))
 		return s;
-	p->started = true;
-	if (!p->resident)
+	p->run.started = true;
+	if (p->way->crew)
 		stk__pool_join(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
-	open_resident(p);
+	open_batches(p);
 	pthread_mutex_unlock(&p->lock);
 	return STK_OK;
 }
 
 void stk_pipeline_cancel(struct stk_pipeline *p)
 {
-	atomic_store(&p->halt.asked, true);
-	atomic_store(&p->cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
+	atomic_store(&p->run.halt.asked, true);
+	atomic_store(&p->run.cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
 }
 
 /* ---- waiting ---- */
 
-static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, int32_t *sample)
+static const char *stage_of(const struct stk_pipeline *p, const struct stk_record *r, const struct stk_sample_state **s)
 {
-	*sample = -1;
 	if (r->state == STK_BATCH_FREE && r->reading)
 		return "a read of an earlier batch that has failed";
-	if (r->state < STK_BATCH_OPEN)
-		return "a free slot";
-	if (stk__feed_waits(r))
-		return "its external source";
-	if (r->state == STK_BATCH_ON_GPU)
-		return r->device->resting ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
-	for (int32_t i = 0; i < r->count && !p->resident; i++)
-		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
-			*sample = i;
-			return !stk__fetch_complete(&r->samples[i]) ? "its read" : "decoding and augmenting";
-		}
-	return p->resident ? "the GPU" : "an operator that needs the whole batch";
+	return r->state < STK_BATCH_OPEN ? "a free slot" : p->way->stage(r, s);
 }
 
 /* After 30 s without a batch, once: what is waited for. With the lock. */
 static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
-	const struct stk_record *r = stk__record(p, p->next_deliver);
+	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
 	char uri[STK_MAX_URI] = "";
-	int32_t i;
-	const char *stage = stage_of(p, r, &i);
-	if (i >= 0)
-		stk__sample_uri(p->program, r->samples[i].place.sample, uri, sizeof uri);
+	const struct stk_sample_state *sample = NULL;
+	const char *stage = stage_of(p, r, &sample);
+	if (sample)
+		stk__sample_uri(p->program, sample->place.sample, uri, sizeof uri);
 	snprintf(text, capacity,
 		"no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
-		(double)waited_ms / 1e3, (long long)p->next_deliver, stage, uri[0] ? ": " : "", uri, stk__fetch_counts(p).in_flight,
-		p->ring->out - (int32_t)(p->next_open - p->next_deliver));
+		(double)waited_ms / 1e3, (long long)p->flight.next_deliver, stage, uri[0] ? ": " : "", uri, stk__fetch_counts(p).in_flight,
+		p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
 /* No slot is to be had and none is being filled: this wait would never end. With the lock. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
-	if (p->next_open != p->next_deliver || !p->no_slot)
+	if (p->flight.next_open != p->flight.next_deliver || !stk__open_lacks_slot(p))
 		return STK_OK;
 	enum stk_ring_lack lack = stk__ring_lacks(p->ring);
 	return lack ? stk__held_error(p, lack, err) : STK_OK;
@@ -94,30 +96,22 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 	pthread_cond_timedwait(&p->delivered, &p->lock, &t);
 }
 
-/* The consumer waits for a batch that the GPU has: more of them at once keep it busier, as far as its memory goes. With the lock. */
-static void deepen(struct stk_pipeline *p)
-{
-	const struct stk_record *r = stk__record(p, p->next_deliver);
-	if (r->state == STK_BATCH_ON_GPU && !r->device->resting && p->depth < p->most_depth && stk__device_has_room(p))
-		p->depth++;
-}
-
 static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_record **out, struct stk_error *err)
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
 	if (ms != 0)
-		deepen(p);
+		stk__device_deepen(p);
 	for (;;) {
-		open_resident(p); /* a slot may have come back */
-		struct stk_record *r = stk__record(p, p->next_deliver);
-		if (atomic_load(&p->cancelled))
+		open_batches(p); /* a slot may have come back */
+		struct stk_record *r = stk__record(p, p->flight.next_deliver);
+		if (atomic_load(&p->run.cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && p->resident && !stk__resident_ready(p, r);
+		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->way->arrived(r);
 		if (done && !on_its_way) {
 			*out = r;
-			p->stall_told = false;
+			p->parts.delivery->stall_told = false;
 			return STK_OK;
 		}
 		enum stk_status s = check_starved(p, err);
@@ -130,8 +124,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			tell_stall(p, waited, text, sizeof text);
 			return stk__fail(err, STK_TIMEOUT, "%s", text);
 		}
-		if (waited >= STALL_MS && !p->stall_told) {
-			p->stall_told = true;
+		if (waited >= STALL_MS && !p->parts.delivery->stall_told) {
+			p->parts.delivery->stall_told = true;
 			tell_stall(p, waited, text, sizeof text);
 			pthread_mutex_unlock(&p->lock);
 			stk__notify(p->ctx, STK_LOG_WARNING, "%s", text);
@@ -139,7 +133,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			continue;
 		}
 		if (on_its_way)
-			stk__resident_doze(p, now - begin);
+			p->way->wait(p, now - begin);
 		else
 			wait_slice(p, until);
 	}
@@ -150,28 +144,29 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 /* Counts what batches up to this one lost, whatever is under way behind it. */
 static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
-	if (p->errors.epoch != r->at.epoch) {
-		p->errors.epoch = r->at.epoch;
-		p->errors.count = 0;
+	struct stk_delivery *d = p->parts.delivery;
+	if (d->errors.epoch != r->at.epoch) {
+		d->errors.epoch = r->at.epoch;
+		d->errors.count = 0;
 	}
-	p->errors.count += r->bad;
+	d->errors.count += r->n_bad;
 	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
 	if (limit < 1)
 		limit = p->order.size > 0 ? ceil(limit * (double)p->order.size) : 100;
-	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)p->errors.count <= limit)
+	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)d->errors.count <= limit)
 		return STK_OK;
 	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s",
-		(long long)p->errors.count, (long long)r->at.epoch, limit, p->last_bad.message);
+		(long long)d->errors.count, (long long)r->at.epoch, limit, stk__bad_last(p));
 }
 
 /* The batch, or why there is none. */
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
-	if (r->error.code && err)
-		*err = r->error;
-	if (r->error.code)
-		return r->error.code;
-	*out = p->resident ? stk__batch_make(p, r) : r->batch;
+	if (r->result.kind && err)
+		*err = r->result.error;
+	if (r->result.kind)
+		return r->result.error.code;
+	*out = r->batch ? r->batch : stk__batch_make(p, r); /* where nobody has made it yet */
 	r->batch = NULL;
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
@@ -184,14 +179,14 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 {
 	stk__bad_deliver(r);
 	stk__fetch_taken(p);
-	enum stk_status s = r->ended ? STK_END : STK_OK;
-	if (s == STK_OK && (!r->error.code || r->misfit))
+	bool ended = r->result.kind == STK_RESULT_END;
+	enum stk_status s = ended ? STK_END : STK_OK;
+	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)
 		s = check_errors(p, r, err);
-	p->delivered_epoch = r->at.epoch;
-	p->delivered_step = r->at.step;
-	p->delivered_last = r->ended || r->at.last; /* ended: the epoch had no more behind the last batch */
-	if (!r->ended) {
-		p->end_pending = r->at.last && !(p->program->reader >= 0 && p->wraps);
+	/* ended: the epoch had no more behind the last batch */
+	p->at = (struct stk_position){.epoch = r->at.epoch, .step = r->at.step, .last = ended || r->at.last};
+	if (!ended) {
+		p->parts.delivery->end_pending = r->at.last && !(p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP);
 		STK_COUNT(p, batches_delivered, 1);
 	}
 	stk__record_enter(r, STK_BATCH_DELIVERED);
@@ -201,7 +196,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	stk__record_return(r);
 	pthread_mutex_lock(&p->lock);
 	stk__record_reset(r);
-	p->next_deliver++;
+	p->flight.next_deliver++;
 	return s;
 }
 
@@ -210,17 +205,17 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 {
 	int64_t begin = stk__clock_ns();
 	if (ms != 0)
-		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->flight.next_deliver);
 	enum stk_status s = wait_done(p, ms, r, err);
 	if (ms == 0 && s == STK_TIMEOUT)
 		return s;
 	if (ms == 0)
-		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->next_deliver);
+		stk__range_begin(p->ctx->ranges, STK_SPAN_WAIT, p->flight.next_deliver);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, wait_ns, end - begin);
 	stk__trace_row(p, STK_ROW_CONSUMER,
-		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->next_deliver, .begin_ns = begin, .end_ns = end});
+		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->flight.next_deliver, .begin_ns = begin, .end_ns = end});
 	return s;
 }
 
@@ -231,19 +226,19 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	enum stk_status s = stk_pipeline_start(p, err);
 	if (s)
 		return s;
-	if (p->end_pending) {
-		p->end_pending = false;
+	if (p->parts.delivery->end_pending) {
+		p->parts.delivery->end_pending = false;
 		return STK_END;
 	}
 	pthread_mutex_lock(&p->lock);
-	open_resident(p);
+	open_batches(p);
 	s = wait_traced(p, ms, &r, err);
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
 	stk__tell_held(p);
 	/* A wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture. */
-	if (!p->resident && (s != STK_TIMEOUT || ms != 0))
+	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }
@@ -258,7 +253,7 @@ enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out
 /* The first batch after the epoch of the last delivered one. Epochs may differ in length, so it is looked for among the next ones. */
 static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 {
-	int64_t k = p->next_deliver, step = 1;
+	int64_t k = p->flight.next_deliver, step = 1;
 	while (stk__order_batch(&p->order, k + step).epoch <= epoch)
 		step *= 2;
 	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi beyond it */
@@ -279,19 +274,19 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 		return s;
 	if (stk__feed_is_me(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
-	bool between = p->end_pending || (p->delivered_last && p->delivered_step >= 0) || (p->delivered_step < 0 && p->next_deliver == 0);
-	p->end_pending = false;
+	bool between = p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
+	p->parts.delivery->end_pending = false;
 	if (between)
 		return STK_OK; /* the next batch is the first of an epoch anyway */
-	int64_t epoch = p->delivered_epoch;
-	if (p->started)
+	int64_t epoch = p->at.epoch;
+	if (p->run.started)
 		stk__drain(p);
 	bool leads = p->program->reader < 0; /* a source does; else the next batch tells the sources of its epoch */
 	if (!leads)
-		p->next_deliver = next_epoch_batch(p, epoch);
-	p->next_create = p->next_open = p->next_deliver;
+		p->flight.next_deliver = next_epoch_batch(p, epoch);
+	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);
 	stk__feed_begin_at(p, leads ? epoch + 1 : epoch, 0, leads);
-	p->delivered_last = true;
+	p->at.last = true;
 	return STK_OK;
 }

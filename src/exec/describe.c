@@ -24,13 +24,13 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
 	pthread_mutex_lock(&b->lock);
-	struct stk_device_job *j = stk__arena_take(&b->jobs, sizes[kind]);
+	struct stk_device_job *j = stk__arena_take(&b->jobs.arena, sizes[kind]);
 	pthread_mutex_unlock(&b->lock);
 	if (!j) {
 		lost(err);
 		return NULL;
 	}
-	struct stk_device_job **at = &b->first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];
+	struct stk_device_job **at = &b->jobs.first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];
 	while (*at)
 		at = &(*at)->next;
 	j->next = NULL;
@@ -142,10 +142,10 @@ static uint8_t *room(void *user, size_t size)
 
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
 {
-	if (w->reading != b || w->reading_use != b->use)
+	if (w->reading != b || w->reading_use != b->turn.use)
 		w->room_left = 0;
 	w->reading = b;
-	w->reading_use = b->use;
+	w->reading_use = b->turn.use;
 	q->room = room;
 	q->room_user = w;
 }
@@ -312,7 +312,7 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 static void *keep(struct stk_device_batch *b, const void *from, size_t size)
 {
 	pthread_mutex_lock(&b->lock);
-	void *to = stk__arena_take(&b->jobs, size);
+	void *to = stk__arena_take(&b->jobs.arena, size);
 	pthread_mutex_unlock(&b->lock);
 	return to ? memcpy(to, from, size) : NULL;
 }
@@ -415,8 +415,8 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 {
 	struct stk_device_batch *b = run->record->device;
 	const struct stk_program_node *head = &run->pipeline->program->nodes[group->nodes[0]];
-	b->first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
-	atomic_store(&b->pending[run->sample], true);
+	b->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
+	atomic_store(&b->jobs.pending[run->sample], true);
 	if (!group->pass || (group->count == 1 && !stk__pass_serves(run, group->nodes[0])))
 		return describe_single(run, group, err);
 	void *kept[STK_MAX_INPUTS];

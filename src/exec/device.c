@@ -13,39 +13,40 @@
 static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
-	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_gpu_device *dev = p->parts.device->dev;
 	size_t batch = (size_t)p->config.batch_size, decodes = batch * (size_t)g->n_decodes + 1;
 	pthread_mutex_init(&b->lock, NULL);
-	stk__arena_init(&b->jobs);
+	stk__arena_init(&b->jobs.arena);
 	stk__device_memory_init(&b->files, dev, true);
 	stk__device_memory_init(&b->staging, dev, true);
 	stk__device_memory_init(&b->scratch, dev, false);
-	b->first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->first);
-	b->pending = stk__calloc(batch, sizeof *b->pending);
-	b->submitted = stk__calloc(batch, sizeof *b->submitted);
+	b->jobs.first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->jobs.first);
+	b->jobs.pending = stk__calloc(batch, sizeof *b->jobs.pending);
+	b->jobs.submitted = stk__calloc(batch, sizeof *b->jobs.submitted);
 	b->mirrors = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors);
 	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
-	b->decodes = stk__calloc(decodes, sizeof(struct stk_device_job *));
-	b->items = stk__calloc(decodes, sizeof *b->items);
-	b->verdicts = stk__calloc(batch, sizeof *b->verdicts);
-	if (!b->first || !b->pending || !b->submitted || !b->mirrors || !b->tables || !b->decodes || !b->items || !b->verdicts)
+	b->decodes.jobs = stk__calloc(decodes, sizeof(struct stk_device_job *));
+	b->decodes.items = stk__calloc(decodes, sizeof *b->decodes.items);
+	b->verdicts.list = stk__calloc(batch, sizeof *b->verdicts.list);
+	if (!b->jobs.first || !b->jobs.pending || !b->jobs.submitted || !b->mirrors || !b->tables || !b->decodes.jobs ||
+		!b->decodes.items || !b->verdicts.list)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
-	if (!s && p->device->jpeg)
-		s = stk__jpeg_gpu_batch_create(p->device->jpeg, &b->jpeg, err);
-	if (!s && b->jpeg)
-		stk__jpeg_gpu_measure(b->jpeg, p->trace != NULL);
+	if (!s && p->parts.device->jpeg)
+		s = stk__jpeg_gpu_batch_create(p->parts.device->jpeg, &b->decodes.jpeg, err);
+	if (!s && b->decodes.jpeg)
+		stk__jpeg_gpu_measure(b->decodes.jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
 /* Inside stk__gpu_enter where the device can still be entered; memory enters by itself. */
 static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
 {
-	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_gpu_device *dev = p->parts.device->dev;
 	if (!b->files.dev)
 		return;
 	if (entered) {
-		stk__jpeg_gpu_batch_destroy(b->jpeg);
+		stk__jpeg_gpu_batch_destroy(b->decodes.jpeg);
 		stk__device_trace_free(dev, &b->marks);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
@@ -55,16 +56,16 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__device_memory_destroy(&b->files);
 	stk__device_memory_destroy(&b->staging);
 	stk__device_memory_destroy(&b->scratch);
-	stk__arena_destroy(&b->jobs);
-	stk__free(b->first);
-	stk__free((void *)b->pending);
-	stk__free(b->submitted);
+	stk__arena_destroy(&b->jobs.arena);
+	stk__free(b->jobs.first);
+	stk__free((void *)b->jobs.pending);
+	stk__free(b->jobs.submitted);
 	stk__free(b->mirrors);
 	stk__free(b->tables);
-	stk__free(b->decodes);
-	stk__free(b->items);
-	stk__free(b->verdicts);
-	stk__free(b->uploads);
+	stk__free(b->decodes.jobs);
+	stk__free(b->decodes.items);
+	stk__free(b->verdicts.list);
+	stk__free(b->uploads.jobs);
 	pthread_mutex_destroy(&b->lock);
 }
 
@@ -76,23 +77,23 @@ void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 	stk__device_memory_reset(&b->files);
 	stk__device_memory_reset(&b->staging);
 	stk__device_memory_reset(&b->scratch);
-	stk__arena_reset(&b->jobs);
+	stk__arena_reset(&b->jobs.arena);
 	memset(b->mirrors, 0, (size_t)p->program->n_values * sizeof *b->mirrors);
-	memset(b->first, 0, (size_t)p->program->n_steps * (size_t)p->config.batch_size * sizeof(struct stk_device_job *));
+	memset(b->jobs.first, 0, (size_t)p->program->n_steps * (size_t)p->config.batch_size * sizeof(struct stk_device_job *));
 	for (int32_t i = 0; i < p->config.batch_size; i++)
-		atomic_store_explicit(&b->pending[i], false, memory_order_relaxed);
+		atomic_store_explicit(&b->jobs.pending[i], false, memory_order_relaxed);
 }
 
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_device_batch *b = p->device->free;
+	struct stk_device_batch *b = p->parts.device->free;
 	if (!b)
 		return NULL;
-	p->device->free = b->next;
+	p->parts.device->free = b->next;
 	b->next = NULL;
 	b->record = r;
-	b->record_k = r->k;
-	b->use++;
+	b->turn.k = r->k;
+	b->turn.use++;
 	b->used = true;
 	return b;
 }
@@ -100,16 +101,24 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	b->record = NULL;
-	b->next = p->device->free;
-	p->device->free = b;
+	b->next = p->parts.device->free;
+	p->parts.device->free = b;
 }
 
-bool stk__device_has_room(const struct stk_pipeline *p)
+/* One more batch at a time fits into the memory limit. */
+static bool has_room(const struct stk_pipeline *p)
 {
-	const struct stk_device_stage *d = p->device;
+	const struct stk_device_stage *d = p->parts.device;
 	size_t decoding = d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
 	/* One more under way, and the one that the consumer has. Before the first was submitted nobody knows what they take. */
-	return batch && decoding + batch * (size_t)(p->depth + 2) <= d->memory_limit;
+	return batch && decoding + batch * (size_t)(p->flight.depth + 2) <= d->memory_limit;
+}
+
+void stk__device_deepen(struct stk_pipeline *p)
+{
+	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
+	if (r->state == STK_BATCH_ON_GPU && !r->device->resting && p->flight.depth < p->flight.most_depth && has_room(p))
+		p->flight.depth++;
 }
 
 /* ---- waiting for the GPU ---- */
@@ -135,15 +144,15 @@ void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
 	stk__record_enter(r, STK_BATCH_ON_GPU);
 	r->device->resting = !stk__slot_at_rest(r->slot);
 	if (r->device->resting)
-		append(p->device, &p->device->resting, r->device);
+		append(p->parts.device, &p->parts.device->resting, r->device);
 	else
 		stk__ready_submit(r);
 }
 
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->device->begin_ns = stk__clock_ns();
-	append(p->device, &p->device->submitted, r->device);
+	r->device->turn.begin_ns = stk__clock_ns();
+	append(p->parts.device, &p->parts.device->submitted, r->device);
 }
 
 bool stk__device_works(const struct stk_device_stage *d)
@@ -180,10 +189,10 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 
 static void judge(struct stk_device_batch *b, int32_t sample, const struct stk_error *failed)
 {
-	for (int32_t k = 0; k < b->n_verdicts; k++)
-		if (b->verdicts[k].sample == sample)
+	for (int32_t k = 0; k < b->verdicts.n; k++)
+		if (b->verdicts.list[k].sample == sample)
 			return;
-	b->verdicts[b->n_verdicts++] = (struct stk_gpu_verdict){sample, failed};
+	b->verdicts.list[b->verdicts.n++] = (struct stk_gpu_verdict){sample, failed};
 }
 
 static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b, int32_t step)
@@ -195,7 +204,8 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 		any |= t->flags[k] != 0;
 	for (int32_t i = 0; i < b->record->count && any; i++) {
 		bool failed = false;
-		for (const struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; b->submitted[i] && j; j = j->next)
+		for (const struct stk_device_job *j = b->jobs.first[(size_t)step * batch + (size_t)i]; b->jobs.submitted[i] && j;
+			j = j->next)
 			failed |= j->kind == STK_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
 		if (failed)
 			judge(b, i, division_error(p->program, b, step));
@@ -207,13 +217,13 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
-	b->n_verdicts = 0;
+	b->verdicts.n = 0;
 	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
 		judge_flags(p, b, k);
-	for (int32_t i = 0; i < b->n_decodes; i++)
-		if (stk__jpeg_gpu_verdict(b->jpeg, i) != STK_JPEG_GPU_OK)
-			judge(b, b->decodes[i]->sample, NULL);
-	b->n_decodes = 0;
+	for (int32_t i = 0; i < b->decodes.n; i++)
+		if (stk__jpeg_gpu_verdict(b->decodes.jpeg, i) != STK_JPEG_GPU_OK)
+			judge(b, b->decodes.jobs[i]->sample, NULL);
+	b->decodes.n = 0;
 }
 
 /* Nothing behind this level runs on the GPU or is fetched from there. */
@@ -233,10 +243,10 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
-	b->n_verdicts = 0;
+	b->verdicts.n = 0;
 	if (s == STK_OK)
 		judge_all(p, b);
-	bool over = s == STK_OK && !b->n_verdicts && last_level_here(p->program, r->level);
+	bool over = s == STK_OK && !b->verdicts.n && last_level_here(p->program, r->level);
 	if (over)
 		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
@@ -244,25 +254,26 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 		r->device = NULL;
 		stk__device_batch_give(p, b);
 	}
-	stk__on_gpu_done(r, b->verdicts, over ? 0 : b->n_verdicts, s ? err : NULL);
+	stk__on_gpu_done(r, b->verdicts.list, over ? 0 : b->verdicts.n, s ? err : NULL);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }
 
 static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	enum stk_status s = stk__gpu_enter(p->device->dev, err);
+	enum stk_status s = stk__gpu_enter(p->parts.device->dev, err);
 	if (s)
 		return s;
-	s = stk__gpu_event_sync(p->device->dev, b->done, err);
-	if (!s && b->n_decodes)
-		s = stk__jpeg_gpu_wait(b->jpeg, err);
-	if (s && (stk__gpu_stream_sync(p->device->dev, b->stream, NULL) || (b->jpeg && stk__jpeg_gpu_sync(p->device->jpeg, NULL)))) {
+	s = stk__gpu_event_sync(p->parts.device->dev, b->done, err);
+	if (!s && b->decodes.n)
+		s = stk__jpeg_gpu_wait(b->decodes.jpeg, err);
+	if (s && (stk__gpu_stream_sync(p->parts.device->dev, b->stream, NULL) ||
+			 (b->decodes.jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
 		/* As where submitting fails: nothing is under way any more, or nothing works. */
 	}
 	if (!s)
 		stk__device_trace(p, b);
-	stk__gpu_leave(p->device->dev);
+	stk__gpu_leave(p->parts.device->dev);
 	return s;
 }
 
@@ -285,16 +296,16 @@ static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->record_k); /* of what this thread sees; the span begins with the submission */
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* of what this thread sees; the span begins with the submission */
 	enum stk_status s = wait_for(p, b, &err);
 	stk__range_end(p->ctx->ranges);
 	stk__trace_row(p, STK_ROW_GPU,
 		&(struct stk_trace_span){.kind = STK_SPAN_GPU,
-			.batch = b->record_k,
+			.batch = b->turn.k,
 			.count = b->record->count,
 			.level = (int16_t)b->record->level,
 			.stage = -1,
-			.begin_ns = b->begin_ns,
+			.begin_ns = b->turn.begin_ns,
 			.end_ns = stk__clock_ns()});
 	batch_done(p, b, s, &err);
 }
@@ -302,7 +313,7 @@ static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 static void *wait_thread(void *arg)
 {
 	struct stk_pipeline *p = arg;
-	struct stk_device_stage *d = p->device;
+	struct stk_device_stage *d = p->parts.device;
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		while (!d->submitted.first && !d->resting.first && !d->ending)
@@ -318,7 +329,7 @@ static void *wait_thread(void *arg)
 			finish_submitted(p, b);
 		pthread_mutex_lock(&p->lock);
 		d->busy = false;
-		if (p->stopping)
+		if (p->run.stopping)
 			pthread_cond_broadcast(&p->delivered);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -337,7 +348,7 @@ size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 
 static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *err)
 {
-	struct stk_device_stage *d = p->device;
+	struct stk_device_stage *d = p->parts.device;
 	size_t available = 0;
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
 	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
@@ -373,11 +384,11 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	struct stk_device_stage *d = stk__calloc(1, sizeof *d);
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
-	p->device = d;
+	p->parts.device = d;
 	d->submitted.end = &d->submitted.first;
 	d->resting.end = &d->resting.first;
 	pthread_cond_init(&d->work, NULL);
-	d->n_batches = p->most_depth + 1;
+	d->n_batches = p->flight.most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);
 	if (!d->batches)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the GPU's part of a pipeline");
@@ -398,7 +409,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 
 void stk__device_destroy(struct stk_pipeline *p)
 {
-	struct stk_device_stage *d = p->device;
+	struct stk_device_stage *d = p->parts.device;
 	if (!d)
 		return;
 	if (d->runs) {
@@ -420,5 +431,5 @@ void stk__device_destroy(struct stk_pipeline *p)
 	pthread_cond_destroy(&d->work);
 	stk__free(d->batches);
 	stk__free(d);
-	p->device = NULL;
+	p->parts.device = NULL;
 }

@@ -89,6 +89,32 @@ struct stk_device_clock {
 
 struct stk_gpu_verdict;
 
+/* Files that the level's jobs decode. */
+struct stk_device_decodes {
+	struct stk_jpeg_gpu_batch *jpeg;
+	struct stk_device_job **jobs; /* what was submitted to it, as it numbers them */
+	struct stk_jpeg_gpu_item *items;
+	int32_t n;
+};
+
+struct stk_device_uploads {
+	struct stk_device_job **jobs;
+	int32_t n, room;
+};
+
+/* What the step in hand needs. */
+struct stk_device_need {
+	struct stk_pass_gpu_limits pass;
+	struct stk_array_gpu_limits array;
+	int32_t moves;
+};
+
+/* Of the last submission: samples that the GPU would not do, or that failed there; one a sample at most. */
+struct stk_device_verdicts {
+	struct stk_gpu_verdict *list;
+	int32_t n;
+};
+
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
@@ -96,30 +122,26 @@ struct stk_device_batch {
 	stk_gpu_event done;                               /* behind the last submission, its files apart */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
-	struct stk_arena jobs;
-	struct stk_device_job **first;    /* [step * batch + sample] */
-	_Atomic bool *pending;            /* [sample]: described since the last submission */
-	bool *submitted;                  /* [sample]: jobs of it were in the last submission: flags tell of no others */
+	struct stk_device_jobs {
+		struct stk_arena arena;
+		struct stk_device_job **first; /* [step * batch + sample] */
+		_Atomic bool *pending;         /* [sample]: described since the last submission */
+		bool *submitted;               /* [sample]: jobs of it were in the last submission: flags tell of no others */
+		bool steps;                    /* there are jobs behind the files */
+	} jobs;
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
-	struct stk_jpeg_gpu_batch *jpeg;
-	struct stk_device_job **decodes; /* what was submitted to it, as it numbers them */
-	struct stk_jpeg_gpu_item *items;
-	int32_t n_decodes;
-	struct stk_gpu_verdict *verdicts; /* of the last submission, one a sample at most */
-	int32_t n_verdicts;
-	bool steps; /* there are jobs behind the files */
-	struct stk_device_job **uploads;
-	int32_t n_uploads, room_uploads;
-	struct stk_pass_gpu_limits pass_need; /* of the step in hand */
-	struct stk_array_gpu_limits array_need;
-	int32_t n_moves;
+	struct stk_device_decodes decodes;
+	struct stk_device_uploads uploads;
+	struct stk_device_need need;
+	struct stk_device_verdicts verdicts;
 	struct stk_device_marks marks;
 	bool used;    /* since it was taken */
 	bool resting; /* its jobs wait until its slot is at rest; written with the pipeline's lock */
-	int64_t begin_ns;
-	int64_t record_k;
-	int64_t use; /* counts the records that had it: batch numbers come again after an epoch is left */
+	struct stk_device_turn {
+		int64_t begin_ns, k; /* of the record */
+		int64_t use;         /* counts the records that had it: batch numbers come again after an epoch is left */
+	} turn;
 };
 
 /* The first in goes first. */
@@ -158,8 +180,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* With the lock: the waiting thread has something to do. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* With the lock: one more batch at a time fits into the memory limit. */
-bool stk__device_has_room(const struct stk_pipeline *p);
+/* With the lock: the consumer waits. If it is for a batch that the GPU has, more of them at once keep it busier, as far as its memory goes. */
+void stk__device_deepen(struct stk_pipeline *p);
 /* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */

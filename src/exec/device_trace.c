@@ -22,8 +22,8 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 	struct stk_device_mark *k = &m->mark[m->count];
 	k->kind = kind;
 	k->name = name;
-	if ((k->event || !stk__gpu_event_create(p->device->dev, true, &k->event, NULL)) &&
-		!stk__gpu_event_record(p->device->dev, k->event, b->stream, NULL))
+	if ((k->event || !stk__gpu_event_create(p->parts.device->dev, true, &k->event, NULL)) &&
+		!stk__gpu_event_record(p->parts.device->dev, k->event, b->stream, NULL))
 		m->count++;
 }
 
@@ -65,7 +65,7 @@ static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, 
 	stk__trace_row(p, row,
 		&(struct stk_trace_span){.name = name,
 			.kind = (uint8_t)kind,
-			.batch = b->record_k,
+			.batch = b->turn.k,
 			.count = b->record->count,
 			.level = (int16_t)b->record->level,
 			.stage = -1,
@@ -78,7 +78,7 @@ static void trace_part(const struct stk_pipeline *p, const struct stk_device_bat
 {
 	struct stk_jpeg_gpu_times times;
 	int64_t at;
-	if (stk__jpeg_gpu_times(b->jpeg, part, &times, NULL) || !time_of(p->device, times.begin, &at))
+	if (stk__jpeg_gpu_times(b->decodes.jpeg, part, &times, NULL) || !time_of(p->parts.device, times.begin, &at))
 		return;
 	for (int i = 0; i < STK_JPEG_GPU_TIMES; i++) {
 		int64_t end = at + (int64_t)((double)times.milliseconds[i] * 1e6);
@@ -90,14 +90,14 @@ static void trace_part(const struct stk_pipeline *p, const struct stk_device_bat
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_device_marks *m = &b->marks;
-	if (!p->trace || !set_clock(p->device->dev, &p->device->clock))
+	if (!p->trace || !set_clock(p->parts.device->dev, &p->parts.device->clock))
 		return;
-	for (int part = 0; b->n_decodes && part < stk__jpeg_gpu_parts(b->jpeg); part++)
+	for (int part = 0; b->decodes.n && part < stk__jpeg_gpu_parts(b->decodes.jpeg); part++)
 		trace_part(p, b, part);
 	for (int32_t i = 1; i < m->count; i++) {
 		const struct stk_device_mark *k = &m->mark[i];
 		int64_t begin, end;
-		if (k->name && time_of(p->device, m->mark[i - 1].event, &begin) && time_of(p->device, k->event, &end))
+		if (k->name && time_of(p->parts.device, m->mark[i - 1].event, &begin) && time_of(p->parts.device, k->event, &end))
 			add(p, b, STK_ROW_STEPS, k->kind, k->name, begin, end);
 	}
 }

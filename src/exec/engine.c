@@ -95,10 +95,10 @@ static void end_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
 	stk__record_enter(r, STK_BATCH_ENDING);
-	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++)
+	for (int32_t i = 0; i < r->placed; i++)
 		forget_sample(&r->samples[i]);
-	r->next_ending = p->ending;
-	p->ending = r;
+	r->next_ending = p->flight.ending;
+	p->flight.ending = r;
 }
 
 /* Begins the level r->level, or the next that has anything to do; behind the last the batch ends. */
@@ -131,7 +131,7 @@ static void begin_level(struct stk_record *r)
 void stk__level_over(struct stk_record *r)
 {
 	r->level++;
-	if (r->ended || r->error.code) /* nothing more is made of it */
+	if (r->result.kind) /* nothing more is made of it */
 		r->level = r->pipeline->program->n_levels;
 	begin_level(r);
 }
@@ -141,7 +141,8 @@ void stk__level_part_done(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	if (--r->todo > 0)
 		return;
-	if (p->program->levels[r->level].n_steps && !r->ended) /* also after an error: the GPU may know of one in an earlier sample */
+	if (p->program->levels[r->level].n_steps &&
+		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may know of one in an earlier sample */
 		stk__device_ready(r->pipeline, r);
 	else
 		stk__level_over(r);
@@ -149,8 +150,9 @@ void stk__level_part_done(struct stk_record *r)
 
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err)
 {
-	r->ended = status == STK_END;
-	if (status && status != STK_END)
+	if (status == STK_END)
+		r->result.kind = STK_RESULT_END;
+	else if (status)
 		stk__record_error(r, err, -1);
 	stk__level_part_done(r);
 	stk__end_records(r->pipeline);
@@ -178,9 +180,9 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 {
 	if (err) {
 		stk__record_error(r, err, -1);
-		stk__error_set_op(&r->error, "the GPU");
+		stk__error_set_op(&r->result.error, "the GPU");
 	}
-	if (err || !count || r->pipeline->stopping) {
+	if (err || !count || r->pipeline->run.stopping) {
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
@@ -192,30 +194,61 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 	stk__end_records(r->pipeline);
 }
 
+/* ---- the way of workers ---- */
+
+static void begin(struct stk_record *r)
+{
+	begin_level(r);
+	stk__end_records(r->pipeline);
+}
+
+static bool arrived(struct stk_record *r)
+{
+	(void)r;
+	return true;
+}
+
+static const char *stage(const struct stk_record *r, const struct stk_sample_state **s)
+{
+	if (stk__feed_waits(r))
+		return "its external source";
+	if (r->state == STK_BATCH_ON_GPU)
+		return r->device->resting ? "the consumer's own work on the GPU, which still reads the slot" : "the GPU";
+	for (int32_t i = 0; i < r->placed && i < r->count; i++)
+		if (!r->samples[i].dropped && r->samples[i].chains_left > 0) {
+			*s = &r->samples[i];
+			return stk__fetch_complete(*s) ? "decoding and augmenting" : "its read";
+		}
+	return "an operator that needs the whole batch";
+}
+
+const struct stk_way stk__way_of_workers = {.places = true, .crew = true, .begin = begin, .arrived = arrived, .stage = stage};
+
 /* ---- beginning and end ---- */
 
 void stk__record_open(struct stk_record *r, bool no_memory)
 {
 	stk__fetch_opened(r);
 	stk__record_enter(r, STK_BATCH_OPEN);
-	if (no_memory)
-		r->error = (struct stk_error){.code = STK_NO_MEMORY,
+	if (!no_memory) {
+		r->pipeline->way->begin(r);
+		return;
+	}
+	r->result = (struct stk_result){.kind = STK_RESULT_ERROR,
+		.error = {.code = STK_NO_MEMORY,
 			.epoch = r->at.epoch,
 			.sample = -1,
 			.offset = -1,
-			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"};
-	if (no_memory || r->pipeline->resident) /* the set's own kernel makes it */
-		r->level = r->pipeline->program->n_levels;
-	begin_level(r);
+			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"}};
+	end_batch(r);
 	stk__end_records(r->pipeline);
 }
 
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank)
 {
-	if (r->error.code && r->error_rank <= rank)
+	if (r->result.kind == STK_RESULT_ERROR && r->result.rank <= rank)
 		return;
-	r->error = *err;
-	r->error_rank = rank;
+	r->result = (struct stk_result){STK_RESULT_ERROR, *err, rank};
 }
 
 /* What the consumer gets is made here: its own thread has better to do. Samples may be moved together, which is why no lock is held. */
@@ -223,18 +256,20 @@ static void make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
 	stk__assert_unlocked(p);
-	if (r->ended || r->error.code || p->resident) /* the last has its slot until the GPU has written it */
+	if (r->result.kind)
 		return;
-	r->misfit = stk__batch_check(p, r, &r->error) != STK_OK;
-	r->batch = r->misfit ? NULL : stk__batch_make(p, r);
+	if (stk__batch_check(p, r, &r->result.error))
+		r->result.kind = STK_RESULT_MISFIT;
+	else
+		r->batch = stk__batch_make(p, r);
 	if (r->device) /* kept for what was fetched from the GPU after its last step there */
 		stk__device_batch_clean(p, r->device);
 }
 
 void stk__end_records(struct stk_pipeline *p)
 {
-	for (struct stk_record *r; (r = p->ending);) {
-		p->ending = r->next_ending;
+	for (struct stk_record *r; (r = p->flight.ending);) {
+		p->flight.ending = r->next_ending;
 		pthread_mutex_unlock(&p->lock);
 		make_batch(r);
 		pthread_mutex_lock(&p->lock);
@@ -264,7 +299,7 @@ void stk__record_reset(struct stk_record *r)
 	struct stk_pipeline *p = r->pipeline;
 	bool left = stk__record_under_way(r); /* the run is left; else it was done when the batch ended */
 	stk__record_enter(r, STK_BATCH_FREE);
-	for (int32_t i = 0; i < p->config.batch_size && !p->resident; i++) {
+	for (int32_t i = 0; i < r->placed; i++) {
 		if (left)
 			forget_sample(&r->samples[i]);
 		stk__fetch_forget(&r->samples[i]);
@@ -272,9 +307,8 @@ void stk__record_reset(struct stk_record *r)
 	if (r->device)
 		stk__device_batch_give(p, r->device);
 	r->device = NULL;
-	r->error.code = STK_OK;
-	r->ended = r->misfit = false;
-	r->ready_count = r->ready_head = 0;
+	r->result.kind = STK_RESULT_BATCH;
+	r->ready.count = r->ready.head = 0;
 	stk__bad_drop(r);
 	r->level = r->todo = 0;
 }

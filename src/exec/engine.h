@@ -20,6 +20,9 @@ struct stk_gpu_verdict {
 };
 void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdicts, int32_t count, const struct stk_error *err);
 
+/* Batches by levels and chains. Its wait is never asked for. */
+extern const struct stk_way stk__way_of_workers;
+
 /* ---- a batch ---- */
 
 /* It has a slot. no_memory: it has none, and will be an error. */

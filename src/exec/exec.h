@@ -36,6 +36,10 @@
 
 struct stk_fetch;
 struct stk_feed_stage;
+struct stk_opening;
+struct stk_delivery;
+struct stk_bad_list;
+struct stk_digests;
 struct stk_read;
 
 struct stk_sample_state {
@@ -85,28 +89,42 @@ enum stk_batch_state {
 	STK_BATCH_DELIVERED, /* belongs to the consumer's thread, which gives back what it holds */
 };
 
+/* What is ready in a batch (inflight.c): a ring of items. */
+struct stk_ready {
+	int32_t *items;
+	int32_t head, count;
+};
+
+/* How a batch came out; it holds from ENDING on. */
+struct stk_result {
+	enum stk_result_kind {
+		STK_RESULT_BATCH,
+		STK_RESULT_END,    /* the source had no more: an end of epoch instead of a batch */
+		STK_RESULT_MISFIT, /* the samples do not fit together, which counts behind max_errors */
+		STK_RESULT_ERROR,  /* fatal for the batch, whatever the policy */
+	} kind;
+	struct stk_error error; /* of the latter two. In place: there may be no memory for it */
+	int64_t rank;           /* of several errors the one of the lowest rank is told: nodes that gather, then samples */
+};
+
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
 	enum stk_batch_state state;
-	struct stk_record *next_ending; /* in the pipeline's list of those */
-	bool ended;                     /* the source had no more: an end of epoch instead of a batch */
+	struct stk_record *next_ending; /* in the list of those */
 	struct stk_batch_place at;
+	int32_t placed;             /* samples that have places: all, or none where the way needs none */
 	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
-	int32_t *ready;             /* ring of items: chain * batch + sample, then nodes that gather */
-	int32_t ready_head, ready_count;
+	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch; /* what will be delivered, over the slot; made when the record is done, on whatever thread ends it */
-	bool misfit;             /* error is that the samples do not fit together, which counts behind max_errors */
 	struct stk_device_batch *device; /* while it has work for the GPU */
-	int64_t submitted_ns;            /* of a resident data set: when it went to the GPU */
 	struct stk_sample_state *samples;
 	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
 	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
-	int32_t bad;                   /* how many */
-	struct stk_error error; /* fatal for the batch, whatever the policy; code STK_OK: none. In place: there may be no memory for it */
-	int64_t error_rank;     /* of several errors the one of the lowest rank is told: nodes that gather, then samples */
+	int32_t n_bad;
+	struct stk_result result;
 };
 
 enum { STK_MAX_UNIT = 64, STK_MAX_URI = 4096, STK_MAX_ATTEMPTS = 10, STK_STATE_RUNS = 32, STK_STATE_RUN_DIGITS = 8 * STK_STATE_RUNS };
@@ -151,65 +169,84 @@ struct stk_exec_counters {
 #undef STK_COUNTER_FIELD
 };
 
+/* Batches in flight. */
+struct stk_flight {
+	struct stk_record *records; /* batch k stands at k % n */
+	int32_t n;
+	struct stk_record *ending; /* a list */
+	int64_t next_create, next_open, next_deliver;
+	int32_t depth, most_depth; /* batches opened before they are asked for */
+};
+
+struct stk_crew {
+	struct stk_exec_worker *workers;
+	int32_t n;
+	_Atomic int64_t *cost_ns; /* of a sample, by level * program->max_chains + chain */
+	int32_t poison;           /* what memory of outputs and values is filled with before an operator writes it; -1: nothing */
+};
+
+struct stk_run {
+	bool started, stopping;
+	bool restored;  /* from a state */
+	bool held_told; /* what the consumer holds */
+	_Atomic bool cancelled;
+	struct stk_cancel halt; /* what workers are at is wanted no more: the pipeline was cancelled, or it drains */
+};
+
+/* Where the run stands: its last delivered batch; step -1: none of that epoch. */
+struct stk_position {
+	int64_t epoch, step;
+	bool last;
+};
+
+/* What each is, only its own file knows, or the few files of its header. */
+struct stk_parts {
+	struct stk_fetch *fetch;         /* fetch.h */
+	struct stk_feed_stage *feed;     /* feed.h; NULL: there are no users' sources */
+	struct stk_device_stage *device; /* device.h; NULL: all runs on the cores, or over a resident data set */
+	struct stk_resident *resident;   /* resident.h; NULL: the program is none of those */
+	struct stk_opening *opening;     /* open.c */
+	struct stk_delivery *delivery;   /* deliver.c */
+	struct stk_bad_list *bad;        /* failures.c; NULL: none was bad */
+	struct stk_digests *digests;     /* changes.c; NULL: nobody asked */
+};
+
 struct stk_pipeline {
 	struct stk_pool_client client; /* first: workers get it */
 	struct stk_context *ctx;
 	struct stk_program *program;
 	struct stk_pipeline_config config;
+	const struct stk_way *way;
 	struct stk_order order;   /* of the leading reader */
 	struct stk_order *orders; /* of each reader, in the order of the program */
-	bool wraps;
 	pthread_mutex_t lock;
 	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
-
-	struct stk_record *records; /* batch k stands at k % n_records */
-	struct stk_record *ending;  /* a list */
-	int32_t n_records;
-	int64_t next_create, next_open, next_deliver;
+	struct stk_flight flight;
 	struct stk_ring *ring;
-	int32_t depth, most_depth;       /* batches opened before they are asked for */
-	struct stk_device_stage *device; /* NULL: all runs on the cores, or over a resident data set */
-	struct stk_resident *resident;   /* resident.h: on the GPU; NULL: the program is none of those */
-	struct stk_resident *recipes;    /* the same for the cores: chains are of ready passes; NULL: none of those */
-	int32_t poison;                  /* what memory of outputs and values is filled with before an operator writes it; -1: nothing */
-	struct stk_slot *next_slot;      /* laid out for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;            /* a thread lays one out; another one would have */
-	bool no_slot, no_memory;         /* the last try found none to be had, or memory short */
-	bool held_told;                  /* what the consumer holds */
-
-	struct stk_fetch *fetch;     /* fetch.h */
-	struct stk_feed_stage *feed; /* feed.h; NULL: there are no users' sources */
-
-	struct stk_exec_worker *workers;
-	int32_t n_workers;
-	_Atomic int64_t *cost_ns; /* of a sample, by level * program->max_chains + chain */
-
-	bool started, stopping;
-	_Atomic bool cancelled;
-	struct stk_cancel halt; /* what workers are at is wanted no more: the pipeline was cancelled, or it drains */
-	bool restored;          /* from a state */
-	bool end_pending;
-	int64_t delivered_epoch, delivered_step; /* of the last delivered batch; step -1: none of that epoch */
-	bool delivered_last;
-	struct {
-		int64_t epoch, count;
-	} errors;              /* of the epoch in hand, in batches that were delivered */
-	struct stk_error *bad; /* of batches whose turn has come; the first of them */
-	int64_t n_bad, room_bad;
-	struct stk_error last_bad;
-	bool stall_told;
-	bool digested;                    /* `digests` is filled */
-	uint32_t digests[STK_STATE_RUNS]; /* of runs of the reader's files, for states */
-
+	struct stk_run run;
+	struct stk_crew crew;
+	struct stk_position at;
+	struct stk_parts parts;
 	struct stk_trace *trace;
 	struct stk_exec_counters counters;
+};
+
+/* How batches are made: by workers, chain by chain (engine.h), or by the GPU from a data set that lies there (resident.h). The lock is held unless said. */
+struct stk_way {
+	bool places;                           /* samples get their places when a batch is planned; else when somebody asks */
+	bool crew;                             /* workers take part, who open batches; else the consumer does when it comes */
+	void (*begin)(struct stk_record *r);   /* it is open; may give the lock up */
+	bool (*arrived)(struct stk_record *r); /* finished: it can be delivered now */
+	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* for one that has not; gives the lock up for a while */
+	const char *(*stage)(const struct stk_record *r,
+		const struct stk_sample_state **s); /* of one that is open: what it waits for, and at which sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
 
 static inline void stk__trace_row(const struct stk_pipeline *p, int32_t row, const struct stk_trace_span *span)
 {
-	stk__trace_add(p->trace, p->n_workers + row, span);
+	stk__trace_add(p->trace, p->crew.n + row, span);
 }
 
 /* Debug builds see to it that nothing foreign (a user's callback, memory of outputs, a copy of a batch, a wait for a stream) happens with the lock held:
@@ -225,7 +262,7 @@ static inline void stk__assert_unlocked(struct stk_pipeline *p)
 
 static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 {
-	return &p->records[k % p->n_records];
+	return &p->flight.records[k % p->flight.n];
 }
 
 /* Where a reader is when the leading one is at a sample's place. */
@@ -239,6 +276,13 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without 
 
 /* open.c; with the lock, which it gives up in between. False: there is no room for another batch. */
 bool stk__open_next(struct stk_pipeline *p);
+STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
+void stk__open_destroy(struct stk_pipeline *p);
+bool stk__open_lacks_slot(const struct stk_pipeline *p); /* the last try found none */
+void stk__open_stop(struct stk_pipeline *p);             /* drained: gives back what was laid out */
+
+/* deliver.c */
+STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
 
 /* inflight.c; the lock is held */
 bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */
@@ -251,6 +295,9 @@ int32_t stk__device_item(const struct stk_pipeline *p);
 void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
+
+/* orders.c */
+STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
 /* Where steps of sources that lead stand; without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count
  * from the epoch's start, also in a run that began in its middle. */
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
@@ -264,6 +311,8 @@ int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t ch
 /* Adds whose fault it is: the sample, by the name that a reader has for it. No lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
+const char *stk__bad_last(const struct stk_pipeline *p); /* what was told of the last one */
+void stk__bad_free(struct stk_pipeline *p);
 /* With the lock: a bad sample of the batch; the batch's turn has come, so that they are the pipeline's; they are forgotten with it. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
@@ -310,6 +359,7 @@ size_t stk__held_bytes(struct stk_pipeline *p); /* kept beside the ring */
 void stk__tell_held(struct stk_pipeline *p);    /* one notice when the ring has first let go of what is held; without the lock */
 
 /* changes.c */
+void stk__changes_free(struct stk_pipeline *p);
 /* Adds what tells of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
 /* What changed since a state was saved with these entries, as an error; STK_OK: no more is known than that something did. */
@@ -322,9 +372,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r);
 void stk__batch_deliver(struct stk_batch *batch);                                /* the consumer's from here on */
 void stk__batch_free_data(void *batch);
 
-/* pipeline.c: the run is the one of this reader. */
-STK_MUST_USE enum stk_status stk__lead(struct stk_pipeline *p, int32_t reader, struct stk_error *err);
-/* Lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
+/* drain.c: lets what is under way come to its end without beginning anything new, and forgets it; without the lock */
 void stk__drain(struct stk_pipeline *p);
 
 #endif

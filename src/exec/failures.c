@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of batches whose turn has come; the first of them. */
+struct stk_bad_list {
+	struct stk_error *errors;
+	int64_t n, room;
+	struct stk_error last;
+};
+
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
 {
 	const struct stk_program_node *n = node < 0 ? NULL : &g->nodes[node];
@@ -55,7 +62,7 @@ void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	if (r->samples[i].place.padded)
 		return;
-	r->bad++;
+	r->n_bad++;
 	struct stk_bad *b = stk__alloc(sizeof *b), **at = &r->bads;
 	if (!b)
 		return;
@@ -72,24 +79,59 @@ void stk__bad_drop(struct stk_record *r)
 		stk__free(r->bads);
 		r->bads = next;
 	}
-	r->bad = 0;
+	r->n_bad = 0;
 }
 
 void stk__bad_deliver(struct stk_record *r)
 {
 	enum { KEPT = 10000 };
 	struct stk_pipeline *p = r->pipeline;
-	STK_COUNT(p, bad_samples, r->bad);
-	for (const struct stk_bad *b = r->bads; b; b = b->next) {
-		if (p->n_bad == p->room_bad && p->room_bad < KEPT) {
-			int64_t room = p->room_bad ? 4 * p->room_bad : 10;
+	STK_COUNT(p, bad_samples, r->n_bad);
+	if (r->bads && !p->parts.bad)
+		p->parts.bad = stk__calloc(1, sizeof *p->parts.bad);
+	struct stk_bad_list *l = p->parts.bad;
+	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next) {
+		if (l->n == l->room && l->room < KEPT) {
+			int64_t room = l->room ? 4 * l->room : 10;
 			room = room < KEPT ? room : KEPT;
-			void *more = stk__realloc(p->bad, (size_t)room * sizeof *p->bad);
-			p->bad = more ? more : p->bad;
-			p->room_bad = more ? room : p->room_bad;
+			void *more = stk__realloc(l->errors, (size_t)room * sizeof *l->errors);
+			l->errors = more ? more : l->errors;
+			l->room = more ? room : l->room;
 		}
-		if (p->n_bad < p->room_bad)
-			p->bad[p->n_bad++] = b->error;
-		p->last_bad = b->error;
+		if (l->n < l->room)
+			l->errors[l->n++] = b->error;
+		l->last = b->error;
 	}
+}
+
+const char *stk__bad_last(const struct stk_pipeline *p)
+{
+	return p->parts.bad ? p->parts.bad->last.message : "out of memory";
+}
+
+void stk__bad_free(struct stk_pipeline *p)
+{
+	if (p->parts.bad)
+		stk__free(p->parts.bad->errors);
+	stk__free(p->parts.bad);
+	p->parts.bad = NULL;
+}
+
+int64_t stk_pipeline_bad_samples(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	int64_t n = p->parts.bad ? p->parts.bad->n : 0;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out)
+{
+	pthread_mutex_lock(&p->lock);
+	const struct stk_bad_list *l = p->parts.bad;
+	bool have = l && i >= 0 && i < l->n;
+	if (have)
+		*out = l->errors[i];
+	pthread_mutex_unlock(&p->lock);
+	return have;
 }

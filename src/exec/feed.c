@@ -45,13 +45,13 @@ static const struct stk_level *first_level(const struct stk_pipeline *p)
 static struct fed *fed_of(const struct stk_record *r, int32_t c)
 {
 	const struct stk_pipeline *p = r->pipeline;
-	return &p->feed->feds[(r - p->records) * first_level(p)->n_callbacks + c];
+	return &p->parts.feed->feds[(r - p->flight.records) * first_level(p)->n_callbacks + c];
 }
 
 void stk__feed_release(struct stk_record *r)
 {
 	const struct stk_pipeline *p = r->pipeline;
-	for (int32_t c = 0; p->feed && c < first_level(p)->n_callbacks; c++) {
+	for (int32_t c = 0; p->parts.feed && c < first_level(p)->n_callbacks; c++) {
 		struct fed *f = fed_of(r, c);
 		for (int32_t k = 0; k < f->pulls; k++)
 			if (f->release[k])
@@ -178,7 +178,7 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 			struct stk_tensor t = fed_of(r, c)->tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
 			if (s || (s = check_alike(n->node->name, &fed_of(r, c)->tensors[o * p->config.batch_size], &t, err)) ||
-				(s = check_steady(&p->feed->first_given[n->first_value + o], n->node->name, &t, err))) {
+				(s = check_steady(&p->parts.feed->first_given[n->first_value + o], n->node->name, &t, err))) {
 				stk__error_set_op(err, "external_source");
 				stk__name_sample(p, &r->samples[i], p->program->lead, err);
 				return s;
@@ -253,10 +253,10 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 /* Without a reader: where this batch stands, as far as anybody knows. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->at = (struct stk_batch_place){.epoch = p->feed->epoch, .step = p->feed->step, .count = r->count};
-	int64_t first = stk__step_position(p, p->feed->epoch, p->feed->step) + (int64_t)p->order.rank * p->config.batch_size;
+	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};
+	int64_t first = stk__step_position(p, p->parts.feed->epoch, p->parts.feed->step) + (int64_t)p->order.rank * p->config.batch_size;
 	for (int32_t i = 0; i < r->count; i++)
-		r->samples[i].place = (struct stk_place){.epoch = p->feed->epoch, .position = first + i, .sample = -1};
+		r->samples[i].place = (struct stk_place){.epoch = p->parts.feed->epoch, .position = first + i, .sample = -1};
 }
 
 static void tell_reset(struct stk_pipeline *p, int64_t epoch)
@@ -271,7 +271,7 @@ static void tell_reset(struct stk_pipeline *p, int64_t epoch)
 
 static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_feed_stage *f = p->feed;
+	struct stk_feed_stage *f = p->parts.feed;
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
 	bool leads = p->program->reader < 0, last = false, turned = !leads && r->at.epoch > f->epoch;
 	if (leads)
@@ -309,19 +309,19 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 /* With the lock: the next batch that waits for its sources. One that got no slot waits for nothing. */
 static struct stk_record *next_hungry(struct stk_pipeline *p)
 {
-	for (; p->feed->k < p->next_open; p->feed->k++)
-		if (stk__record(p, p->feed->k)->state == STK_BATCH_OPEN)
-			return stk__record(p, p->feed->k);
+	for (; p->parts.feed->k < p->flight.next_open; p->parts.feed->k++)
+		if (stk__record(p, p->parts.feed->k)->state == STK_BATCH_OPEN)
+			return stk__record(p, p->parts.feed->k);
 	return NULL;
 }
 
 static void *feed_main(void *arg)
 {
 	struct stk_pipeline *p = arg;
-	struct stk_feed_stage *f = p->feed;
+	struct stk_feed_stage *f = p->parts.feed;
 	pthread_mutex_lock(&p->lock);
 	while (f->runs) {
-		struct stk_record *r = p->stopping ? NULL : next_hungry(p);
+		struct stk_record *r = p->run.stopping ? NULL : next_hungry(p);
 		if (r)
 			feed_one(p, r);
 		else
@@ -339,43 +339,43 @@ static void *feed_main(void *arg)
 
 void stk__feed_wake(struct stk_pipeline *p)
 {
-	pthread_cond_signal(&p->feed->work);
+	pthread_cond_signal(&p->parts.feed->work);
 }
 
 bool stk__feed_waits(const struct stk_record *r)
 {
-	const struct stk_feed_stage *f = r->pipeline->feed;
+	const struct stk_feed_stage *f = r->pipeline->parts.feed;
 	return f && r->k >= f->k;
 }
 
 bool stk__feed_is_me(const struct stk_pipeline *p)
 {
-	return p->feed && p->feed->started && pthread_equal(p->feed->thread, pthread_self());
+	return p->parts.feed && p->parts.feed->started && pthread_equal(p->parts.feed->thread, pthread_self());
 }
 
 void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p))
 {
 	pthread_mutex_lock(&p->lock);
-	p->stopping = true;
-	p->feed->destroy = destroy;
-	p->feed->runs = false;
+	p->run.stopping = true;
+	p->parts.feed->destroy = destroy;
+	p->parts.feed->runs = false;
 	pthread_mutex_unlock(&p->lock);
 }
 
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell)
 {
-	if (!p->feed)
+	if (!p->parts.feed)
 		return;
-	p->feed->k = p->next_deliver;
-	p->feed->epoch = epoch;
-	p->feed->step = step;
+	p->parts.feed->k = p->flight.next_deliver;
+	p->parts.feed->epoch = epoch;
+	p->parts.feed->step = step;
 	if (tell)
 		tell_reset(p, epoch);
 }
 
 enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err)
 {
-	struct stk_feed_stage *f = p->feed;
+	struct stk_feed_stage *f = p->parts.feed;
 	if (!f)
 		return STK_OK;
 	f->runs = true;
@@ -386,7 +386,7 @@ enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err)
 
 void stk__feed_stop(struct stk_pipeline *p)
 {
-	struct stk_feed_stage *f = p->feed;
+	struct stk_feed_stage *f = p->parts.feed;
 	if (!f || !f->started)
 		return;
 	pthread_mutex_lock(&p->lock);
@@ -409,10 +409,10 @@ static bool make_fed(struct fed *f, size_t batch)
 
 enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	size_t n = (size_t)p->n_records * (size_t)first_level(p)->n_callbacks;
+	size_t n = (size_t)p->flight.n * (size_t)first_level(p)->n_callbacks;
 	if (!n)
 		return STK_OK;
-	struct stk_feed_stage *f = p->feed = stk__calloc(1, sizeof *f);
+	struct stk_feed_stage *f = p->parts.feed = stk__calloc(1, sizeof *f);
 	if (!f)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
 	pthread_cond_init(&f->work, NULL);
@@ -426,10 +426,10 @@ enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
 
 void stk__feed_destroy(struct stk_pipeline *p)
 {
-	struct stk_feed_stage *f = p->feed;
+	struct stk_feed_stage *f = p->parts.feed;
 	if (!f)
 		return;
-	for (int64_t i = 0; f->feds && i < (int64_t)p->n_records * first_level(p)->n_callbacks; i++) {
+	for (int64_t i = 0; f->feds && i < (int64_t)p->flight.n * first_level(p)->n_callbacks; i++) {
 		stk__free(f->feds[i].tensors);
 		stk__free(f->feds[i].release);
 		stk__free(f->feds[i].release_user);
@@ -438,5 +438,5 @@ void stk__feed_destroy(struct stk_pipeline *p)
 	stk__free(f->feds);
 	stk__free(f->first_given);
 	stk__free(f);
-	p->feed = NULL;
+	p->parts.feed = NULL;
 }

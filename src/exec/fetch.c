@@ -51,7 +51,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 		MISS = 16,
 		MANY = 3 * MISS
 	}; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	f->cached_in_a_row = 0;
 	f->misses += MISS;
 	if (f->ahead || f->misses < MANY)
@@ -87,7 +87,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	if (at_hand && q->io.status)
 		stk__set_error(&q->error, &w->error);
 	if (p->trace && at_hand)
-		stk__trace_add(p->trace, (int32_t)(w - p->workers),
+		stk__trace_add(p->trace, (int32_t)(w - p->crew.workers),
 			&(struct stk_trace_span){.kind = STK_SPAN_READ,
 				.batch = s->record->k,
 				.first = (int32_t)(s - s->record->samples),
@@ -101,7 +101,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 /* What was not at hand is for io; a request that was tried and failed keeps its count of retries. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	bool all = true;
 	for (int32_t k = 0; k < read->n_requests; k++) {
 		struct stk_read_request *q = &read->requests[k];
@@ -154,7 +154,7 @@ bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32
 	struct stk_pipeline *p = s->record->pipeline;
 	const struct stk_chain *c = stk__sample_chain(s, chain);
 	bool all = true;
-	for (int32_t k = 0; k < p->fetch->n; k++)
+	for (int32_t k = 0; k < p->parts.fetch->n; k++)
 		if (stk__chain_reads(c, &s->reads[k]) && s->reads[k].state == STK_READ_TRIED)
 			all &= try_read(p, w, &s->reads[k], chain);
 	if (!all)
@@ -165,12 +165,12 @@ bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32
 bool stk__fetch_source_lost(const struct stk_pipeline *p)
 {
 	enum { MISSING_IN_A_ROW = 32 };
-	return p->fetch->missing_in_a_row >= MISSING_IN_A_ROW;
+	return p->parts.fetch->missing_in_a_row >= MISSING_IN_A_ROW;
 }
 
 struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p)
 {
-	const struct stk_fetch *f = p->fetch;
+	const struct stk_fetch *f = p->parts.fetch;
 	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->early, .bytes_held = f->bytes_held};
 }
 
@@ -198,8 +198,8 @@ static void find_readers(struct stk_pipeline *p, struct stk_fetch *f)
 
 enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	struct stk_fetch *f = p->fetch = stk__calloc(1, sizeof *f);
-	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->n_records * batch;
+	struct stk_fetch *f = p->parts.fetch = stk__calloc(1, sizeof *f);
+	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->flight.n * batch;
 	if (!f)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 	f->mean_bytes = (int64_t)(p->config.read_bytes / 16);
@@ -211,7 +211,7 @@ enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 	f->reads = ok ? stk__calloc(samples * (size_t)f->n, sizeof *f->reads) : NULL;
 	ok = f->reads != NULL;
 	for (size_t i = 0; ok && i < samples; i++) {
-		struct stk_sample_state *s = &p->records[i / batch].samples[i % batch];
+		struct stk_sample_state *s = &p->flight.records[i / batch].samples[i % batch];
 		s->reads = &f->reads[i * (size_t)f->n];
 		for (int32_t k = 0; ok && k < f->n; k++, f->n_reads++)
 			ok = make_read(&s->reads[k], s, f->readers[k]);
@@ -221,8 +221,8 @@ enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 
 void stk__fetch_destroy(struct stk_pipeline *p)
 {
-	struct stk_fetch *f = p->fetch;
-	for (size_t i = 0; f && f->reads && i < (size_t)p->n_records * (size_t)p->config.batch_size * (size_t)f->n; i++) {
+	struct stk_fetch *f = p->parts.fetch;
+	for (size_t i = 0; f && f->reads && i < (size_t)p->flight.n * (size_t)p->config.batch_size * (size_t)f->n; i++) {
 		struct stk_read *read = &f->reads[i];
 		for (int32_t q = 0; read->requests && q < p->program->readers[read->reader].parts; q++)
 			stk__free(read->requests[q].uri);
@@ -235,5 +235,5 @@ void stk__fetch_destroy(struct stk_pipeline *p)
 		stk__free(f->reads);
 	}
 	stk__free(f);
-	p->fetch = NULL;
+	p->parts.fetch = NULL;
 }

@@ -57,9 +57,9 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
-	int64_t before = (s->record->k - p->next_deliver) * p->config.batch_size + (s - s->record->samples);
-	q->io.deadline = stk__clock_ns() + p->fetch->pace_ns * before;
-	p->fetch->in_flight++;
+	int64_t before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
+	q->io.deadline = stk__clock_ns() + p->parts.fetch->pace_ns * before;
+	p->parts.fetch->in_flight++;
 	s->record->reading++;
 	q->read->left++;
 	q->read->state = STK_READ_ASKED;
@@ -89,9 +89,9 @@ void stk__request_done(struct stk_request *io)
 	if (p->trace)
 		trace_ahead(p, q);
 	STK_COUNT(p, retries, q->io.retries);
-	p->fetch->in_flight--;
+	p->parts.fetch->in_flight--;
 	r->reading--;
-	p->fetch->in_callbacks++; /* keeps the pipeline until the last line below */
+	p->parts.fetch->in_callbacks++; /* keeps the pipeline until the last line below */
 	q->error = q->io.error;
 	q->io.error = NULL;
 	stk__read_count(p, q);
@@ -101,15 +101,15 @@ void stk__request_done(struct stk_request *io)
 	stk__pool_wake(p->ctx->pool);
 	stk__fetch_ahead(p);
 	pthread_mutex_lock(&p->lock);
-	p->fetch->in_callbacks--;
-	if (p->stopping)
+	p->parts.fetch->in_callbacks--;
+	if (p->run.stopping)
 		pthread_cond_broadcast(&p->delivered);
 	pthread_mutex_unlock(&p->lock);
 }
 
 bool stk__fetch_is_full(const struct stk_pipeline *p)
 {
-	const struct stk_fetch *f = p->fetch;
+	const struct stk_fetch *f = p->parts.fetch;
 	int64_t expected = f->bytes_held + (int64_t)f->in_flight * (f->mean_bytes > 0 ? f->mean_bytes : 1);
 	/* A single object may be larger than the window. */
 	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
@@ -120,7 +120,7 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 void stk__fetch_taken(struct stk_pipeline *p)
 {
 	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
@@ -145,17 +145,17 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 /* The next read that the window takes, or NULL. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
-	struct stk_fetch *f = p->fetch;
-	if (!f->ahead || p->stopping || stk__fetch_is_full(p))
+	struct stk_fetch *f = p->parts.fetch;
+	if (!f->ahead || p->run.stopping || stk__fetch_is_full(p))
 		return NULL;
 	for (;; f->read_k++, f->read_i = f->read_j = 0) {
-		if (f->read_k < p->next_deliver) {
-			f->read_k = p->next_deliver;
+		if (f->read_k < p->flight.next_deliver) {
+			f->read_k = p->flight.next_deliver;
 			f->read_i = f->read_j = 0;
 		}
-		if (f->read_k >= p->next_deliver + p->n_records)
+		if (f->read_k >= p->flight.next_deliver + p->flight.n)
 			return NULL;
-		if ((f->read_k >= p->next_open && f->early >= p->config.read_requests) || !stk__create_records(p, f->read_k + 1))
+		if ((f->read_k >= p->flight.next_open && f->early >= p->config.read_requests) || !stk__create_records(p, f->read_k + 1))
 			return NULL;
 		struct stk_record *r = stk__record(p, f->read_k);
 		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that failed needs no bytes */
@@ -188,14 +188,14 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p)
 {
-	return p->fetch->ahead;
+	return p->parts.fetch->ahead;
 }
 
 void stk__fetch_restart(struct stk_pipeline *p)
 {
-	p->fetch->read_k = p->next_deliver;
-	p->fetch->read_i = p->fetch->read_j = 0;
-	p->fetch->early = 0;
+	p->parts.fetch->read_k = p->flight.next_deliver;
+	p->parts.fetch->read_i = p->parts.fetch->read_j = 0;
+	p->parts.fetch->early = 0;
 }
 
 static void cancel(struct stk_pipeline *p, struct stk_read *read)
@@ -209,7 +209,7 @@ static void cancel(struct stk_pipeline *p, struct stk_read *read)
 
 void stk__fetch_end(struct stk_pipeline *p)
 {
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	pthread_mutex_lock(&p->lock);
 	while (f->in_callbacks) /* one of them may be about to submit what it was told before the pipeline stopped */
 		pthread_cond_wait(&p->delivered, &p->lock);

@@ -69,7 +69,7 @@ bool stk__read_is_held(const struct stk_read *read)
 /* Requests that are under way, and their errors, are io's. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	if (stk__read_under_way(read))
 		return;
 	f->held -= stk__read_is_held(read);
@@ -115,7 +115,7 @@ void stk__fetch_again(struct stk_sample_state *s)
 
 void stk__fetch_opened(struct stk_record *r)
 {
-	struct stk_fetch *f = r->pipeline->fetch;
+	struct stk_fetch *f = r->pipeline->parts.fetch;
 	for (int32_t i = 0; f->early && i < r->count; i++)
 		for (int32_t k = 0; k < f->n; k++)
 			f->early -= stk__read_is_held(&r->samples[i].reads[k]);
@@ -133,7 +133,7 @@ static bool has_come(const struct stk_sample_state *s, const struct stk_chain *c
 
 void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 {
-	struct stk_fetch *f = p->fetch;
+	struct stk_fetch *f = p->parts.fetch;
 	if (q->io.status) {
 		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a large file is there */
 		return;
@@ -152,13 +152,13 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 	struct stk_sample_state *s = read->sample;
 	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE;
 	read->state = STK_READ_DONE;
-	p->fetch->held += stk__read_is_held(read);
+	p->parts.fetch->held += stk__read_is_held(read);
 	if (!wanted) {
 		release(p, read);
 		read->state = STK_READ_NONE;
 	}
 	if (s->record->state < STK_BATCH_OPEN) {
-		p->fetch->early += stk__read_is_held(read);
+		p->parts.fetch->early += stk__read_is_held(read);
 		return;
 	}
 	for (uint64_t left = s->waiting; left; left &= left - 1) {

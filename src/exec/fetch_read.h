@@ -65,7 +65,7 @@ struct stk_fetch {
 
 static inline struct stk_fetch *stk__fetch_of(const struct stk_sample_state *s)
 {
-	return s->record->pipeline->fetch;
+	return s->record->pipeline->parts.fetch;
 }
 
 static inline bool stk__read_under_way(const struct stk_read *read)

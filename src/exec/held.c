@@ -74,10 +74,10 @@ enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack,
 
 void stk__tell_held(struct stk_pipeline *p)
 {
-	if (p->held_told || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
+	if (p->run.held_told || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
 		return;
 	struct stk_text held = {0};
-	p->held_told = true;
+	p->run.held_told = true;
 	add_outputs(p, &held);
 	stk__notify(p->ctx, STK_LOG_WARNING,
 		"tensors of many delivered batches are held, and each has memory of its own: %s; if that is not meant, %s (held_limit "

@@ -29,17 +29,6 @@ bool stk__record_under_way(const struct stk_record *r)
 
 /* ---- places ---- */
 
-int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch)
-{
-	return epoch == p->order.start_epoch ? p->order.start_position / ((int64_t)p->order.batch * p->order.ranks) : 0;
-}
-
-int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step)
-{
-	int64_t together = (int64_t)p->order.batch * p->order.ranks;
-	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
-}
-
 static void plan(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){
@@ -47,7 +36,8 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 	if (p->program->reader >= 0)
 		r->at = stk__order_batch(&p->order, r->k);
 	r->count = r->at.count;
-	for (int32_t i = 0; i < r->count && !p->resident; i++) {
+	r->placed = p->way->places ? r->count : 0;
+	for (int32_t i = 0; i < r->placed; i++) {
 		struct stk_sample_state *s = &r->samples[i];
 		s->place = (struct stk_place){
 			.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
@@ -60,12 +50,12 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 
 bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 {
-	for (; p->next_create < up_to; p->next_create++) {
-		struct stk_record *r = stk__record(p, p->next_create);
+	for (; p->flight.next_create < up_to; p->flight.next_create++) {
+		struct stk_record *r = stk__record(p, p->flight.next_create);
 		if (r->reading)
 			return false;
 		stk__record_enter(r, STK_BATCH_PLANNED);
-		r->k = p->next_create;
+		r->k = p->flight.next_create;
 		plan(p, r);
 	}
 	return true;
@@ -80,7 +70,7 @@ int32_t stk__ready_room(const struct stk_pipeline *p)
 
 void stk__ready_push(struct stk_record *r, int32_t item)
 {
-	r->ready[(r->ready_head + r->ready_count++) % stk__ready_room(r->pipeline)] = item;
+	r->ready.items[(r->ready.head + r->ready.count++) % stk__ready_room(r->pipeline)] = item;
 }
 
 int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node)

@@ -3,68 +3,95 @@
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
-#include "exec/resident.h"
+
+struct stk_opening {
+	struct stk_slot *slot;   /* laid out for the next batch to be opened; NULL: not yet */
+	bool laying, came_by;    /* a thread lays one out; another one would have */
+	bool no_slot, no_memory; /* the last try found none to be had, or memory short */
+};
 
 /* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
  * the oldest of them is not done, since it may be held up by a straggler, if that takes no further slot or if it is reads that hold it up. With the one
  * that the consumer holds, that is prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
-	int64_t open = p->next_open - p->next_deliver;
-	bool behind = open > 0 && stk__record(p, p->next_deliver)->state < STK_BATCH_ENDING;
-	if (p->stopping || open > p->depth)
+	int64_t open = p->flight.next_open - p->flight.next_deliver;
+	bool behind = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
+	if (p->run.stopping || open > p->flight.depth)
 		return false;
-	int32_t most = p->depth + (p->next_slot ? 1 : 0); /* which is out already */
-	return open < p->depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
+	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* which is out already */
+	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
 /* Lays out a slot for the next batch, which takes memory: without the lock, and one thread at a time. False: there is none. With the lock, which it gives
  * up in between. */
 static bool have_slot(struct stk_pipeline *p)
 {
-	if (p->next_slot || p->no_memory)
+	struct stk_opening *o = p->parts.opening;
+	if (o->slot || o->no_memory)
 		return true;
-	if (p->laying) { /* who does it opens the batch, and wakes this thread */
-		p->came_by = true;
+	if (o->laying) { /* who does it opens the batch, and wakes this thread */
+		o->came_by = true;
 		return false;
 	}
 	enum stk_ring_lack lack;
-	p->laying = true;
-	p->no_slot = false;
+	o->laying = true;
+	o->no_slot = false;
 	pthread_mutex_unlock(&p->lock);
 	stk__assert_unlocked(p);
 	struct stk_slot *slot = stk__ring_take(p->ring, &lack);
 	pthread_mutex_lock(&p->lock);
-	p->laying = false;
-	p->next_slot = slot;
-	p->no_memory = lack == STK_RING_NO_MEMORY;
-	p->no_slot = !slot && !p->no_memory;
-	if (p->came_by && !p->no_slot)
+	o->laying = false;
+	o->slot = slot;
+	o->no_memory = lack == STK_RING_NO_MEMORY;
+	o->no_slot = !slot && !o->no_memory;
+	if (o->came_by && !o->no_slot)
 		stk__pool_wake_one(p->ctx->pool);
-	p->came_by = false;
-	return !p->no_slot;
+	o->came_by = false;
+	return !o->no_slot;
 }
 
 bool stk__open_next(struct stk_pipeline *p)
 {
+	struct stk_opening *o = p->parts.opening;
 	if (!may_open(p) || !have_slot(p) || !may_open(p))
 		return false;
-	if (!stk__create_records(p, p->next_open + 1))
+	if (!stk__create_records(p, p->flight.next_open + 1))
 		return false;
-	struct stk_record *r = stk__record(p, p->next_open);
-	if (p->device && !r->device && !(r->device = stk__device_batch_take(p, r)))
+	struct stk_record *r = stk__record(p, p->flight.next_open);
+	if (p->parts.device && !r->device && !(r->device = stk__device_batch_take(p, r)))
 		return false;
-	bool no_memory = p->no_memory;
-	r->slot = p->next_slot;
-	p->next_slot = NULL;
-	p->no_memory = false;
-	p->next_open++;
+	bool no_memory = o->no_memory;
+	r->slot = o->slot;
+	o->slot = NULL;
+	o->no_memory = false;
+	p->flight.next_open++;
 	STK_COUNT(p, batches_opened, 1);
-	if (p->resident && !no_memory) { /* on the consumer's thread, and nobody else's */
-		pthread_mutex_unlock(&p->lock);
-		stk__resident_submit(p, r);
-		pthread_mutex_lock(&p->lock);
-	}
 	stk__record_open(r, no_memory);
 	return true;
+}
+
+bool stk__open_lacks_slot(const struct stk_pipeline *p)
+{
+	return p->parts.opening->no_slot;
+}
+
+void stk__open_stop(struct stk_pipeline *p)
+{
+	struct stk_opening *o = p->parts.opening;
+	if (o->slot)
+		stk__slot_return(o->slot);
+	*o = (struct stk_opening){0};
+}
+
+enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err)
+{
+	p->parts.opening = stk__calloc(1, sizeof *p->parts.opening);
+	return p->parts.opening ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+}
+
+void stk__open_destroy(struct stk_pipeline *p)
+{
+	stk__free(p->parts.opening);
+	p->parts.opening = NULL;
 }

@@ -53,12 +53,12 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
 		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"),
 		.lenient = p->config.lenient};
-	p->n_workers = stk_context_threads(p->ctx);
-	p->workers = stk__calloc((size_t)p->n_workers, sizeof *p->workers);
-	if (!p->workers)
+	p->crew.n = stk_context_threads(p->ctx);
+	p->crew.workers = stk__calloc((size_t)p->crew.n, sizeof *p->crew.workers);
+	if (!p->crew.workers)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
-	for (int32_t i = 0; i < p->n_workers; i++) {
-		struct stk_exec_worker *w = &p->workers[i];
+	for (int32_t i = 0; i < p->crew.n; i++) {
+		struct stk_exec_worker *w = &p->crew.workers[i];
 		stk__arena_init(&w->arena);
 		w->values = stk__calloc((size_t)p->program->n_values, sizeof *w->values);
 		w->calls = stk__calloc((size_t)p->program->max_nodes + 1, sizeof *w->calls);
@@ -69,7 +69,7 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 			.kernels = &p->ctx->kernels,
 			.lenient = p->config.lenient,
 			.limits = limits,
-			.cancel = &p->halt};
+			.cancel = &p->run.halt};
 		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->arena, &w->tools.decoder, err);
 		if (s)
 			return s;
@@ -82,9 +82,9 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	size_t batch = (size_t)p->config.batch_size;
 	r->pipeline = p;
 	r->samples = stk__calloc(batch, sizeof *r->samples);
-	r->ready = stk__calloc((size_t)stk__ready_room(p), sizeof *r->ready);
+	r->ready.items = stk__calloc((size_t)stk__ready_room(p), sizeof *r->ready.items);
 	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
-	if (!r->samples || !r->ready || !r->gathered)
+	if (!r->samples || !r->ready.items || !r->gathered)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
@@ -95,16 +95,16 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
-	p->depth = p->most_depth = p->config.prefetch;
+	p->flight.depth = p->flight.most_depth = p->config.prefetch;
 	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
-		p->most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
-	p->n_records = p->most_depth + 2 + window;
-	p->records = stk__calloc((size_t)p->n_records, sizeof *p->records);
-	p->cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->program->max_chains, sizeof *p->cost_ns);
-	bool ok = p->records && p->cost_ns;
-	for (int32_t i = 0; ok && i < p->n_records; i++)
-		ok = make_record(p, &p->records[i]);
-	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d batches of %d", p->n_records, p->config.batch_size);
+		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
+	p->flight.n = p->flight.most_depth + 2 + window;
+	p->flight.records = stk__calloc((size_t)p->flight.n, sizeof *p->flight.records);
+	p->crew.cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->program->max_chains, sizeof *p->crew.cost_ns);
+	bool ok = p->flight.records && p->crew.cost_ns;
+	for (int32_t i = 0; ok && i < p->flight.n; i++)
+		ok = make_record(p, &p->flight.records[i]);
+	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d batches of %d", p->flight.n, p->config.batch_size);
 }
 
 static void slot_came_back(void *pool)
@@ -120,7 +120,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 		known[v] = g->values[g->slot_values[v]].desc;
 	enum { HELD_WITHOUT_A_WORD = 16 };
 	bool hard = p->config.max_batches > 0;
-	int32_t limit = hard ? p->config.max_batches : p->most_depth + HELD_WITHOUT_A_WORD;
+	int32_t limit = hard ? p->config.max_batches : p->flight.most_depth + HELD_WITHOUT_A_WORD;
 	p->ring = known ? stk__ring_create(known, g->n_slot_values, p->config.batch_size, limit, hard, p->config.held_limit) : NULL;
 	stk__free(known);
 	if (!p->ring)
@@ -129,76 +129,6 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	p->ring->on_return = slot_came_back;
 	p->ring->owner = p->ctx->pool;
 	return STK_OK;
-}
-
-/* Without a reader: batches one after the other, of the shard that the sources say they are. */
-static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
-{
-	const struct stk_level *first = &p->program->levels[0];
-	p->order.batch = p->config.batch_size;
-	p->order.ranks = 1;
-	if (first->n_callbacks && p->config.on_error == STK_ON_ERROR_REPLACE)
-		return stk__fail(err, STK_UNSUPPORTED,
-			"on_error=\"replace\": \"%s\" gives one batch after another, so there is no other sample to take; \"skip\" leaves bad ones out",
-			p->program->nodes[first->callbacks[0]].node->name);
-	for (int32_t c = 0; c < first->n_callbacks; c++) {
-		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
-		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;
-		if (shards < 1 || shard < 0 || shard >= shards)
-			return stk__fail(err, STK_INVALID, "\"%s\": shard %d of %d", node->name, shard, shards);
-		if (c && (shards != p->order.ranks || shard != p->order.rank))
-			return stk__fail(err, STK_INVALID, "\"%s\" gives shard %d of %d, another source of the pipeline shard %d of %d",
-				node->name, shard, shards, p->order.rank, p->order.ranks);
-		p->order.ranks = shards;
-		p->order.rank = shard;
-	}
-	return STK_OK;
-}
-
-/* The leading reader's order is the run's; the others go along with it, each through epochs of its own. */
-static enum stk_status make_orders(struct stk_pipeline *p, struct stk_error *err)
-{
-	const struct stk_program *g = p->program;
-	p->delivered_step = -1;
-	if (g->reader < 0)
-		return order_of_sources(p, err);
-	p->orders = stk__calloc((size_t)g->n_readers, sizeof *p->orders);
-	if (!p->orders)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d readers", g->n_readers);
-	for (int32_t i = 0; i < g->n_readers; i++) {
-		const struct stk_program_node *n = &g->nodes[g->readers[i].node];
-		n->def->reader->order(n->node->args, n->shared, &p->orders[i]);
-		p->orders[i].batch = p->config.batch_size;
-	}
-	for (int32_t i = 1; i < g->n_readers; i++)
-		if (p->orders[i].ranks != p->orders[0].ranks || p->orders[i].rank != p->orders[0].rank)
-			return stk__fail(err, STK_INVALID,
-				"reader \"%s\" reads shard %d of %d, and \"%s\" shard %d of %d: give all readers of a pipeline the same shard_id "
-				"and num_shards",
-				g->nodes[g->readers[i].node].node->name, p->orders[i].rank, p->orders[i].ranks,
-				g->nodes[g->readers[0].node].node->name, p->orders[0].rank, p->orders[0].ranks);
-	return stk__lead(p, g->lead, err);
-}
-
-enum stk_status stk__lead(struct stk_pipeline *p, int32_t reader, struct stk_error *err)
-{
-	stk__program_lead(p->program, reader);
-	p->order = p->orders[reader];
-	p->wraps = p->order.tail == STK_TAIL_WRAP;
-	return stk__order_check(&p->order, err);
-}
-
-enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
-{
-	int32_t lead;
-	enum stk_status s = stk__program_reader(p->program, reader, &lead, err);
-	if (s || lead == p->program->lead)
-		return s;
-	if (p->started || p->next_deliver || p->restored)
-		return stk__fail(err, STK_STATE,
-			"reader \"%s\" leads this run, which has begun or goes on from a state: make \"%s\" lead before the first batch",
-			p->program->nodes[p->program->reader].node->name, reader);
-	return stk__lead(p, lead, err);
 }
 
 /* Nothing is placed on the GPU, but one that is not there is an error all the same. */
@@ -215,19 +145,19 @@ static enum stk_status use_device(struct stk_pipeline *p, struct stk_error *err)
 	if (!p->program->n_steps)
 		return check_device(p, err);
 	enum stk_status s = stk__resident_create(p, err);
-	return s || p->resident ? s : stk__device_create(p, err);
+	return s || p->parts.resident ? s : stk__device_create(p, err);
 }
 
 static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 {
 	static const char *const rows[] = {"sources", "consumer", "batches on the GPU", "reads ahead", "GPU: steps"};
 	int32_t streams = p->config.device_id >= 0 ? STK_JPEG_GPU_STREAMS : 0;
-	p->trace = stk__trace_create(p->n_workers + STK_ROW_DECODER_STREAMS + streams, 1 << 14);
+	p->trace = stk__trace_create(p->crew.n + STK_ROW_DECODER_STREAMS + streams, 1 << 14);
 	if (!p->trace)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace");
-	for (int32_t i = 0; i < p->n_workers + STK_ROW_DECODER_STREAMS + streams; i++) {
+	for (int32_t i = 0; i < p->crew.n + STK_ROW_DECODER_STREAMS + streams; i++) {
 		char name[32];
-		int32_t row = i - p->n_workers;
+		int32_t row = i - p->crew.n;
 		snprintf(name, sizeof name, row < 0 ? "worker %d" : "GPU: files, stream %d", row < 0 ? i : row - STK_ROW_DECODER_STREAMS);
 		stk__trace_name(p->trace, i, row >= 0 && row < STK_ROW_DECODER_STREAMS ? rows[row] : name);
 	}
@@ -245,9 +175,10 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 	p->client.work = stk__exec_work;
+	p->way = &stk__way_of_workers;
 	p->ctx = stk_context_ref(ctx);
 	p->config = *config;
-	p->poison = poison_byte();
+	p->crew.poison = poison_byte();
 	pthread_mutexattr_t kind;
 	pthread_mutexattr_init(&kind);
 #ifdef STK_DEBUG
@@ -266,7 +197,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if (p->program->reads)
 		stk__io_refresh(ctx->io); /* on the user's thread, where the environment may be read */
-	if ((s = make_orders(p, err)) || (s = make_records(p, err)) || (s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) ||
+	if ((s = stk__orders_create(p, err)) || (s = make_records(p, err)) || (s = stk__deliver_create(p, err)) ||
+		(s = stk__open_create(p, err)) || (s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) ||
 		(s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
@@ -284,47 +216,17 @@ out:
 
 /* ---- ending ---- */
 
-void stk__drain(struct stk_pipeline *p)
-{
-	pthread_mutex_lock(&p->lock);
-	p->stopping = true;
-	atomic_store(&p->halt.asked, true);
-	pthread_mutex_unlock(&p->lock);
-	stk__feed_stop(p);
-	if (!p->resident)
-		stk__pool_leave(p->ctx->pool, &p->client);
-	stk__fetch_end(p);
-	pthread_mutex_lock(&p->lock);
-	while (p->device && stk__device_works(p->device))
-		pthread_cond_wait(&p->delivered, &p->lock);
-	pthread_mutex_unlock(&p->lock);
-	for (int32_t i = 0; i < p->n_records; i++)
-		stk__record_return(&p->records[i]); /* no thread is left that works on them */
-	pthread_mutex_lock(&p->lock);
-	for (int32_t i = 0; i < p->n_records; i++)
-		stk__record_reset(&p->records[i]);
-	if (p->next_slot)
-		stk__slot_return(p->next_slot);
-	p->next_slot = NULL;
-	p->no_memory = false;
-	stk__fetch_restart(p);
-	p->stopping = false;
-	atomic_store(&p->halt.asked, atomic_load(&p->cancelled));
-	p->started = false;
-	pthread_mutex_unlock(&p->lock);
-}
-
 static void free_records(struct stk_pipeline *p)
 {
-	for (int32_t i = 0; p->records && i < p->n_records; i++) {
-		struct stk_record *r = &p->records[i];
+	for (int32_t i = 0; p->flight.records && i < p->flight.n; i++) {
+		struct stk_record *r = &p->flight.records[i];
 		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
 			stk__free(r->gathered[g].data);
 		stk__free(r->gathered);
 		stk__free(r->samples);
-		stk__free(r->ready);
+		stk__free(r->ready.items);
 	}
-	stk__free(p->records);
+	stk__free(p->flight.records);
 }
 
 void stk_pipeline_destroy(struct stk_pipeline *p)
@@ -335,7 +237,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
-	if (p->started)
+	if (p->run.started)
 		stk__drain(p);
 	struct stk_error err = {0};
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, &err))
@@ -345,20 +247,23 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__trace_destroy(p->trace);
 	if (p->ring)
 		stk__ring_disown(p->ring);
-	for (int32_t i = 0; p->workers && i < p->n_workers; i++) {
-		struct stk_exec_worker *w = &p->workers[i];
+	for (int32_t i = 0; p->crew.workers && i < p->crew.n; i++) {
+		struct stk_exec_worker *w = &p->crew.workers[i];
 		stk__decoder_destroy(w->tools.decoder);
 		stk__arena_destroy(&w->arena);
 		stk__free(w->values);
 		stk__free(w->calls);
 	}
-	stk__free(p->workers);
+	stk__free(p->crew.workers);
 	stk__feed_destroy(p);
 	stk__fetch_destroy(p);
 	free_records(p);
-	stk__free((void *)p->cost_ns);
+	stk__free((void *)p->crew.cost_ns);
 	stk__free(p->orders);
-	stk__free(p->bad);
+	stk__bad_free(p);
+	stk__changes_free(p);
+	stk__open_destroy(p);
+	stk__free(p->parts.delivery);
 	stk__program_unref(p->program);
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);

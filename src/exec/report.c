@@ -32,7 +32,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 		return s;
 	const struct stk_program_node *n = reader_node(g, i);
 	const struct stk_order *o = i == g->lead ? &p->order : &p->orders[i];
-	int64_t epoch = p->delivered_step < 0 ? o->start_epoch : p->delivered_epoch + p->delivered_last;
+	int64_t epoch = p->at.step < 0 ? o->start_epoch : p->at.epoch + p->at.last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	*out = (struct stk_reader_meta){.samples = n->def->reader->size(n->shared),
 		.epoch_size = o->size,
@@ -84,21 +84,22 @@ enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t o
 enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err)
 {
 	struct stk_text t = {0};
-	stk__program_explain(p->program, json, p->resident != NULL, p->recipes != NULL, &t);
-	if (!json && p->resident)
+	const struct stk_resident *d = p->parts.resident;
+	bool on_gpu = d && d->dev;
+	stk__program_explain(p->program, json, on_gpu, d && !on_gpu, &t);
+	if (!json && on_gpu)
 		stk__text_add(&t,
 			"the data set lies on the GPU, %lld samples in %zu MiB: a batch is %d launch%s there, which also makes the draws; "
 			"no worker takes part\n",
-			(long long)p->resident->samples, p->resident->bytes >> 20, p->resident->n_views,
-			p->resident->n_views > 1 ? "es" : "");
-	if (!json && p->recipes)
+			(long long)d->samples, d->bytes >> 20, d->n_views, d->n_views > 1 ? "es" : "");
+	if (!json && d && !on_gpu)
 		stk__text_add(&t, "the data set lies in memory: chains make its images by recipes, and prepare no calls\n");
 	if (!json)
-		stk__text_add(&t, "%d workers, batches of %d, %d ahead, %s %d slots; reads: %d at a time, %zu MiB ahead\n", p->n_workers,
+		stk__text_add(&t, "%d workers, batches of %d, %d ahead, %s %d slots; reads: %d at a time, %zu MiB ahead\n", p->crew.n,
 			p->config.batch_size, p->config.prefetch, p->ring->hard ? "at most" : "up to", p->ring->limit,
 			p->config.read_requests, p->config.read_bytes >> 20);
 	struct stk_cpu_near near;
-	int32_t bound = p->device ? stk__context_near(p->ctx, &near) : 0;
+	int32_t bound = p->parts.device ? stk__context_near(p->ctx, &near) : 0;
 	if (!json && bound)
 		stk__text_add(&t, "%d of the workers stay on the cores near the GPU: %s\n", bound, near.list);
 	*out = t.s;
@@ -107,30 +108,12 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 
 /* ---- what happened ---- */
 
-int64_t stk_pipeline_bad_samples(struct stk_pipeline *p)
-{
-	pthread_mutex_lock(&p->lock);
-	int64_t n = p->n_bad;
-	pthread_mutex_unlock(&p->lock);
-	return n;
-}
-
-bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out)
-{
-	pthread_mutex_lock(&p->lock);
-	bool have = i >= 0 && i < p->n_bad;
-	if (have)
-		*out = p->bad[i];
-	pthread_mutex_unlock(&p->lock);
-	return have;
-}
-
 /* Scratch of the largest worker: what one sample needs, and so independent of the batch. */
 static size_t scratch_bytes(const struct stk_pipeline *p)
 {
 	size_t most = 0;
-	for (int32_t i = 0; i < p->n_workers; i++) {
-		size_t peak = atomic_load_explicit(&p->workers[i].scratch_peak, memory_order_relaxed);
+	for (int32_t i = 0; i < p->crew.n; i++) {
+		size_t peak = atomic_load_explicit(&p->crew.workers[i].scratch_peak, memory_order_relaxed);
 		most = peak > most ? peak : most;
 	}
 	return most;

@@ -371,6 +371,7 @@ static void free_resident(struct stk_resident *d)
 		stk__gpu_leave(d->dev);
 	}
 	stk__gpu_device_close(d->dev);
+	stk__free(d->begin_ns);
 	stk__free(d);
 }
 
@@ -408,7 +409,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	size_t nodes = (size_t)p->program->n_nodes;
 	struct plan plan = {.p = p,
 		.gpu = gpu,
-		.run = {p, &p->workers[0], &p->records[0], 0, 0, 0},
+		.run = {p, &p->crew.workers[0], &p->flight.records[0], 0, 0, 0},
 		.d = stk__calloc(1, sizeof *plan.d),
 		.known = stk__calloc(nodes, sizeof *plan.known),
 		.needed = stk__calloc(nodes, sizeof *plan.needed)};
@@ -429,12 +430,14 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return s;
 	}
 	plan.d->samples = plan.samples;
-	if (!gpu) {
-		p->recipes = plan.d;
+	p->parts.resident = plan.d;
+	if (!gpu)
 		return STK_OK;
-	}
-	p->resident = plan.d;
-	p->depth = p->most_depth;
+	p->way = &stk__way_of_resident;
+	p->parts.resident->begin_ns = stk__calloc((size_t)p->flight.n, sizeof(int64_t));
+	if (!p->parts.resident->begin_ns)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");
+	p->flight.depth = p->flight.most_depth;
 	stk__ring_fix(p->ring);
 	p->ring->on_return = NULL; /* who comes for the next batch looks by itself */
 	return stk__device_place_values(p, plan.d->dev, err);
@@ -442,9 +445,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 
 void stk__resident_destroy(struct stk_pipeline *p)
 {
-	if (p->resident)
-		free_resident(p->resident);
-	if (p->recipes)
-		free_resident(p->recipes);
-	p->resident = p->recipes = NULL;
+	if (p->parts.resident)
+		free_resident(p->parts.resident);
+	p->parts.resident = NULL;
 }

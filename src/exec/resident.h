@@ -39,19 +39,16 @@ struct stk_resident {
 	int32_t n_pieces;
 	size_t bytes; /* of the pieces */
 	int64_t samples;
+	int64_t *begin_ns; /* by place of the batch: when it went to the GPU */
 };
 
-/* resident.c: p->resident, or p->recipes where nothing is on a GPU; neither where the program is none of these. */
+/* resident.c: p->parts.resident, on the GPU (dev) or on the cores; NULL where the program is none of these. */
 STK_MUST_USE enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__resident_destroy(struct stk_pipeline *p); /* drained */
 
 /* resident_run.c. On the cores, without the lock: what a chain makes of a sample. */
 STK_MUST_USE enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err);
-/* With the lock: launches what the record's batch is. A failure is the record's. */
-void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r);
-/* With the lock: whether the GPU has made the record's batch, or failed at it, which then is the record's error. Looks for some microseconds. */
-bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r);
-/* Gives the lock up for a while before the next look. */
-void stk__resident_doze(struct stk_pipeline *p, int64_t waited_ns);
+/* On the GPU: the consumer's thread launches a batch, and looks for its end. */
+extern const struct stk_way stk__way_of_resident;
 
 #endif

@@ -31,7 +31,7 @@ static void *place_of(const struct stk_pipeline *p, const struct stk_slot *slot,
 
 static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, stk_gpu_stream stream, struct stk_error *err)
 {
-	struct stk_resident *d = p->resident;
+	struct stk_resident *d = p->parts.resident;
 	struct stk_recipe_batch *first = &d->views[0].batch;
 	enum stk_status s = stk__slot_wait(r->slot, stream, err);
 	fill_runs(p, r, first);
@@ -79,7 +79,7 @@ static bool is_of(const struct stk_chain_run *run, int32_t value)
 
 enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err)
 {
-	const struct stk_resident *d = run->pipeline->recipes;
+	const struct stk_resident *d = run->pipeline->parts.resident;
 	const struct stk_program *g = run->pipeline->program;
 	struct stk_slot *slot = run->record->slot;
 	enum stk_status s = STK_OK;
@@ -99,45 +99,62 @@ enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk
 	return s;
 }
 
-void stk__resident_submit(struct stk_pipeline *p, struct stk_record *r)
+static void fails(struct stk_record *r, struct stk_error *err)
 {
-	struct stk_resident *d = p->resident;
-	r->submitted_ns = stk__clock_ns();
+	stk__error_set_op(err, "the GPU");
+	r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = *err};
+}
+
+/* Launches what the batch is. Without the lock: no other thread has the batch. */
+static void submit(struct stk_pipeline *p, struct stk_record *r)
+{
+	struct stk_resident *d = p->parts.resident;
+	int64_t begin = d->begin_ns[r - p->flight.records] = stk__clock_ns();
 	stk__range_begin(p->ctx->ranges, STK_SPAN_SUBMIT, r->k);
-	enum stk_status s = stk__gpu_enter(d->dev, &r->error);
+	struct stk_error err = {0};
+	enum stk_status s = stk__gpu_enter(d->dev, &err);
 	if (s == STK_OK) {
 		stk_gpu_stream stream = d->streams[r->k % STK_RESIDENT_STREAMS];
-		s = launch(p, r, stream, &r->error);
+		s = launch(p, r, stream, &err);
 		if (s && stk__gpu_stream_sync(d->dev, stream, NULL)) {
 			/* The device is lost, and with it what was under way. Else that has ended: the slot is used again at once. */
 		}
 		stk__gpu_leave(d->dev);
 	}
 	if (s)
-		stk__error_set_op(&r->error, "the GPU");
+		fails(r, &err);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
-	STK_COUNT(p, busy_ns, end - r->submitted_ns);
+	STK_COUNT(p, busy_ns, end - begin);
 	STK_COUNT(p, units, 1);
 	STK_COUNT(p, samples, r->count);
 	STK_COUNT(p, passes, (int64_t)r->count * d->n_views);
 	STK_COUNT(p, resident_batches, 1);
 	stk__trace_row(p, STK_ROW_CONSUMER,
-		&(struct stk_trace_span){.kind = STK_SPAN_SUBMIT,
-			.batch = r->k,
-			.count = r->count,
-			.stage = -1,
-			.begin_ns = r->submitted_ns,
-			.end_ns = end});
+		&(struct stk_trace_span){
+			.kind = STK_SPAN_SUBMIT, .batch = r->k, .count = r->count, .stage = -1, .begin_ns = begin, .end_ns = end});
 }
 
-bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r)
+static void begin(struct stk_record *r)
 {
+	struct stk_pipeline *p = r->pipeline;
+	pthread_mutex_unlock(&p->lock);
+	submit(p, r);
+	pthread_mutex_lock(&p->lock);
+	stk__record_enter(r, STK_BATCH_ENDING);
+	stk__record_enter(r, STK_BATCH_FINISHED);
+}
+
+/* Whether the GPU has made the batch, or failed at it. */
+static bool arrived(struct stk_record *r)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	struct stk_error err = {0};
 	bool ready = true;
-	if (r->error.code) /* it was never written */
+	if (r->result.kind) /* it was never written */
 		return true;
-	if (stk__slot_is_written(r->slot, &ready, &r->error)) {
-		stk__error_set_op(&r->error, "the GPU");
+	if (stk__slot_is_written(r->slot, &ready, &err)) {
+		fails(r, &err);
 		return true;
 	}
 	if (ready && p->trace)
@@ -146,13 +163,13 @@ bool stk__resident_ready(struct stk_pipeline *p, struct stk_record *r)
 				.batch = r->k,
 				.count = r->count,
 				.stage = -1,
-				.begin_ns = r->submitted_ns,
+				.begin_ns = p->parts.resident->begin_ns[r - p->flight.records],
 				.end_ns = stk__clock_ns()});
 	return ready;
 }
 
 /* A batch takes some 10 us: to sleep would take longer, timers being what they are. */
-void stk__resident_doze(struct stk_pipeline *p, int64_t waited_ns)
+static void doze(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };
 	int64_t until = stk__clock_ns() + LOOK_NS;
@@ -163,3 +180,11 @@ void stk__resident_doze(struct stk_pipeline *p, int64_t waited_ns)
 	}
 	pthread_mutex_lock(&p->lock);
 }
+
+static const char *stage(const struct stk_record *r, const struct stk_sample_state **s)
+{
+	(void)r, (void)s;
+	return "the GPU";
+}
+
+const struct stk_way stk__way_of_resident = {.begin = begin, .arrived = arrived, .wait = doze, .stage = stage};

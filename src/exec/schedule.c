@@ -16,8 +16,8 @@
 /* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
-	int64_t cost = atomic_load_explicit(&p->cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
-	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready_count / p->n_workers + 1;
+	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
+	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready.count / p->crew.n + 1;
 	n = n < share ? n : share;
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
@@ -28,11 +28,11 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 	struct stk_pipeline *p = r->pipeline;
 	int32_t room = stk__ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
 	for (; *left > 0 && u->count < most; --*left) {
-		int32_t item = r->ready[r->ready_head], i = item - u->chain * batch;
+		int32_t item = r->ready.items[r->ready.head], i = item - u->chain * batch;
 		if (i < 0 || i >= batch)
 			return;
-		r->ready_head = (r->ready_head + 1) % room;
-		r->ready_count--;
+		r->ready.head = (r->ready.head + 1) % room;
+		r->ready.count--;
 		struct stk_sample_state *s = &r->samples[i];
 		bool failed = s->failed_by >= 0 && s->failed_by < u->chain;
 		enum stk_fetch_turn turn = stk__fetch_turn(s, u->chain, failed);
@@ -48,12 +48,12 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 static bool take_from(struct stk_record *r, struct stk_unit *u)
 {
 	struct stk_pipeline *p = r->pipeline;
-	for (int32_t left = r->ready_count; left > 0;) {
-		int32_t item = r->ready[r->ready_head], batch = p->config.batch_size;
+	for (int32_t left = r->ready.count; left > 0;) {
+		int32_t item = r->ready.items[r->ready.head], batch = p->config.batch_size;
 		*u = (struct stk_unit){.record = r, .level = r->level, .chain = item / batch};
 		if (item >= stk__gather_item(p, 0)) {
-			r->ready_head = (r->ready_head + 1) % stk__ready_room(p);
-			r->ready_count--;
+			r->ready.head = (r->ready.head + 1) % stk__ready_room(p);
+			r->ready.count--;
 			u->chain = item == stk__device_item(p) ? -2 : -1;
 			u->node = item - stk__gather_item(p, 0);
 			return true;
@@ -68,7 +68,7 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 static bool take(struct stk_pipeline *p, struct stk_unit *u)
 {
 	do {
-		for (int64_t k = p->next_deliver; k < p->next_open; k++)
+		for (int64_t k = p->flight.next_deliver; k < p->flight.next_open; k++)
 			if (take_from(stk__record(p, k), u))
 				return true;
 	} while (stk__open_next(p));
@@ -117,7 +117,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		if (k + 1 < u->count)
 			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
-		if (stk__cancelled(&p->halt))
+		if (stk__cancelled(&p->run.halt))
 			break; /* nobody will ask for the rest */
 		if (o == WAITS)
 			continue;
@@ -140,7 +140,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
-		_Atomic int64_t *cost = &p->cost_ns[u->level * p->program->max_chains + u->chain];
+		_Atomic int64_t *cost = &p->crew.cost_ns[u->level * p->program->max_chains + u->chain];
 		int64_t old = atomic_load_explicit(cost, memory_order_relaxed), now = (end - begin) / u->count;
 		atomic_store_explicit(cost, old ? old + (now - old) / 8 : now, memory_order_relaxed);
 	}
@@ -225,12 +225,12 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	struct stk_pipeline *p = (struct stk_pipeline *)client;
 	struct stk_unit u;
 	pthread_mutex_lock(&p->lock);
-	int64_t open = p->next_open;
-	bool any = p->started && !p->stopping && !stk__cancelled(&p->halt) && take(p, &u);
-	bool ahead = stk__fetch_runs_ahead(p) && p->next_open > open; /* the window has moved */
-	bool more = false;                                            /* there is work for another worker too */
-	for (int64_t k = p->next_deliver; any && k < p->next_open && !more; k++)
-		more = stk__record(p, k)->ready_count > 0;
+	int64_t open = p->flight.next_open;
+	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take(p, &u);
+	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window has moved */
+	bool more = false;                                                   /* there is work for another worker too */
+	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
+		more = stk__record(p, k)->ready.count > 0;
 	if (any)
 		u.record_k = u.record->k;
 	pthread_mutex_unlock(&p->lock);
@@ -241,10 +241,10 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	if (more)
 		stk__pool_wake(p->ctx->pool);
 	if (u.chain >= 0)
-		do_chain(p, &p->workers[worker], worker, &u);
+		do_chain(p, &p->crew.workers[worker], worker, &u);
 	else if (u.chain == -1)
-		do_gather(p, &p->workers[worker], worker, &u);
+		do_gather(p, &p->crew.workers[worker], worker, &u);
 	else
-		do_submit(p, &p->workers[worker], worker, &u);
+		do_submit(p, &p->crew.workers[worker], worker, &u);
 	return true;
 }

@@ -32,20 +32,20 @@ static void position(const struct stk_pipeline *p, int64_t *epoch, int64_t *cons
 {
 	*epoch = p->order.start_epoch;
 	*consumed = p->order.start_position;
-	if (p->delivered_step < 0)
+	if (p->at.step < 0)
 		return;
-	*epoch = p->delivered_epoch;
-	if (p->delivered_last && p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous) {
+	*epoch = p->at.epoch;
+	if (p->at.last && p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous) {
 		/* The last batch took the next epoch's first samples along. (Contiguous shards know their first step of an epoch themselves.) */
-		*consumed = stk__order_consumed(&p->order, *epoch, p->delivered_step + 1);
+		*consumed = stk__order_consumed(&p->order, *epoch, p->at.step + 1);
 		for (; *consumed >= p->order.size; *consumed -= p->order.size)
 			++*epoch;
-	} else if (p->delivered_last) {
+	} else if (p->at.last) {
 		++*epoch;
 		*consumed = 0;
 	} else {
-		*consumed = p->program->reader >= 0 ? stk__order_consumed(&p->order, *epoch, p->delivered_step + 1)
-						    : stk__step_position(p, *epoch, p->delivered_step + 1);
+		*consumed = p->program->reader >= 0 ? stk__order_consumed(&p->order, *epoch, p->at.step + 1)
+						    : stk__step_position(p, *epoch, p->at.step + 1);
 	}
 }
 
@@ -304,7 +304,7 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 
 enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err)
 {
-	if (p->started || p->next_deliver)
+	if (p->run.started || p->flight.next_deliver)
 		return stk__fail(err, STK_STATE, "a state is restored before the first batch; make a new pipeline");
 	json_error_t je;
 	struct saved v = {0};
@@ -317,7 +317,7 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 		s = check_sources(p, v.consumed, err);
 	if (s == STK_OK)
 		begin_at(p, &v);
-	p->restored |= s == STK_OK;
+	p->run.restored |= s == STK_OK;
 	json_decref(j);
 	return s;
 }

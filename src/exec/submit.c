@@ -17,9 +17,9 @@ static enum stk_status for_jobs(struct stk_pipeline *p, struct stk_record *r, in
 	struct stk_device_batch *b = r->device;
 	size_t batch = (size_t)p->config.batch_size;
 	for (int32_t i = 0; i < r->count; i++) {
-		if (r->samples[i].dropped || !atomic_load_explicit(&b->pending[i], memory_order_relaxed))
+		if (r->samples[i].dropped || !atomic_load_explicit(&b->jobs.pending[i], memory_order_relaxed))
 			continue;
-		for (struct stk_device_job *j = b->first[(size_t)step * batch + (size_t)i]; j; j = j->next) {
+		for (struct stk_device_job *j = b->jobs.first[(size_t)step * batch + (size_t)i]; j; j = j->next) {
 			enum stk_status s = f(p, b, step, j, err);
 			if (s)
 				return s;
@@ -42,15 +42,15 @@ static enum stk_status collect_upload(
 	(void)p, (void)step;
 	if (j->kind != STK_JOB_UPLOAD)
 		return STK_OK;
-	if (b->n_uploads == b->room_uploads) {
-		int32_t room = b->room_uploads ? 2 * b->room_uploads : 256;
-		void *more = stk__realloc(b->uploads, (size_t)room * sizeof *b->uploads);
+	if (b->uploads.n == b->uploads.room) {
+		int32_t room = b->uploads.room ? 2 * b->uploads.room : 256;
+		void *more = stk__realloc(b->uploads.jobs, (size_t)room * sizeof *b->uploads.jobs);
 		if (!more)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for the copies of a batch");
-		b->uploads = more;
-		b->room_uploads = room;
+		b->uploads.jobs = more;
+		b->uploads.room = room;
 	}
-	b->uploads[b->n_uploads++] = j;
+	b->uploads.jobs[b->uploads.n++] = j;
 	return STK_OK;
 }
 
@@ -58,15 +58,17 @@ static enum stk_status collect_upload(
  * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot (or scratch, whose pieces do not touch either). */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
-	if (b->n_uploads)
-		qsort(b->uploads, (size_t)b->n_uploads, sizeof *b->uploads, by_address);
-	for (int32_t i = 0, j; i < b->n_uploads; i = j) {
-		const struct stk_device_job *first = b->uploads[i];
+	if (b->uploads.n)
+		qsort(b->uploads.jobs, (size_t)b->uploads.n, sizeof *b->uploads.jobs, by_address);
+	for (int32_t i = 0, j; i < b->uploads.n; i = j) {
+		const struct stk_device_job *first = b->uploads.jobs[i];
 		size_t bytes = first->bytes;
-		for (j = i + 1; j < b->n_uploads && b->uploads[j]->to == first->to + bytes && b->uploads[j]->from == first->from + bytes;
+		for (j = i + 1;
+			j < b->uploads.n && b->uploads.jobs[j]->to == first->to + bytes && b->uploads.jobs[j]->from == first->from + bytes;
 			j++)
-			bytes += b->uploads[j]->bytes;
-		enum stk_status s = bytes ? stk__gpu_upload(p->device->dev, b->stream, first->to, (void *)first->from, bytes, err) : STK_OK;
+			bytes += b->uploads.jobs[j]->bytes;
+		enum stk_status s =
+			bytes ? stk__gpu_upload(p->parts.device->dev, b->stream, first->to, (void *)first->from, bytes, err) : STK_OK;
 		if (s)
 			return s;
 	}
@@ -80,9 +82,9 @@ static enum stk_status collect_decode(
 {
 	(void)p, (void)step, (void)err;
 	if (j->kind == STK_JOB_DECODE)
-		b->decodes[b->n_decodes++] = j;
+		b->decodes.jobs[b->decodes.n++] = j;
 	else
-		b->steps |= j->kind != STK_JOB_UPLOAD;
+		b->jobs.steps |= j->kind != STK_JOB_UPLOAD;
 	return STK_OK;
 }
 
@@ -94,9 +96,9 @@ static int by_file(const void *a, const void *b)
 
 static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 {
-	for (int32_t i = 0; i < b->n_decodes; i++) {
-		const struct stk_device_job *j = b->decodes[i];
-		b->items[i] = (struct stk_jpeg_gpu_item){.data = j->decode.file,
+	for (int32_t i = 0; i < b->decodes.n; i++) {
+		const struct stk_device_job *j = b->decodes.jobs[i];
+		b->decodes.items[i] = (struct stk_jpeg_gpu_item){.data = j->decode.file,
 			.size = j->decode.size,
 			.header = &j->decode.header,
 			.window = j->decode.window,
@@ -106,7 +108,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 			.dst = j->dst,
 			.need = j->decode.need};
 	}
-	return stk__jpeg_gpu_submit(b->jpeg, b->items, b->n_decodes, err);
+	return stk__jpeg_gpu_submit(b->decodes.jpeg, b->decodes.items, b->decodes.n, err);
 }
 
 /* ---- steps ---- */
@@ -133,11 +135,11 @@ static enum stk_status need(
 {
 	(void)p, (void)step, (void)err;
 	if (j->kind == STK_JOB_PASS)
-		stk__pass_gpu_need(&j->pass, &b->pass_need);
+		stk__pass_gpu_need(&j->pass, &b->need.pass);
 	else if (j->kind == STK_JOB_ARRAY)
-		stk__array_gpu_need(j->array, &b->array_need);
+		stk__array_gpu_need(j->array, &b->need.array);
 	else if (j->kind == STK_JOB_MOVE)
-		b->n_moves++;
+		b->need.moves++;
 	return STK_OK;
 }
 
@@ -166,10 +168,10 @@ static enum stk_status take_tables(
 static enum stk_status ready_passes(
 	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
 {
-	if (t->passes && b->pass_need.images <= t->pass_limits.images && b->pass_need.taps <= t->pass_limits.taps)
+	if (t->passes && b->need.pass.images <= t->pass_limits.images && b->need.pass.taps <= t->pass_limits.taps)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
-	struct stk_pass_gpu_limits l = {room_for(b->pass_need.images), room_for(b->pass_need.taps)};
+	struct stk_pass_gpu_limits l = {room_for(b->need.pass.images), room_for(b->need.pass.taps)};
 	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
 	t->pass_limits = l;
@@ -179,7 +181,7 @@ static enum stk_status ready_passes(
 static enum stk_status ready_arrays(
 	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
 {
-	const struct stk_array_gpu_limits *n = &b->array_need, *have = &t->array_limits;
+	const struct stk_array_gpu_limits *n = &b->need.array, *have = &t->array_limits;
 	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->work <= have->work)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
@@ -192,7 +194,7 @@ static enum stk_status ready_arrays(
 
 static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
-	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_tables *t = &r->device->tables[step];
 	enum stk_status s = ready_passes(dev, r->device, t, err);
 	if (s)
@@ -201,12 +203,12 @@ static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, 
 	if ((s = for_jobs(p, r, step, add, err)) ||
 		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
 		return s;
-	return stk__pass_gpu_launch(dev, &p->device->pass_kernels, t->passes, r->device->stream, err);
+	return stk__pass_gpu_launch(dev, &p->parts.device->pass_kernels, t->passes, r->device->stream, err);
 }
 
 static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
-	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_batch *b = r->device;
 	struct stk_device_tables *t = &b->tables[step];
 	enum stk_status s = ready_arrays(dev, b, t, err);
@@ -215,9 +217,9 @@ static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, 
 	stk__array_gpu_begin(t->arrays);
 	if ((s = for_jobs(p, r, step, add, err)) ||
 		(s = stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err)) ||
-		(s = stk__array_gpu_launch(dev, &p->device->array_kernels, t->arrays, b->stream, err)))
+		(s = stk__array_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->stream, err)))
 		return s;
-	t->n_flags = b->array_need.jobs;
+	t->n_flags = b->need.array.jobs;
 	return stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err);
 }
 
@@ -225,26 +227,26 @@ static enum stk_status move(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)step;
-	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
+	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->parts.device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
 }
 
 static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
-	b->pass_need = (struct stk_pass_gpu_limits){0};
-	b->array_need = (struct stk_array_gpu_limits){0};
-	b->n_moves = 0;
+	b->need.pass = (struct stk_pass_gpu_limits){0};
+	b->need.array = (struct stk_array_gpu_limits){0};
+	b->need.moves = 0;
 	b->tables[step].n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
-	if (s == STK_OK && b->pass_need.images) {
+	if (s == STK_OK && b->need.pass.images) {
 		s = run_passes(p, r, step, err);
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
 	}
-	if (s == STK_OK && b->array_need.jobs) {
+	if (s == STK_OK && b->need.array.jobs) {
 		s = run_arrays(p, r, step, err);
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
 	}
-	if (s == STK_OK && b->n_moves) {
+	if (s == STK_OK && b->need.moves) {
 		s = for_jobs(p, r, step, move, err);
 		stk__device_mark(p, b, STK_SPAN_COPY, "moves");
 	}
@@ -258,14 +260,14 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
 	enum stk_status s = STK_OK;
-	b->n_uploads = b->n_decodes = 0;
-	b->steps = false;
+	b->uploads.n = b->decodes.n = 0;
+	b->jobs.steps = false;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++) {
 		s = for_jobs(p, r, level->first_step + k, collect_upload, err);
 		if (s == STK_OK)
 			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
 	}
-	qsort(b->decodes, (size_t)b->n_decodes, sizeof *b->decodes, by_file); /* as they lie: then they travel in one copy */
+	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* as they lie: then they travel in one copy */
 	return s;
 }
 
@@ -278,40 +280,40 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = upload(p, b, err);
 	if (s)
 		return s;
-	if (b->n_uploads)
+	if (b->uploads.n)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
-	if (b->n_decodes) {
-		if ((s = decode(b, err)) || (b->steps && (s = stk__jpeg_gpu_join(b->jpeg, b->stream, err))))
+	if (b->decodes.n) {
+		if ((s = decode(b, err)) || (b->jobs.steps && (s = stk__jpeg_gpu_join(b->decodes.jpeg, b->stream, err))))
 			return s;
 		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* lanes' rows tell of the files */
 	}
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);
-	return s ? s : stk__gpu_event_record(p->device->dev, b->done, b->stream, err);
+	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->stream, err);
 }
 
 /* What one more batch under way will take. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
-	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->device->largest);
-	while (held > largest && !atomic_compare_exchange_weak(&p->device->largest, &largest, held)) {
+	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->parts.device->largest);
+	while (held > largest && !atomic_compare_exchange_weak(&p->parts.device->largest, &largest, held)) {
 	}
 }
 
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
 {
 	enum stk_status s = collect(p, r, err);
-	if (s || (s = stk__gpu_enter(p->device->dev, err)))
+	if (s || (s = stk__gpu_enter(p->parts.device->dev, err)))
 		return s;
 	s = submit_all(p, r, err);
-	if (s && (stk__gpu_stream_sync(p->device->dev, r->device->stream, NULL) ||
-			 (p->device->jpeg && stk__jpeg_gpu_sync(p->device->jpeg, NULL)))) {
+	if (s && (stk__gpu_stream_sync(p->parts.device->dev, r->device->stream, NULL) ||
+			 (p->parts.device->jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
 		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
 	}
 	note_memory(p, r);
-	stk__gpu_leave(p->device->dev);
+	stk__gpu_leave(p->parts.device->dev);
 	for (int32_t i = 0; i < r->count; i++)
-		r->device->submitted[i] = atomic_exchange_explicit(&r->device->pending[i], false, memory_order_relaxed);
+		r->device->jobs.submitted[i] = atomic_exchange_explicit(&r->device->jobs.pending[i], false, memory_order_relaxed);
 	return s;
 }
 
@@ -321,7 +323,7 @@ enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
-	struct stk_gpu_device *dev = p->device->dev;
+	struct stk_gpu_device *dev = p->parts.device->dev;
 	enum stk_status s = stk__gpu_enter(dev, err);
 	if (s)
 		return s;

@@ -37,37 +37,6 @@ void stk_graph_destroy(struct stk_graph *g)
 	stk__free(g);
 }
 
-/* Makes room for one more element. */
-static bool grow(void **array, size_t count, size_t *room, size_t size)
-{
-	if (count < *room)
-		return true;
-	size_t more = *room ? 2 * *room : 16;
-	void *p = stk__realloc(*array, more * size);
-	if (!p)
-		return false;
-	*array = p;
-	*room = more;
-	return true;
-}
-
-void *stk__graph_alloc(struct stk_graph *g, size_t size)
-{
-	if (!grow((void **)&g->blocks, g->n_blocks, &g->room_blocks, sizeof *g->blocks))
-		return NULL;
-	void *p = stk__calloc(1, size);
-	if (p)
-		g->blocks[g->n_blocks++] = p;
-	return p;
-}
-
-char *stk__graph_strdup(struct stk_graph *g, const char *s)
-{
-	size_t n = strlen(s) + 1;
-	char *copy = stk__graph_alloc(g, n);
-	return copy ? memcpy(copy, s, n) : NULL;
-}
-
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity)
 {
 	if (node->where)
@@ -241,7 +210,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 		node->n_outputs += node->n_inputs - def->inputs.min;
 	if ((s = stk__node_infer(g, node, err)))
 		goto out;
-	if (!grow((void **)&g->nodes, (size_t)g->n_nodes, &room, sizeof *g->nodes)) {
+	if (!stk__grow((void **)&g->nodes, (size_t)g->n_nodes, &room, sizeof *g->nodes)) {
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for operator %s", op);
 		goto out;
 	}
@@ -291,7 +260,7 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	if (s)
 		return s;
 	size_t room = (size_t)g->room_outputs;
-	if (!grow((void **)&g->outputs, (size_t)g->n_outputs, &room, sizeof *g->outputs))
+	if (!stk__grow((void **)&g->outputs, (size_t)g->n_outputs, &room, sizeof *g->outputs))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for an output");
 	g->room_outputs = (int32_t)room;
 	g->outputs[g->n_outputs++] = node;

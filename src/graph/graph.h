@@ -46,6 +46,8 @@ struct stk_graph {
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
 /* Memory that lives as long as the graph; zeroed. */
+/* Makes room for one more element of an array. */
+bool stk__grow(void **array, size_t count, size_t *room, size_t size);
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 

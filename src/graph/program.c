@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-/* The program's own memory hangs on its graph, which it holds. */
-void *stk__program_alloc(struct stk_program *p, size_t count, size_t size)
-{
-	return stk__graph_alloc(p->graph, count * size + 1);
-}
-
 static int32_t value_of(const struct stk_program *p, struct stk_node n)
 {
 	return p->nodes[n.op].first_value + n.output;

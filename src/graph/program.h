@@ -125,8 +125,11 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 struct stk_text;
 void stk__program_explain(const struct stk_program *p, bool json, bool resident, bool recipes, struct stk_text *out);
 
-/* Memory that lives as long as the program. */
-void *stk__program_alloc(struct stk_program *p, size_t count, size_t size);
+/* Memory that lives as long as the program: it hangs on its graph, which the program holds. */
+static inline void *stk__program_alloc(struct stk_program *p, size_t count, size_t size)
+{
+	return stk__graph_alloc(p->graph, count * size + 1);
+}
 
 /* Whether a node's gather reads values that are on the GPU, of which it is given copies. */
 static inline bool stk__program_fetches(const struct stk_program *p, int32_t node)

@@ -30,25 +30,6 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
-void *stk__gathered_take(struct stk_gathered *g, size_t size)
-{
-	if (size > g->room) {
-		stk__free(g->data);
-		g->data = stk__alloc(size);
-		g->room = g->data ? size : 0;
-	}
-	return g->data;
-}
-
-bool stk__varies(const struct stk_call *call, const void *field)
-{
-	size_t offset = (size_t)((const char *)field - (const char *)call->args);
-	for (int32_t i = 0; i < call->n_varying; i++)
-		if (call->varying[i] == offset)
-			return true;
-	return false;
-}
-
 /* Counts *k down along the table; true when the entry was reached. */
 static bool arg_at(const struct stk_arg_def *table, size_t base, int32_t *k, struct stk_arg_def *out)
 {

@@ -13,6 +13,7 @@ bool stk__slot_lay_out(struct stk_slot *slot);
 void stk__face_free(struct stk_face *face);
 
 /* ring.c, with the lock: moves the spare blocks of a value to a list. */
+void stk__blocks_free(struct stk_ring *r, struct stk_block *list); /* a list of spare ones; without the lock */
 void stk__take_spares(struct stk_ring *ring, int32_t value, struct stk_block **list);
 
 #endif

@@ -130,12 +130,3 @@ const struct stk_resample_kernels stk__resample_kernels_c = {
 	.vertical_u8_float = vertical_u8_float,
 	.horizontal = {horizontal_narrow, horizontal_wide, horizontal_float},
 };
-
-void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu)
-{
-	*k = stk__resample_kernels_c;
-#ifdef STK_X86
-	stk__resample_kernels_x86(k, cpu);
-#endif
-	(void)cpu;
-}

@@ -32,12 +32,3 @@ static void warp_row(const struct stk_warp_row *w)
 }
 
 const struct stk_warp_kernels stk__warp_kernels_c = {.row = warp_row};
-
-void stk__warp_kernels_init(struct stk_warp_kernels *k, unsigned cpu)
-{
-	*k = stk__warp_kernels_c;
-#ifdef STK_X86
-	stk__warp_kernels_x86(k, cpu);
-#endif
-	(void)cpu;
-}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Leaving a run: nothing new begins, what is under way comes to its end, and is forgotten. */
+#include "exec/device.h"
+#include "exec/engine.h"
+#include "exec/feed.h"
+#include "exec/fetch.h"
+
+void stk__drain(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->run.stopping = true;
+	atomic_store(&p->run.halt.asked, true);
+	pthread_mutex_unlock(&p->lock);
+	stk__feed_stop(p);
+	if (p->way->crew)
+		stk__pool_leave(p->ctx->pool, &p->client);
+	stk__fetch_end(p);
+	pthread_mutex_lock(&p->lock);
+	while (p->parts.device && stk__device_works(p->parts.device))
+		pthread_cond_wait(&p->delivered, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	for (int32_t i = 0; i < p->flight.n; i++)
+		stk__record_return(&p->flight.records[i]); /* no thread is left that works on them */
+	pthread_mutex_lock(&p->lock);
+	for (int32_t i = 0; i < p->flight.n; i++)
+		stk__record_reset(&p->flight.records[i]);
+	stk__open_stop(p);
+	stk__fetch_restart(p);
+	p->run.stopping = false;
+	atomic_store(&p->run.halt.asked, atomic_load(&p->run.cancelled));
+	p->run.started = false;
+	pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which orders a run follows: that of the leading reader, those of the readers beside it, or that of sources alone. */
+#include "exec/exec.h"
+
+#include <string.h>
+
+int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch)
+{
+	return epoch == p->order.start_epoch ? p->order.start_position / ((int64_t)p->order.batch * p->order.ranks) : 0;
+}
+
+int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step)
+{
+	int64_t together = (int64_t)p->order.batch * p->order.ranks;
+	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
+}
+
+/* Without a reader: batches one after the other, of the shard that the sources say they are. */
+static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_level *first = &p->program->levels[0];
+	p->order.batch = p->config.batch_size;
+	p->order.ranks = 1;
+	if (first->n_callbacks && p->config.on_error == STK_ON_ERROR_REPLACE)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"on_error=\"replace\": \"%s\" gives one batch after another, so there is no other sample to take; \"skip\" leaves bad ones out",
+			p->program->nodes[first->callbacks[0]].node->name);
+	for (int32_t c = 0; c < first->n_callbacks; c++) {
+		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
+		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;
+		if (shards < 1 || shard < 0 || shard >= shards)
+			return stk__fail(err, STK_INVALID, "\"%s\": shard %d of %d", node->name, shard, shards);
+		if (c && (shards != p->order.ranks || shard != p->order.rank))
+			return stk__fail(err, STK_INVALID, "\"%s\" gives shard %d of %d, another source of the pipeline shard %d of %d",
+				node->name, shard, shards, p->order.rank, p->order.ranks);
+		p->order.ranks = shards;
+		p->order.rank = shard;
+	}
+	return STK_OK;
+}
+
+static enum stk_status lead_by(struct stk_pipeline *p, int32_t reader, struct stk_error *err)
+{
+	stk__program_lead(p->program, reader);
+	p->order = p->orders[reader];
+	return stk__order_check(&p->order, err);
+}
+
+/* The leading reader's order is the run's; the others go along with it, each through epochs of its own. */
+enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	if (g->reader < 0)
+		return order_of_sources(p, err);
+	p->orders = stk__calloc((size_t)g->n_readers, sizeof *p->orders);
+	if (!p->orders)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d readers", g->n_readers);
+	for (int32_t i = 0; i < g->n_readers; i++) {
+		const struct stk_program_node *n = &g->nodes[g->readers[i].node];
+		n->def->reader->order(n->node->args, n->shared, &p->orders[i]);
+		p->orders[i].batch = p->config.batch_size;
+	}
+	for (int32_t i = 1; i < g->n_readers; i++)
+		if (p->orders[i].ranks != p->orders[0].ranks || p->orders[i].rank != p->orders[0].rank)
+			return stk__fail(err, STK_INVALID,
+				"reader \"%s\" reads shard %d of %d, and \"%s\" shard %d of %d: give all readers of a pipeline the same shard_id "
+				"and num_shards",
+				g->nodes[g->readers[i].node].node->name, p->orders[i].rank, p->orders[i].ranks,
+				g->nodes[g->readers[0].node].node->name, p->orders[0].rank, p->orders[0].ranks);
+	return lead_by(p, g->lead, err);
+}
+
+enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
+{
+	int32_t lead;
+	enum stk_status s = stk__program_reader(p->program, reader, &lead, err);
+	if (s || lead == p->program->lead)
+		return s;
+	if (p->run.started || p->flight.next_deliver || p->run.restored)
+		return stk__fail(err, STK_STATE,
+			"reader \"%s\" leads this run, which has begun or goes on from a state: make \"%s\" lead before the first batch",
+			p->program->nodes[p->program->reader].node->name, reader);
+	return lead_by(p, lead, err);
+}

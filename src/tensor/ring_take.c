@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which slot next, what the ring lets go of for it, and how much may be held. */
+#include "base/machine_memory.h"
+#include "tensor/slot_impl.h"
+
+#include <unistd.h>
+
+/* ---- spare blocks; the caller holds the lock ---- */
+
+/* A spare block that no stream reads any more. */
+static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
+{
+	struct stk_ring_value *val = &r->values[v];
+	for (struct stk_block **at = &val->spare; *at; at = &(*at)->next) {
+		struct stk_block *b = *at;
+		if (!stk__uses_over(r->source.dev, &b->uses))
+			continue;
+		*at = b->next;
+		val->spares--;
+		return b;
+	}
+	return NULL;
+}
+
+/* ---- how much may be held ---- */
+
+/* Bytes of a slot's held blocks in each space. */
+static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
+{
+	bytes[STK_SPACE_HOST] = bytes[STK_SPACE_GPU] = 0;
+	for (int32_t v = 0; v < s->ring->n_values; v++) {
+		const struct stk_block *b = s->values[v].block;
+		if (atomic_load(&b->holds))
+			bytes[b->space] += stk__block_bytes(b);
+	}
+}
+
+enum room { ROOM, NO_ROOM, ASK };
+
+/* The caller holds the lock. Whether the slot's held blocks may be kept; ASK: what is free has to be looked at first. */
+static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
+{
+	size_t more[STK_SPACES];
+	held_of(s, more);
+	for (int space = 0; space < STK_SPACES; space++) {
+		size_t then = r->held[space].bytes + more[space], limit = r->held[space].limit, seen = r->held[space].looked;
+		if (!more[space])
+			continue;
+		if (!looked && seen != SIZE_MAX && (!limit || then > limit || then - seen > limit / 8))
+			return ASK;
+		if (limit && then > limit)
+			return NO_ROOM;
+	}
+	return ROOM;
+}
+
+/* Called without the lock. Half of what is free, and of what is held already. */
+static void look_at_memory(struct stk_ring *r)
+{
+	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
+	if (r->source.dev && !stk__gpu_enter(r->source.dev, NULL)) {
+		if (stk__gpu_memory_free(r->source.dev, &available[STK_SPACE_GPU], NULL))
+			available[STK_SPACE_GPU] = SIZE_MAX;
+		stk__gpu_leave(r->source.dev);
+	}
+	pthread_mutex_lock(&r->lock);
+	for (int space = 0; space < STK_SPACES; space++) {
+		if (r->held[space].looked == SIZE_MAX)
+			continue;
+		r->held[space].looked = r->held[space].bytes;
+		r->held[space].limit = r->held[space].bytes / 2 + available[space] / 2 + 1;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- letting go of parts; the caller holds the lock ---- */
+
+static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const struct stk_uses *uses)
+{
+	struct stk_block *b = s->values[v].block;
+	size_t bytes = stk__block_bytes(b);
+	for (int32_t i = 0; i < uses->n_uses; i++)
+		stk__uses_add(&b->uses, uses->of[i].stream);
+	b->slot = NULL;
+	b->kept_bytes = bytes;
+	s->values[v].block = NULL;
+	r->held[b->space].bytes += bytes;
+	r->values[v].kept++;
+	r->values[v].kept_bytes += bytes;
+	atomic_fetch_sub(&r->bytes, b->capacity);
+	atomic_fetch_add(&r->refs, 1);
+	if (bytes > STK_BLOCK_SMALL)
+		atomic_store(&r->pinned, true);
+}
+
+/* The slot is the taker's, without the parts that are held. False: a stream that reads it is being captured. */
+static bool let_go(struct stk_ring *r, struct stk_slot *s)
+{
+	struct stk_uses uses = s->uses; /* the streams; events stay the slot's */
+	if (!stk__uses_note(r->source.dev, &s->uses))
+		return false;
+	for (int32_t v = 0; v < r->n_values; v++)
+		if (atomic_load(&s->values[v].block->holds))
+			keep_block(r, s, v, &uses);
+	if (s->face->held) {
+		s->face->slot = NULL;
+		s->face = NULL;
+		atomic_fetch_add(&r->refs, 1);
+	}
+	s->laid = false;
+	return true;
+}
+
+/* True if something large of the slot is not held, and all that is held is small. */
+static bool pins_nothing(const struct stk_slot *s)
+{
+	bool large = false;
+	for (int32_t v = 0; v < s->ring->n_values; v++) {
+		const struct stk_block *b = s->values[v].block;
+		bool is_large = stk__block_bytes(b) > STK_BLOCK_SMALL;
+		if (is_large && atomic_load(&b->holds))
+			return false;
+		large |= is_large;
+	}
+	return large;
+}
+
+/* ---- taking; the caller holds the lock unless a comment says otherwise ---- */
+
+enum { SPARE = 2, WINDOW = 256 };
+
+/* Slots that the last batches had use for, and a few for a consumer that still reads those that came back. */
+static int32_t slots_needed(const struct stk_ring *r)
+{
+	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
+}
+
+/* Whether one more may be made for a consumer that still reads those that came back. */
+static bool may_spare(const struct stk_ring *r)
+{
+	if (r->made >= r->limit || r->made >= slots_needed(r))
+		return false;
+	size_t bytes = atomic_load(&r->bytes);
+	return !r->enough || !r->made || bytes + bytes / (size_t)r->made <= r->enough;
+}
+
+/* A free slot that nobody reads any more; else another is made, so that a consumer whose kernels lag delays nobody; else the one that was given
+ * back first. NULL: neither. */
+static struct stk_slot *take_free(struct stk_ring *r)
+{
+	struct stk_slot **at, **found = NULL;
+	for (at = &r->free; *at; at = &(*at)->next_free) {
+		if (!stk__uses_note(r->source.dev, &(*at)->uses))
+			continue;
+		found = at;
+		if (stk__slot_at_rest(*at))
+			break;
+	}
+	bool reads = found && !*at;
+	if (!found || (reads && may_spare(r)))
+		return NULL;
+	struct stk_slot *s = *found;
+	*found = s->next_free;
+	atomic_fetch_add(&r->out, 1);
+	atomic_fetch_add(&r->refs, 1);
+	return s;
+}
+
+/* What a call of stk__ring_take found. */
+struct choice {
+	struct stk_slot *slot;
+	bool make, ask;
+	enum stk_ring_lack lack;
+	struct stk_slot *surplus; /* to be freed, like these: */
+	struct stk_block *old;
+};
+
+/* Of the slots that are out: the one delivered first of those whose held parts may be kept. small: and are small, where something large is to be had. */
+static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
+{
+	struct stk_slot *oldest = NULL;
+	for (struct stk_slot *s = r->all; s; s = s->next)
+		if (s->state == STK_SLOT_OUT && (!oldest || s->delivered < oldest->delivered) && (!small || pins_nothing(s)))
+			oldest = s;
+	enum room room = oldest ? room_for(r, oldest, looked) : ROOM;
+	c->ask |= room == ASK;
+	if (!small)
+		c->lack = oldest && room == NO_ROOM ? STK_RING_HELD : STK_RING_ALL_OUT;
+	return room == ROOM ? oldest : NULL;
+}
+
+static void choose(struct stk_ring *r, bool looked, struct choice *c)
+{
+	struct stk_slot *out;
+	if ((c->slot = take_free(r)))
+		return;
+	if ((out = oldest_out(r, true, looked, c)) && let_go(r, out))
+		c->slot = out;
+	if (c->slot || c->ask)
+		return;
+	c->make = r->made < r->limit;
+	c->lack = STK_RING_ALL_OUT;
+	if (!c->make && !r->hard && (out = oldest_out(r, false, looked, c)) && let_go(r, out))
+		c->slot = out;
+}
+
+/* What is no longer needed. */
+static void trim(struct stk_ring *r, struct choice *c)
+{
+	if (r->out > r->peak_out)
+		r->peak_out = r->out;
+	if (r->out > r->window_peak)
+		r->window_peak = r->out;
+	if (++r->takes % WINDOW == 0) {
+		r->last_peak = r->window_peak;
+		r->window_peak = r->out;
+		for (int32_t v = 0; v < r->n_values; v++)
+			stk__take_spares(r, v, &c->old);
+	}
+	struct stk_slot **last = &r->free;
+	while (*last && (*last)->next_free)
+		last = &(*last)->next_free;
+	if (!*last || r->made <= slots_needed(r) || !stk__slot_at_rest(*last))
+		return;
+	c->surplus = *last;
+	*last = NULL;
+	struct stk_slot **at = &r->all;
+	while (*at != c->surplus)
+		at = &(*at)->next;
+	*at = c->surplus->next;
+	r->made--;
+	for (int32_t v = 0; v < r->n_values; v++)
+		if (c->surplus->values[v].block) /* memory was short */
+			atomic_fetch_sub(&r->bytes, c->surplus->values[v].block->capacity);
+}
+
+/* The slot is the caller's from here on. */
+static void begin_filling(struct stk_ring *r, struct stk_slot *s)
+{
+	s->state = STK_SLOT_FILLING;
+	for (int32_t v = 0; v < r->n_values; v++) {
+		struct stk_slot_value *val = &s->values[v];
+		val->room = r->values[v].room;
+		if (!s->laid)
+			val->expected = r->values[v].expected;
+		if (!val->block)
+			val->block = take_spare(r, v);
+	}
+}
+
+/* Without the lock: one that was made, which `made` and `out` count already. */
+static struct stk_slot *add_slot(struct stk_ring *r)
+{
+	struct stk_slot *s = stk__slot_make(r);
+	pthread_mutex_lock(&r->lock);
+	if (s) {
+		s->next = r->all;
+		r->all = s;
+		begin_filling(r, s);
+	} else {
+		r->made--;
+		atomic_fetch_sub(&r->out, 1);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (!s)
+		stk__ring_unref(r);
+	return s;
+}
+
+static void settle_choice(struct stk_ring *r, struct choice *c)
+{
+	if (c->make) {
+		r->made++;
+		atomic_fetch_add(&r->out, 1);
+		atomic_fetch_add(&r->refs, 1);
+	}
+	if (c->slot)
+		begin_filling(r, c->slot);
+	if (c->slot || c->make)
+		trim(r, c);
+	else
+		atomic_store(&r->wanted, true);
+}
+
+struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
+{
+	struct choice c = {0};
+	for (bool looked = false;; looked = true) {
+		c = (struct choice){0};
+		pthread_mutex_lock(&r->lock);
+		choose(r, looked, &c);
+		if (!c.ask || c.slot || c.make)
+			settle_choice(r, &c);
+		pthread_mutex_unlock(&r->lock);
+		if (!c.ask || c.slot || c.make)
+			break;
+		look_at_memory(r);
+	}
+	if (c.surplus)
+		stk__slot_destroy(c.surplus);
+	stk__blocks_free(r, c.old);
+	*lack = c.lack;
+	if (!c.slot && !c.make)
+		return NULL;
+	*lack = STK_RING_LACKS_NOTHING;
+	struct stk_slot *s = c.make ? add_slot(r) : c.slot;
+	if (s && stk__slot_lay_out(s))
+		return s;
+	*lack = STK_RING_NO_MEMORY;
+	if (s)
+		stk__slot_return(s);
+	return NULL;
+}
+
+enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
+{
+	struct choice c = {.lack = STK_RING_ALL_OUT};
+	pthread_mutex_lock(&r->lock);
+	bool any = r->free || r->made < r->limit || oldest_out(r, true, true, &c) || (!r->hard && oldest_out(r, false, true, &c));
+	pthread_mutex_unlock(&r->lock);
+	return any ? STK_RING_LACKS_NOTHING : c.lack;
+}
+
+bool stk__ring_at_most(struct stk_ring *r, int32_t n)
+{
+	if (atomic_load(&r->out) <= n)
+		return true;
+	atomic_store(&r->wanted, true);
+	return atomic_load(&r->out) <= n; /* one may have come back before it was wanted */
+}
+
+void stk__ring_held(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *bytes)
+{
+	pthread_mutex_lock(&r->lock);
+	*blocks = r->values[v].kept;
+	*bytes = r->values[v].kept_bytes;
+	for (const struct stk_slot *s = r->all; s; s = s->next) {
+		const struct stk_block *b = s->values[v].block;
+		if (s->state == STK_SLOT_OUT && atomic_load(&b->holds)) {
+			++*blocks;
+			*bytes += stk__block_bytes(b);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+size_t stk__ring_kept(struct stk_ring *r, enum stk_space space, size_t *limit)
+{
+	pthread_mutex_lock(&r->lock);
+	size_t bytes = r->held[space].bytes;
+	*limit = r->held[space].limit;
+	pthread_mutex_unlock(&r->lock);
+	return bytes;
+}
