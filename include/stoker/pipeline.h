@@ -34,8 +34,8 @@ struct stk_pipeline_config {
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;
-	int32_t read_requests; /* reads in flight at a time; none is begun while as many samples lie read before their batch's turn; 0: 256 */
-	size_t read_bytes;     /* bytes read ahead, by the mean of the last objects; 0: 32 MiB */
+	int32_t read_requests; /* reads in flight at a time; none is begun while as many samples lie read before their batch's turn; 0: 256, from a store 512 */
+	size_t read_bytes; /* bytes read ahead, by the mean of the last objects; 0: 32 MiB, from a store 160 */
 	/* Batches may be kept: what is held of them beyond some 16 has memory of its own. Bytes for that, in host memory and on the GPU each; over it
 	 * stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there when it comes to it. */
 	size_t held_limit;

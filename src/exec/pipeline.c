@@ -22,11 +22,19 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
-	c->read_requests = c->read_requests ? c->read_requests : 256;
-	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)32 << 20;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
 	return STK_OK;
+}
+
+/* From a store, bytes come out of order, some a second late: what comes behind them needs room, or requests run dry. */
+static void choose_read_window(struct stk_pipeline *p)
+{
+	char uri[STK_MAX_URI];
+	bool remote = stk__sample_uri(p->program, 0, uri, sizeof uri) && stk__io_remote(p->ctx->io, uri);
+	struct stk_pipeline_config *c = &p->config;
+	c->read_requests = c->read_requests ? c->read_requests : remote ? 512 : 256;
+	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 }
 
 static int64_t env_number(const char *name)
@@ -195,6 +203,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
 		goto out;
+	choose_read_window(p);
 	if (p->program->reads)
 		stk__io_refresh(ctx->io); /* on the user's thread, where the environment may be read */
 	if ((s = stk__orders_create(p, err)) || (s = make_records(p, err)) || (s = stk__deliver_create(p, err)) ||

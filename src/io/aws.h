@@ -19,6 +19,7 @@ struct stk_aws_settings {
 	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: they do not expire */
 	char *profile;
 	bool anonymous;
+	uint64_t number; /* the reader's: tells this snapshot from those before it */
 	enum stk_s3_style style;
 };
 

@@ -7,9 +7,10 @@
 #include "base/memory.h"
 #include "thread/thread.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { FIRST_LIMIT = 128, LEAST_LIMIT = 4 };
+enum { FIRST_LIMIT = 128, LEAST_LIMIT = 8, WINDOW = 256 };
 
 static enum stk_status cancelled(struct stk_request *r)
 {
@@ -55,6 +56,7 @@ static void refresh(void *source)
 		return;
 	pthread_mutex_lock(&s->lock);
 	struct stk_http_account *before = s->account;
+	a->aws.number = before->aws.number + 1;
 	s->account = a;
 	pthread_mutex_unlock(&s->lock);
 	stk__http_account_unref(before);
@@ -173,21 +175,58 @@ void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Additive increase, multiplicative decrease; the requests of one burst of refusals count as one. */
-void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, bool well, bool slow)
+/* A window of requests has ended: where they took longer than they need to, more of them under way bring no more bytes, and only wait for each other
+ * (the gradient of Netflix's concurrency limits). The time that they need is the least of all windows, which is forgotten slowly, and where the mean size
+ * changes. */
+static void end_window(struct stk_http_source *s)
+{
+	const double tolerance = 1.25, forget = 1.0 / 256;
+	double mean = (double)s->window.ns / s->window.count, size = (double)s->window.bytes / s->window.count;
+	bool limited = s->window.limited, other = size > 2 * s->base_size || size < s->base_size / 2;
+	s->window = (struct stk_http_window){0};
+	if (!s->base_ns || other) {
+		s->base_ns = mean;
+		s->base_size = size;
+		return;
+	}
+	s->base_ns += mean < s->base_ns ? mean - s->base_ns : (mean - s->base_ns) * forget;
+	double gradient = tolerance * s->base_ns / mean;
+	if (gradient < 1)
+		s->steady = true;
+	if (!limited)
+		return;
+	double limit = s->limit * (gradient > 1 ? 1 : gradient < 0.5 ? 0.5 : gradient) + sqrt(s->limit);
+	s->limit = limit < LEAST_LIMIT ? LEAST_LIMIT : limit > s->settings.requests ? s->settings.requests : limit;
+}
+
+/* With the lock. A server that asks to slow down gets half; the refusals of one burst count once. Until the limit has first been too high, it grows by half a
+ * request for each that ends well. */
+static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };
-	int64_t now = slow ? stk__clock_ns() : 0;
+	if (e->slow && e->now_ns - s->slowed_ns > BURST_NS) {
+		s->limit = s->limit / 2 > LEAST_LIMIT ? s->limit / 2 : LEAST_LIMIT;
+		s->slowed_ns = e->now_ns;
+		s->steady = true;
+	}
+	if (!e->well)
+		return;
+	if (!s->steady && s->queue.root && s->limit < s->settings.requests)
+		s->limit += 0.5;
+	s->window.limited |= s->queue.root != NULL;
+	s->window.ns += e->now_ns - e->begun_ns;
+	s->window.bytes += (int64_t)e->bytes;
+	if (++s->window.count == WINDOW)
+		end_window(s);
+}
+
+void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e)
+{
 	struct stk_http_loop *wake = NULL;
 	pthread_mutex_lock(&s->lock);
 	s->under_way--;
 	l->count--;
-	if (slow && now - s->slowed_ns > BURST_NS) {
-		s->limit = s->limit / 2 > LEAST_LIMIT ? s->limit / 2 : LEAST_LIMIT;
-		s->slowed_ns = now;
-	} else if (well && s->limit < s->settings.requests) {
-		s->limit += s->slowed_ns ? 1 / s->limit : 1;
-	}
+	adapt(s, e);
 	if (s->queue.root && s->under_way < (int)s->limit && (wake = sleeping_loop(s)))
 		wake->sleeping = false;
 	pthread_mutex_unlock(&s->lock);
@@ -274,6 +313,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.retries = s->settings.retries,
 		.backoff_ns = s->settings.backoff_ms * 1000000,
 		.most_backoff_ns = s->settings.most_backoff_ms * 1000000,
+		.remote = true,
 		.submit = submit,
 		.cancel = cancel,
 		.cancel_all = cancel_all,

@@ -53,8 +53,15 @@ struct stk_http_source {
 	struct stk_http_account *account;
 	struct stk_http_region *regions;
 	int64_t skew_s; /* the servers' clock less ours */
-	double limit;   /* of requests under way: rises with each that succeeds, falls when a server asks to slow down */
+	double limit;   /* of requests under way */
+	bool steady;    /* the limit has been too high once */
 	int64_t slowed_ns;
+	struct stk_http_window {
+		int count;
+		int64_t ns, bytes; /* of the requests that ended well in it */
+		bool limited;      /* others waited meanwhile */
+	} window;
+	double base_ns, base_size; /* what a request takes if it waits for no other; of this mean size */
 	int under_way;
 	bool cancelled;
 	_Atomic bool ending;
@@ -79,6 +86,7 @@ struct stk_transfer {
 	struct stk_http_target target;
 	struct stk_http_account *account;
 	struct stk_request *r;
+	int64_t begun_ns;
 	struct stk_http_response response;
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
 	size_t text_size;
@@ -122,8 +130,13 @@ void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* The loop sleeps no more: it asks for the next by itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
-/* One under way has ended, well or not; slow: the server asked for fewer. */
-void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, bool well, bool slow);
+/* One under way has ended. */
+struct stk_http_end {
+	bool well, slow; /* slow: the server asked for fewer */
+	int64_t begun_ns, now_ns;
+	size_t bytes;
+};
+void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
 struct stk_http_account *stk__http_account(struct stk_http_source *s);
 void stk__http_account_unref(struct stk_http_account *a);
 /* Where the bucket lies, as far as it is known; false: where the settings say. */

@@ -48,7 +48,11 @@ static void end(struct stk_transfer *t, enum stk_status status)
 	struct stk_http_loop *l = t->loop;
 	struct stk_http_source *s = l->source;
 	struct stk_request *r = t->r;
-	bool slow = t->response.status == 503 || t->response.status == 429;
+	const struct stk_http_end e = {.well = !status,
+		.slow = t->response.status == 503 || t->response.status == 429,
+		.begun_ns = t->begun_ns,
+		.now_ns = stk__clock_ns(),
+		.bytes = t->used};
 	if (!status) {
 		r->buffer = t->buffer;
 		r->data = t->data;
@@ -59,7 +63,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 	stk__transfer_clear(t);
 	t->next = l->idle;
 	l->idle = t;
-	stk__http_ended(s, l, status == STK_OK, slow);
+	stk__http_ended(s, l, &e);
 	stk__io_finish(s->io, r, status);
 }
 
@@ -78,11 +82,12 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 	else
 		t = stk__transfer_create(l);
 	if (!t) {
-		stk__http_ended(l->source, l, false, false);
+		stk__http_ended(l->source, l, &(struct stk_http_end){0});
 		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
 		return;
 	}
 	t->r = r;
+	t->begun_ns = stk__clock_ns();
 	t->before = NULL;
 	t->next = l->active;
 	if (l->active)

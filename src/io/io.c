@@ -194,6 +194,12 @@ void stk__io_refresh(struct stk_io *io)
 			io->sources[i].ops->refresh(io->sources[i].source);
 }
 
+bool stk__io_remote(const struct stk_io *io, const char *uri)
+{
+	int i = find_source(io, uri);
+	return i >= 0 && io->sources[i].ops->remote;
+}
+
 void stk__io_submit(struct stk_io *io, struct stk_request *r)
 {
 	add(&io->requests, 1);

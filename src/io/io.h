@@ -52,6 +52,7 @@ struct stk_source_ops {
 	 * most_backoff_ns. 0: at once. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
+	bool remote; /* a request takes long, whatever it asks for: pipelines keep more of them under way */
 	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. On true the request is filled in, and
 	 * stk__io_finish is not called. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
@@ -86,6 +87,9 @@ STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct 
 
 /* Sources look at the environment again: keys, endpoints. Requests that have begun go on as they were. On a thread that may call getenv. */
 void stk__io_refresh(struct stk_io *io);
+
+/* Whether the source of a URI is remote. */
+bool stk__io_remote(const struct stk_io *io, const char *uri);
 
 /* True when r is complete on return, well or not (`done` is not called then); false: nothing happened, or the source was at fault: submit it. A worker's
  * first try. */

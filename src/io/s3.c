@@ -93,7 +93,7 @@ static void add_signature(struct stk_http_target *t, const struct stk_aws_settin
 		add_header(t, headers[i].name, headers[i].value);
 	struct stk_text *authorization = &t->headers[t->header_count++];
 	stk__text_add(authorization, "Authorization: ");
-	stk__sigv4_authorization(&q, &keys, authorization);
+	stk__sigv4_authorization(&q, &keys, &t->key, authorization);
 }
 
 enum stk_status stk__s3_target(
@@ -110,6 +110,9 @@ enum stk_status stk__s3_target(
 			"%s: there are no credentials (looked in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and for profile \"%.64s\" in "
 			"~/.aws/credentials and ~/.aws/config); for a public bucket set AWS_NO_SIGN_REQUEST=yes",
 			uri, s->profile);
+	if (t->settings != s->number)
+		t->key = (struct stk_sigv4_key){0};
+	t->settings = s->number;
 	region = region ? region : s->region;
 	split_endpoint(s, region, &e);
 	bool in_host = s->style != STK_S3_PATH && (s->style == STK_S3_VIRTUAL || !s->endpoint) &&

@@ -12,7 +12,9 @@ struct stk_http_target {
 	struct stk_text url;
 	struct stk_text headers[5];
 	int header_count;
-	char bucket[256]; /* "" where the URI is no bucket's */
+	char bucket[256];  /* "" where the URI is no bucket's */
+	uint64_t settings; /* the number of those whose secret `key` is derived from */
+	struct stk_sigv4_key key;
 };
 
 /* What s3:// and s3list:// URIs ask for. region: of this bucket, where it is known to be another than the settings'; else NULL. */

@@ -2,8 +2,6 @@
  * As in "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference. */
 #include "io/sigv4.h"
 
-#include "base/sha256.h"
-
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,24 +51,36 @@ static void hash_request(const struct stk_sigv4_request *q, char hex[STK_SHA256_
 	stk__sha256_hex(digest, hex);
 }
 
-/* The signature of a text, by a key that is good for one day, region and service. */
-static void sign(const struct stk_sigv4_request *q, const char *secret, const char *text, size_t n, char hex[STK_SHA256_HEX])
+static void derive_key(const struct stk_sigv4_request *q, const char *secret, uint8_t key[STK_SHA256_SIZE])
 {
-	uint8_t key[STK_SHA256_SIZE];
 	struct stk_text first = {0};
 	stk__text_add(&first, "AWS4%s", secret);
 	stk__hmac_sha256(first.s ? first.s : "", first.length, q->date, 8, key);
 	if (first.s)
 		explicit_bzero(first.s, first.length);
 	stk__text_free(&first);
-	stk__hmac_sha256(key, sizeof key, q->region, strlen(q->region), key);
-	stk__hmac_sha256(key, sizeof key, q->service, strlen(q->service), key);
-	stk__hmac_sha256(key, sizeof key, "aws4_request", 12, key);
-	stk__hmac_sha256(key, sizeof key, text, n, key);
-	stk__sha256_hex(key, hex);
+	stk__hmac_sha256(key, STK_SHA256_SIZE, q->region, strlen(q->region), key);
+	stk__hmac_sha256(key, STK_SHA256_SIZE, q->service, strlen(q->service), key);
+	stk__hmac_sha256(key, STK_SHA256_SIZE, "aws4_request", 12, key);
 }
 
-void stk__sigv4_authorization(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_text *out)
+static void sign(const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *kept, const char *text, size_t n,
+	char hex[STK_SHA256_HEX])
+{
+	struct stk_sigv4_key own = {0}, *k = kept ? kept : &own;
+	uint8_t digest[STK_SHA256_SIZE];
+	char scope[sizeof k->scope];
+	snprintf(scope, sizeof scope, "%.8s/%s/%s", q->date, q->region, q->service);
+	if (strcmp(k->scope, scope) != 0) {
+		derive_key(q, secret, k->key);
+		memcpy(k->scope, scope, sizeof scope);
+	}
+	stk__hmac_sha256(k->key, sizeof k->key, text, n, digest);
+	stk__sha256_hex(digest, hex);
+}
+
+void stk__sigv4_authorization(
+	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out)
 {
 	char hash[STK_SHA256_HEX], signature[STK_SHA256_HEX];
 	struct stk_text text = {0};
@@ -78,7 +88,7 @@ void stk__sigv4_authorization(const struct stk_sigv4_request *q, const struct st
 	stk__text_add(&text, "AWS4-HMAC-SHA256\n%s\n%.8s/%s/%s/aws4_request\n%s", q->date, q->date, q->region, q->service, hash);
 	out->failed |= text.failed;
 	if (!out->failed)
-		sign(q, keys->secret, text.s, text.length, signature);
+		sign(q, keys->secret, kept, text.s, text.length, signature);
 	stk__text_free(&text);
 	if (out->failed)
 		return;

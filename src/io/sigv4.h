@@ -3,6 +3,7 @@
 #ifndef STK_IO_SIGV4_H
 #define STK_IO_SIGV4_H
 
+#include "base/sha256.h"
 #include "base/text.h"
 
 #include <time.h>
@@ -29,8 +30,15 @@ struct stk_sigv4_request {
 enum { STK_SIGV4_DATE = 17 };
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
 
-/* Appends the value of the Authorization header. */
-void stk__sigv4_authorization(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_text *out);
+/* The key that is derived from the secret for one day, region and service: most of a signature's work. Zeroed: not made yet. */
+struct stk_sigv4_key {
+	char scope[128];
+	uint8_t key[STK_SHA256_SIZE];
+};
+
+/* Appends the value of the Authorization header. kept: of earlier requests with the same secret, or NULL. */
+void stk__sigv4_authorization(
+	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
 
 /* Appends s with all bytes but letters, digits and -._~ as %XX; `keep` names further bytes that stay ("/" for paths). */
 void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);

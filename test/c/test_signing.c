@@ -62,13 +62,16 @@ static void test_hmac(void **state)
 
 static void check_signature(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, const char *want)
 {
-	struct stk_text out = {0};
-	stk__sigv4_authorization(q, keys, &out);
-	assert_false(out.failed);
-	const char *found = strstr(out.s, "Signature=");
-	assert_non_null(found);
-	assert_string_equal(found + 10, want);
-	stk__text_free(&out);
+	struct stk_sigv4_key kept = {0};
+	for (int i = 0; i < 3; i++) { /* without a kept key, then one is made, then it is used */
+		struct stk_text out = {0};
+		stk__sigv4_authorization(q, keys, i ? &kept : NULL, &out);
+		assert_false(out.failed);
+		const char *found = strstr(out.s, "Signature=");
+		assert_non_null(found);
+		assert_string_equal(found + 10, want);
+		stk__text_free(&out);
+	}
 }
 
 /* The examples of the Amazon S3 API reference, "Signature Calculations for the Authorization Header", for requests without a body. */
