@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stoker._advise import advise
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
-    from stoker.loader import Loader
+    from stoker.loader import Loader, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
 _MODULES = ("backend", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "transforms", "types")
@@ -31,6 +31,7 @@ _NAMES = {
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker.pipeline",
     "pipeline_def": "stoker.pipeline",
+    "sample_rng": "stoker.loader",
 }
 
 # Of nvidia.dali, and not here: what to do instead.
@@ -60,6 +61,7 @@ __all__ = [
     "ops",
     "pipeline_def",
     "plugin",
+    "sample_rng",
     "tensors",
     "transforms",
     "types",

@@ -155,6 +155,7 @@ class ByPosition:
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
+    close: Callable[[], None] | None = None  # ends a call that waits
 
 
 class PositionSource(Source):
@@ -166,10 +167,15 @@ class PositionSource(Source):
     def __init__(self, given: ByPosition, **kwargs: Any) -> None:
         self.function = given.function
         self.shard = given.shard
+        self._close = given.close
         super().__init__(**kwargs)
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         return self.function(epoch, position, count)
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()
 
 
 class IterableSource(Source):

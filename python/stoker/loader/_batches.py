@@ -12,7 +12,7 @@ from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, types
 from stoker.errors import InvalidArgumentError
-from stoker.loader._finish import Finishing, Outputs
+from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
 from stoker.tensors import tensor_list
@@ -54,16 +54,20 @@ class Batches:
         pin: bool = False,
     ) -> None:
         self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
-        self._descs, self._device, self._finishing, self._pin = descs, device, finishing, pin
-        self._fields = {output: f for f, output in fields.items() if output is not None}
-        self._outputs = [output for output in fields.values() if output is not None]
+        self._descs, self._device, self._pin = descs, device, pin
+        shown = [(f, output) for f, output in fields.items() if output is not None]
+        self._names = {output: f for f, output in shown}
+        self._outputs = [output for _, output in shown]
+        self._finish = [(at, output, finishing.finish[f]) for at, (f, output) in enumerate(shown) if f in finishing.finish]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
-        shown = max([*self._outputs, *finishing.needed], default=-1) + 1
-        self._in_order = self._outputs == list(range(shown))
+        count = max([*self._outputs, *finishing.needed], default=-1) + 1
+        self._in_order = self._outputs == list(range(count))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
-        as_they_lie = {*finishing.lists, *finishing.needed}
-        self._hand_over = Handover([CHANNELS_FIRST if k == 0 else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(shown)], batch)
-        self._lists: set[int] = set()  # outputs of which some batch was a list
+        as_they_lie = {output for _, output, finish in self._finish if isinstance(finish, Lists)} | {*finishing.needed}
+        self._hand_over = Handover([CHANNELS_FIRST if k == 0 else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(count)], batch)
+        self._may_change = finishing.uneven
+        self._settled = {output for _, output, _ in self._finish}
+        self._lists: set[int] = set()  # other outputs of which some batch was a list
         self._first = True  # no batch has been made
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
@@ -77,13 +81,12 @@ class Batches:
             elif output and tensor.dtype is not torch.int64:
                 values[output] = _target(tensor)
         self._first = False
-        if self._finishing.finish:
-            outputs = Outputs(values, self._device)
-            for output, finish in self._finishing.finish.items():
-                if output in self._fields:
-                    values[output] = finish(outputs, output)
-        if not self._in_order:
-            values = [values[output] for output in self._outputs]
+        shown = values if self._in_order else [values[output] for output in self._outputs]
+        if self._finish:
+            outputs, shown = Outputs(values, self._device), list(shown)
+            for at, output, finish in self._finish:
+                shown[at] = finish(outputs, output)
+        values = shown
         if self._pin:
             values = [v.pin_memory() if isinstance(v, torch.Tensor) else v for v in values]
         for at, field in self._from_samples:
@@ -98,9 +101,9 @@ class Batches:
         if output == 0:
             return dense_tensor(data)
         samples = [from_dlpack(t) for t in data]
-        if output not in self._finishing.finish:
-            if not self._first and output not in self._lists and not self._finishing.uneven:
-                name = self._fields.get(output, "?")
+        if output not in self._settled:
+            if not self._first and output not in self._lists and not self._may_change:
+                name = self._names.get(output, "?")
                 shapes = ", ".join(sorted({str(tuple(t.shape)) for t in samples})[:3])
                 raise InvalidArgumentError(
                     f"the samples of a batch differ in the shape of {name!r} ({shapes}), and the batches before had one tensor: with "

@@ -12,7 +12,8 @@ import random
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import fn
@@ -21,6 +22,7 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
+from stoker.loader._fetch import Fetch, FetchMany, Item, ProcessWorkers, Workers
 from stoker.loader._finish import Finish, Finishing, Lists, by_value, planes
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
@@ -28,26 +30,46 @@ from stoker.loader._lower import Image
 from stoker.loader._samples import Samples, column, is_array
 from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
-from stoker.loader._spec import Spec
+from stoker.loader._spec import Spec, mix
 
 _AHEAD = 2  # batches that are asked for before they are needed
+
+
+@dataclass
+class Asked:
+    """What a user said of a Dataset's samples and of how they are fetched."""
+
+    names: tuple[str, ...] | None = None
+    kinds: dict[str, Kind] | None = None
+    ragged: tuple[str, ...] = ()
+    python_workers: int = 0
+    context: Any = None  # of multiprocessing
 
 
 class DatasetSource(Source):
     """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, a uint8 array HWC, or PIL's."""
 
-    def __init__(self, dataset: Any, names: tuple[str, ...] | None, kinds: dict[str, Kind] | None, ragged: Sequence[str]) -> None:
-        self.dataset, self.names, self.ragged = dataset, names, (ragged,) if isinstance(ragged, str) else tuple(ragged)
-        self.samples_of = Samples(_fields.targets_of(names), kinds, False)
-        self.size = len(dataset)
+    per_rank = False  # each rank's samples are its own
+    many = False  # the dataset has many(ids), which costs less than as many calls
+
+    def __init__(self, dataset: Any, asked: Asked) -> None:
+        self.dataset, self.asked = dataset, asked
+        self.samples_of = Samples(_fields.targets_of(asked.names), asked.kinds, False)
+        self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
-        self.pool: ThreadPoolExecutor | None = None
+        self.workers: Workers | None = None
         self.seed: int | None = None  # of the order, where a state brought its own
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
-        self._probe: tuple[int, Any] | None = None
+        self._probe: tuple[Item, tuple[Any, ...]] | None = None
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
+
+    def _size_of(self, dataset: Any) -> int | None:
+        return len(dataset)
+
+    def check(self, spec: Spec, own_order: bool) -> None:
+        """Whether it can be read as the user asks for."""
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_dataset(names, self.targets, self.samples_of.keys)
@@ -82,16 +104,17 @@ class DatasetSource(Source):
         return found
 
     def _make_sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
+        size = self.size or 0
         if indices is not None:
-            bad = next((i for i in indices if not 0 <= i < self.size), None)
+            bad = next((i for i in indices if not 0 <= i < size), None)
             if bad is not None:
-                raise InvalidArgumentError(f"sampler: it gave the sample {bad}; the dataset has 0 to {self.size - 1}")
+                raise InvalidArgumentError(f"sampler: it gave the sample {bad}; the dataset has 0 to {size - 1}")
             return indices.__getitem__, len(indices)
         if not spec.shuffle:
-            return int, self.size
-        ids = array("q", range(self.size))
+            return int, size
+        ids = array("q", range(size))
         random.Random(f"stoker order {self.order_seed(spec)} {epoch}").shuffle(ids)
-        return ids.__getitem__, self.size
+        return ids.__getitem__, size
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
         """Whether the epoch has another step for the ranks, after so many samples of theirs."""
@@ -104,51 +127,76 @@ class DatasetSource(Source):
         sample, total = self._sequence(epoch, spec, indices)
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
-    def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[int]:
-        """Ids of the batch of this rank that begins at the position `first`; none behind the end."""
+    def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
+        """The batch of this rank that begins at the position `first`: ids, each with its seed; none behind the end."""
         rank = 0 if per_rank else spec.shard.rank
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
         total = self._sequence(epoch, spec, indices)[1]
         end = first + spec.batch if spec.last_batch == "pad" else min(first + spec.batch, total)
-        return [i for i, _ in self.samples(epoch, range(first, end), spec, indices)]
+        found = self.samples(epoch, range(first, end), spec, indices)
+        return [(i, self._seed_at(position, epoch, spec, per_rank)) for position, (i, _) in enumerate(found, first)]
 
     # ---- samples ----
 
-    def _load(self, index: int) -> tuple[Any, ...]:
-        """On a thread of the pool."""
-        try:
-            return self.samples_of.convert(self.dataset[index])
-        except StopIteration as e:  # to the source it would mean that the epoch is over
-            raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
-        except Exception as e:
-            e.add_note(f"in dataset[{index}]")
-            raise
+    def _seed_at(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> int:
+        """Of a sample's own random numbers."""
+        return mix(self.order_seed(spec), epoch, position, spec.shard.rank if per_rank else 0)
 
-    def _submit(self, index: int) -> Future[Any]:
-        if self._probe is not None and self._probe[0] == index:
+    def _submit(self, items: list[Item]) -> list[Future[Any]]:
+        """What comes of these samples, in pieces that are worth a call."""
+        if self._probe is not None and self._probe[0] == items[0]:
             done: Future[Any] = Future()
-            done.set_result(self._probe[1])
+            done.set_result([self._probe[1]])
             self._probe = None
-            return done
-        assert self.pool is not None
-        return self.pool.submit(self._load, index)
+            return [done, *self._submit(items[1:])] if len(items) > 1 else [done]
+        if self.workers is None:
+            raise StateError("the Loader was closed")
+        piece = -(-len(items) // self.workers.count) if self.many else 1
+        return [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
-    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[tuple[Any, ...]]:
-        """The samples of one batch; those of the next ones are asked for meanwhile."""
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
+        """One batch: a list of each part; what the next batches need is asked for meanwhile."""
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
         ask = self._waiting[-1][1] + stride if self._waiting else first
         while ask <= first + _AHEAD * stride:
-            ids = self.batch(epoch, ask, spec, indices, per_rank)
-            if not ids:
+            items = self.batch(epoch, ask, spec, indices, per_rank)
+            if not items:
                 break
-            self._waiting.append((epoch, ask, [self._submit(i) for i in ids]))
+            self._waiting.append((epoch, ask, self._submit(items)))
             ask += stride
         if not self._waiting:
             raise StopIteration
-        return [f.result() for f in self._waiting.popleft()[2]]
+        rows = [row for f in self._waiting.popleft()[2] for row in f.result()]
+        return [column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True))]
+
+    def _first_item(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Item:
+        """The sample that is needed first."""
+        epoch, consumed, _ = self._start
+        rank = 0 if per_rank else spec.shard.rank
+        first = self.batch(epoch, consumed + rank * spec.batch, spec, indices, per_rank)
+        if not first and indices is None:
+            first = self.batch(epoch + 1, rank * spec.batch, spec, indices, per_rank)  # the state is at the end of its epoch
+        if not first:
+            raise InvalidArgumentError(
+                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
+            )
+        return first[0]
+
+    def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
+        """The first sample, which tells what the dataset gives, and is kept until its batch is made."""
+        item = self._first_item(spec, indices, per_rank)
+        if self.workers is None:
+            self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
+        self._probe = (item, self.workers.learn(item)[0])
+        return self._probe[1]
+
+    def _make_workers(self, fetch: Fetch) -> Workers:
+        if self.asked.python_workers:
+            return ProcessWorkers(fetch, self.asked.python_workers, self.asked.context)
+        return Workers(fetch, min(16, 2 * (os.cpu_count() or 1) + 2))
 
     # ---- graph ----
 
@@ -165,21 +213,10 @@ class DatasetSource(Source):
             raise InvalidArgumentError(
                 "Loader: on_error='replace' is for files that Stoker reads itself; with a Dataset use 'skip', or return another sample in its place"
             )
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1) + 2), thread_name_prefix="stoker-dataset")
-        epoch, consumed, base = self._start
         shard = (0, 1) if per_rank else (spec.shard.rank, spec.shard.world)
-        first = self.batch(epoch, consumed + shard[0] * spec.batch, spec, indices, per_rank)
-        if not first and indices is None:
-            first = self.batch(epoch + 1, shard[0] * spec.batch, spec, indices, per_rank)  # the state is at the end of its epoch
-        if not first:
-            raise InvalidArgumentError(
-                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
-            )
-        # One sample tells what the dataset gives; it is the first that is needed anyway.
         self.samples_of.oriented = spec.orientation
-        self._probe = (first[0], self._load(first[0]))
-        example = self._probe[1]
+        example = self._first(spec, indices, per_rank)
+        base = self._start[2]
         kinds = self.samples_of.kinds or []
         self.targets = len(kinds)
         self._check_targets(spec, example)
@@ -188,13 +225,12 @@ class DatasetSource(Source):
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
                 raise StopIteration  # the user's order is of one epoch
-            rows = self._take(spec, indices, per_rank, base + epoch, position)
-            return tuple(column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True)))
+            return tuple(self._take(spec, indices, per_rank, base + epoch, position))
 
         masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
         layouts = {0: "HWC" if is_array(example[0]) else None, **{k: "HW" if example[k].ndim == 2 else "HWC" for k in masks}}
         nodes = fn.external_source(
-            ByPosition(source, shard),
+            ByPosition(source, shard, self.close),
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
@@ -207,7 +243,8 @@ class DatasetSource(Source):
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
         # What Python finishes stays on the cores until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
-        self.finishing = Finishing(finish, uneven=False)
+        names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
+        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False)
         if followers is None:
             return [finished, *targets]
         self._let_follow(followers)
@@ -215,11 +252,11 @@ class DatasetSource(Source):
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
         """What is done to the parts, by their number."""
-        shown = self.fields(self.names)
-        for name in self.ragged:
+        shown = self.fields(self.asked.names)
+        for name in self.asked.ragged:
             if not shown.get(name):
                 raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
-        ragged = {shown[name] for name in self.ragged}
+        ragged = {shown[name] for name in self.asked.ragged}
         finish: dict[int, Finish] = {}
         for k, (kind, part) in enumerate(zip(kinds, example[1:], strict=False), 1):
             if isinstance(part, str):
@@ -250,10 +287,10 @@ class DatasetSource(Source):
                 )
 
     def close(self) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
-            self.pool = None
+        if self.workers is not None:
+            self.workers.close()
+            self.workers = None
         self._waiting.clear()
 
     def __repr__(self) -> str:
-        return f"{type(self.dataset).__name__} of {self.size}"
+        return f"{type(self.dataset).__name__}" + (f" of {self.size}" if self.size is not None else "")

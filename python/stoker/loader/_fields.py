@@ -36,13 +36,18 @@ def default(targets: int) -> tuple[str, ...]:
 
 def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
     """Fields of a data set that has images and labels. The number of each one's output; None: it comes from what is known of a sample."""
-    known = {"image": 0, "label": 1, **dict.fromkeys(FROM_SAMPLES)}
+    return of_table(fields, ("label",))
+
+
+def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
+    """The same of a table: one output, the number of the row, tells all of its columns."""
+    known = {"image": 0, **dict.fromkeys(columns, 1), **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
             close = difflib.get_close_matches(name, known, 1, 0.6)
             hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
             raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")
-    return {name: known[name] for name in fields or default(1)}
+    return {name: known[name] for name in fields or ("image", *columns)}
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:

@@ -65,14 +65,9 @@ def planes(outputs: Outputs, number: int) -> torch.Tensor:
 
 @dataclass
 class Finishing:
-    """What a source wants done. finish: by output. needed: outputs that this looks at and no field shows. uneven: whether an output may be a tensor in one
-    batch and a list in the next."""
+    """What a source wants done. finish: by field. needed: outputs that this looks at and no field shows. uneven: whether a field may be a tensor in one batch
+    and a list in the next."""
 
-    finish: Mapping[int, Finish] = field(default_factory=dict)
+    finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()
     uneven: bool = True
-
-    @property
-    def lists(self) -> set[int]:
-        """Outputs of which a batch holds a list, or a RaggedBatch."""
-        return {output for output, finish in self.finish.items() if isinstance(finish, Lists)}

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import numbers
 import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import types
@@ -26,22 +27,44 @@ class Arguments(PassedOn, total=False):
     prefetch_factor: Any
     worker_init_fn: Any
     multiprocessing_context: Any
-    collate_fn: Any
     batch_sampler: Any
     generator: Any
+
+
+class LoaderArguments(Arguments, total=False):
+    """All that a Loader takes by name beside its source and batch size."""
+
+    transforms: Any
+    global_batch_size: int | None
+    shuffle: bool
+    seed: int | None
+    sampler: Any
+    shard: Any
+    last_batch: str | None
+    drop_last: bool | None
+    device: Any
+    dtype: Any
+    memory_format: Any
+    num_threads: int | str
+    prefetch: int
+    fields: Sequence[str] | Mapping[str, Any] | None
+    ragged: Sequence[str]
+    pin_memory: bool
+    split: str
+    exif_orientation: bool
+    python_workers: int
+    collate_fn: Callable[[Any], Any] | None
 
 
 _LARGEST_BATCH = 1 << 20
 
 _IGNORED = {
-    "num_workers": "Stoker works with threads; num_threads says how many",
-    "persistent_workers": "there are no worker processes",
+    "num_workers": "Stoker works with threads, and num_threads says how many; python_workers runs the Python of a Dataset in processes",
+    "persistent_workers": "there are no worker processes, or with python_workers they stay",
     "prefetch_factor": "prefetch says how many batches are made ahead",
     "worker_init_fn": "there are no worker processes",
-    "multiprocessing_context": "there are no worker processes",
 }
 _REFUSED = {
-    "collate_fn": "samples are written into the batch in C; do what it does on the batch",
     "batch_sampler": "use batch_size, seed and sampler",
     "generator": "use batch_size, seed and sampler",
 }
@@ -59,7 +82,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
     """The settings among `more`, after a word about the rest, `dataset` apart. names: of all that a Loader takes."""
     settings = {}
     for name, value in more.items():
-        if name == "dataset":
+        if name in ("dataset", "multiprocessing_context"):
             continue
         if name in table(PassedOn):
             settings[name] = value
@@ -113,7 +136,7 @@ def yes_or_no(**given: Any) -> None:
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
     """A Pipeline of the user's brings its reader, transforms and settings: what would be ignored is an error."""
-    ours = ("self", "source", "fields", "device", "shard", "pin_memory", "dataloader_arguments")
+    ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "dataloader_arguments")
     others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
     others = [n for n in others if given[n] != signature.parameters[n].default]
     if others:
@@ -121,6 +144,24 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
             f"Loader: {', '.join(others)} would have no effect on a Pipeline, which has its own: give "
             f"{'them' if len(others) > 1 else 'it'} to pipeline_def or to the pipeline's operators"
         )
+
+
+def workers_of(python_workers: int) -> int:
+    if not isinstance(python_workers, numbers.Integral) or isinstance(python_workers, bool) or not 0 <= python_workers <= 1024:
+        raise InvalidArgumentError(f"Loader: python_workers is a number of processes, 0 for threads, not {python_workers!r}")
+    return int(python_workers)
+
+
+def processes_of(context: Any) -> Any:
+    """multiprocessing's, by name or as it is; by default forked processes, as a DataLoader has them on Linux."""
+    import multiprocessing
+
+    if context is not None and not isinstance(context, str):
+        return context
+    try:
+        return multiprocessing.get_context(context or "fork")
+    except ValueError as e:
+        raise InvalidArgumentError(f"Loader: multiprocessing_context: {e}") from None
 
 
 def can_pin() -> bool:

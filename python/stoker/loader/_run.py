@@ -58,8 +58,8 @@ class Run:
 
     def _make(self, source: Source) -> Pipeline:
         indices = self._indices()
-        per_rank = self._per_rank()
-        if per_rank:
+        per_rank = self.per_rank
+        if per_rank and self.order is not None:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
         own_epochs = self.order is not None
         rank = self.spec.shard.rank if per_rank else 0  # whose positions are its own: other ranks have the same
@@ -72,7 +72,8 @@ class Run:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
         pipe.build()
         if self.order is not None:
-            self.order.check(source.size if isinstance(source, DatasetSource) else pipe._started().meta()["samples"])
+            samples = source.size if isinstance(source, DatasetSource) else pipe._started().meta()["samples"]
+            self.order.check(samples or 0)
         return pipe
 
     def _restore(self, session: Session) -> None:
@@ -188,10 +189,14 @@ class Run:
             return {"epoch": core["epoch"], "pipeline": core}
         done = core["epoch"] + self.base > self.epoch
         if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch when the source is asked for more
-            done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self._per_rank())
+            done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
         return {"epoch": self.epoch + done, "pipeline": None if done else core, **facts}
 
-    def _per_rank(self) -> bool:
+    @property
+    def per_rank(self) -> bool:
+        """Whether the ids are of this rank alone, and not of the sequence of all ranks together."""
+        if isinstance(self.source, DatasetSource) and self.source.per_rank:
+            return True
         return self.order is not None and self.order.per_rank
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
@@ -220,8 +225,10 @@ class Run:
     def _pass_ended_epoch(self, consumed: int) -> None:
         """What is left of an epoch may be less than a step, where the state is of fewer ranks or smaller batches: then the next one begins."""
         ids = self._indices()
-        total = len(ids) if ids is not None else self.samples() or 0
-        together = self.spec.batch * (1 if self._per_rank() else self.spec.shard.world)
+        total = len(ids) if ids is not None else self.samples()
+        if total is None:
+            return  # not known before the end
+        together = self.spec.batch * (1 if self.per_rank else self.spec.shard.world)
         if consumed + together > total if self.spec.last_batch == "drop" else consumed >= total:
             self.epoch += 1
             self.resumed = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,22 @@ class Source:
 
 
 class FileSource(Source):
-    """Files in a folder of class folders, or listed."""
+    """Files in a folder of class folders, or listed with their targets; targets that have names stand in a table of their own each."""
 
-    def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | None) -> None:
+    def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths = root, paths
         self.labels: Sequence[int] | None = None
-        if targets is not None:
+        self.columns: tuple[str, ...] | None = None
+        if isinstance(targets, Mapping):
+            self.columns = tuple(targets)
+            self.labels = range(len(paths or ()))
+            self.finishing = Finishing({name: by_value(_targets.table(values)) for name, values in targets.items()})
+        elif targets is not None:
             self.labels, finish = _targets.of_list(targets)
-            self.finishing = Finishing({1: by_value(finish)} if finish else {})
+            self.finishing = Finishing({"label": by_value(finish)} if finish else {})
+
+    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
+        return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES, "nested": True}

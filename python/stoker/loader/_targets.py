@@ -30,10 +30,14 @@ def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | 
     """
     if all(_is_whole(t) and -(2**31) <= int(t) < 2**31 for t in targets):
         return array("q", (int(t) for t in targets)), None
-    rows = array("q", range(len(targets)))
+    return array("q", range(len(targets))), table(targets)
+
+
+def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
+    """What makes the targets of a batch of their numbers."""
     if all(isinstance(t, str) for t in targets):
-        return rows, lambda labels: [targets[i] for i in labels.tolist()]
-    return rows, _Table(_numbers(targets))
+        return lambda rows: [targets[i] for i in rows.tolist()]
+    return _Table(_numbers(targets))
 
 
 def _numbers(targets: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker._settings import PassedOn, takes
@@ -14,21 +14,28 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options, _shard
 from stoker.loader._alone import Alone
-from stoker.loader._dataset import DatasetSource
+from stoker.loader._array_source import ArraySource
+from stoker.loader._arrays import Arrays, in_folder
+from stoker.loader._csv import from_table
+from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._finish import Finishing
-from stoker.loader._image_folder import Listed, listed
-from stoker.loader._kinds import IMAGE, OTHER, Kind, kinds_of
+from stoker.loader._hub import HubStream, HubTable, is_hub, table_of
+from stoker.loader._kinds import IMAGE, OTHER, kinds_of
+from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
 from stoker.loader._sources import FileSource, Source, from_folder, from_list
 from stoker.loader._spec import Spec
+from stoker.loader._stream import StreamSource
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
 if TYPE_CHECKING:
     import torch
+
+    from stoker.loader._batch import Batch
 
 _STATE = 1
 
@@ -45,7 +52,9 @@ class Loader:
 
     source: a folder with a folder for each class; a list of (path, target); the folder of CIFAR's binary files; an ImageFolder, a Subset of one or a
     ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path | bytes | uint8 array | PIL image, targets...), or a
-    dict of these with an entry "image"; a Pipeline. dataset= is another name for it.
+    dict of these with an entry "image"; one with __iter__ alone (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder
+    of CIFAR's pickles or MNIST's idx files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H, W, C); a Pipeline. dataset= is another name for it.
+    Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks. seed: of order and augmentation,
     which are separate streams.
@@ -62,7 +71,10 @@ class Loader:
     ("BoundingBoxes", "XYWH"|"CXCYWH")) and points make the image's crops, resizes and flips with the same draws, as in torchvision's v2; its tv_tensors need
     not be named. Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
-    split: of CIFAR, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not).
+    collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
+    python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
+    works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
+    split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not).
 
     {settings}
 
@@ -93,6 +105,8 @@ class Loader:
         pin_memory: bool = False,
         split: str = "train",
         exif_orientation: bool = False,
+        python_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
         **more: Unpack[_options.Arguments],
     ) -> None:
         source = _options.source_of(source, more)
@@ -105,7 +119,8 @@ class Loader:
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _shard.resolve(shard)
         self._names = _fields.names_of(fields)
-        images = listed(source)
+        source, images = _understood(source, split)
+        self._classes = _classes_of(source)
         self._spec = Spec(
             batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
             shard=place,
@@ -126,14 +141,26 @@ class Loader:
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        self._run = Run(_open(source, images, split, _Given(self._names, kinds_of(fields), ragged)), self._spec, order)
+        asked = Asked(
+            self._names,
+            kinds_of(fields),
+            (ragged,) if isinstance(ragged, str) else tuple(ragged),
+            _options.workers_of(python_workers),
+            _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
+        )
+        self._run = Run(_open(source, images, split, asked), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
         self._alone = Alone()
         self._batches: Any = None  # from the first batch on
         self._asks_dataset = False
         self._pin = bool(pin_memory)
-        if not isinstance(self._run.source, DatasetSource):
+        self._collate = collate_fn
+        if isinstance(self._run.source, DatasetSource):
+            self._run.source.check(self._spec, order is not None)
+        else:
+            if asked.python_workers:
+                notice("python_workers is ignored: no Python runs for these samples")
             self._run.ready()  # errors of files and arguments show here
             self._fields(self._run.source)
             self._tell_skipped()
@@ -153,9 +180,27 @@ class Loader:
                 f"{source.root}: the hidden folder {hidden[0]} holds images and counts as a class, as with ImageFolder: remove it if it is none"
             )
 
+    @classmethod
+    def from_csv(
+        cls,
+        table: Any,
+        batch_size: int | None = None,
+        *,
+        path: str = "path",
+        targets: str | Sequence[str] | None = None,
+        root: str | os.PathLike[str] | None = None,
+        **arguments: Unpack[_options.LoaderArguments],
+    ) -> Loader:
+        """Of a CSV file whose first line names its columns, or of a DataFrame.
+
+        path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
+        a field of its name: whole numbers int64, other ones float32, strings lists of str. arguments: of Loader.
+        """
+        return cls(from_table(table, path, targets, root), batch_size, **arguments)
+
     # ---- iteration ----
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         """One epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one goes on where the state was."""
         with self._alone:
             self._generation += 1
@@ -173,7 +218,8 @@ class Loader:
             return None
         if self._batches is None:
             self._batches = self._make_batches(batch)
-        return self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+        made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+        return made if self._collate is None else self._collate(made)
 
     def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
         """The batch's fields, each with the number of its output."""
@@ -198,7 +244,7 @@ class Loader:
 
     def _at_last(self) -> bool:
         """Whether the batch taken last is the epoch's last."""
-        return self._run.last or self._run.step == len(self)
+        return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
         """Samples of all ranks that count in an epoch's last step; 0: all of them."""
@@ -215,7 +261,7 @@ class Loader:
         state = self._run.state()
         if state["epoch"] != self.epoch:
             return len(self)
-        ranks = 1 if self._run.order is not None and self._run.order.per_rank else self._spec.shard.world
+        ranks = 1 if self._run.per_rank else self._spec.shard.world
         return int((state["pipeline"] or {}).get("consumed", 0)) // (self.batch_size * ranks)
 
     def __len__(self) -> int:
@@ -223,7 +269,10 @@ class Loader:
         run = self._run
         if isinstance(run.source, Pipeline):
             return int(run.meta().get("steps", 0))
-        return self._spec.steps(run.samples() or 0, bool(run.order and run.order.per_rank))
+        samples = run.samples()
+        if samples is None:
+            raise TypeError("this Loader has no length: its IterableDataset does not tell how many samples it gives")
+        return self._spec.steps(samples, run.per_rank)
 
     # ---- state ----
 
@@ -257,14 +306,18 @@ class Loader:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes of a folder, in the order of their labels."""
+        """Names of the classes of a folder, or those that a data set tells (.classes), in the order of their labels."""
+        if self._classes:
+            return list(self._classes)
+        if isinstance(self._run.source, DatasetSource):
+            return []
         core = self.pipeline._running()
         names = (core.class_name(None, i) for i in range(self._run.meta().get("classes", 0)))
         return [n for n in names if n is not None]
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The label of each class of a folder."""
+        """The label of each of the classes."""
         return {name: label for label, name in enumerate(self.classes)}
 
     @property
@@ -324,6 +377,8 @@ class Loader:
         spec, samples = self._spec, self._run.samples()
         if isinstance(self._run.source, Pipeline):
             return f"Loader(a Pipeline, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
+        if samples is None:
+            return f"Loader({self._described}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
         steps = len(self)
         here = f"{_spaced(samples or 0)} samples"
         if spec.shard.world > 1:
@@ -361,12 +416,13 @@ class _Epoch:
     def __iter__(self) -> _Epoch:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Batch:
         batch = None if self._done else self._loader._take(self._generation)
         if batch is None:
             self._done = True
             raise StopIteration
-        return batch
+        made: Batch = batch
+        return made
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -376,39 +432,71 @@ def _spaced(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def _transforms(images: Listed | None, transforms: Any) -> list[Transform]:
+def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transform]:
     own = images.transform if images is not None else None
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
     return flatten(own if transforms is None else transforms)
 
 
-@dataclass
-class _Given:
-    """What was said of the fields of a Dataset's samples."""
+def _classes_of(source: Any) -> list[str]:
+    """What a data set tells of its classes, or one that it is a part of."""
+    while not hasattr(source, "classes"):
+        whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
+        if whole is None:
+            return []
+        source = whole
+    names = source.classes
+    return list(names) if isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) else []
 
-    names: tuple[str, ...] | None
-    kinds: dict[str, Kind] | None
-    ragged: Sequence[str]
+
+def _understood(source: Any, split: str) -> tuple[Any, Listed | Arrays | None]:
+    """The source, and what it lists or holds where no Python has to run for its samples."""
+    if isinstance(source, (str, os.PathLike)):
+        return source, in_folder(Path(source), split)
+    if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:
+        return source, Arrays.of(source[0], source[1] if len(source) == 2 else None)
+    if isinstance(source, (Pipeline, Source)):
+        return source, None
+    if is_hub(source) and not is_stream(source):
+        source = table_of(source)
+    return source, known(source)
 
 
-def _open(source: Any, images: Listed | None, split: str, given: _Given) -> Source | Pipeline:
-    opened = source if isinstance(source, Pipeline) else _open_source(source, images, split, given)
-    if not isinstance(opened, DatasetSource) and (given.ragged or any(k.name not in (OTHER, IMAGE) for k in (given.kinds or {}).values())):
+def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source | Pipeline:
+    opened = source if isinstance(source, Pipeline) else _open_source(source, found, split, asked)
+    if not isinstance(opened, DatasetSource) and (asked.ragged or any(k.name not in (OTHER, IMAGE) for k in (asked.kinds or {}).values())):
         raise InvalidArgumentError("Loader: ragged, and kinds of fields, are for the samples of a Dataset; files have an image and a label")
     return opened
 
 
-def _open_source(source: Any, images: Listed | None, split: str, given: _Given) -> Source:
+def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source:
+    if isinstance(found, Arrays):
+        name = (
+            os.fspath(source)
+            if isinstance(source, (str, os.PathLike))
+            else "arrays"
+            if isinstance(source, tuple)
+            else type(source).__name__
+        )
+        return ArraySource(found, asked, name, None if isinstance(source, (tuple, str, os.PathLike)) else source)
+    if isinstance(source, Source):
+        return source
+    if found is not None:
+        return from_list(found.samples)
     if isinstance(source, (str, os.PathLike)):
         return from_folder(os.fspath(source), split)
     if isinstance(source, (list, tuple)):
         return from_list(source)
-    if images is not None:
-        return from_list(images.samples)
-    if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
-        return DatasetSource(source, given.names, given.kinds, given.ragged)
+    if is_hub(source) and is_stream(source):
+        return StreamSource(HubStream(source), asked)
+    if not is_stream(source) and hasattr(source, "__len__"):
+        opened = DatasetSource(source, asked)
+        opened.many = isinstance(source, HubTable)
+        return opened
+    if is_stream(source) and hasattr(source, "__iter__"):
+        return StreamSource(source, asked)
     raise InvalidArgumentError(
-        "Loader: the source is a folder, a list of (path, target), an ImageFolder, a Dataset with __getitem__ and __len__, or a Pipeline, "
-        f"not {type(source).__name__}"
+        "Loader: the source is a folder, a list of (path, target), arrays (X, y), one of torchvision's or Hugging Face's data sets, a Dataset with "
+        f"__getitem__ and __len__ or with __iter__, or a Pipeline, not {type(source).__name__}"
     )

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of images as a source: a batch is taken out of them at once, and no Python runs for a sample."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.loader._arrays import Arrays
+from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._samples import column
+from stoker.loader._spec import Spec
+
+
+class ArraySource(DatasetSource):
+    """Samples of Arrays."""
+
+    def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None) -> None:
+        super().__init__(arrays, asked)
+        self.arrays, self.name = arrays, name
+        self.dataset = arrays if dataset is None else dataset
+
+    def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
+        return self.samples_of.convert(self.arrays[self._first_item(spec, indices, per_rank)[0]])
+
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
+        ids = [i for i, _ in self.batch(epoch, first, spec, indices, per_rank)]
+        if not ids:
+            raise StopIteration
+        return [part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(self.arrays.take(ids))]
+
+    def __repr__(self) -> str:
+        return f"{self.name} of {self.size}"

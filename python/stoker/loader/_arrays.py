@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images that lie in memory as one array, beside their targets: (X, y), and files that hold such (CIFAR's pickles, MNIST's idx files)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+_LARGEST = 1 << 34  # bytes that a file may say it holds
+
+
+@dataclass
+class Arrays:
+    """images: (N, H, W, C) uint8. targets: an array or list of N, or None. A transform is the data set's own."""
+
+    images: Any
+    targets: Any
+    transform: Any = None
+
+    @classmethod
+    def of(cls, images: Any, targets: Any, transform: Any = None) -> Arrays:
+        """images: (N, H, W) or (N, H, W, C), as arrays or tensors of uint8."""
+        import numpy as np
+
+        images = np.asarray(images)
+        if images.dtype != np.uint8 or images.ndim not in (3, 4):
+            raise InvalidArgumentError(
+                f"images in an array are uint8, (N, H, W, C) or (N, H, W); these are {images.dtype} of the shape {images.shape}"
+            )
+        if images.ndim == 4 and images.shape[1] in (1, 3) and images.shape[3] > 4:
+            raise InvalidArgumentError(f"images of the shape {images.shape} look like NCHW: give X.transpose(0, 2, 3, 1)")
+        images = images[..., None] if images.ndim == 3 else images
+        if len(images) == 0:
+            raise InvalidArgumentError("the array holds no images")
+        if targets is not None and len(targets) != len(images):
+            raise InvalidArgumentError(f"there are {len(images)} images and {len(targets)} targets")
+        if targets is not None and not all(isinstance(t, str) for t in targets):
+            targets = np.asarray(targets)
+            if targets.dtype.kind not in "iufb":
+                raise InvalidArgumentError(f"targets in an array are numbers or strings, not {targets.dtype}")
+            targets = targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64, copy=False)
+        return cls(images, targets, transform)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, i: int) -> tuple[Any, ...]:
+        return (self.images[i],) if self.targets is None else (self.images[i], self.targets[i])
+
+    def take(self, indices: Sequence[int]) -> tuple[Any, ...]:
+        """Images and targets of some samples."""
+        if self.targets is None:
+            return (self.images[indices],)
+        return self.images[indices], [self.targets[i] for i in indices] if isinstance(self.targets, list) else self.targets[indices]
+
+    def part(self, indices: Sequence[int]) -> Arrays:
+        images, *targets = self.take(list(indices))
+        return Arrays(images, targets[0] if targets else None, self.transform)
+
+    def joins(self, other: Arrays) -> bool:
+        return bool(self.images.shape[1:] == other.images.shape[1:] and type(self.targets) is type(other.targets))
+
+    def joined(self, others: Sequence[Arrays]) -> Arrays:
+        import numpy as np
+
+        every = [self, *others]
+        targets = self.targets
+        if isinstance(targets, list):
+            targets = [t for a in every for t in a.targets]
+        elif targets is not None:
+            targets = np.concatenate([a.targets for a in every])
+        return Arrays(np.concatenate([a.images for a in every]), targets, self.transform)
+
+
+# ---- files that hold arrays ----
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads arrays in plain containers; anything else that a pickle could name is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module.replace("numpy._core", "numpy.core"), name) in (
+            ("numpy.core.multiarray", "_reconstruct"),
+            ("numpy", "ndarray"),
+            ("numpy", "dtype"),
+            ("_codecs", "encode"),
+        ):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds arrays alone")
+
+
+def _unpickle(path: Path) -> dict[Any, Any]:
+    try:
+        with path.open("rb") as f:
+            held = _Unpickler(f, encoding="latin1").load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError) as e:
+        raise InvalidArgumentError(f"{path}: no pickle of CIFAR: {e}") from None
+    if not isinstance(held, dict) or "data" not in held:
+        raise InvalidArgumentError(f"{path}: no pickle of CIFAR: it has no entry 'data'")
+    return held
+
+
+def _of_cifar(paths: Sequence[Path]) -> Arrays:
+    import numpy as np
+
+    images, labels = [], []
+    for path in paths:
+        held = _unpickle(path)
+        data = held["data"]
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
+            raise InvalidArgumentError(f"{path}: no pickle of CIFAR: its data is not uint8 of the shape (N, 3072)")
+        images.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        labels += held.get("labels", held.get("fine_labels", []))
+    return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels)
+
+
+def _cifar_files(folder: Path, split: str) -> list[Path]:
+    """Of one split, also one level below, as the archives unpack."""
+    for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
+        names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
+        if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
+            return [place / n for n in names]
+        if (place / "meta").is_file() and ((place / "train").is_file() or (place / "test").is_file()):
+            return [place / split]
+    return []
+
+
+def _read_idx(path: Path) -> Any:
+    """An array of bytes in the format of MNIST's files: a magic number that tells type and dims, extents, values."""
+    import numpy as np
+
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        with gzip.open(io.BytesIO(raw)) as f:
+            raw = f.read(_LARGEST)
+    dims = raw[3] if len(raw) > 3 else 0
+    if raw[:3] != b"\0\0\x08" or not 1 <= dims <= 4 or len(raw) < 4 + 4 * dims:
+        raise InvalidArgumentError(f"{path}: no idx file of bytes (starts with {raw[:4]!r})")
+    shape = struct.unpack(f">{dims}I", raw[4 : 4 + 4 * dims])
+    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * dims)
+    if values.size != int(np.prod(shape, dtype=np.int64)):
+        raise InvalidArgumentError(f"{path}: it says that it holds {' x '.join(map(str, shape))} values, and holds {values.size}")
+    return values.reshape(shape)
+
+
+def _idx_files(folder: Path, split: str) -> list[Path]:
+    """Images and labels of one split; in the folder, or where torchvision puts them below it."""
+    prefix = {"train": "train", "test": "t10k"}[split]
+    places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
+    if len(places) > 1:
+        raise InvalidArgumentError(
+            f"Loader: {folder} holds several data sets ({', '.join(p.parent.name for p in places)}): give the folder of one"
+        )
+    files: list[Path] = []
+    for part in ("images-idx3", "labels-idx1") if places else ():
+        path = next((p for end in ("-ubyte", "-ubyte.gz") if (p := places[0] / f"{prefix}-{part}{end}").is_file()), None)
+        if path is None:
+            raise InvalidArgumentError(f"Loader: {places[0]} has no {prefix}-{part}-ubyte")
+        files.append(path)
+    return files
+
+
+def in_folder(folder: Path, split: str) -> Arrays | None:
+    """A data set that a folder holds in few files: CIFAR's pickles or MNIST's idx files. None: neither."""
+    if split not in ("train", "test"):
+        return None
+    cifar = _cifar_files(folder, split)
+    if cifar:
+        return _of_cifar(cifar)
+    idx = _idx_files(folder, split)
+    return Arrays.of(_read_idx(idx[0]), _read_idx(idx[1])) if idx else None

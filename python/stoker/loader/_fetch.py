@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dataset[i] for some samples at once: on threads, or in processes that threads wait for."""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._kinds import Kind
+from stoker.loader._samples import Samples
+
+Item = tuple[int, int]  # a sample's id, and the seed of its own random numbers
+_sample = threading.local()
+
+
+def sample_rng() -> Any:
+    """A numpy.random.Generator of the sample that a Dataset is asked for, for random numbers in its own code.
+
+    Call it inside __getitem__: its numbers follow from the Loader's seed, the epoch and the sample's position alone, whatever thread or process runs and
+    wherever a run was resumed. The global generators (random, numpy.random, torch) are shared by all threads, the training loop's included; with
+    Loader(python_workers=N) each process seeds its own for each sample.
+    """
+    import numpy as np
+
+    seed = getattr(_sample, "seed", None)
+    if seed is None:
+        raise StateError("sample_rng() is of a sample: call it inside the __getitem__ of a Dataset that a Loader reads")
+    if getattr(_sample, "generator", None) is None:
+        _sample.generator = np.random.Generator(np.random.Philox(key=seed))
+    return _sample.generator
+
+
+@contextmanager
+def random_numbers(seed: int) -> Iterator[None]:
+    """What sample_rng() is inside."""
+    _sample.seed, _sample.generator = seed, None
+    try:
+        yield
+    finally:
+        _sample.seed = None
+
+
+class Fetch:
+    """Asks the dataset, and converts what it gives."""
+
+    def __init__(self, dataset: Any, samples: Samples) -> None:
+        self.dataset, self.samples = dataset, samples
+
+    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
+        """The first sample, and what it says of all."""
+        (row,) = self([item])
+        return row, self.samples.keys, self.samples.kinds or []
+
+    def know(self, keys: tuple[str, ...] | None, kinds: list[Kind]) -> None:
+        """What the first sample said."""
+        self.samples.keys, self.samples.kinds = keys, kinds
+
+    def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+        return [self._one(index, seed) for index, seed in items]
+
+    def _one(self, index: int, seed: int) -> tuple[Any, ...]:
+        with random_numbers(seed):
+            try:
+                return self.samples.convert(self.dataset[index])
+            except StopIteration as e:  # to the source it would mean that the epoch is over
+                raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
+            except Exception as e:
+                e.add_note(f"in dataset[{index}]")
+                raise
+
+
+class FetchMany(Fetch):
+    """Of a dataset that gives many samples for less than one by one: it has `many(ids)`."""
+
+    def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+        return [self.samples.convert(item) for item in self.dataset.many([index for index, _ in items])]
+
+
+class Threads:
+    """Calls functions on threads that nobody waits for, neither close() nor the end of the interpreter: who waits for a call is told that it will not end."""
+
+    def __init__(self, count: int) -> None:
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._waiting: set[Future[Any]] = set()
+        self._stop = weakref.finalize(self, _stop, self._jobs, count)
+        for _ in range(count):
+            threading.Thread(target=self._run, args=(self._jobs,), name="stoker-dataset", daemon=True).start()
+
+    @staticmethod
+    def _run(jobs: queue.SimpleQueue[Any]) -> None:
+        while (job := jobs.get()) is not None:
+            future, function, arguments = job
+            try:
+                if future.set_running_or_notify_cancel():
+                    future.set_result(function(*arguments))
+            except InvalidStateError:
+                pass  # nobody waits any longer
+            except BaseException as e:
+                _fail(future, e)
+            del job, future, function, arguments  # what a call gave is not kept until the next one
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        self._jobs.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        for future in list(self._waiting):
+            if not future.cancel():
+                _fail(future, StateError("the Loader was closed"))
+        self._stop()
+
+
+def _fail(future: Future[Any], error: BaseException) -> None:
+    with suppress(InvalidStateError):  # it has ended meanwhile
+        future.set_exception(error)
+
+
+def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
+    for _ in range(count):
+        jobs.put(None)
+
+
+class Workers:
+    """Threads that fetch."""
+
+    def __init__(self, fetch: Fetch, count: int) -> None:
+        self._fetch = fetch
+        self.count = count
+        self._threads = Threads(count)
+
+    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
+        return self._fetch.learn(item)
+
+    def submit(self, items: Sequence[Item]) -> Future[Any]:
+        return self._threads.submit(self._call, items)
+
+    def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+        return self._fetch(items)
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+class ProcessWorkers(Workers):
+    """Processes that fetch, each with a thread that waits for it."""
+
+    def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
+        self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
+        self._processes: list[_Process] = []
+        try:
+            for _ in range(count):
+                self._processes.append(_Process(fetch, context))
+        except Exception as e:
+            self._end()
+            raise InvalidArgumentError(
+                f"python_workers: a process could not be started ({type(e).__name__}: {e}). A Dataset that cannot be pickled needs "
+                "multiprocessing_context='fork', or threads (python_workers=0)"
+            ) from e
+        for process in self._processes:
+            self._free.put(process)
+        super().__init__(fetch, count)
+
+    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
+        row, keys, kinds = self._processes[0].call("learn", item)
+        self._fetch.know(keys, kinds)
+        for process in self._processes[1:]:
+            process.call("know", keys, kinds)
+        return row, keys, kinds
+
+    def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+        process = self._free.get()
+        try:
+            rows: list[tuple[Any, ...]] = process.call("__call__", items)
+            return rows
+        finally:
+            self._free.put(process)
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+
+    def _end(self) -> None:
+        for process in self._processes:
+            process.end()
+
+
+class _Process:
+    """A process with a copy of the dataset."""
+
+    def __init__(self, fetch: Fetch, context: Any) -> None:
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, fetch, os.getpid()), name="stoker-dataset", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        try:
+            self._pipe.send((method, arguments))
+            error, result = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join(1)
+            raise RuntimeError(f"a process of python_workers died (exit code {self._process.exitcode}) in {method}{arguments}") from None
+        if error is not None:
+            raise error
+        return result
+
+    def end(self) -> None:
+        self._process.terminate()
+
+
+def _serve(pipe: Any, fetch: Fetch, parent: int) -> None:
+    """In the process: calls until the parent has gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
+    while os.getppid() == parent:
+        if not pipe.poll(1.0):
+            continue
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if method != "know":
+                _seed_all(arguments[0] if method == "learn" else arguments[0][0])
+            answer: tuple[Exception | None, Any] = (None, _plain(_calls(fetch, method, arguments)))
+        except Exception as e:
+            answer = (_portable(e), None)
+        try:
+            pipe.send(answer)
+        except BrokenPipeError:
+            return
+
+
+def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
+    if method != "__call__":
+        return getattr(fetch, method)(*arguments)
+    rows: list[Any] = []
+    for item in arguments[0]:
+        _seed_all(item)
+        rows += fetch([item])
+    return rows
+
+
+def _seed_all(item: Item) -> None:
+    """The global generators of this process, by the sample alone."""
+    seed = item[1]
+    random.seed(seed)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)
+    if torch is not None:
+        torch.default_generator.manual_seed(seed)
+
+
+def _plain(value: Any) -> Any:
+    """torch's tensors as arrays, which need no shared memory to get across."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return value.numpy() if type(value).__module__ == "torch" and hasattr(value, "numpy") else value
+
+
+def _portable(error: Exception) -> Exception:
+    """An exception with its traceback as a note, or its text where it cannot be pickled."""
+    import pickle
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is type(error):
+            error.add_note(f"in a process of python_workers:\n{text}")
+            return error
+    except Exception:
+        pass
+    return RuntimeError(f"{type(error).__name__} in a process of python_workers:\n{text}")

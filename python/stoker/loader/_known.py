@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets whose samples are known without calling their Python: torchvision's, and parts and sums of such. What they list or hold is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+from stoker.loader._arrays import Arrays
+
+
+@dataclass
+class Listed:
+    """Files: (path, target) of each sample, and the transform that all of them have."""
+
+    samples: list[tuple[str, Any]]
+    transform: Any = None
+
+    def part(self, indices: Sequence[int]) -> Listed:
+        return Listed([self.samples[i] for i in indices], self.transform)
+
+
+def _is(source: Any, module: str, name: str) -> bool:
+    """Whether a class of this name, from this module, says what source[i] is: a subclass with a __getitem__ of its own does not count."""
+    for kind in type(source).__mro__:
+        if kind.__name__ == name and kind.__module__ == module:
+            return getattr(type(source), "__getitem__", None) is getattr(kind, "__getitem__", None)
+    return False
+
+
+def is_stream(source: Any) -> bool:
+    """An IterableDataset, torch's (which inherits a __getitem__ that only raises) or another, or anything else that can only be iterated."""
+    return any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__) or not hasattr(source, "__getitem__")
+
+
+def known(source: Any) -> Listed | Arrays | None:
+    """Of one of torchvision's data sets, a Subset (also of random_split) or a ConcatDataset of such; None: the source's own Python says what a sample is."""
+    if _is(source, "torch.utils.data.dataset", "Subset"):
+        whole = known(source.dataset)
+        return whole and whole.part([int(i) for i in source.indices])
+    if _is(source, "torch.utils.data.dataset", "ConcatDataset"):
+        return _joined([known(part) for part in source.datasets])
+    found = _of_torchvision(source)
+    if found is not None and getattr(source, "target_transform", None) is not None:
+        raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
+    return found
+
+
+def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
+    """All of them after each other, where they are of one sort and have one transform."""
+    first = parts[0]
+    if first is None or any(p is None or repr(p.transform) != repr(first.transform) for p in parts):
+        return None
+    if isinstance(first, Listed):
+        lists = [p for p in parts if isinstance(p, Listed)]
+        return Listed([s for p in lists for s in p.samples], first.transform) if len(lists) == len(parts) else None
+    arrays = [p for p in parts if isinstance(p, Arrays)]
+    return first.joined(arrays[1:]) if len(arrays) == len(parts) and all(first.joins(a) for a in arrays) else None
+
+
+def _of_torchvision(source: Any) -> Listed | Arrays | None:
+    if not any(kind.__module__.startswith("torchvision.datasets.") for kind in type(source).__mro__):
+        return None
+    if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
+        return _of_folder(source)
+    for (module, name), read in _HELD.items():
+        if _is(source, f"torchvision.datasets.{module}", name):
+            return read(source)
+    for name, (module, samples) in _LISTED.items():
+        if _is(source, f"torchvision.datasets.{module}", name) and _default_loader(getattr(source, "loader", None)):
+            return _of_files(source, samples)
+    return None
+
+
+def _default_loader(loader: Any) -> bool:
+    return loader is None or (
+        getattr(loader, "__name__", "") in ("default_loader", "pil_loader") and loader.__module__ == "torchvision.datasets.folder"
+    )
+
+
+def _of_folder(source: Any) -> Listed:
+    if not _default_loader(source.loader):
+        reads = getattr(source.loader, "__name__", "")
+        raise InvalidArgumentError(f"the dataset reads its files with {reads or source.loader!r}: give Loader a Dataset that returns bytes")
+    return Listed([(path, target) for path, target in source.samples], source.transform)
+
+
+def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
+    """Of files that Stoker decodes; others are the dataset's own Python's."""
+    pairs = [(str(path), target) for path, target in samples(source)]
+    if not pairs or not pairs[0][0].lower().endswith((".jpg", ".jpeg", ".png")):
+        return None
+    return Listed(pairs, source.transform)
+
+
+def _pairs(source: Any) -> Sequence[Any]:
+    return list(zip(source._image_files, source._labels, strict=True))
+
+
+def _pets(source: Any) -> Sequence[Any]:
+    return list(zip(source._images, source._labels, strict=True)) if list(source._target_types) == ["category"] else []
+
+
+# By class: its module, and where its (path, target) are.
+_LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
+    "DTD": ("dtd", _pairs),
+    "FGVCAircraft": ("fgvc_aircraft", _pairs),
+    "Flowers102": ("flowers102", _pairs),
+    "Food101": ("food101", _pairs),
+    "GTSRB": ("gtsrb", lambda s: s._samples),
+    "Imagenette": ("imagenette", lambda s: s._samples),
+    "OxfordIIITPet": ("oxford_iiit_pet", _pets),
+    "RenderedSST2": ("rendered_sst2", lambda s: s._samples),
+    "StanfordCars": ("stanford_cars", lambda s: s._samples),
+    "SUN397": ("sun397", _pairs),
+}
+
+# By module and class: images and targets that it holds in memory. SVHN and STL10 hold planes.
+_HELD: dict[tuple[str, str], Callable[[Any], Arrays]] = {
+    ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform),
+    ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),
+    ("usps", "USPS"): lambda s: Arrays.of(s.data, s.targets, s.transform),
+    ("svhn", "SVHN"): lambda s: Arrays.of(s.data.transpose(0, 2, 3, 1), s.labels, s.transform),
+    ("stl10", "STL10"): lambda s: Arrays.of(s.data.transpose(0, 2, 3, 1), s.labels, s.transform),
+}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An IterableDataset as a source: its samples come in its own order, on one thread that works ahead."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stoker._where import notice
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._fetch import random_numbers
+from stoker.loader._samples import column
+from stoker.loader._saved import Facts
+from stoker.loader._spec import Spec
+
+_END = object()
+
+
+class StreamSource(DatasetSource):
+    """Samples of iter(dataset), as a Dataset gives them. Each epoch is an iteration; ranks divide the data as the dataset does. A state in mid-epoch passes over
+    the samples before it."""
+
+    per_rank = True
+
+    def __init__(self, dataset: Any, asked: Asked) -> None:
+        self._iterator: Iterator[Any] | None = None
+        self._at = (-1, 0)  # epoch and position of the next sample
+        self._kept: tuple[Any, ...] | None = None  # that sample, if it was pulled already
+        self._totals: dict[int, int] = {}  # samples of epochs that have ended
+        super().__init__(dataset, asked)
+
+    def _size_of(self, dataset: Any) -> int | None:
+        try:
+            return len(dataset)
+        except TypeError:
+            return None
+
+    def check(self, spec: Spec, own_order: bool) -> None:
+        if spec.shuffle or own_order:
+            raise InvalidArgumentError(
+                "Loader: an IterableDataset has an order of its own: shuffle and sampler are for data sets that have indices"
+            )
+        if spec.last_batch == "pad":
+            raise InvalidArgumentError(
+                "Loader: last_batch='pad' needs the length of the data, which an IterableDataset does not tell: use 'keep' or 'drop'"
+            )
+        if self.asked.python_workers:
+            raise InvalidArgumentError("Loader: python_workers is for data sets that have indices; an IterableDataset runs on one thread")
+        if spec.shard.world > 1:
+            notice(
+                f"an IterableDataset divides its samples among the {spec.shard.world} ranks itself, as with a DataLoader: each rank reads all that it gives"
+            )
+
+    # ---- state: there is no size to compare ----
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"size": 0, "shuffle": False, "seed": spec.seed}
+
+    def restore(self, facts: Facts | None, spec: Spec) -> None:
+        if facts is None or facts.size:
+            raise StateError("the state is not of a Loader over an IterableDataset")
+        self._iterator, self._at = None, (-1, 0)
+
+    def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
+        total = self._totals.get(epoch)
+        return total is None or (consumed + spec.batch <= total if spec.last_batch == "drop" else consumed < total)
+
+    def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
+        return [(p, False) for p in positions]
+
+    # ---- samples ----
+
+    def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
+        epoch, consumed, _ = self._start
+        row = self._next(spec, epoch, consumed)
+        if row is None:
+            epoch, consumed = epoch + 1, 0
+            row = self._next(spec, epoch, consumed)
+        if row is None:
+            raise InvalidArgumentError("the IterableDataset gave no sample")
+        self._kept = row
+        self._at = (epoch, consumed)
+        return row
+
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
+        rows: list[tuple[Any, ...]] = []
+        while len(rows) < spec.batch:
+            row = self._next(spec, epoch, first + len(rows))
+            if row is None:
+                break
+            rows.append(row)
+        if not rows or (len(rows) < spec.batch and spec.last_batch == "drop"):
+            raise StopIteration
+        return [column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True))]
+
+    def _next(self, spec: Spec, epoch: int, position: int) -> tuple[Any, ...] | None:
+        """The sample at a position of an epoch; None behind the last one."""
+        if position >= self._totals.get(epoch, position + 1):
+            return None
+        if self._iterator is None or self._at != (epoch, position):
+            self._begin(epoch, position)
+        row, self._kept = self._kept, None
+        if row is None:
+            item = self._pull(spec, epoch, position)
+            row = None if item is _END else self.samples_of.convert(item)
+        if row is None:
+            self._totals[epoch] = position
+        else:
+            self._at = (epoch, position + 1)
+        return row
+
+    def _begin(self, epoch: int, position: int) -> None:
+        """An iteration of its own for each epoch; what lies before the position is passed over."""
+        self._kept = None
+        if hasattr(self.dataset, "set_epoch"):
+            self.dataset.set_epoch(epoch)
+        self._iterator = itertools.islice(iter(self.dataset), position, None)
+        self._at = (epoch, position)
+
+    def _pull(self, spec: Spec, epoch: int, position: int) -> Any:
+        assert self._iterator is not None
+        with random_numbers(self._seed_at(position, epoch, spec, True)):
+            try:
+                return next(self._iterator, _END)
+            except Exception as e:
+                e.add_note(f"in sample {position} of the IterableDataset")
+                raise

@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Loader reads besides folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and where their Python runs."""
+
+import gzip
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stoker
+import torch
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StateError
+from support import import_torchvision
+
+SMALL = [T.Resize((16, 20))]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def flat(loader, field="label"):
+    return [
+        v
+        for batch in loader
+        for v in (getattr(batch, field).tolist() if hasattr(getattr(batch, field), "tolist") else getattr(batch, field))
+    ]
+
+
+def cifar_pickles(root, rng, fine=False):
+    """Two pickles as the archive has them; images and labels of the training part."""
+    folder = root / ("cifar-100-python" if fine else "cifar-10-batches-py")
+    folder.mkdir(parents=True)
+    names = ["train", "test"] if fine else [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]
+    images, labels = [], []
+    for name in names:
+        data = rng.integers(0, 256, (4, 3072), dtype=np.uint8)
+        targets = rng.integers(0, 10, 4).tolist()
+        with (folder / name).open("wb") as f:
+            pickle.dump({"data": data, "fine_labels" if fine else "labels": targets, "filenames": ["x.png"] * 4}, f, protocol=2)
+        if "test" not in name:
+            images.append(data.reshape(-1, 3, 32, 32))
+            labels += targets
+    (folder / ("meta" if fine else "batches.meta")).write_bytes(pickle.dumps({"label_names": ["a"]}))
+    return folder, np.concatenate(images), labels
+
+
+def idx(values):
+    return b"\0\0\x08" + bytes([values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape) + values.tobytes()
+
+
+# ---- arrays, and files that hold them ----
+
+
+@pytest.mark.parametrize("fine", [False, True])
+def test_cifar_pickles(tmp_path, rng, fine):
+    folder, images, labels = cifar_pickles(tmp_path, rng, fine)
+    for where in (tmp_path, folder):
+        loader = Loader(where, 3, dtype=torch.uint8)
+        assert torch.equal(torch.cat([b.image for b in loader]), torch.from_numpy(images)) and flat(loader) == labels
+    assert len(Loader(tmp_path, 3, split="test")) == 2
+    shuffled = Loader(tmp_path, 3, shuffle=True, fields=("image", "label", "index"), dtype=torch.uint8, last_batch="keep")
+    for batch in shuffled:
+        assert torch.equal(batch.image, torch.from_numpy(images[batch.index.numpy()])) and batch.label.tolist() == [
+            labels[i] for i in batch.index
+        ]
+
+    class Evil:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path}/owned",)
+
+    with (folder / ("train" if fine else "data_batch_1")).open("wb") as f:
+        pickle.dump({"data": Evil()}, f)
+    with pytest.raises(InvalidArgumentError, match=r"names posix.system"):
+        Loader(tmp_path, 3)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_mnist(tmp_path, rng, packed):
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    images, labels = rng.integers(0, 256, (7, 28, 28), dtype=np.uint8), rng.integers(0, 10, 7, dtype=np.uint8)
+    for prefix, n in (("train", 7), ("t10k", 3)):
+        for part, values in (("images-idx3", images[:n]), ("labels-idx1", labels[:n])):
+            data = idx(values)
+            (raw / f"{prefix}-{part}-ubyte{'.gz' if packed else ''}").write_bytes(gzip.compress(data) if packed else data)
+    steps = [T.ToTensor(), T.Normalize((0.1307,), (0.3081,))]
+    for where in (tmp_path, raw):
+        (batch,) = Loader(where, 7, transforms=steps)
+        want = (images[:, None] / 255 - 0.1307) / 0.3081
+        assert batch.image.shape == (7, 1, 28, 28) and np.allclose(batch.image, want, atol=1e-5) and batch.label.tolist() == labels.tolist()
+    assert len(Loader(tmp_path, 3, split="test")) == 1
+    end = ".gz" if packed else ""
+    (raw / f"train-images-idx3-ubyte{end}").write_bytes(idx(images)[:-1])
+    with pytest.raises(InvalidArgumentError, match="7 x 28 x 28 values, and holds 5487"):
+        Loader(tmp_path, 3)
+
+
+def test_arrays(rng):
+    images, labels = rng.integers(0, 256, (11, 12, 9, 3), dtype=np.uint8), rng.normal(size=11)
+    for targets, dtype in ((labels, torch.float32), (list(range(11)), torch.int64), (torch.arange(22).reshape(11, 2), torch.int64)):
+        (batch,) = Loader((torch.from_numpy(images), targets), 11, dtype=torch.uint8)
+        assert torch.equal(batch.image, torch.from_numpy(images).permute(0, 3, 1, 2)) and batch.label.dtype is dtype
+        assert torch.equal(batch.label, torch.as_tensor(np.asarray(targets), dtype=dtype))
+    names = [f"n{k}" for k in range(11)]
+    assert flat(Loader((images, names), 4)) == names
+    assert [b._fields for b in Loader((images,), 6)] == [("image",)] * 2
+    loader = Loader((images, list(range(11))), 4, shuffle=True, seed=3, last_batch="keep")
+    next(iter(loader))
+    state = loader.state_dict()
+    other = Loader((images, list(range(11))), 4, shuffle=True, seed=3, last_batch="keep")
+    other.load_state_dict(state)
+    assert flat(other) == flat(Loader((images, list(range(11))), 4, shuffle=True, seed=3, last_batch="keep"))[4:]
+    for wrong, said in (
+        ((images.transpose(0, 3, 1, 2), names), "look like NCHW"),
+        ((images / 255, names), "uint8"),
+        ((images, names[:-1]), "11 images and 10 targets"),
+        ((images[:0], []), "holds no images"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader(wrong, 2)
+
+
+def test_torchvisions_own(tmp_path, files, rng):
+    """Against their own samples: images that are held or listed are taken over, and no Python of theirs runs."""
+    datasets = import_torchvision().datasets
+    tv = import_torchvision().transforms
+    data = torch.utils.data
+    cifar_pickles(tmp_path, rng)
+
+    class Cifar(datasets.CIFAR10):
+        def _check_integrity(self):
+            return True
+
+        def _load_meta(self):
+            self.classes = list("abcdefghij")
+            self.class_to_idx = {c: i for i, c in enumerate(self.classes)}
+
+    cifar = Cifar(tmp_path, transform=tv.Compose([tv.RandomHorizontalFlip(0), tv.ToTensor()]))
+    mnist = datasets.MNIST.__new__(datasets.FashionMNIST)
+    mnist.data, mnist.targets = torch.from_numpy(rng.integers(0, 256, (9, 28, 28), dtype=np.uint8)), torch.arange(9)
+    mnist.transform, mnist.target_transform = tv.ToTensor(), None
+    svhn = datasets.SVHN.__new__(datasets.SVHN)
+    svhn.data, svhn.labels, svhn.transform, svhn.target_transform = (
+        rng.integers(0, 256, (5, 3, 32, 32), dtype=np.uint8),
+        np.arange(5),
+        tv.ToTensor(),
+        None,
+    )
+    food = datasets.Food101.__new__(datasets.Food101)
+    food._image_files, food._labels, food.classes = list(files), [k % 5 for k in range(21)], list("abcde")
+    food.transform, food.target_transform, food.loader = (
+        tv.Compose([tv.Resize((16, 20)), tv.ToTensor()]),
+        None,
+        datasets.folder.default_loader,
+    )
+    sets = [
+        cifar,
+        mnist,
+        svhn,
+        food,
+        data.Subset(cifar, [3, 3, 1]),
+        *data.random_split(mnist, [4, 5]),
+        data.ConcatDataset([cifar, data.Subset(cifar, [5])]),
+    ]
+    for source in sets:
+        before = threading.enumerate()
+        loader = Loader(source, 4)
+        want = [source[i] for i in range(len(source))]
+        got = [(x, int(y)) for b in loader for x, y in zip(b.image, b.label, strict=True)]
+        assert [y for _, y in got] == [int(y) for _, y in want], source
+        assert all((x - w).abs().max() <= 1.001 / 255 for (x, _), (w, _) in zip(got, want, strict=True)), source
+        assert "Dataset(" not in repr(loader) and not any("stoker-dataset" in t.name for t in threading.enumerate() if t not in before)
+    assert Loader(data.Subset(cifar, [1]), 1).class_to_idx["c"] == 2 and Loader(food, 1).classes == list("abcde")
+    mnist.target_transform = str
+    with pytest.raises(InvalidArgumentError, match="target_transform"):
+        Loader(mnist, 2)
+
+
+# ---- tables ----
+
+
+def test_from_csv(tmp_path, files):
+    rows = [(f"{f.parent.name}/{f.name}", k % 3, k / 4, f"name {k}") for k, f in enumerate(files)]
+    for f in files:
+        (tmp_path / f.parent.name).mkdir(exist_ok=True)
+        (tmp_path / f.parent.name / f.name).write_bytes(f.read_bytes())
+    text = "path,label,weight,name\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
+    (tmp_path / "all.csv").write_text(text)
+    loader = Loader.from_csv(
+        tmp_path / "all.csv", 4, transforms=SMALL, shuffle=True, last_batch="keep", fields=("image", "weight", "index", "name", "label")
+    )
+    for batch in loader:
+        ids = batch.index.tolist()
+        assert batch.label.tolist() == [k % 3 for k in ids] and batch.label.dtype is torch.int64
+        assert batch.weight.tolist() == [k / 4 for k in ids] and batch.weight.dtype is torch.float32
+        assert batch.name == [f"name {k}" for k in ids]
+    images, labels = next(iter(Loader.from_csv(tmp_path / "all.csv", 4, targets="label", transforms=SMALL)))
+    assert images.shape == (4, 3, 16, 20) and labels.tolist() == [0, 1, 2, 0]
+
+    class Frame:  # what is asked of a DataFrame
+        columns = ("file", "label")
+
+        def __getitem__(self, name):
+            return np.array([r[0] for r in rows]) if name == "file" else np.array([r[1] for r in rows])
+
+    assert flat(Loader.from_csv(Frame(), 4, path="file", root=tmp_path, transforms=SMALL)) == [k % 3 for k in range(21)]
+    for change, arguments, said in (
+        ("", {"targets": "lable"}, "no column 'lable'; did you mean 'label'"),
+        ("a.jpg,1,,x\n", {}, "row 22 has no value for 'weight'"),
+        ("a.jpg,1,2\n", {}, "line 23 has 3 values for 4 columns"),
+    ):
+        (tmp_path / "bad.csv").write_text(text + change)
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader.from_csv(tmp_path / "bad.csv", 4, **arguments)
+
+
+# ---- streams ----
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Counts how often it is begun, and what it is asked for."""
+
+    def __init__(self, files, sized=False):
+        self.files, self.epochs, self.asked = files, [], 0
+        if sized:
+            self.__class__ = type("Sized", (Stream,), {"__len__": lambda s: len(s.files)})
+
+    def set_epoch(self, epoch):
+        self.epochs.append(epoch)
+
+    def __iter__(self):
+        epoch = self.epochs[-1]
+        for k, f in enumerate(self.files):
+            self.asked += 1
+            yield str(f), 100 * epoch + k
+
+
+def test_streams(files):
+    source = Stream(files)
+    loader = Loader(source, 4, transforms=SMALL)
+    for epoch in range(3):
+        assert flat(loader) == [100 * epoch + k for k in range(21)]
+    assert loader.epoch == 3 and len(list(Loader(Stream(files), 4, transforms=SMALL, drop_last=True))) == 5
+    with pytest.raises(TypeError, match="no length"):
+        len(loader)
+    sized = Loader(Stream(files, sized=True), 4, transforms=SMALL)
+    assert len(sized) == 6 and flat(sized) == list(range(21)) and "Stream" in repr(loader)
+    loader = Loader(Stream(files), 4, transforms=SMALL)
+    it = iter(loader)
+    next(it), next(it)
+    state = loader.state_dict()
+    other = Loader(Stream(files), 4, transforms=SMALL)
+    other.load_state_dict(state)
+    assert flat(other) == list(range(8, 21)) and flat(other) == [100 + k for k in range(21)]
+    for arguments in ({"shuffle": True}, {"sampler": [1, 2]}, {"last_batch": "pad"}, {"python_workers": 1}):
+        with pytest.raises(InvalidArgumentError, match="IterableDataset"):
+            Loader(Stream(files), 4, **arguments)
+
+    def generator():
+        yield (files[0].read_bytes(), 1)
+        raise KeyError("lost")
+
+    class Broken(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return generator()
+
+    with pytest.raises(KeyError, match="lost") as caught:
+        list(Loader(Broken(), 4))
+    assert "in sample 1 of the IterableDataset" in caught.value.__notes__
+
+
+# ---- Hugging Face ----
+
+
+class FakeImage:
+    def __init__(self, decode=True):
+        self.decode = decode
+
+
+FakeImage.__name__ = "Image"
+
+
+class ClassLabel:
+    names = ("cat", "dog")
+
+
+class FakeTable:
+    """The attributes of a datasets.Dataset that are used, where the package is not installed."""
+
+    def __init__(self, rows, features, format=None):
+        self.rows, self.features, self.format = rows, features, format or {"type": None, "columns": list(features)}
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        if isinstance(i, list):
+            return {c: [self[k][c] for k in i] for c in self.features}
+        assert not self.features["picture"].decode, "an image was decoded in Python"
+        return {c: self.rows[i][c] for c in self.features}
+
+    def with_format(self, kind):
+        return FakeTable(self.rows, self.features, {"type": kind, "columns": list(self.features)})
+
+    def remove_columns(self, names):
+        return FakeTable(self.rows, {c: f for c, f in self.features.items() if c not in names}, self.format)
+
+    def cast_column(self, name, feature):
+        return FakeTable(self.rows, {**self.features, name: feature}, self.format)
+
+
+FakeTable.__module__, FakeTable.__name__ = "datasets.arrow_dataset", "Dataset"
+
+
+def hub_table(files):
+    try:
+        import datasets
+    except ImportError:
+        rows = [
+            {"picture": {"bytes": f.read_bytes(), "path": None}, "label": k % 2, "text": f"t{k}", "xy": [k, k]} for k, f in enumerate(files)
+        ]
+        return FakeTable(rows, {"picture": FakeImage(), "label": ClassLabel(), "text": None, "xy": None})
+    columns = {
+        "picture": [str(f) for f in files],
+        "label": [k % 2 for k in range(21)],
+        "text": [f"t{k}" for k in range(21)],
+        "xy": [[k, k] for k in range(21)],
+    }
+    table = datasets.Dataset.from_dict(columns).cast_column("picture", datasets.Image())
+    return table.cast_column("label", datasets.ClassLabel(names=["cat", "dog"]))
+
+
+def _own_transform(rows):
+    return {"image": rows["picture"], "n": [len(t) for t in rows["text"]]}
+
+
+def test_hugging_face(files):
+    table = hub_table(files)
+    loader = Loader(table, 4, transforms=SMALL, fields=("image", "label", "text", "xy", "index"), shuffle=True, last_batch="keep")
+    plain = Loader([str(f) for f in files], 1, transforms=SMALL)
+    images = [b.image[0].clone() for b in plain]
+    for batch in loader:
+        ids = batch.index.tolist()
+        assert all(torch.equal(batch.image[k], images[i]) for k, i in enumerate(ids))
+        assert (
+            batch.label.tolist() == [i % 2 for i in ids]
+            and batch.text == [f"t{i}" for i in ids]
+            and batch.xy.tolist() == [[i, i] for i in ids]
+        )
+    assert loader.classes == ["cat", "dog"] and Loader(table, 4)._run.source.dataset.column == "picture"
+    made = next(iter(Loader(table, 4, transforms=SMALL, collate_fn=lambda b: {"pixel_values": b.image, "labels": b.label})))
+    assert set(made) == {"pixel_values", "labels"} and made["pixel_values"].shape == (4, 3, 16, 20)
+    with pytest.raises(InvalidArgumentError, match=r"with_format\('pandas'\)"):
+        Loader(table.with_format("pandas"), 4)
+    if isinstance(table, FakeTable):
+        pytest.skip("the package datasets is not installed: a class with the same attributes stood in for it")
+    part = table.select([5, 3, 3]).shuffle(seed=1)
+    assert flat(Loader(part, 2, transforms=SMALL), "text") == part["text"]
+    assert next(iter(Loader(table.with_format("torch", columns=["picture", "label"]), 2, transforms=SMALL)))._fields == ("image", "label")
+    own = table.with_transform(_own_transform)
+    assert next(iter(Loader(own, 2, transforms=SMALL))).n.tolist() == [2, 2]
+    assert flat(Loader(table.to_iterable_dataset(), 4, transforms=SMALL), "text") == [f"t{k}" for k in range(21)]
+    with pytest.raises(InvalidArgumentError, match="no column of images"):
+        Loader(table.remove_columns("picture"), 2)
+
+
+# ---- random numbers of the user's code, and where it runs ----
+
+
+class Noisy:
+    """Its samples are random numbers: the sample's own, and the global generators'."""
+
+    def __init__(self, own_only=True):
+        self.own_only = own_only
+
+    def __len__(self):
+        return 13
+
+    def __getitem__(self, i):
+        rng = stoker.sample_rng()
+        own = [rng.random(), stoker.sample_rng().random()]
+        import random
+
+        others = [] if self.own_only else [random.random(), np.random.random(), torch.rand(()).item()]
+        return np.zeros((4, 4, 3), np.uint8), torch.tensor(own + others), i, os.getpid()
+
+
+def noise(loader):
+    return {(epoch, int(i)): tuple(v.tolist()) for epoch in range(2) for b in loader for v, i in zip(b.target0, b.target1, strict=True)}
+
+
+def test_random_numbers_of_samples():
+    """By seed, epoch and position alone: batches, ranks, threads and a resume make no difference."""
+    arguments = {"shuffle": True, "seed": 5, "last_batch": "keep"}
+    want = noise(Loader(Noisy(), 4, **arguments))
+    assert len(set(want.values())) == 26 and all(a != b for a, b in want.values())
+    assert noise(Loader(Noisy(), 3, **arguments)) == want != noise(Loader(Noisy(), 4, **{**arguments, "seed": 6}))
+    ranks = [noise(Loader(Noisy(), 2, shard=(r, 2), **{**arguments, "last_batch": "drop"})) for r in range(2)]
+    assert all(want[k] == v for rank in ranks for k, v in rank.items()) and len({**ranks[0], **ranks[1]}) >= 24
+    loader = Loader(Noisy(), 4, **arguments)
+    next(iter(loader))
+    other = Loader(Noisy(), 4, **arguments)
+    other.load_state_dict(loader.state_dict())
+    rest = {int(i): tuple(v.tolist()) for b in other for v, i in zip(b.target0, b.target1, strict=True)}
+    assert len(rest) == 9 and all(want[0, i] == v for i, v in rest.items())
+    with pytest.raises(StateError, match="inside the __getitem__"):
+        stoker.sample_rng()
+
+
+def test_processes():
+    arguments = {"shuffle": True, "seed": 5, "last_batch": "keep"}
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    loaders = [Loader(Noisy(own_only=False), n, python_workers=w, **arguments) for n, w in ((4, 1), (3, 2))]
+    results = [noise(loader) for loader in loaders]
+    assert results[0] == results[1] and torch.equal(torch.get_rng_state(), before)
+    threads = noise(Loader(Noisy(), 4, **arguments))
+    assert all(results[0][k][:2] == v for k, v in threads.items())
+    pids = {int(p) for b in loaders[1] for p in b.target2}
+    assert 1 <= len(pids) <= 2 and os.getpid() not in pids
+    for loader in loaders:
+        loader.close()
+
+    class Failing(Noisy):
+        def __getitem__(self, i):
+            if i == 5:
+                raise KeyError("broken")
+            if i == 7:
+                os._exit(3)
+            return super().__getitem__(i)
+
+    for at, kind, said in ((5, KeyError, "broken"), (7, RuntimeError, r"died \(exit code 3\)")):
+        with pytest.raises(kind, match=said) as caught:
+            list(Loader(Failing(), 1, python_workers=1, sampler=[0, at]))
+        assert at != 5 or any("dataset[5]" in n for n in caught.value.__notes__)
+    with pytest.raises(InvalidArgumentError, match=r"could not be started.*pickle"):
+        next(iter(Loader(Failing(), 1, python_workers=1, multiprocessing_context="spawn")))
+    with pytest.raises(InvalidArgumentError, match="a number of processes"):
+        Loader(Noisy(), 1, python_workers=-1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_no_python_is_waited_for_after_ctrl_c(script, workers):
+    """What is queued or under way at the end would take days."""
+    done = script(
+        """
+        import os, signal, sys, threading, time
+        import numpy as np
+        from stoker import Loader
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        started = threading.Event()
+        class Slow:
+            def __len__(self):
+                return 400
+            def __getitem__(self, i):
+                if i:
+                    started.set()
+                    time.sleep(86400)
+                return np.zeros((4, 4, 3), np.uint8), i
+        def interrupt():
+            started.wait(None if sys.argv[1] == "0" else 2)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
+        try:
+            for batch in Loader(Slow(), 8, python_workers=int(sys.argv[1])):
+                pass
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+        str(workers),
+        timeout=60,
+    )
+    assert done.stdout == "interrupted\n", done.stderr
+    assert done.returncode == 0 and done.stderr == ""
+
+
+# ---- types ----
+
+
+def test_type_checkers_know_arguments_and_batches(tmp_path):
+    """With a stub for torch, which takes mypy long to read."""
+    pytest.importorskip("mypy")
+    (tmp_path / "torch.pyi").write_text("class Tensor: ...\nclass dtype: ...\nclass memory_format: ...\n")
+    (tmp_path / "use.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from stoker import Loader
+
+            loader = Loader("data", batch_size=4, shufle=True)
+            Loader.from_csv("a.csv", 4, drop_lst=True)
+            for batch in Loader("data", 4, timeout=3.0, num_workers=2):
+                right: torch.Tensor = batch.image
+                wrong: int = batch.image
+                images, labels = batch
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-site-packages", "--follow-imports=silent", "--config-file", os.devnull, "use.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(ROOT / "python")},
+    )
+    errors = [line for line in done.stdout.splitlines() if line.startswith("use.py") and "error" in line]
+    assert len(errors) == 3, done.stdout
+    assert '"shufle"' in errors[0] and '"drop_lst"' in errors[1] and 'expression has type "Tensor"' in errors[2]
+
+
+def test_arguments_by_name_are_typed():
+    import inspect
+
+    from stoker.loader import _options
+
+    own = set(inspect.signature(Loader.__init__).parameters) - {"self", "source", "batch_size"}
+    typed = set(_options.LoaderArguments.__annotations__)
+    assert {n for n in own if n not in _options.Arguments.__annotations__} - {"dataloader_arguments"} <= typed
+
+
+def test_collate_fn_gets_the_finished_batch(tree):
+    made = list(Loader(tree, 4, transforms=SMALL, collate_fn=lambda b: (b.image.mean((1, 2, 3)), b._fields)))
+    assert len(made) == 6 and made[0][0].shape == (4,) and made[0][1] == ("image", "label")
