@@ -215,8 +215,12 @@ static int print_as_text(const struct bench *b, const char *folder)
 			printf("stoker does all of it at %.0f%% of the rate that decoding alone has (%.0f to %.0f%%), per CPU-second.\n",
 				100 * median(b->shares, b->rounds), 100 * low, 100 * high);
 	}
-	printf("An epoch of %" PRId64 " images takes %.*f s %s.\n", b->files, device < 0 ? 0 : 1, ours > 0 ? (double)b->files / ours : 0,
-		device < 0 ? "on these cores" : "on this GPU");
+	const double epoch = ours > 0 ? (double)b->files / ours : 0;
+	printf("An epoch of %" PRId64 " images takes %.*f %s %s.\n", b->files,
+		epoch >= 100 ? 0
+		: epoch >= 1 ? 1
+			     : 2,
+		epoch >= 1 ? epoch : fmax(1e3 * epoch, 0.01), epoch >= 1 ? "s" : "ms", device < 0 ? "on these cores" : "on this GPU");
 	return EXIT_FINE;
 }
 

@@ -17,11 +17,16 @@
 #define HEAD_BYTES 65536
 #define MAX_HEADER (16 << 20)
 
-/* What was seen so far. Sizes: of `count` good files. */
+enum { SIZE_CLASSES = 12 }; /* by the shorter side: below 32 pixels, below 64, and so on; the last has no end */
+
+/* What was seen so far. Sizes: of `good` files. */
 struct census {
-	int64_t files, good, bytes, classes;
+	int64_t files, good, bytes, classes, skipped;
 	int64_t jpeg, png, gray, four, progressive, turned, deep;
 	int64_t min_w, min_h, max_w, max_h, pixels;
+	int32_t smallest[2], largest[2]; /* width and height of the files of the fewest and most pixels */
+	int64_t sizes[SIZE_CLASSES];
+	int64_t *of_class; /* good files, by label; NULL: there are no classes, or no memory to count them */
 };
 
 /* Opens a file and tells its size; a FIFO must not be waited for. */
@@ -65,8 +70,27 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 	return status;
 }
 
+static int size_class(int32_t shorter)
+{
+	int k = 0;
+	for (int32_t end = 32; k < SIZE_CLASSES - 1 && shorter >= end; end *= 2)
+		k++;
+	return k;
+}
+
+static void count_size(struct census *c, const struct stk_image_header *h)
+{
+	const int64_t pixels = (int64_t)h->width * h->height;
+	if (!c->good || pixels < (int64_t)c->smallest[0] * c->smallest[1])
+		c->smallest[0] = h->width, c->smallest[1] = h->height;
+	if (!c->good || pixels > (int64_t)c->largest[0] * c->largest[1])
+		c->largest[0] = h->width, c->largest[1] = h->height;
+	c->sizes[size_class(h->width < h->height ? h->width : h->height)]++;
+}
+
 static void count_header(struct census *c, const struct stk_image_header *h, int64_t bytes)
 {
+	count_size(c, h);
 	c->bytes += bytes;
 	c->jpeg += !strcmp(h->format, "jpeg");
 	c->png += !strcmp(h->format, "png");
@@ -102,6 +126,16 @@ static int64_t count_bad(struct stk_pipeline *p)
 	return count;
 }
 
+static void count_labels(struct census *census, const struct stk_batch *batch)
+{
+	const struct stk_tensor_list *labels = stk_batch_output(batch, 1);
+	for (int32_t i = 0; census->of_class && i < labels->count; i++) {
+		int32_t label = *(const int32_t *)labels->samples[i].data;
+		if (label >= 0 && label < census->classes)
+			census->of_class[label]++;
+	}
+}
+
 /* Decodes everything; returns STK_OK when an epoch came to its end, with bad samples or not. */
 static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
 {
@@ -113,6 +147,7 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 		status = stk_pipeline_next(p, &batch, err);
 		if (status != STK_OK)
 			break;
+		count_labels(census, batch);
 		for (int32_t i = 0; i < stk_batch_size(batch); i++) {
 			struct stk_image_header header = {.size = sizeof(header)};
 			struct stk_error ignored = {0};
@@ -130,9 +165,17 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 	return status == STK_END ? STK_OK : status;
 }
 
-static json_t *census_json(const struct census *c)
+static json_t *extent_json(const int32_t extent[2])
 {
 	json_t *o = json_object();
+	put_int(o, "width", extent[0]);
+	put_int(o, "height", extent[1]);
+	return o;
+}
+
+static json_t *census_json(struct stk_pipeline *p, const struct census *c)
+{
+	json_t *o = json_object(), *by_class = json_object(), *sizes = json_array();
 	put_int(o, "files", c->files);
 	put_int(o, "classes", c->classes);
 	put_int(o, "good", c->good);
@@ -149,12 +192,27 @@ static json_t *census_json(const struct census *c)
 	put_int(o, "min_height", c->min_h);
 	put_int(o, "max_width", c->max_w);
 	put_int(o, "max_height", c->max_h);
+	json_object_set_new(o, "smallest", extent_json(c->smallest));
+	json_object_set_new(o, "largest", extent_json(c->largest));
+	for (int64_t i = 0; c->of_class && i < c->classes; i++)
+		put_int(by_class, stk_pipeline_class_name(p, NULL, i), c->of_class[i]);
+	json_object_set_new(o, "by_class", by_class);
+	for (int k = 0; k < SIZE_CLASSES; k++) {
+		json_t *bar = json_object();
+		put_int(bar, "shorter_side_from", k ? 16 << k : 0);
+		put_int(bar, "files", c->sizes[k]);
+		if (c->sizes[k])
+			json_array_append(sizes, bar);
+		json_decref(bar);
+	}
+	json_object_set_new(o, "sizes", sizes);
+	put_int(o, "skipped", c->skipped);
 	return o;
 }
 
 static int print_as_json(struct stk_pipeline *p, const struct census *c, int code)
 {
-	json_t *o = census_json(c), *bad = json_array();
+	json_t *o = census_json(p, c), *bad = json_array();
 	struct stk_error e;
 	for (int64_t i = 0; bad_sample(p, &i, &e);) {
 		json_t *item = json_object();
@@ -168,8 +226,48 @@ static int print_as_json(struct stk_pipeline *p, const struct census *c, int cod
 	return printed ? printed : code;
 }
 
-static void print_as_text(struct stk_pipeline *p, const struct census *c)
+static void print_bar(int64_t count, int64_t most)
 {
+	enum { WIDTH = 40 };
+	for (int64_t i = 0; i < WIDTH * count / most || i == 0; i++)
+		putchar('#');
+	putchar('\n');
+}
+
+/* Counts of classes; of many only the smallest and the largest. */
+static void print_classes(struct stk_pipeline *p, const struct census *c)
+{
+	enum { SHOWN = 20 };
+	int64_t low = 0, high = 0;
+	for (int64_t i = 1; i < c->classes; i++) {
+		low = c->of_class[i] < c->of_class[low] ? i : low;
+		high = c->of_class[i] > c->of_class[high] ? i : high;
+	}
+	if (c->classes > SHOWN)
+		printf("  classes       %" PRId64 " (%s) to %" PRId64 " (%s) good files each\n", c->of_class[low],
+			stk_pipeline_class_name(p, NULL, low), c->of_class[high], stk_pipeline_class_name(p, NULL, high));
+	for (int64_t i = 0; c->classes <= SHOWN && i < c->classes; i++)
+		printf("  %-13s %s: %" PRId64 "\n", i ? "" : "classes", stk_pipeline_class_name(p, NULL, i), c->of_class[i]);
+}
+
+static void print_sizes(const struct census *c)
+{
+	int64_t most = 1;
+	for (int k = 0; k < SIZE_CLASSES; k++)
+		most = c->sizes[k] > most ? c->sizes[k] : most;
+	for (int k = 0, first = 1; k < SIZE_CLASSES; k++) {
+		if (!c->sizes[k])
+			continue;
+		printf("  %-13s %5d+ pixels %8" PRId64 " ", first ? "shorter side" : "", k ? 16 << k : 0, c->sizes[k]);
+		print_bar(c->sizes[k], most);
+		first = 0;
+	}
+}
+
+static void print_as_text(const struct session *session, const struct census *c)
+{
+	struct stk_pipeline *p = session->pipeline;
+	const char *skipped;
 	struct stk_error e;
 	int64_t bad = count_bad(p);
 	printf("%" PRId64 " files", c->files);
@@ -178,12 +276,20 @@ static void print_as_text(struct stk_pipeline *p, const struct census *c)
 	printf(": %" PRId64 " good, %" PRId64 " would fail\n", c->good, bad);
 	if (c->good) {
 		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG\n", c->jpeg, c->progressive, c->png);
-		printf("  size          %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64 ", mean %.2f megapixels, %.1f KiB\n", c->min_w,
-			c->min_h, c->max_w, c->max_h, (double)c->pixels / (double)c->good / 1e6, (double)c->bytes / (double)c->good / 1024);
+		printf("  size          %d x %d (the smallest) to %d x %d (the largest), mean %.2f megapixels, %.1f KiB\n", c->smallest[0],
+			c->smallest[1], c->largest[0], c->largest[1], (double)c->pixels / (double)c->good / 1e6,
+			(double)c->bytes / (double)c->good / 1024);
+		print_sizes(c);
 		printf("  odd ones      %" PRId64 " gray, %" PRId64 " of four channels, %" PRId64 " of 16 bits, %" PRId64
 		       " turned by EXIF\n",
 			c->gray, c->four, c->deep, c->turned);
 	}
+	if (c->of_class)
+		print_classes(p, c);
+	if (stk_pipeline_reader_skipped(p, NULL, &skipped))
+		printf("  skipped       %s\n", skipped);
+	else if (c->skipped)
+		printf("  skipped       %" PRId64 " files that are no images\n", c->skipped);
 	for (int64_t i = 0; bad_sample(p, &i, &e);)
 		printf("  %s\n", e.message);
 }
@@ -196,15 +302,18 @@ static int inspect_all(struct session *session, const struct settings *s)
 	enum stk_status status = stk_pipeline_reader_meta(session->pipeline, NULL, &meta, &err);
 	if (status == STK_OK) {
 		census.files = meta.epoch_size;
-		census.classes = is_folder(s->args[0]) ? meta.classes : 0;
+		const char *what;
+		census.classes = session->flat ? 0 : meta.classes;
+		census.skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
+		census.of_class = census.classes ? calloc((size_t)census.classes, sizeof(*census.of_class)) : NULL;
 		status = decode_all(session->pipeline, s->quiet || s->json, &census, &err);
 	}
-	if (status != STK_OK)
-		return fail("inspect", &err);
-	int code = count_bad(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
-	if (s->json)
-		return print_as_json(session->pipeline, &census, code);
-	print_as_text(session->pipeline, &census);
+	int code = status != STK_OK ? fail("inspect", &err) : count_bad(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
+	if (status == STK_OK && s->json)
+		code = print_as_json(session->pipeline, &census, code);
+	else if (status == STK_OK)
+		print_as_text(session, &census);
+	free(census.of_class);
 	return code;
 }
 
@@ -215,7 +324,8 @@ static int inspect_file(const char *path, bool json)
 	struct stk_error err = {0};
 	int64_t bytes;
 	if (read_header(path, &bytes, &h, &err) != STK_OK)
-		return json ? EXIT_FINE : fail("inspect", &err);
+		return json ? EXIT_FINE
+			    : fail_text("inspect", "%s%s%s", err.code == STK_IO ? "" : path, err.code == STK_IO ? "" : ": ", err.message);
 	if (!json)
 		printf("%s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", path, h.format, h.width,
 			h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
@@ -240,7 +350,9 @@ const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE",
-	.details = "Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does.",
+	.details =
+		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does. DIR holds a folder for\n"
+		"each class, or the images themselves.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.min_args = 1,

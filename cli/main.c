@@ -23,6 +23,43 @@ static void print_help(FILE *to)
 		to);
 }
 
+/* How many letters have to be changed, put in or left out to make b of a; names are short. */
+static size_t letters_apart(const char *a, const char *b)
+{
+	enum { LONGEST = 32 };
+	size_t row[LONGEST + 1], n = strlen(b);
+	if (n > LONGEST)
+		return LONGEST;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 0; a[i]; i++) {
+		size_t corner = row[0];
+		row[0] = i + 1;
+		for (size_t j = 1; j <= n; j++) {
+			size_t best = corner + (a[i] != b[j - 1]);
+			best = best < row[j] + 1 ? best : row[j] + 1;
+			corner = row[j];
+			row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+		}
+	}
+	return row[n];
+}
+
+/* The command that was meant, or NULL. */
+static const struct command *nearest_command(const char *name)
+{
+	const struct command *nearest = NULL;
+	size_t least = 3; /* more letters, and it is another word */
+	for (size_t i = 0; i < command_count; i++) {
+		size_t apart = letters_apart(name, commands[i]->name);
+		if (apart < least && apart < strlen(name)) {
+			least = apart;
+			nearest = commands[i];
+		}
+	}
+	return nearest;
+}
+
 static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < command_count; i++) {
@@ -48,8 +85,14 @@ int main(int argc, char **argv)
 	}
 	const struct command *command = find_command(argv[1]);
 	if (!command) {
-		fprintf(stderr, "stoker: no command \"%s\"\n\n", argv[1]);
-		print_help(stderr);
+		const struct command *meant = nearest_command(argv[1]);
+		if (meant) {
+			fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", argv[1],
+				meant->name);
+		} else {
+			fprintf(stderr, "stoker: no command \"%s\"\n\n", argv[1]);
+			print_help(stderr);
+		}
 		return EXIT_USAGE;
 	}
 	const char **args = malloc((size_t)argc * sizeof(*args));

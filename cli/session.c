@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include "folder.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,29 +76,59 @@ static enum stk_status add(
 	return add_at(g, op, STK_DEVICE_ANY, value, args, n, err);
 }
 
-static enum stk_status add_reader(struct stk_graph *g, const char *source, bool train, struct stk_node *out, struct stk_error *err)
+/* augment: the first image alone, again and again. */
+static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
+	struct stk_node *out, struct stk_error *err)
 {
-	struct stk_arg args[3];
+	static const int64_t first = 0;
+	struct flat_folder flat = {.count = 0};
+	struct stk_arg args[4];
 	size_t n = 0;
-	if (is_folder(source))
+	session->flat = is_folder(source) && flat_folder_list(source, &flat);
+	session->skipped = flat.skipped;
+	if (session->flat)
+		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, flat.paths, flat.count);
+	else if (is_folder(source) || strstr(source, "://"))
 		args[n++] = stk_arg_string("file_root", source);
 	else
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
-	args[n++] = stk_arg_bool("random_shuffle", train);
+	args[n++] = stk_arg_bool("random_shuffle", train && !augment);
 	args[n++] = stk_arg_string("tail", train ? "wrap" : "keep");
+	if (augment)
+		args[n++] = stk_arg_list("indices", STK_VALUE_INTS, &first, 1);
 	out->op = -1;
-	return add(g, "readers.file", out, args, n, err);
+	enum stk_status status = add(g, "readers.file", out, args, n, err);
+	flat_folder_free(&flat);
+	return status;
+}
+
+/* What the training graph drew, as outputs: the file's shape, the window's anchor and shape by the seed that the decoder has, the flip. */
+static enum stk_status add_draws(
+	struct stk_graph *g, struct stk_node file, struct stk_node coin, const struct stk_arg *seed, struct stk_error *err)
+{
+	struct stk_node shape = file, window;
+	enum stk_status status = add(g, "peek_image_shape", &shape, NULL, 0, err);
+	window = shape;
+	if (status == STK_OK)
+		status = add(g, "random_crop_generator", &window, seed, 1, err);
+	const struct stk_node outputs[] = {shape, window, {window.op, 1}, coin};
+	for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]) && status == STK_OK; i++)
+		status = stk_graph_output(g, outputs[i], err);
+	return status;
 }
 
 /* Decoded, transformed and delivered on the GPU where the pipeline has one. */
-static enum stk_status build_train_graph(struct stk_graph *g, const char *source, const struct settings *s, struct stk_error *err)
+static enum stk_status build_train_graph(
+	struct stk_graph *g, struct session *session, const char *source, bool view, const struct settings *s, struct stk_error *err)
 {
 	const int64_t size[2] = {s->size ? s->size : 224, s->size ? s->size : 224};
-	struct stk_node image, label, coin = {-1, 0};
-	enum stk_status status = add_reader(g, source, true, &image, err);
+	const struct stk_arg seed = stk_arg_int("seed", s->seed + 1);
+	struct stk_node file, image, label, coin = {-1, 0};
+	enum stk_status status = add_reader(g, session, source, true, view && s->augment > 0, &file, err);
+	image = file;
 	label = (struct stk_node){image.op, 1};
 	if (status == STK_OK)
-		status = add_at(g, "decoders.image_random_crop", STK_DEVICE_GPU, &image, NULL, 0, err);
+		status = add_at(g, "decoders.image_random_crop", STK_DEVICE_GPU, &image, &seed, view ? 1 : 0, err);
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
 	if (status == STK_OK)
 		status = add(g, "resize", &image, resize, 1, err);
@@ -112,15 +144,17 @@ static enum stk_status build_train_graph(struct stk_graph *g, const char *source
 		status = stk_graph_output(g, image, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, label, err);
+	if (status == STK_OK && view)
+		status = add_draws(g, file, coin, &seed, err);
 	return status;
 }
 
-static enum stk_status build_check_graph(struct stk_graph *g, const char *source, struct stk_error *err)
+static enum stk_status build_check_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
 	const int64_t stamp[2] = {16, 16};
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, stamp, 2)};
 	struct stk_node image, label;
-	enum stk_status status = add_reader(g, source, false, &image, err);
+	enum stk_status status = add_reader(g, session, source, false, false, &image, err);
 	label = (struct stk_node){image.op, 1};
 	if (status == STK_OK)
 		status = add(g, "decoders.image", &image, NULL, 0, err);
@@ -139,10 +173,15 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
+bool is_pipeline(const char *path)
+{
+	return ends_with(path, ".json");
+}
+
 static enum stk_status make_graph(struct session *session, const char *source, enum graph_kind kind, const struct settings *s,
 	struct stk_graph **out, struct stk_error *err)
 {
-	if (ends_with(source, ".json")) {
+	if (is_pipeline(source)) {
 		size_t size;
 		char *text = read_text_file(source, &size, err);
 		if (!text)
@@ -157,7 +196,9 @@ static enum stk_status make_graph(struct session *session, const char *source, e
 	enum stk_status status = stk_graph_create(out, err);
 	if (status != STK_OK)
 		return status;
-	return kind == GRAPH_TRAIN ? build_train_graph(*out, source, s, err) : build_check_graph(*out, source, err);
+	if (kind == GRAPH_DECODE_CHECK)
+		return build_check_graph(*out, session, source, err);
+	return build_train_graph(*out, session, source, kind == GRAPH_VIEW, s, err);
 }
 
 bool open_context(struct session *session, const char *command, const struct settings *s)
@@ -195,9 +236,9 @@ bool open_session(struct session *session, const char *command, const char *sour
 		return false;
 	}
 	const struct stk_pipeline_config config = {.size = sizeof(config),
-		.batch_size = (int32_t)(s->batch              ? s->batch
-					: kind == GRAPH_TRAIN ? 128
-							      : 32),
+		.batch_size = (int32_t)(s->batch                     ? s->batch
+					: kind == GRAPH_DECODE_CHECK ? 32
+								     : 128),
 		.device_id = session->device_id,
 		.seed = (uint64_t)s->seed,
 		.on_error = kind == GRAPH_DECODE_CHECK ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,

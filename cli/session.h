@@ -14,11 +14,14 @@ struct session {
 	int32_t device_id;      /* of the GPU it runs on; -1: the cores alone */
 	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
+	bool flat;              /* of a folder that holds the images itself */
+	size_t skipped;         /* its files that are no images */
 };
 
 /* What the standard graph ends in. */
 enum graph_kind {
-	GRAPH_TRAIN,       /* random crop, 224 x 224, random flip, normalised float CHW */
+	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
+	GRAPH_VIEW,  /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; bad samples are skipped and counted */
 };
 
@@ -34,5 +37,6 @@ bool open_context(struct session *session, const char *command, const struct set
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
 bool is_folder(const char *path);
+bool is_pipeline(const char *path); /* by its name */
 
 #endif

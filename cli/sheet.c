@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sheet.h"
 
+#include "letters.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_CELL 256
+
+/* Captions: each dot of a letter is a square of pixels. */
+enum { DOT = 2, LETTER_STEP = DOT * (LETTER_WIDTH + 1), LINE_STEP = DOT * (LETTER_HEIGHT + 2), LEAST_LETTERS = 24 };
 
 /* A sample as an image: extents, and the distance in elements between neighbours. */
 struct picture {
@@ -87,9 +92,10 @@ bool sheet_takes(const struct stk_desc *desc)
 	}
 }
 
-bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns)
+bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines)
 {
-	*sheet = (struct sheet){.gap = 4, .columns = columns, .cell_w = 1, .cell_h = 1};
+	const int32_t least = lines ? LEAST_LETTERS * LETTER_STEP : 1; /* a caption has to be readable below a small picture */
+	*sheet = (struct sheet){.gap = 4, .columns = columns, .cell_w = least, .cell_h = 1, .lines = lines};
 	for (int32_t i = 0; i < count; i++) {
 		struct picture p;
 		if (!as_picture(&list->samples[i].desc, NULL, &p))
@@ -103,7 +109,7 @@ bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32
 		sheet->columns = count;
 	sheet->rows = (count + sheet->columns - 1) / sheet->columns;
 	sheet->width = sheet->columns * (sheet->cell_w + sheet->gap) + sheet->gap;
-	sheet->height = sheet->rows * (sheet->cell_h + sheet->gap) + sheet->gap;
+	sheet->height = sheet->rows * (sheet->cell_h + sheet->gap + sheet->lines * LINE_STEP) + sheet->gap;
 	size_t bytes = (size_t)sheet->width * (size_t)sheet->height * 3;
 	sheet->pixels = malloc(bytes);
 	if (sheet->pixels)
@@ -138,6 +144,11 @@ static double mean_over(const struct picture *p, int64_t x0, int64_t x1, int64_t
 	return sum / (double)((x1 - x0) * (y1 - y0));
 }
 
+static int32_t cell_top(const struct sheet *sheet, int32_t cell)
+{
+	return sheet->gap + cell / sheet->columns * (sheet->cell_h + sheet->gap + sheet->lines * LINE_STEP);
+}
+
 void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *sample, const struct sheet_scale *scale)
 {
 	struct picture p;
@@ -147,7 +158,7 @@ void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *samp
 	double shrink = fmax(1, fmax((double)p.width / sheet->cell_w, (double)p.height / sheet->cell_h));
 	int32_t w = (int32_t)fmax(1, (double)p.width / shrink), h = (int32_t)fmax(1, (double)p.height / shrink);
 	int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
-	int32_t top = sheet->gap + cell / sheet->columns * (sheet->cell_h + sheet->gap);
+	int32_t top = cell_top(sheet, cell);
 	for (int32_t y = 0; y < h; y++) {
 		uint8_t *row = sheet->pixels + ((size_t)(top + y) * (size_t)sheet->width + (size_t)left) * 3;
 		for (int32_t x = 0; x < w; x++) {
@@ -159,6 +170,27 @@ void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *samp
 			}
 		}
 	}
+}
+
+static void write_letter(struct sheet *sheet, int32_t left, int32_t top, char letter)
+{
+	for (int32_t y = 0; y < DOT * LETTER_HEIGHT; y++) {
+		uint8_t *row = sheet->pixels + ((size_t)(top + y) * (size_t)sheet->width + (size_t)left) * 3;
+		for (int32_t x = 0; x < DOT * LETTER_WIDTH; x++) {
+			if (letter_dot(letter, x / DOT, y / DOT))
+				memset(row + x * 3, 220, 3);
+		}
+	}
+}
+
+void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text)
+{
+	const size_t room = (size_t)(sheet->cell_w / LETTER_STEP), length = strlen(text);
+	const int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
+	const int32_t top = cell_top(sheet, cell) + sheet->cell_h + DOT + line * LINE_STEP;
+	text += length > room ? length - room : 0;
+	for (int32_t i = 0; text[i]; i++)
+		write_letter(sheet, left + i * LETTER_STEP, top, text[i]);
 }
 
 void sheet_destroy(struct sheet *sheet)

@@ -8,6 +8,7 @@
 
 struct sheet {
 	int32_t columns, rows, cell_w, cell_h, gap;
+	int32_t lines; /* of text below each picture */
 	int32_t width, height;
 	uint8_t *pixels; /* width * height * 3 */
 };
@@ -21,9 +22,11 @@ struct sheet_scale {
 /* True for HWC, CHW or HW with 1 or 3 channels of a numeric type. */
 bool sheet_takes(const struct stk_desc *desc);
 
-/* Room for `count` samples, with cells as large as the largest of them (at most 256 pixels: larger ones are shrunk). columns 0: about square.
- * Destroyed with sheet_destroy, also after a failure. */
-bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns);
+/* Room for `count` samples, with cells as large as the largest of them (at most 256 pixels: larger ones are shrunk) and lines of text below each. columns 0:
+ * about square. Destroyed with sheet_destroy, also after a failure. */
+bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines);
+/* Writes a line of text below a picture; of one that is too long the end is shown. */
+void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text);
 void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *sample, const struct sheet_scale *scale);
 void sheet_destroy(struct sheet *sheet);
 

@@ -316,17 +316,26 @@ bool stk_batch_is_last(const struct stk_batch *b)
 	return b->at.last;
 }
 
+/* "sample 3 (cat/1.jpg)", or without a name where it has none. */
+static const char *named_sample(struct stk_batch *b, int32_t i, char *text, size_t room)
+{
+	const char *uri = stk_batch_sample(b, i)->uri;
+	snprintf(text, room, uri[0] ? "sample %d (%s)" : "sample %d", i, uri);
+	return text;
+}
+
 static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_batch *b, struct stk_error *err)
 {
+	char first[STK_MAX_URI + 32], other[STK_MAX_URI + 32];
 	for (int32_t i = 1; i < l->count; i++)
 		for (int32_t d = 0; d < l->samples[0].desc.ndim; d++)
 			if (l->samples[i].desc.ndim != l->samples[0].desc.ndim ||
 				l->samples[i].desc.shape[d] != l->samples[0].desc.shape[d])
 				return stk__fail(err, STK_SHAPE,
-					"samples of one batch differ in shape: sample 0 (%s) and sample %d (%s) have %lld and %lld along "
-					"dim %d; resize or pad them, or take them one by one",
-					stk_batch_sample(b, 0)->uri, i, stk_batch_sample(b, i)->uri, (long long)l->samples[0].desc.shape[d],
-					(long long)l->samples[i].desc.shape[d], d);
+					"samples of one batch differ in shape: %s and %s have %lld and %lld along dim %d; resize or pad "
+					"them, or take them one by one",
+					named_sample(b, 0, first, sizeof first), named_sample(b, i, other, sizeof other),
+					(long long)l->samples[0].desc.shape[d], (long long)l->samples[i].desc.shape[d], d);
 	return l->count ? stk__fail(err, STK_NO_MEMORY, "there was no memory to lay the samples of the batch behind each other")
 			: stk__fail(err, STK_SHAPE, "the batch is empty");
 }

@@ -2,12 +2,14 @@
 #include "exec/context.h"
 
 #include "base/cpu.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/http.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void destroy(struct stk_context *ctx)
@@ -24,6 +26,15 @@ static void destroy(struct stk_context *ctx)
 	pthread_mutex_destroy(&ctx->gpu_lock);
 	pthread_mutex_destroy(&ctx->log_lock);
 	stk__free(ctx);
+}
+
+/* A misspelt setting would do nothing. */
+static void tell_unknown_settings(struct stk_context *ctx)
+{
+	const char *entry, *meant;
+	for (size_t i = 0; i < 16 && (entry = stk__environment_unknown(i, &meant)); i++)
+		stk__notify(ctx, STK_LOG_WARNING, "the environment variable %.*s is set, and nothing reads it%s%s%s",
+			(int)strcspn(entry, "="), entry, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 enum stk_status stk_context_create(const struct stk_context_config *config, struct stk_context **out, struct stk_error *err)
@@ -62,6 +73,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 		destroy(ctx);
 		return s;
 	}
+	tell_unknown_settings(ctx);
 	*out = ctx;
 	return STK_OK;
 }

@@ -13,6 +13,7 @@
 struct stk_delivery {
 	bool end_pending; /* the end of the epoch is to be told, behind its last batch */
 	bool stall_told;
+	int64_t waited_since_ns; /* when the consumer first waited for the batch that is next; 0: it has not. Bindings wait in slices */
 	struct {
 		int64_t epoch, count;
 	} errors; /* of the epoch in hand, in batches that were delivered */
@@ -73,9 +74,9 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 	if (sample)
 		stk__sample_uri(p->program, sample->place.sample, uri, sizeof uri);
 	snprintf(text, capacity,
-		"no batch for %.0f s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
-		(double)waited_ms / 1e3, (long long)p->flight.next_deliver, stage, uri[0] ? ": " : "", uri, stk__fetch_counts(p).in_flight,
-		p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
+		"no batch for %g s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
+		(double)(waited_ms / 100) / 10, (long long)p->flight.next_deliver, stage, uri[0] ? ": " : "", uri,
+		stk__fetch_counts(p).in_flight, p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
 /* No slot is to be had and none is being filled: this wait would never end. With the lock. */
@@ -103,6 +104,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	char text[1000];
 	if (ms != 0)
 		stk__device_deepen(p);
+	if (!p->parts.delivery->waited_since_ns)
+		p->parts.delivery->waited_since_ns = begin;
 	for (;;) {
 		open_batches(p); /* a slot may have come back */
 		struct stk_record *r = stk__record(p, p->flight.next_deliver);
@@ -112,6 +115,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		if (done && !on_its_way) {
 			*out = r;
 			p->parts.delivery->stall_told = false;
+			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
 		}
 		enum stk_status s = check_starved(p, err);
@@ -119,7 +123,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			return s;
 		if (ms == 0)
 			return stk__fail(err, STK_TIMEOUT, "the next batch is not ready");
-		int64_t now = stk__clock_ns(), waited = (now - begin) / 1000000;
+		int64_t now = stk__clock_ns(), waited = (now - p->parts.delivery->waited_since_ns) / 1000000;
 		if (until >= 0 && now >= until) {
 			tell_stall(p, waited, text, sizeof text);
 			return stk__fail(err, STK_TIMEOUT, "%s", text);

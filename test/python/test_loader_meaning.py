@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -329,6 +330,32 @@ def test_what_a_dataset_gives_is_what_comes_out_or_refused():
     assert first(lambda i: (picture, "")).label == ["", ""]
     assert first(lambda i: (picture, np.str_("ab"))).label == ["ab", "ab"]
     assert first(lambda i: (picture, np.uint64(2**63 - 1 - i))).label.tolist() == [2**63 - 1, 2**63 - 2]
+
+
+def test_files_and_arrays_in_one_dataset_name_the_sample(files):
+    data, picture = files[0].read_bytes(), np.zeros((8, 8, 3), np.uint8)
+    for first, said in ((data, "an array as an image"), (picture, "the bytes of a file as an image")):
+        other = picture if first is data else data
+        for policy in ("raise", "skip"):
+            source = Set(12, lambda i, f=first, o=other: (o if i == 5 else f, i))
+            with pytest.raises(TypeError, match=said) as caught:
+                list(Loader(source, 4, transforms=SMALL, on_error=policy))
+            assert caught.value.__notes__[0] == "in dataset[5]"
+
+
+def test_unequal_samples_without_names_are_told_by_number():
+    with pytest.raises(StokerError, match=r"differ in shape: sample 0 and sample 2 have 8 and 9 along dim 0"):
+        list(Loader(Set(4, lambda i: (np.zeros((9 if i == 2 else 8, 8, 3), np.uint8), i)), 4, memory_format=torch.channels_last))
+
+
+def test_a_short_timeout_is_told_as_it_is():
+    def give(i):
+        if i:
+            time.sleep(2)
+        return np.zeros((8, 8, 3), np.uint8), i
+
+    with pytest.raises(StokerError, match=r"no batch for 0\.[5-9] s"):
+        next(iter(Loader(Set(4, give), 2, timeout=0.5)))
 
 
 def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():

@@ -190,7 +190,7 @@ class DatasetSource(Source):
         item = self._first_item(spec, indices, per_rank)
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
-        self._probe = (item, self.workers.learn(item)[0])
+        self._probe = (item, self.workers.learn(item))
         return self._probe[1]
 
     def _make_workers(self, fetch: Fetch) -> Workers:

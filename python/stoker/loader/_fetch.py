@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._kinds import Kind
 from stoker.loader._samples import Samples
 
 Item = tuple[int, int]  # a sample's id, and the seed of its own random numbers
@@ -56,14 +55,14 @@ class Fetch:
     def __init__(self, dataset: Any, samples: Samples) -> None:
         self.dataset, self.samples = dataset, samples
 
-    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
+    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The first sample, and what it says of all."""
         (row,) = self([item])
-        return row, self.samples.keys, self.samples.kinds or []
+        return row, self.samples.learned()
 
-    def know(self, keys: tuple[str, ...] | None, kinds: list[Kind]) -> None:
+    def know(self, learned: tuple[Any, ...]) -> None:
         """What the first sample said."""
-        self.samples.keys, self.samples.kinds = keys, kinds
+        self.samples.know(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
         return [self._one(index, seed) for index, seed in items]
@@ -141,8 +140,9 @@ class Workers:
         self.count = count
         self._threads = Threads(count)
 
-    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
-        return self._fetch.learn(item)
+    def learn(self, item: Item) -> tuple[Any, ...]:
+        """The first sample; the others are then expected to be like it."""
+        return self._fetch.learn(item)[0]
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         return self._threads.submit(self._call, items)
@@ -173,12 +173,13 @@ class ProcessWorkers(Workers):
             self._free.put(process)
         super().__init__(fetch, count)
 
-    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[str, ...] | None, list[Kind]]:
-        row, keys, kinds = self._processes[0].call("learn", item)
-        self._fetch.know(keys, kinds)
+    def learn(self, item: Item) -> tuple[Any, ...]:
+        row, learned = self._processes[0].call("learn", item)
+        self._fetch.know(learned)
         for process in self._processes[1:]:
-            process.call("know", keys, kinds)
-        return row, keys, kinds
+            process.call("know", learned)
+        first: tuple[Any, ...] = row
+        return first
 
     def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
         process = self._free.get()

@@ -24,6 +24,7 @@ class Samples:
         self.names, self.given, self.oriented = names, given, oriented
         self.keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
         self.kinds: list[Kind] | None = None  # of the parts behind the image; None: no sample has been seen
+        self.arrays = False  # images are arrays, and not the bytes of files
 
     @property
     def follow(self) -> bool:
@@ -43,11 +44,17 @@ class Samples:
         ):
             item = {"image": item[0], **item[1]}  # as detection data sets of torchvision give them
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
+        first = self.kinds is None
         if self.kinds is None:
             self.kinds = self._kinds(parts[1:])
         if len(parts) != 1 + len(self.kinds):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self.kinds)}")
         image = _image(parts[0])
+        if first:
+            self.arrays = is_array(image)
+        elif is_array(image) != self.arrays:
+            was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
+            raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
         rest = [_part(p, kind, k) for k, (p, kind) in enumerate(zip(parts[1:], self.kinds, strict=True), 1)]
         if not self.follow:
             return (image, *rest)
@@ -59,6 +66,13 @@ class Samples:
     def names_of_parts(self) -> tuple[str, ...]:
         """Names of the parts behind the image, as far as they have some."""
         return self.keys[1:] if self.keys is not None else (self.names or ())
+
+    def learned(self) -> tuple[Any, ...]:
+        """What the first sample told, for a copy in another process to know."""
+        return self.keys, self.kinds, self.arrays
+
+    def know(self, learned: tuple[Any, ...]) -> None:
+        self.keys, self.kinds, self.arrays = learned
 
     def _kinds(self, values: tuple[Any, ...]) -> list[Kind]:
         names = self.names_of_parts()

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "folder.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static bool is_image_name(const char *name)
+{
+	static const char *const endings[] = {".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"};
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++) {
+		if (!strcasecmp(dot, endings[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Takes one entry; false: the folder is not flat, or memory is short. */
+static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
+{
+	struct stat st;
+	const size_t room = strlen(folder) + strlen(name) + 2;
+	char *path = malloc(room);
+	char **grown = realloc(f->paths, (f->count + 1) * sizeof(*grown));
+	bool fine = path && grown;
+	f->paths = grown ? grown : f->paths;
+	if (fine)
+		snprintf(path, room, "%s/%s", folder, name);
+	fine = fine && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+	if (fine && is_image_name(name)) {
+		f->paths[f->count++] = path;
+		return true;
+	}
+	f->skipped += fine;
+	free(path);
+	return fine;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool flat_folder_list(const char *folder, struct flat_folder *out)
+{
+	struct dirent *entry;
+	bool flat = true;
+	DIR *dir = opendir(folder);
+	*out = (struct flat_folder){.count = 0};
+	while (dir && flat && (entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			flat = take_entry(folder, entry->d_name, out);
+	}
+	if (dir)
+		closedir(dir);
+	if (out->count > 1)
+		qsort(out->paths, out->count, sizeof(*out->paths), by_name);
+	return dir && flat && out->count > 0;
+}
+
+void flat_folder_free(struct flat_folder *f)
+{
+	for (size_t i = 0; i < f->count; i++)
+		free(f->paths[i]);
+	free(f->paths);
+	*f = (struct flat_folder){.count = 0};
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Letters of 3 x 5 dots, for captions. Small letters look like capitals. */
+#ifndef STOKER_CLI_LETTERS_H
+#define STOKER_CLI_LETTERS_H
+
+#include <stdbool.h>
+
+enum { LETTER_WIDTH = 3, LETTER_HEIGHT = 5 };
+
+/* Whether a dot of a letter is set; a question mark stands for what has none. */
+bool letter_dot(char letter, int x, int y);
+
+#endif
