@@ -55,6 +55,11 @@ STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
+/* Tensors in host memory of the caller's as a batch of its own, with one output: *out, of which the caller owns a reference. release(user) is called, on any
+ * thread, when its last reference and the last tensor over it have died; where this fails it is not. The samples have one type and number of dims. */
+STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user),
+	void *user, struct stk_batch **out, struct stk_error *err);
+
 /* Batches with outputs on a GPU: the consumer's work on this stream (a CUstream; 0 and 1 the legacy default stream, 2 the thread's own, as DLPack
  * numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. Nothing waits on the
  * host. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. */

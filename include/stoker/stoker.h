@@ -7,6 +7,7 @@
 #include "stoker/catalog.h"
 #include "stoker/context.h"
 #include "stoker/graph.h"
+#include "stoker/image.h"
 #include "stoker/inspect.h"
 #include "stoker/machine.h"
 #include "stoker/pipeline.h"

@@ -2,6 +2,7 @@
  * Batch: one reference to a finished batch, or to one output of it, and what is known of its samples. */
 #include "core.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 struct batch_object {
@@ -25,9 +26,14 @@ static void batch_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
+bool core_is_batch(PyObject *object)
+{
+	return core_is(object, batch_dealloc);
+}
+
 struct stk_batch *core_batch_get(PyObject *object)
 {
-	if (!core_is(object, batch_dealloc)) {
+	if (!core_is_batch(object)) {
 		PyErr_SetString(PyExc_TypeError, "a stoker._core.Batch is needed");
 		return NULL;
 	}
@@ -59,6 +65,71 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 	self->output = -1;
 	self->pid = getpid();
 	return (PyObject *)self;
+}
+
+/* The buffers of a Batch over memory of Python's. */
+struct wrapped {
+	Py_ssize_t count;
+	Py_buffer views[];
+};
+
+static void wrapped_free(void *user)
+{
+	struct wrapped *w = user;
+	PyGILState_STATE gil;
+
+	if (!Py_IsInitialized())
+		return;
+	gil = PyGILState_Ensure(); /* a framework may drop the last tensor on any thread */
+	for (Py_ssize_t i = 0; i < w->count; i++)
+		PyBuffer_Release(&w->views[i]);
+	free(w);
+	PyGILState_Release(gil);
+}
+
+static bool wrap_sample(struct wrapped *w, PyObject *samples, Py_ssize_t i, const char *layout, struct stk_tensor *out)
+{
+	PyObject *item = PySequence_GetItem(samples, i);
+	const bool ok = item && PyObject_GetBuffer(item, &w->views[i], PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
+
+	Py_XDECREF(item);
+	if (!ok)
+		return false;
+	w->count = i + 1;
+	return core_tensor_from(out, &w->views[i], layout);
+}
+
+PyObject *core_wrap(PyObject *module, PyObject *args)
+{
+	struct core_state *state = PyModule_GetState(module);
+	struct stk_batch *batch = NULL;
+	struct stk_tensor *tensors;
+	struct stk_error err = {0};
+	struct wrapped *w;
+	const char *layout;
+	PyObject *samples;
+	Py_ssize_t n;
+	bool ok = true;
+	enum stk_status status = STK_OK;
+
+	if (!PyArg_ParseTuple(args, "Os:wrap", &samples, &layout) || (n = PySequence_Size(samples)) < 0)
+		return NULL;
+	w = calloc(1, sizeof(*w) + (size_t)n * sizeof(w->views[0]));
+	tensors = calloc((size_t)n + 1, sizeof(*tensors));
+	if (!w || !tensors)
+		ok = PyErr_NoMemory() != NULL;
+	for (Py_ssize_t i = 0; ok && i < n; i++)
+		ok = wrap_sample(w, samples, i, layout, &tensors[i]);
+	if (ok)
+		status = stk_batch_wrap(tensors, (int32_t)n, wrapped_free, w, &batch, &err);
+	free(tensors);
+	if (batch)
+		return core_batch_new(state->batch, batch);
+	if (ok)
+		core_raise(status, &err);
+	if (w)
+		wrapped_free(w);
+	return NULL;
 }
 
 static struct stk_batch *batch_of(PyObject *object)

@@ -19,7 +19,7 @@
 
 /* What the module keeps: the types, for objects that make others. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *image_decoder;
 };
 
 /* ---- types, one a file: each returns a new type, or NULL with an exception ---- */
@@ -29,23 +29,29 @@ PyTypeObject *core_pipeline_type(PyObject *module);
 PyTypeObject *core_batch_type(PyObject *module);
 PyTypeObject *core_tensor_type(PyObject *module);
 PyTypeObject *core_source_type(PyObject *module);
+PyTypeObject *core_image_decoder_type(PyObject *module);
 
 /* What they wrap; NULL with TypeError when the object is of another type, or with an error when it cannot be used (closed, another process). */
 struct stk_context *core_context_get(PyObject *object);
 struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
+bool core_is_batch(PyObject *object);
 /* Whether a Batch has and holds this output; else an IndexError is set. */
 bool core_batch_has(PyObject *object, long output);
 /* Hands warnings that the library logged since the last call to the context's log function. -1 with an exception. */
 int core_context_drain(PyObject *context);
 /* A Batch that takes over the reference. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
+/* Describes what a buffer holds. false with an exception where the library has no such type, or the layout does not fit. */
+bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
 /* Callbacks over a Source, holding it weakly: who uses the graph keeps the object alive. false with TypeError. */
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 
 /* ---- catalogue (catalog.c) ---- */
 PyObject *core_catalog(PyObject *module, PyObject *unused);
 PyObject *core_machine(PyObject *module, PyObject *unused);
+/* wrap(samples, layout): buffers as a Batch with one output (batch.c). */
+PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 

@@ -13,6 +13,7 @@ static PyMethodDef core_functions[] = {
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
 	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
+	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nBuffers in host memory as a Batch with one output."},
 	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
 	{NULL, NULL, 0, NULL},
 };
@@ -30,6 +31,7 @@ static int core_exec(PyObject *module)
 		{&state->batch, core_batch_type},
 		{&state->tensor, core_tensor_type},
 		{&state->source, core_source_type},
+		{&state->image_decoder, core_image_decoder_type},
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -50,6 +52,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->batch);
 	Py_VISIT(state->tensor);
 	Py_VISIT(state->source);
+	Py_VISIT(state->image_decoder);
 	return 0;
 }
 
@@ -63,6 +66,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->batch);
 	Py_CLEAR(state->tensor);
 	Py_CLEAR(state->source);
+	Py_CLEAR(state->image_decoder);
 	return 0;
 }
 

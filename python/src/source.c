@@ -111,7 +111,7 @@ static enum stk_dtype format_dtype(const Py_buffer *view)
 	return *f == '?' ? STK_BOOL : *f == 'e' ? STK_FLOAT16 : *f == 'f' ? STK_FLOAT : *f == 'd' ? STK_FLOAT64 : STK_NO_DTYPE;
 }
 
-static bool tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout)
+bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout)
 {
 	memset(out, 0, sizeof(*out));
 	out->data = view->buf;
@@ -144,7 +144,7 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	if (!ok)
 		return false;
 	fed->count++;
-	return tensor_from(out, view, layout);
+	return core_tensor_from(out, view, layout);
 }
 
 static bool take_arrays(

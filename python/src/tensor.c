@@ -4,6 +4,7 @@
  * The memory is the pipeline's slot, writable, and is not reused while the tensor or anything made from it lives. */
 #include "core.h"
 
+#include <stddef.h>
 #include <string.h>
 
 struct tensor_object {
@@ -60,6 +61,22 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 	return core_raise(status, &err);
 }
 
+/* Not over a Batch: the class makes one of what it was given, and says which tensor of it is meant. */
+static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
+	PyObject *place = make ? PyObject_Call(make, args, kwargs) : NULL;
+	PyObject *tensor = NULL;
+
+	if (place && (!PyTuple_Check(place) || !core_batch_get(PyTuple_GetItem(place, 0))))
+		PyErr_SetString(PyExc_TypeError, "a stoker._core.Batch is needed");
+	else if (place)
+		tensor = PyObject_Call((PyObject *)type, place, NULL);
+	Py_XDECREF(place);
+	Py_XDECREF(make);
+	return tensor;
+}
+
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"batch", "output", "index", NULL};
@@ -69,6 +86,8 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	PyObject *object;
 	int output, index = -1;
 
+	if (PyTuple_Size(args) < 1 || !core_is_batch(PyTuple_GetItem(args, 0)))
+		return tensor_over(type, args, kwargs);
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|i:Tensor", names, &object, &output, &index))
 		return NULL;
 	batch = core_batch_get(object);
@@ -267,7 +286,22 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 	return PyLong_FromLong(((struct tensor_object *)object)->output);
 }
 
+/* The tensor is another one from now on: for methods that change its shape in place. */
+static PyObject *tensor_become(PyObject *object, PyObject *other)
+{
+	struct tensor_object *self = (struct tensor_object *)object;
+	PyObject *before = self->batch;
+
+	if (!core_is(other, tensor_dealloc))
+		return PyErr_Format(PyExc_TypeError, "a stoker._core.Tensor is needed");
+	memcpy(&self->batch, &((struct tensor_object *)other)->batch, sizeof(*self) - offsetof(struct tensor_object, batch));
+	Py_XINCREF(self->batch);
+	Py_XDECREF(before);
+	return Py_NewRef(Py_None);
+}
+
 static PyMethodDef tensor_methods[] = {
+	{"_become", tensor_become, METH_O, "_become(other)\n--\n\nIs the other tensor from now on."},
 	{"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
 		"__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same memory."},
 	{"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\n(device type, device id)."},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker import backend, batching, errors, fn, math, ops, plugin, tensors, transforms, types
     from stoker._advise import advise
+    from stoker._image import imdecode, imread
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader, sample_rng
@@ -27,6 +28,8 @@ _NAMES = {
     "ShapeError": "stoker.errors",
     "StokerError": "stoker.errors",
     "advise": "stoker._advise",
+    "imdecode": "stoker._image",
+    "imread": "stoker._image",
     "Loader": "stoker.loader",
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker.pipeline",
@@ -56,6 +59,8 @@ __all__ = [
     "do_not_convert",
     "errors",
     "fn",
+    "imdecode",
+    "imread",
     "math",
     "newaxis",
     "ops",

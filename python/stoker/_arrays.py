@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker import _types as types
+from stoker.errors import ArgumentError, InvalidArgumentError
 
 _TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"bool", "float16", "float32", "float64"}
 
@@ -27,18 +28,18 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     if type(value).__module__.partition(".")[0] == "torch":
         host = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
         if str(host.dtype).removeprefix("torch.") not in _TORCH:
-            raise TypeError(f"tensors of type {host.dtype} are not taken: convert them first, as with .float()")
+            raise ArgumentError(f"tensors of type {host.dtype} are not taken: convert them first, as with .float()")
         value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
         if value.dtype.kind not in "biuf":
-            raise TypeError(f"arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number")
+            raise ArgumentError(f"arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number")
         if value.dtype.byteorder == ">":
             value, copy = value.astype(value.dtype.newbyteorder("=")), False
         if copy or not value.flags.c_contiguous:
             return value.copy(order="C")
         return value if value.flags.writeable else memoryview(value)
     if value is None or isinstance(value, (str, dict, set)):
-        raise TypeError(f"a sample is an array, bytes or numbers, not {type(value).__name__}")
+        raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__}")
     import numpy as np
 
     if hasattr(value, "__dlpack__"):
@@ -46,7 +47,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
         return shared.copy(order="C") if copy else np.ascontiguousarray(shared)
     array = np.array(value, order="C") if copy else np.asarray(value)
     if array.dtype == object:
-        raise TypeError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
+        raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
     # As DALI's callables: a Python number is what NumPy makes of it.
     return np.ascontiguousarray(array) if array.ndim else array
 
@@ -70,7 +71,7 @@ def wait_for(stream: Any, data: Any) -> None:
     if stream is None or not hasattr(first, "__cuda_array_interface__"):
         return
     if not hasattr(stream, "synchronize"):
-        raise TypeError(f"cuda_stream is a stream of torch's or CuPy's, with synchronize(), not {type(stream).__name__}")
+        raise ArgumentError(f"cuda_stream is a stream of torch's or CuPy's, with synchronize(), not {type(stream).__name__}")
     stream.synchronize()
 
 
@@ -92,7 +93,7 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
     if types.to_dtype(name) != dtype:
-        raise TypeError(f"declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
+        raise ArgumentError(f"declared with dtype={types.DALIDataType(dtype)!r}, but the source gave {name}")
     return value
 
 
@@ -101,9 +102,9 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> list[Any]:
     if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
         batch = as_buffer(batch)
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
-        raise TypeError(f"a batch is a list of samples or one array, not {type(batch).__name__}")
+        raise ArgumentError(f"a batch is a list of samples or one array, not {type(batch).__name__}")
     if len(batch) > limit:
-        raise ValueError(f"the source gave {len(batch)} samples, the batch size is {limit}")
+        raise InvalidArgumentError(f"the source gave {len(batch)} samples, the batch size is {limit}")
     if len(batch) == 0:
-        raise ValueError("the source gave an empty batch; to end the epoch raise StopIteration")
+        raise InvalidArgumentError("the source gave an empty batch; to end the epoch raise StopIteration")
     return [as_buffer(batch[i], copy) for i in range(len(batch))]

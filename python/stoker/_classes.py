@@ -14,9 +14,10 @@ from stoker._catalog import Op
 from stoker._catalog import find as find_operator
 from stoker._external import external_source
 from stoker._function import dl_tensor_python_function, python_function
-from stoker._operator import ArgumentError, call, check_arguments
+from stoker._operator import call, check_arguments
 from stoker._where import users_line
 from stoker.data_node import DataNode
+from stoker.errors import ArgumentError
 
 # Words of names that DALI does not spell with one capital.
 _WORDS = {

@@ -15,6 +15,9 @@ COMMON = {
     "name": "str or None; name in the graph: for reader_meta, and for random operators the key of their stream.",
     "preserve": "accepted; without meaning here.",
     "bytes_per_sample_hint": "accepted; without meaning here.",
+    "minibatch_size": "accepted; without meaning here.",
+    "seed": "int or None; of random operators: their own, in the place of the pipeline's. Others take it without meaning.",
+    "temp_buffer_hint": "accepted; without meaning here.",
 }
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-from stoker import types
+from stoker import _docs, types
 from stoker._build import Value, current_builder
 from stoker._sources import make_source
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, UnknownArgumentError
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
@@ -72,8 +72,8 @@ def external_source(
 
     Without meaning here: use_copy_kernel, parallel (a thread is used), prefetch_queue_depth, bytes_per_sample_hint.
     """
-    if kwargs:
-        raise InvalidArgumentError(f"external_source at {users_line()}: there is no argument '{next(iter(kwargs))}'")
+    if kwargs.keys() - _docs.COMMON.keys():
+        raise UnknownArgumentError(f"external_source at {users_line()}: there is no argument '{min(kwargs.keys() - _docs.COMMON.keys())}'")
     builder = current_builder()
     if device not in (None, "cpu", "gpu"):
         raise InvalidArgumentError(f"external_source at {users_line()}: device is 'cpu' or 'gpu', not {device!r}")

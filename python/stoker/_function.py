@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker import _core
+from stoker import _core, _docs
 from stoker import _types as types
 from stoker._arrays import as_buffer
 from stoker._build import Value, building, current_builder
@@ -15,21 +14,9 @@ from stoker._sources import Kept
 from stoker._values import ValueKind
 from stoker._where import users_line
 from stoker.data_node import DataNode, call_operator, constant_node
-from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
 Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own bytes, type, shape
-
-
-class _Calls(threading.local):
-    depth = 0
-
-
-_calls = _Calls()
-
-
-def inside_function() -> bool:
-    """Whether this thread runs a user's function for a pipeline."""
-    return _calls.depth > 0
 
 
 class Function(Kept):
@@ -47,7 +34,6 @@ class Function(Kept):
 
     def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
         """On one of the library's threads."""
-        _calls.depth += 1
         try:
             given = [[self.as_input(sample) for sample in samples] for samples in inputs]
             result = self.function(*(given if self.by_batch else (samples[0] for samples in given)))
@@ -56,15 +42,13 @@ class Function(Kept):
             which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
             e.add_note(f"in the function of python_function, for {which} of epoch {epoch}")
             raise
-        finally:
-            _calls.depth -= 1
 
     def _parts(self, result: Any) -> Sequence[Any]:
         """One entry an output."""
         parts = (result,) if self.outputs == 1 and not isinstance(result, tuple) else result
         if not isinstance(parts, tuple) or len(parts) != self.outputs:
             what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else type(parts).__name__
-            raise TypeError(
+            raise ArgumentError(
                 f"python_function: num_outputs={self.outputs}, but the function returned {what}; it returns a tuple with one entry an output"
             )
         return parts
@@ -74,7 +58,7 @@ class Function(Kept):
             return [as_buffer(part)]
         if not hasattr(part, "__len__") or isinstance(part, (str, bytes)) or len(part) != count:
             what = f"{len(part)} samples" if hasattr(part, "__len__") else type(part).__name__
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"python_function: a batch of {count} samples was given, and the function returned {what}; it returns as many in a list"
             )
         return [as_buffer(sample) for sample in part]
@@ -105,9 +89,8 @@ def add_function(
 ) -> Any:
     """Adds a python_function to the graph; its node, or the list of its nodes. name: what the user calls it."""
     where = users_line()
-    known = {"name", "preserve", "bytes_per_sample_hint", "synchronize_stream", "seed"}
-    if unknown := [key for key in kwargs if key not in known]:
-        raise InvalidArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
+    if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
+        raise UnknownArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
     if not callable(function):
         raise InvalidArgumentError(f"{name} at {where}: function is a callable, not {type(function).__name__}")
     if not isinstance(num_outputs, int) or num_outputs < 1:

@@ -14,11 +14,7 @@ from stoker._catalog import Arg, Op, find
 from stoker._values import BadValue, convert
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator, constant_node
-from stoker.errors import InvalidArgumentError
-
-
-class ArgumentError(InvalidArgumentError, TypeError):
-    """An argument of the wrong name or type."""
+from stoker.errors import ArgumentError, UnknownArgumentError
 
 
 def _explain_unknown(op: Op, name: str) -> str:
@@ -57,12 +53,26 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
     return (arg.name, int(kind), converted)
 
 
+# DALI's older names of arguments.
+_RENAMED = {"output_dtype": "dtype", "type": "dtype"}
+# Arguments that DALI takes and does not look at any longer, with the operators that have them.
+_WITHOUT_EFFECT = {
+    "image_type": ("crop", "crop_mirror_normalize", "resize", "slice"),
+    **dict.fromkeys(
+        ["memory_stats", "split_stages", "use_chunk_allocator"],
+        ("decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice"),
+    ),
+}
+
+
 def _known_arguments(op: Op, kwargs: dict[str, Any]) -> Iterator[tuple[Arg, Any]]:
     """Those of the operator itself that were given."""
     for name, value in kwargs.items():
         arg = op.by_name.get(name)
-        if arg is None and name not in _docs.COMMON:
-            raise ArgumentError(_explain_unknown(op, name))
+        if arg is None and _RENAMED.get(name) in op.by_name and kwargs.get(_RENAMED[name]) is None:
+            arg = op.by_name[_RENAMED[name]]
+        if arg is None and name not in _docs.COMMON and op.name not in _WITHOUT_EFFECT.get(name, ()):
+            raise UnknownArgumentError(_explain_unknown(op, name))
         if arg is not None and value is not None:
             yield arg, value
 

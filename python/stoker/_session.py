@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 from stoker import _core
 from stoker._build import UserSource
-from stoker._function import inside_function
 from stoker._sources import FedSource, Kept, Source
-from stoker.errors import CancelledError, StateError, StokerError
+from stoker.errors import CancelledError, NoDataError, StateError, StokerError
 
 
 class Session:
@@ -71,7 +69,7 @@ class Session:
                 raise
         for name, source in self._fed:
             if not source.prepare(self.delivered):
-                raise StateError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
+                raise NoDataError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
         while True:
             batch = self.next(across=True)
             if batch is not None:
@@ -157,7 +155,4 @@ class Session:
         self._closed = True
         for source in self._sources:
             source.close()
-        if inside_function():  # whose end the pipeline would wait for: a garbage collector may run anywhere
-            threading.Thread(target=self.core.close, name="stoker-close").start()
-        else:
-            self.core.close()
+        self.core.close()

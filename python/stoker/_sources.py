@@ -102,7 +102,7 @@ class Source(Kept):
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
             )
         return parts

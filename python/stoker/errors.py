@@ -26,6 +26,16 @@ class InvalidArgumentError(StokerError, ValueError):
     """An argument, a graph or a file of settings that cannot be meant."""
 
 
+class ArgumentError(InvalidArgumentError, TypeError):
+    """An argument of the wrong name or type."""
+
+
+class UnknownArgumentError(ArgumentError, KeyError):
+    """A name that stands for nothing where it is given: an argument, an input. DALI raises a KeyError."""
+
+    __str__ = Exception.__str__  # KeyError's shows a repr
+
+
 class ShapeError(StokerError, ValueError, AssertionError):
     """Shapes that do not fit together. An AssertionError too, since code written for ACCV-Lab's batching helpers expects one."""
 
@@ -56,6 +66,10 @@ class OutOfMemoryError(StokerError, MemoryError):
 
 class StateError(StokerError):
     """A checkpoint that does not fit, or a call at the wrong time."""
+
+
+class NoDataError(StateError, IndexError):
+    """A run for which nothing was fed. DALI raises an IndexError."""
 
 
 class StalledError(StokerError, TimeoutError):

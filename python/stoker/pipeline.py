@@ -17,7 +17,7 @@ from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import FedSource
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StateError, StokerError, from_status
+from stoker.errors import InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
 
@@ -108,6 +108,8 @@ class Pipeline:
     @property
     def max_streams(self) -> None:
         return None
+
+    default_cuda_stream_priority = concurrency = stream_policy = max_streams
 
     @property
     def num_outputs(self) -> int:
@@ -242,7 +244,29 @@ class Pipeline:
                 fed.source.feed(data, self.batch_size, layout, None if cuda_stream == -1 else cuda_stream)
                 return
         known = ", ".join(repr(s.name) for s in builder.sources if isinstance(s.source, FedSource)) or "none"
-        raise InvalidArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
+        raise UnknownArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
+
+    def enable_api_check(self, enable: bool) -> None:
+        """Taken for DALI's sake: run, outputs and share_outputs may be mixed."""
+
+    def start_py_workers(self) -> None:
+        """Taken for DALI's sake: there are no processes to start."""
+
+    def external_source_shm_statistics(self) -> dict[str, list[int]]:
+        """Taken for DALI's sake: sources share no memory between processes."""
+        return {"capacities": [], "per_sample_capacities": []}
+
+    def output_stream(self) -> None:
+        """Taken for DALI's sake: a delivered batch is complete, on whatever stream it is read."""
+
+    def save_graph_to_dot_file(self, filename: str | os.PathLike[str], **_: Any) -> None:
+        """Writes the graph for Graphviz: an operator with its name and line in each node."""
+        lines = ["digraph pipeline {"]
+        for i, record in enumerate(self._builder.records):
+            lines.append(f"  op{i} [label={json.dumps(f'{record.name or record.op} ({record.op}, {record.where})')}];")
+            lines += [f"  op{node.op} -> op{i};" for node in record.operands()]
+        lines += [f'  op{node.ref.op} -> out{k}; out{k} [label="output {k}", shape=box];' for k, node in enumerate(self._outputs or [])]
+        Path(filename).write_text("\n".join([*lines, "}", ""]))
 
     def input_feed_count(self, input_name: str) -> int:
         """Batches to feed before the first run."""

@@ -9,17 +9,34 @@ on a stream that read it through DLPack ends before the memory is written again,
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from stoker import _core
-from stoker._types import DALIDataType
+from stoker._arrays import as_buffer
+from stoker._types import DALIDataType, to_numpy_type
+from stoker.errors import ArgumentError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 _PROPERTIES = ("epoch", "position", "index", "source_info", "padded", "replaced")
+
+
+def _writable(value: Any) -> Any:
+    """A buffer over what was given, which the tensor may write to: a copy only where it must be one."""
+    buffer = as_buffer(value)
+    return as_buffer(buffer, True) if memoryview(buffer).readonly else buffer
+
+
+def _wrap(samples: Sequence[Any], layout: str | None) -> _core.Batch:
+    """Samples in host memory as a batch."""
+    try:
+        return _core.wrap(samples, layout or "")
+    except (TypeError, ValueError) as e:
+        raise ArgumentError(str(e)) from None
 
 
 class _Tensor(_core.Tensor):
@@ -61,9 +78,52 @@ class _Tensor(_core.Tensor):
 
 
 class TensorCPU(_Tensor):
-    """One sample, or a dense batch as a whole. Takes part in DLPack, the buffer protocol and NumPy's array interface."""
+    """One sample, or a dense batch as a whole. Takes part in DLPack, the buffer protocol and NumPy's array interface.
+
+    TensorCPU(array, layout=None) is one over the memory of an array, of torch's tensor, or of anything else with a buffer or DLPack.
+    """
 
     __slots__ = ()
+
+    @classmethod
+    def _over(cls, object: Any, layout: str | None = None, is_pinned: bool = False) -> tuple[_core.Batch, int, int]:
+        """What the C module asks for where it is not given a Batch."""
+        if isinstance(object, (list, tuple, str)):
+            raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: np.asarray makes one of it")
+        return _wrap([_writable(object)], layout), 0, 0
+
+    def _again(self, array: npt.NDArray[Any], layout: str) -> None:
+        """Becomes a tensor over a view of its own memory."""
+        self._become(TensorCPU(array, layout))
+
+    def _array(self) -> npt.NDArray[Any]:
+        """Its elements, over a tensor of their own: what it becomes must not hold it."""
+        import numpy as np
+
+        return np.asarray(TensorCPU(self._batch, self._output, self._index))
+
+    def squeeze(self, dim: int | None = None) -> bool:
+        """Removes axes of extent 1, or the one that is named if its extent is 1. Whether there was any."""
+        shape = self.shape()
+        if dim is not None and not -len(shape) <= dim < len(shape):
+            raise InvalidArgumentError(f"squeeze: axis {dim} of a tensor with {len(shape)} dimensions")
+        axes = range(len(shape)) if dim is None else [dim % len(shape)]
+        gone = [d for d in axes if shape[d] == 1]
+        layout = "".join(letter for d, letter in enumerate(self.layout()) if d not in gone)
+        if gone:
+            self._again(self._array().squeeze(tuple(gone)), layout)
+        return bool(gone)
+
+    def set_layout(self, layout: str | None) -> None:
+        """Names its axes."""
+        self._again(self._array(), layout or "")
+
+    def reinterpret(self, dtype: DALIDataType) -> None:
+        """Takes its elements for another type of the same size."""
+        array, kind = self._array(), to_numpy_type(dtype)
+        if array.dtype.itemsize != kind().itemsize:
+            raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
+        self._again(array.view(kind), self.layout())
 
     def as_cpu(self) -> TensorCPU:
         """Itself."""
@@ -88,6 +148,10 @@ class TensorGPU(_Tensor):
     """One sample, or a dense batch as a whole, on a GPU. Takes part in DLPack and the CUDA array interface; as_cpu() copies it to host memory."""
 
     __slots__ = ()
+
+    @classmethod
+    def _over(cls, *_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedError("TensorGPU is made by pipelines alone: hand torch's or CuPy's tensors to external_source as they are")
 
     def device_id(self) -> int:
         """Number of the GPU."""
@@ -190,15 +254,65 @@ class _TensorList(Generic[_T]):
 
 
 class TensorListCPU(_TensorList[TensorCPU]):
-    """One output of a batch: as many tensors as there are samples, of equal shape (dense) or not."""
+    """One output of a batch: as many tensors as there are samples, of equal shape (dense) or not.
+
+    TensorListCPU(array, layout=None) is one over the memory of an array whose first axis counts the samples; TensorListCPU(list, layout=None), of tensors
+    or arrays, is a copy that is dense where their shapes are equal, or with contiguous=False lies where they lie.
+    """
 
     __slots__ = ()
     _tensor = TensorCPU
     _device = "cpu"
 
-    def as_reshaped_tensor(self, shape: list[int]) -> npt.NDArray[Any]:
-        """The batch as one array of another shape."""
-        return self.as_array().reshape(shape)
+    def __init__(
+        self, batch: Any, output: Any = None, about: Any = None, *, layout: str | None = None, contiguous: bool = True, **_: Any
+    ) -> None:
+        if not isinstance(batch, _core.Batch):
+            named = layout if layout is not None else output if isinstance(output, str) else None
+            batch, output, about = _batch_over(batch, named, contiguous), 0, None
+        super().__init__(batch, output, about)
+
+    @classmethod
+    def broadcast(cls, tensor: Any, num_samples: int) -> TensorListCPU:
+        """A list of the same tensor many times."""
+        return cls([tensor] * num_samples, getattr(tensor, "_layout", None))
+
+    @classmethod
+    def from_dlpack_list(cls, list_of_objects: Sequence[Any], layout: str | None = None, contiguous: bool = True) -> TensorListCPU:
+        """A list of what takes part in DLPack."""
+        return cls(list(list_of_objects), layout, contiguous=contiguous)
+
+    def reset(self) -> None:
+        """Gives its memory up; the list is empty then."""
+        self._again([], "")
+
+    def _again(self, samples: Sequence[Any], layout: str) -> None:
+        TensorListCPU.__init__(self, _wrap(samples, layout), 0)
+
+    def _arrays(self) -> list[npt.NDArray[Any]]:
+        import numpy as np
+
+        return [np.asarray(TensorCPU(self._batch, self._output, i)) for i in range(len(self))]
+
+    def set_layout(self, layout: str | None) -> None:
+        """Names the axes of its samples."""
+        self._again(self._arrays(), layout or "")
+
+    def reinterpret(self, dtype: DALIDataType) -> None:
+        """Takes the elements for another type of the same size."""
+        if self.dtype != dtype and len(self) and to_numpy_type(self.dtype)().itemsize != to_numpy_type(dtype)().itemsize:
+            raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
+        self._again([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
+
+    def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
+        """The batch as one tensor of another shape, over the same memory; a copy where its samples do not lie behind each other."""
+        import numpy as np
+
+        whole = self.as_array() if self.is_dense_tensor() else np.concatenate([a.ravel() for a in self._arrays()] or [np.empty(0)])
+        if whole.size != math.prod(shape):
+            raise InvalidArgumentError(f"as_reshaped_tensor: {whole.size} elements do not make the shape {list(shape)}")
+        tensor: TensorCPU = TensorCPU(whole.reshape(shape))
+        return tensor
 
     def as_array(self) -> npt.NDArray[Any]:
         """The batch as a NumPy array over the same memory."""
@@ -218,6 +332,31 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return self.as_tensor().__array__(dtype, copy)
+
+
+def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch:
+    """What a TensorListCPU is made of, as a batch."""
+    if isinstance(given, TensorListCPU):
+        return _wrap(given._arrays(), given.layout() if layout is None else layout)
+    if isinstance(given, (list, tuple)):
+        layout = getattr(given[0], "_layout", None) if layout is None and given else layout
+        samples = [_writable(sample) for sample in given]
+        return _wrap(_joined(samples) if contiguous else samples, layout)
+    whole = _writable(given)
+    if memoryview(whole).ndim == 0:
+        raise ArgumentError("TensorListCPU takes an array whose first axis counts the samples, or a list, not one number")
+    return _wrap([whole[i : i + 1].reshape(whole.shape[1:]) for i in range(len(whole))], layout)
+
+
+def _joined(samples: Sequence[Any]) -> Sequence[Any]:
+    """Copies that lie behind each other, where types and shapes are the same."""
+    import numpy as np
+
+    arrays = [np.asarray(s) for s in samples]
+    if any(a.shape != arrays[0].shape or a.dtype != arrays[0].dtype for a in arrays):
+        return [a.copy() for a in arrays]
+    whole = np.stack(arrays) if arrays else np.empty((0,))
+    return [whole[i : i + 1].reshape(whole.shape[1:]) for i in range(len(arrays))]
 
 
 class TensorListGPU(_TensorList[TensorGPU]):

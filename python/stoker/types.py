@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker._types import *  # noqa: F403
 from stoker._types import BatchInfo, DALIDataType, DALIImageType, DALIInterpType, PipelineAPIType, SampleInfo, ScalarConstant, to_dtype
+from stoker._where import missing
 
 if TYPE_CHECKING:
     from stoker.data_node import DataNode
@@ -36,9 +37,40 @@ def Constant(
     return constant_node(value, dtype=None if dtype is None else to_dtype(dtype), shape=shape, layout=layout, **kwargs)
 
 
+def ConstantNode(
+    device: str | None, value: Any, dtype: Any = None, shape: Sequence[int] | None = None, layout: str | None = None, **kwargs: Any
+) -> DataNode:
+    """A node with the same value for each sample, on a device."""
+    from stoker.data_node import constant_node
+
+    node = constant_node(value, dtype=None if dtype is None else to_dtype(dtype), shape=shape, layout=layout, **kwargs)
+    return node.gpu() if device == "gpu" else node
+
+
+class CUDAStream:
+    """A CUDA stream by its handle."""
+
+    def __init__(self, ptr: int = 0) -> None:
+        self.ptr = ptr
+
+
+to_dali_type = to_dtype
+TensorLayout = str
+
+# Of DALI's schema of arguments, or of its own: what there is instead.
+_DALI = {
+    **dict.fromkeys(
+        ["DATA_TYPE", "FEATURE", "IMAGE_TYPE", "INTERP_TYPE", "PYTHON_OBJECT", "STRING", "TENSOR_LAYOUT"], "no tensor here has that type"
+    ),
+    "SAME": "give the type itself",
+    "dali_type_converters": "types.to_dtype takes types of torch, NumPy and Python",
+    "tfrec": "readers of TFRecord take names and types of features as arguments",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in ("TensorListCPU", "TensorListGPU", "TensorCPU", "TensorGPU"):
         from stoker import tensors
 
         return getattr(tensors, name)
-    raise AttributeError(f"module 'stoker.types' has no attribute {name!r}")
+    raise missing(f"module 'stoker.types' has no attribute {name!r}" + (f": it is of DALI alone; {_DALI[name]}" if name in _DALI else ""))

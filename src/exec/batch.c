@@ -29,12 +29,16 @@ struct stk_batch {
 	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
 	bool *named;
-	void *copy; /* without a slot: descriptions and bytes of the samples */
+	void *copy;                  /* without a slot: descriptions of the samples, and their bytes or */
+	void (*release)(void *user); /* what ends those that are the caller's; nullable */
+	void *user;
 };
 
 void stk__batch_free_data(void *data)
 {
 	struct stk_batch *b = data;
+	if (b->release)
+		b->release(b->user);
 	for (int32_t i = 0; b->names && i < b->room; i++)
 		stk__free(b->names[i]);
 	stk__free(b->names);
@@ -275,8 +279,9 @@ static void name_sample(struct stk_batch *b, int32_t i)
 		struct stk_place place = stk__order_place(&b->order, b->k, b->first + i);
 		b->samples[i] = sample_of(&place, 0);
 	}
-	size_t n = stk__sample_uri(b->program, b->samples[i].id, uri, sizeof uri);
+	size_t n = b->program ? stk__sample_uri(b->program, b->samples[i].id, uri, sizeof uri) : 0;
 	n = n < sizeof uri ? n : sizeof uri - 1;
+	uri[n] = '\0';
 	if (n >= b->name_room[i]) {
 		char *more = stk__realloc(b->names[i], n + 64);
 		if (!more)
@@ -426,7 +431,7 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a copy of output %d", output);
 	}
 	copy->refs = copy->wholes = 1;
-	copy->program = stk__program_ref(b->program);
+	copy->program = b->program ? stk__program_ref(b->program) : NULL;
 	copy->at = b->at;
 	copy->count = count;
 	copy->n_outputs = 1;
@@ -450,6 +455,63 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 	else
 		stk_batch_unref(&copy);
 	return s;
+}
+
+/* ---- memory of others ---- */
+
+/* A list over samples, dense where they are of one shape and lie behind each other. */
+static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
+{
+	struct stk_tensor_list l = {
+		.count = count, .samples = samples, .desc = {.dtype = STK_NO_DTYPE}, .device_id = -1, .dense = count > 0};
+	if (!count)
+		return l;
+	l.desc = samples[0].desc;
+	int64_t bytes = stk_desc_bytes(&l.desc);
+	for (int32_t i = 1; i < count; i++) {
+		l.dense &= (const uint8_t *)samples[i].data == (const uint8_t *)samples[0].data + i * bytes;
+		for (int32_t d = 0; d < l.desc.ndim; d++)
+			if (samples[i].desc.shape[d] != samples[0].desc.shape[d]) {
+				l.desc.shape[d] = -1;
+				l.dense = false;
+			}
+	}
+	l.data = l.dense ? samples[0].data : NULL;
+	return l;
+}
+
+enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user), void *user,
+	struct stk_batch **out, struct stk_error *err)
+{
+	*out = NULL;
+	for (int32_t i = 0; i < count; i++) {
+		const struct stk_desc *d = &samples[i].desc, *first = &samples[0].desc;
+		if (stk_desc_bytes(d) < 0)
+			return stk__fail(err, STK_INVALID, "sample %d is of no known type, or of an impossible shape", i);
+		if (d->dtype != first->dtype || d->ndim != first->ndim || strcmp(d->layout, first->layout) != 0)
+			return stk__fail(err, STK_INVALID, "sample %d is %s with %d dims, where the first is %s with %d", i,
+				stk_dtype_name(d->dtype), d->ndim, stk_dtype_name(first->dtype), first->ndim);
+	}
+	struct stk_batch *b = create(count > 0 ? count : 1, 1, 0);
+	struct stk_tensor *own = b ? stk__alloc((size_t)b->room * sizeof *own) : NULL;
+	if (!own) {
+		if (b)
+			stk__batch_free_data(b);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a list of tensors");
+	}
+	for (int32_t i = 0; i < count; i++) {
+		own[i] = samples[i];
+		b->samples[i] = (struct stk_sample){.epoch = -1, .position = -1, .id = -1, .uri = ""};
+	}
+	b->copy = own;
+	b->refs = b->wholes = 1;
+	b->count = count;
+	b->n_outputs = 1;
+	b->lists[0] = list_over(own, count);
+	b->release = release;
+	b->user = user;
+	*out = b;
+	return STK_OK;
 }
 
 /* ---- DLPack ---- */

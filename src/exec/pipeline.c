@@ -238,12 +238,31 @@ static void free_records(struct stk_pipeline *p)
 	stk__free(p->flight.records);
 }
 
+static void *destroy_elsewhere(void *p)
+{
+	stk_pipeline_destroy(p);
+	return NULL;
+}
+
+/* On a worker, whose own work would be waited for. Without a thread to do it on, the pipeline stays and does nothing any more. */
+static void destroy_from_worker(struct stk_pipeline *p)
+{
+	pthread_t thread;
+	stk_pipeline_cancel(p);
+	if (stk__thread_start(&thread, "stoker-end", destroy_elsewhere, p, NULL) == STK_OK)
+		pthread_detach(thread);
+}
+
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
 		return;
-	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, in a source too */
+	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, in a source or a function too */
 		stk__feed_abandon(p, stk_pipeline_destroy);
+		return;
+	}
+	if (stk__pool_is_me(p->ctx->pool)) {
+		destroy_from_worker(p);
 		return;
 	}
 	if (p->run.started)

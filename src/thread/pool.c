@@ -46,6 +46,14 @@ static bool look_round(struct stk_pool *pool, int32_t worker)
 	return worked;
 }
 
+bool stk__pool_is_me(const struct stk_pool *pool)
+{
+	for (int32_t i = 0; i < pool->n_threads; i++)
+		if (pthread_equal(pool->threads[i].handle, pthread_self()))
+			return true;
+	return false;
+}
+
 static void *run(void *arg)
 {
 	struct pool_thread *t = arg;

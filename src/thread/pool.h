@@ -31,6 +31,9 @@ void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Returns when no worker is inside client->work, and none will be. */
 void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
 
+/* Whether the calling thread is one of its workers. */
+bool stk__pool_is_me(const struct stk_pool *pool);
+
 /* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
 /* Wakes one, who wakes the others if what it finds is work for them too: a consumer's own thread pays for one wake, not for all. */

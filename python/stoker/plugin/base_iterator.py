@@ -74,7 +74,7 @@ class EpochIterator:
         if fill_last_batch is not None:
             last_batch_policy = _FILL if fill_last_batch else _PARTIAL
         self._policy = last_batch_policy
-        self._size = size
+        self._samples = size
         self._padded = last_batch_padded
         self._reader = reader_name
         self._shards: Shards | None = None
@@ -121,7 +121,7 @@ class EpochIterator:
             raise StopIteration
         if all(self._done):
             self._finish()
-        if 0 <= self._size <= self._counter:
+        if 0 <= self._samples <= self._counter:
             self._finish(counted_out=True)
         if self._shards is not None and self._counter >= self._shard_steps:
             if self._policy is _DROP and self._shards.drops_one():
@@ -135,7 +135,7 @@ class EpochIterator:
         self._begun = True
         taken = self._by_reader(batches) if self._reader is not None else self._by_size(batches)
         if taken is None:
-            self._finish(counted_out=self._size >= 0)
+            self._finish(counted_out=self._samples >= 0)
         return taken
 
     def _next_of(self, session: Session) -> _core.Batch:
@@ -154,7 +154,7 @@ class EpochIterator:
 
     def _is_over(self) -> bool:
         """Whether the epoch has ended: nobody has to see the StopIteration behind its last batch. One that was left by then takes what its policy drops."""
-        last = all(self._done) or 0 <= self._size <= self._counter or 0 < len(self) <= self._given
+        last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):
                 self._kept = self._step()
@@ -202,14 +202,14 @@ class EpochIterator:
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
         self._counter += count
-        ends = 0 <= self._size <= self._counter
+        ends = 0 <= self._samples <= self._counter
         if ends and self._policy is _DROP and any(len(b) < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
             return None  # a source's last batch may be short
-        if self._size < 0 or self._counter <= self._size or self._policy is _FILL:
+        if self._samples < 0 or self._counter <= self._samples or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]
         if self._policy is _DROP:
             return None
-        left = count - (self._counter - self._size)
+        left = count - (self._counter - self._samples)
         taken = []
         for batch in batches:
             valid = min(len(batch), max(0, left))
@@ -225,10 +225,10 @@ class EpochIterator:
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
-        if self._size >= 0:
+        if self._samples >= 0:
             # A reader that goes on has given the first samples of the next epoch already, unless they were left out.
             carries = not self._padded and self._policy is _FILL
-            self._counter = self._counter % self._size if carries and self._counter > self._size else 0
+            self._counter = self._counter % self._samples if carries and self._counter > self._samples else 0
         else:
             self._counter = 0
         if self._shards is not None and self._policy is _FILL:
@@ -266,14 +266,24 @@ class EpochIterator:
             if drop:
                 return int(meta["epoch_size"] // meta["number_of_shards"] // self._pipes[0].batch_size)
             return int(meta["steps"])
-        if self._size < 0:
+        if self._samples < 0:
             return 0
-        return self._size // per_step if drop else -(-self._size // per_step)
+        return self._samples // per_step if drop else -(-self._samples // per_step)
 
     @property
     def size(self) -> int:
-        """Samples in an epoch, or -1."""
-        return self._metas[0]["epoch_size"] if self._reader is not None else self._size
+        """Samples that each pipeline gives in the epoch in hand, with those that fill its last batch up, as in DALI: len() times the batch size is enough for
+        them. With size, that; -1 where it is not known."""
+        if self._reader is None:
+            return self._samples
+        meta = self._metas[0]
+        if self._policy is _DROP:
+            return int(meta["epoch_size"] // meta["number_of_shards"])
+        if meta["pad_last_batch"]:
+            return int(meta["epoch_size_padded"] // meta["number_of_shards"])
+        return len(self) * self._pipes[0].batch_size
+
+    _size = size  # what scripts of DALI's own examples read
 
     def checkpoints(self) -> list[str]:
         """The states of the pipelines."""

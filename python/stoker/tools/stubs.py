@@ -53,7 +53,7 @@ def function_stub(op: Op, name: str) -> str:
     taken = {a.name for a in op.args}
     arguments = [_parameter(a) for a in sorted(op.args, key=lambda a: not a.required)]
     arguments += [
-        f"{n}: {'bool' if n == 'preserve' else 'int' if n.startswith('bytes') else 'str'} | None = ..."
+        f"{n}: {'bool' if n == 'preserve' else 'int' if n not in ('name', 'device') else 'str'} | None = ..."
         for n in _docs.COMMON
         if n not in taken
     ]
@@ -96,6 +96,7 @@ def stubs() -> dict[str, str]:
         functions[group].append(function_stub(op, name))
         classes[group].append(class_stub(op, class_name(name)))
     functions[""].append("from stoker._external import external_source as external_source\n")
+    functions[""].append("from stoker import _eager as eager\n")
     functions[""] += [f"from stoker._function import {name} as {name}\n" for name in ("dl_tensor_python_function", "python_function")]
     by_hand = ("Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunction")
     classes[""] += [f"from stoker._classes import {name} as {name}\n" for name in by_hand]

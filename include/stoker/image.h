@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One image after another, without a pipeline: what a data set's own code would call for a file. */
+#ifndef STOKER_IMAGE_H
+#define STOKER_IMAGE_H
+
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Decodes on the calling thread, one call at a time; its tables and memory serve the next image. */
+struct stk_image_decoder;
+
+STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err);
+/* Takes NULL. */
+STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
+
+struct stk_image_request {
+	size_t size;      /* sizeof(struct stk_image_request) */
+	const char *path; /* the file; or NULL, and then */
+	const void *data; /* its bytes, which stay where they are until the image was read */
+	size_t bytes;
+	enum stk_image_type type;
+	bool as_stored; /* EXIF's orientation is not applied */
+	bool strict;    /* damaged JPEG data that libjpeg-turbo only warns about is an error */
+};
+
+/* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. */
+STK_API STK_MUST_USE enum stk_status stk_image_open(
+	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
+/* Writes the pixels of the image that was opened last, uint8, interleaved, rows behind each other; `bytes` is what the shape makes. Once an image. */
+STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ImageDecoder: decodes one image after another on the calling thread, without the GIL. One thread at a time: stoker.imread has one for each. */
+#include "core.h"
+
+struct decoder_object {
+	PyObject ob_base;
+	struct stk_image_decoder *decoder;
+	Py_buffer data; /* of the image that is open; obj is NULL where it is a file */
+	bool busy;
+};
+
+static void decoder_dealloc(PyObject *object)
+{
+	struct decoder_object *self = (struct decoder_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	stk_image_decoder_destroy(self->decoder);
+	PyBuffer_Release(&self->data);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	struct decoder_object *self = (struct decoder_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	struct stk_error err = {0};
+	enum stk_status status;
+
+	(void)args, (void)kwargs;
+	if (!self)
+		return NULL;
+	status = stk_image_decoder_create(&self->decoder, &err);
+	if (status == STK_OK)
+		return (PyObject *)self;
+	Py_DECREF(self);
+	return core_raise(status, &err);
+}
+
+/* A thread that lets others run may not be joined by one of them in the same decoder. */
+static bool enter(struct decoder_object *self)
+{
+	if (self->busy)
+		PyErr_SetString(PyExc_RuntimeError, "an ImageDecoder serves one thread at a time");
+	else
+		self->busy = true;
+	return self->busy && !PyErr_Occurred();
+}
+
+static PyObject *decoder_open(PyObject *object, PyObject *args)
+{
+	struct decoder_object *self = (struct decoder_object *)object;
+	struct stk_image_request request = {.size = sizeof(request)};
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	int type, as_stored, strict;
+	int64_t shape[3];
+	PyObject *data, *path;
+	enum stk_status status;
+
+	if (!PyArg_ParseTuple(args, "OOipp:open", &path, &data, &type, &as_stored, &strict))
+		return NULL;
+	if (path != Py_None && !(request.path = PyBytes_AsString(path)))
+		return NULL;
+	if (!enter(self))
+		return NULL;
+	PyBuffer_Release(&self->data);
+	if (!request.path && PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE)) {
+		self->busy = false;
+		return NULL;
+	}
+	request.data = self->data.buf;
+	request.bytes = (size_t)self->data.len;
+	request.type = (enum stk_image_type)type;
+	request.as_stored = as_stored;
+	request.strict = strict;
+	Py_BEGIN_ALLOW_THREADS status = stk_image_open(self->decoder, &request, shape, &err);
+	Py_END_ALLOW_THREADS self->busy = false;
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	return Py_BuildValue("LLL", (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+}
+
+static PyObject *decoder_read(PyObject *object, PyObject *out)
+{
+	struct decoder_object *self = (struct decoder_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	enum stk_status status;
+	Py_buffer to;
+
+	if (PyObject_GetBuffer(out, &to, PyBUF_WRITABLE))
+		return NULL;
+	if (!enter(self)) {
+		PyBuffer_Release(&to);
+		return NULL;
+	}
+	Py_BEGIN_ALLOW_THREADS status = stk_image_read(self->decoder, to.buf, (size_t)to.len, &err);
+	Py_END_ALLOW_THREADS self->busy = false;
+	PyBuffer_Release(&to);
+	PyBuffer_Release(&self->data);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+static PyMethodDef decoder_methods[] = {
+	{"open", decoder_open, METH_VARARGS,
+		"open(path, data, type, as_stored, strict)\n--\n\nReads a file, or takes its bytes where path is None, and returns (height, width, "
+		"channels)."},
+	{"read", decoder_read, METH_O, "read(out)\n--\n\nWrites the pixels of the image that is open."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot decoder_slots[] = {
+	{Py_tp_doc, "ImageDecoder()\n--\n\nDecodes images, one after another."},
+	{Py_tp_new, decoder_new},
+	{Py_tp_dealloc, decoder_dealloc},
+	{Py_tp_methods, decoder_methods},
+	{0, NULL},
+};
+
+static PyType_Spec decoder_spec = {
+	.name = "stoker._core.ImageDecoder",
+	.basicsize = sizeof(struct decoder_object),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = decoder_slots,
+};
+
+PyTypeObject *core_image_decoder_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &decoder_spec, NULL);
+}

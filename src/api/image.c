@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stoker/image.h"
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "codec/codec.h"
+#include "format/list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A file may take as much as a pipeline's sample. */
+#define MOST_BYTES ((size_t)1 << 31)
+
+struct stk_image_decoder {
+	struct stk_arena arena;
+	struct stk_decoder *lenient, *strict; /* made when first asked for */
+	struct stk_image_request request;
+	struct stk_image_info info;
+	uint8_t *file; /* what was read of request.path */
+	const uint8_t *data;
+	size_t size;
+	bool open;
+};
+
+enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err)
+{
+	struct stk_image_decoder *d = stk__calloc(1, sizeof *d);
+	*out = d;
+	if (!d)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for an image decoder");
+	stk__arena_init(&d->arena);
+	return STK_OK;
+}
+
+static void close_image(struct stk_image_decoder *d)
+{
+	stk__free(d->file);
+	d->file = NULL;
+	d->data = NULL;
+	d->open = false;
+	stk__arena_reset(&d->arena);
+}
+
+void stk_image_decoder_destroy(struct stk_image_decoder *d)
+{
+	if (!d)
+		return;
+	close_image(d);
+	stk__decoder_destroy(d->lenient);
+	stk__decoder_destroy(d->strict);
+	stk__arena_destroy(&d->arena);
+	stk__free(d);
+}
+
+/* The file's bytes, with room behind them that decoders may read. */
+static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error *err)
+{
+	const struct stk_image_request *q = &d->request;
+	if (q->path) {
+		enum stk_status s = stk__read_whole(q->path, MOST_BYTES, &d->file, &d->size, err);
+		d->data = d->file;
+		return s;
+	}
+	d->data = q->data;
+	d->size = q->bytes;
+	if (q->bytes > MOST_BYTES)
+		return stk__fail(err, STK_LIMIT, "%zu bytes of a file are over the limit of %zu", q->bytes, MOST_BYTES);
+	if (q->bytes && stk__readable_past(d->data + d->size))
+		return STK_OK;
+	uint8_t *copy = stk__arena_take(&d->arena, q->bytes);
+	if (!copy)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a file of %zu bytes", q->bytes);
+	if (q->bytes)
+		memcpy(copy, q->data, q->bytes);
+	d->data = copy;
+	return STK_OK;
+}
+
+/* The message of what is wrong with a file begins with its name. */
+static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
+{
+	if (!err || !d->request.path || strstr(err->message, d->request.path))
+		return s;
+	const struct stk_error was = *err;
+	snprintf(err->message, sizeof err->message, "%.600s: %.400s", d->request.path, was.message);
+	stk__error_set_sample(err, d->request.path, -1, -1);
+	return s;
+}
+
+enum stk_status stk_image_open(
+	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err)
+{
+	if (request->size != sizeof *request || (!request->path && !request->data && request->bytes))
+		return stk__fail(err, STK_INVALID, "stk_image_open needs a path or data, and a request whose size is set");
+	close_image(d);
+	stk__arena_limit(&d->arena, MOST_BYTES);
+	d->request = *request;
+	const struct stk_codec_limits limits = {.lenient = !request->strict};
+	int32_t width, height;
+	enum stk_status s = take_bytes(d, err);
+	if (s || (s = stk__image_peek(d->data, d->size, &limits, &d->info, err))) {
+		close_image(d);
+		return name_file(d, s, err);
+	}
+	stk__image_extent(&d->info, !request->as_stored, &width, &height);
+	shape[0] = height;
+	shape[1] = width;
+	shape[2] = stk__image_channels(&d->info, request->type);
+	d->open = true;
+	return STK_OK;
+}
+
+static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
+{
+	const struct stk_image_request *q = &d->request;
+	struct stk_decoder **decoder = q->strict ? &d->strict : &d->lenient;
+	const struct stk_codec_limits limits = {.lenient = !q->strict};
+	enum stk_status s = STK_OK;
+	if (!*decoder && (s = stk__decoder_create(&limits, stk__cpu_capabilities(), &d->arena, decoder, err)))
+		return s;
+	struct stk_decode request = {.data = d->data, .size = d->size, .info = &d->info, .type = q->type, .orient = !q->as_stored};
+	int32_t width, height, channels = stk__image_channels(&d->info, q->type);
+	stk__image_extent(&d->info, request.orient, &width, &height);
+	if (bytes != (size_t)width * (size_t)height * (size_t)channels)
+		return stk__fail(err, STK_INVALID, "%zu bytes are given for an image of %d x %d pixels of %d channels", bytes, width,
+			height, channels);
+	request.window = (struct stk_rect){0, 0, width, height};
+	request.dst = stk__image_hwc(to, STK_UINT8, width, height, channels);
+	return stk__image_decode(*decoder, &request, err);
+}
+
+enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
+{
+	if (!d->open)
+		return stk__fail(err, STK_STATE, "no image is open, or it was read already");
+	enum stk_status s = decode(d, to, bytes, err);
+	close_image(d);
+	return s ? name_file(d, s, err) : STK_OK;
+}
