@@ -20,7 +20,7 @@ static void ok(enum stk_status s)
 		fail_msg("%s", err.message);
 }
 
-static uint32_t draw(uint32_t n)
+uint32_t call_draw(uint32_t n)
 {
 	rng = rng * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)((rng >> 33) % n);
@@ -34,23 +34,23 @@ static size_t take(size_t bytes)
 	return at;
 }
 
-static void arg_int(struct call *c, const char *name, int64_t v)
+void call_int(struct call *c, const char *name, int64_t v)
 {
 	c->args[c->n_args++] = stk_arg_int(name, v);
 }
 
-static void arg_float(struct call *c, const char *name, double v)
+void call_float(struct call *c, const char *name, double v)
 {
 	c->args[c->n_args++] = stk_arg_float(name, v);
 }
 
-static int64_t *arg_ints(struct call *c, const char *name, int n)
+int64_t *call_ints(struct call *c, const char *name, int n)
 {
 	c->args[c->n_args] = stk_arg_list(name, STK_VALUE_INTS, c->ints[c->n_args], (size_t)n);
 	return c->ints[c->n_args++];
 }
 
-static double *arg_floats(struct call *c, const char *name, int n)
+double *call_floats(struct call *c, const char *name, int n)
 {
 	c->args[c->n_args] = stk_arg_list(name, STK_VALUE_FLOATS, c->floats[c->n_args], (size_t)n);
 	return c->floats[c->n_args++];
@@ -62,23 +62,23 @@ static void fill_values(uint8_t *to, enum stk_dtype dtype, int64_t n)
 		0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, 255.5, 70000, -70000, 1e10, -1e10, 1e300, INFINITY, -INFINITY, NAN};
 	bool whole = dtype != STK_FLOAT && dtype != STK_FLOAT64 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16;
 	size_t size = stk_dtype_size(dtype);
-	uint32_t tame = draw(3), bits = whole || draw(2); /* any bits: of floats, subnormals and whatever rounds or overflows */
+	uint32_t tame = call_draw(3), bits = whole || call_draw(2); /* any bits: of floats, subnormals and whatever rounds or overflows */
 	for (int64_t i = 0; i < n; i++) {
-		double v = tame ? (double)draw(2000) / 64 - (whole ? 0 : 12) : special[draw(sizeof special / sizeof *special)];
+		double v = tame ? (double)call_draw(2000) / 64 - (whole ? 0 : 12) : special[call_draw(sizeof special / sizeof *special)];
 		if (bits && !tame)
 			for (size_t k = 0; k < size; k++)
-				to[(size_t)i * size + k] = (uint8_t)(dtype == STK_BOOL ? draw(2) : draw(256));
+				to[(size_t)i * size + k] = (uint8_t)(dtype == STK_BOOL ? call_draw(2) : call_draw(256));
 		else
 			stk__convert(to + (size_t)i * size, dtype, &v, STK_FLOAT64, 1);
 	}
 }
 
-static enum stk_dtype draw_dtype(void)
+enum stk_dtype call_dtype(void)
 {
-	return (enum stk_dtype)draw(STK_DTYPE_COUNT);
+	return (enum stk_dtype)call_draw(STK_DTYPE_COUNT);
 }
 
-static void add_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *shape)
+void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *shape)
 {
 	struct stk_tensor *t = &c->in[c->call.n_in++];
 	*t = (struct stk_tensor){NULL, {.dtype = dtype, .ndim = ndim}};
@@ -98,45 +98,45 @@ static int64_t within(int64_t *n, int64_t extent, int64_t small)
 /* A tensor with some dims of 1, a few long ones, rarely an empty one. */
 static int draw_shape(int64_t *shape, int most)
 {
-	int ndim = (int)draw((uint32_t)most + 1);
+	int ndim = (int)call_draw((uint32_t)most + 1);
 	int64_t n = 1;
 	for (int d = 0; d < ndim; d++) {
-		uint32_t kind = draw(20);
-		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)draw(3000) : 1 + (int64_t)draw(12);
+		uint32_t kind = call_draw(20);
+		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)call_draw(3000) : 1 + (int64_t)call_draw(12);
 		if (n * shape[d] > MAX_VALUES)
-			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)draw(2);
-		n *= shape[d];
+			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)call_draw(2);
+		n *= shape[d] ? shape[d] : 1; /* operands may leave the empty dim out */
 	}
 	return ndim;
 }
 
-static void draw_input(struct call *c)
+void call_any_input(struct call *c)
 {
 	int64_t shape[STK_MAX_DIMS];
 	int ndim = draw_shape(shape, 6);
-	add_input(c, draw_dtype(), ndim, shape);
+	call_input(c, call_dtype(), ndim, shape);
 }
 
 /* ---- an operator and its arguments ---- */
 
 static void draw_cast(struct call *c)
 {
-	draw_input(c);
-	arg_int(c, "dtype", draw_dtype());
+	call_any_input(c);
+	call_int(c, "dtype", call_dtype());
 }
 
 static void draw_plain(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 }
 
 static void draw_transpose(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 	int n = c->in[0].desc.ndim;
-	int64_t *perm = arg_ints(c, "perm", n);
+	int64_t *perm = call_ints(c, "perm", n);
 	for (int d = 0; d < n; d++) {
-		int at = (int)draw((uint32_t)d + 1);
+		int at = (int)call_draw((uint32_t)d + 1);
 		perm[d] = perm[at];
 		perm[at] = d;
 	}
@@ -144,78 +144,79 @@ static void draw_transpose(struct call *c)
 
 static void draw_slice(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 	int n = c->in[0].desc.ndim;
-	int64_t *axes = arg_ints(c, "axes", n), *start = arg_ints(c, "start", n), *shape = arg_ints(c, "shape", n), values = 1;
+	int64_t *axes = call_ints(c, "axes", n), *start = call_ints(c, "start", n), *shape = call_ints(c, "shape", n), values = 1;
 	for (int d = 0; d < n; d++) {
 		axes[d] = d;
-		start[d] = (int64_t)draw((uint32_t)c->in[0].desc.shape[d] + 4) - 2;
-		shape[d] = within(&values, (int64_t)draw((uint32_t)c->in[0].desc.shape[d] + 4), 1);
+		start[d] = (int64_t)call_draw((uint32_t)c->in[0].desc.shape[d] + 4) - 2;
+		shape[d] = within(&values, (int64_t)call_draw((uint32_t)c->in[0].desc.shape[d] + 4), 1);
 	}
-	c->args[c->n_args++] = stk_arg_string("out_of_bounds_policy", draw(3) ? "pad" : "trim_to_shape");
-	arg_floats(c, "fill_values", 1)[0] = draw(300);
-	if (draw(2))
-		arg_int(c, "dtype", draw_dtype());
+	c->args[c->n_args++] = stk_arg_string("out_of_bounds_policy", call_draw(3) ? "pad" : "trim_to_shape");
+	call_floats(c, "fill_values", 1)[0] = call_draw(300);
+	if (call_draw(2))
+		call_int(c, "dtype", call_dtype());
 }
 
 static void draw_channel_fills(struct call *c)
 {
-	int64_t shape[3] = {1 + draw(9), 1 + draw(9), 1 + draw(5)};
-	add_input(c, draw_dtype(), 3, shape);
+	int64_t shape[3] = {1 + call_draw(9), 1 + call_draw(9), 1 + call_draw(5)};
+	call_input(c, call_dtype(), 3, shape);
 	strcpy(c->in[0].desc.layout, "HWC");
-	int64_t *start = arg_ints(c, "start", 2), *extent = arg_ints(c, "shape", 2);
-	double *fill = arg_floats(c, "fill_values", (int)shape[2]);
+	int64_t *start = call_ints(c, "start", 2), *extent = call_ints(c, "shape", 2);
+	double *fill = call_floats(c, "fill_values", (int)shape[2]);
 	for (int i = 0; i < 2; i++) {
-		start[i] = (int64_t)draw(6) - 3;
-		extent[i] = 1 + draw(12);
+		start[i] = (int64_t)call_draw(6) - 3;
+		extent[i] = 1 + call_draw(12);
 	}
 	for (int i = 0; i < shape[2]; i++)
-		fill[i] = draw(100);
+		fill[i] = call_draw(100);
 	c->args[c->n_args++] = stk_arg_string("out_of_bounds_policy", "pad");
 }
 
 static void draw_subscript(struct call *c)
 {
-	draw_input(c);
-	int n = (int)draw((uint32_t)c->in[0].desc.ndim + 1);
-	int64_t *kinds = arg_ints(c, "kinds", n), *lo = arg_ints(c, "lo", n), *hi = arg_ints(c, "hi", n), *step = arg_ints(c, "step", n);
+	call_any_input(c);
+	int n = (int)call_draw((uint32_t)c->in[0].desc.ndim + 1);
+	int64_t *kinds = call_ints(c, "kinds", n), *lo = call_ints(c, "lo", n), *hi = call_ints(c, "hi", n),
+		*step = call_ints(c, "step", n);
 	for (int d = 0; d < n; d++) {
 		uint32_t extent = (uint32_t)c->in[0].desc.shape[d];
-		kinds[d] = extent ? draw(3) : 2;
-		lo[d] = kinds[d] == 0 ? draw(extent) : draw(3) ? (int64_t)draw(2 * extent + 1) - extent : STK_INT_UNSET;
-		hi[d] = draw(3) ? (int64_t)draw(2 * extent + 1) - extent : STK_INT_UNSET;
-		step[d] = (int64_t)draw(9) - 4;
+		kinds[d] = extent ? call_draw(3) : 2;
+		lo[d] = kinds[d] == 0 ? call_draw(extent) : call_draw(3) ? (int64_t)call_draw(2 * extent + 1) - extent : STK_INT_UNSET;
+		hi[d] = call_draw(3) ? (int64_t)call_draw(2 * extent + 1) - extent : STK_INT_UNSET;
+		step[d] = (int64_t)call_draw(9) - 4;
 		step[d] = step[d] ? step[d] : 1;
 	}
 }
 
 static void draw_pad(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 	int n = c->in[0].desc.ndim;
-	int64_t *shape = arg_ints(c, "shape", n), values = 1;
+	int64_t *shape = call_ints(c, "shape", n), values = 1;
 	for (int d = 0; d < n; d++)
-		shape[d] = within(&values, c->in[0].desc.shape[d] ? c->in[0].desc.shape[d] + draw(3) : 0, c->in[0].desc.shape[d]);
-	arg_float(c, "fill_value", (double)draw(300) - 20);
+		shape[d] = within(&values, c->in[0].desc.shape[d] ? c->in[0].desc.shape[d] + call_draw(3) : 0, c->in[0].desc.shape[d]);
+	call_float(c, "fill_value", (double)call_draw(300) - 20);
 }
 
 static void draw_stack(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 	struct stk_desc first = c->in[0].desc;
-	for (uint32_t n = draw(4); n > 0; n--)
-		add_input(c, first.dtype, first.ndim, first.shape);
-	arg_int(c, "axis", draw((uint32_t)first.ndim + 1));
+	for (uint32_t n = call_draw(4); n > 0; n--)
+		call_input(c, first.dtype, first.ndim, first.shape);
+	call_int(c, "axis", call_draw((uint32_t)first.ndim + 1));
 }
 
 static void draw_flip(struct call *c)
 {
-	int64_t shape[4] = {1 + draw(5), 1 + draw(9), 1 + draw(9), 1 + draw(4)};
-	add_input(c, draw_dtype(), 4, shape);
+	int64_t shape[4] = {1 + call_draw(5), 1 + call_draw(9), 1 + call_draw(9), 1 + call_draw(4)};
+	call_input(c, call_dtype(), 4, shape);
 	strcpy(c->in[0].desc.layout, "DHWC");
-	arg_int(c, "depthwise", draw(2));
-	arg_int(c, "vertical", draw(2));
-	arg_int(c, "horizontal", draw(2));
+	call_int(c, "depthwise", call_draw(2));
+	call_int(c, "vertical", call_draw(2));
+	call_int(c, "horizontal", call_draw(2));
 }
 
 static void draw_one_hot(struct call *c)
@@ -224,80 +225,80 @@ static void draw_one_hot(struct call *c)
 	int ndim = draw_shape(shape, 3);
 	while (ndim > 0 && shape[0] * (ndim > 1 ? shape[1] : 1) * (ndim > 2 ? shape[2] : 1) > 400)
 		ndim--;
-	add_input(c, draw_dtype(), ndim, shape);
-	arg_int(c, "num_classes", 1 + draw(20));
-	if (draw(2))
-		arg_int(c, "axis", draw((uint32_t)ndim + 1));
-	arg_float(c, "on_value", (double)draw(100) / 8);
-	arg_float(c, "off_value", -(double)draw(100) / 8);
-	arg_int(c, "dtype", draw_dtype());
+	call_input(c, call_dtype(), ndim, shape);
+	call_int(c, "num_classes", 1 + call_draw(20));
+	if (call_draw(2))
+		call_int(c, "axis", call_draw((uint32_t)ndim + 1));
+	call_float(c, "on_value", (double)call_draw(100) / 8);
+	call_float(c, "off_value", -(double)call_draw(100) / 8);
+	call_int(c, "dtype", call_dtype());
 }
 
 static void draw_normalize(struct call *c)
 {
-	draw_input(c);
+	call_any_input(c);
 	const struct stk_desc *in = &c->in[0].desc;
 	int64_t axes[STK_MAX_DIMS], groups = 1;
 	int n = 0;
 	for (int d = 0; d < in->ndim; d++)
-		if (draw(2))
+		if (call_draw(2))
 			axes[n++] = d;
 		else
 			groups *= in->shape[d];
-	memcpy(arg_ints(c, "axes", n), axes, sizeof axes);
-	if (draw(3) == 0)
-		for (int i = 0, m = groups <= MAX_INTS && draw(2) ? (int)groups : 1; i < m; i++)
-			(i ? c->floats[c->n_args - 1] : arg_floats(c, "mean", m))[i] = (double)draw(100) - 20;
-	if (draw(3) == 0)
-		for (int i = 0, m = groups <= MAX_INTS && draw(2) ? (int)groups : 1; i < m; i++)
-			(i ? c->floats[c->n_args - 1] : arg_floats(c, "stddev", m))[i] = (double)draw(100) / 8;
-	arg_int(c, "ddof", draw(3));
-	arg_float(c, "epsilon", draw(2) ? 0 : 0.25);
-	arg_float(c, "scale", (double)draw(100) / 8);
-	arg_float(c, "shift", (double)draw(100) - 50);
-	arg_int(c, "dtype", draw_dtype());
+	memcpy(call_ints(c, "axes", n), axes, sizeof axes);
+	if (call_draw(3) == 0)
+		for (int i = 0, m = groups <= MAX_INTS && call_draw(2) ? (int)groups : 1; i < m; i++)
+			(i ? c->floats[c->n_args - 1] : call_floats(c, "mean", m))[i] = (double)call_draw(100) - 20;
+	if (call_draw(3) == 0)
+		for (int i = 0, m = groups <= MAX_INTS && call_draw(2) ? (int)groups : 1; i < m; i++)
+			(i ? c->floats[c->n_args - 1] : call_floats(c, "stddev", m))[i] = (double)call_draw(100) / 8;
+	call_int(c, "ddof", call_draw(3));
+	call_float(c, "epsilon", call_draw(2) ? 0 : 0.25);
+	call_float(c, "scale", (double)call_draw(100) / 8);
+	call_float(c, "shift", (double)call_draw(100) - 50);
+	call_int(c, "dtype", call_dtype());
 }
 
 static void draw_points(struct call *c)
 {
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_INT32, STK_FLOAT};
-	enum stk_dtype dtype = types[draw(5)];
-	int n = 1 + (int)draw(6), m = 1 + (int)draw(6);
-	add_input(c, dtype, 3, (int64_t[3]){draw(4), draw(200), n});
-	double *matrix = arg_floats(c, "MT", m * (n + 1));
+	enum stk_dtype dtype = types[call_draw(5)];
+	int n = 1 + (int)call_draw(6), m = 1 + (int)call_draw(6);
+	call_input(c, dtype, 3, (int64_t[3]){call_draw(4), call_draw(200), n});
+	double *matrix = call_floats(c, "MT", m * (n + 1));
 	for (int i = 0; i < m * (n + 1); i++)
-		matrix[i] = (double)draw(400) / 64 - 3;
-	arg_int(c, "dtype", draw(2) ? dtype : STK_FLOAT);
+		matrix[i] = (double)call_draw(400) / 64 - 3;
+	call_int(c, "dtype", call_draw(2) ? dtype : STK_FLOAT);
 }
 
 /* Volumes, and images of types that passes do not take. */
 static void draw_warp(struct call *c)
 {
-	int volume = (int)draw(2), n = volume ? 3 : 2;
-	int64_t shape[5] = {1 + draw(2), 1 + draw(6), 1 + draw(9), 1 + draw(9), 1 + draw(4)};
-	enum stk_dtype dtype = draw_dtype();
+	int volume = (int)call_draw(2), n = volume ? 3 : 2;
+	int64_t shape[5] = {1 + call_draw(2), 1 + call_draw(6), 1 + call_draw(9), 1 + call_draw(9), 1 + call_draw(4)};
+	enum stk_dtype dtype = call_dtype();
 	if (!volume)
 		memmove(shape + 1, shape + 2, 3 * sizeof *shape);
-	add_input(c, dtype, n + 2, shape);
+	call_input(c, dtype, n + 2, shape);
 	strcpy(c->in[0].desc.layout, volume ? "FDHWC" : "FHWC");
-	double *matrix = arg_floats(c, "matrix", n * (n + 1)), *size = arg_floats(c, "size", n);
+	double *matrix = call_floats(c, "matrix", n * (n + 1)), *size = call_floats(c, "size", n);
 	for (int i = 0; i < n * (n + 1); i++)
-		matrix[i] = (double)draw(200) / 64 - 1.5;
+		matrix[i] = (double)call_draw(200) / 64 - 1.5;
 	for (int i = 0; i < n; i++)
-		size[i] = 1 + draw(9);
-	arg_int(c, "interp_type", draw(2));
-	if (draw(2))
-		arg_float(c, "fill_value", (double)draw(300) - 20);
-	arg_int(c, "dtype", dtype == STK_FLOAT ? draw_dtype() : draw(2) ? dtype : STK_FLOAT);
+		size[i] = 1 + call_draw(9);
+	call_int(c, "interp_type", call_draw(2));
+	if (call_draw(2))
+		call_float(c, "fill_value", (double)call_draw(300) - 20);
+	call_int(c, "dtype", dtype == STK_FLOAT ? call_dtype() : call_draw(2) ? dtype : STK_FLOAT);
 }
 
 static void draw_displaced(struct call *c)
 {
-	int64_t shape[3] = {1 + draw(12), 1 + draw(12), 1 + draw(4)};
-	add_input(c, draw(2) ? STK_UINT8 : STK_FLOAT, 3, shape);
+	int64_t shape[3] = {1 + call_draw(12), 1 + call_draw(12), 1 + call_draw(4)};
+	call_input(c, call_draw(2) ? STK_UINT8 : STK_FLOAT, 3, shape);
 	strcpy(c->in[0].desc.layout, "HWC");
-	arg_int(c, "interp_type", draw(2));
-	arg_float(c, "fill_value", draw(300));
+	call_int(c, "interp_type", call_draw(2));
+	call_float(c, "fill_value", call_draw(300));
 }
 
 static void draw_perspective(struct call *c)
@@ -305,25 +306,25 @@ static void draw_perspective(struct call *c)
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
 														  "FHWC", "FCHW"};
-	add_input(c, types[draw(4)], 4, (int64_t[4]){1 + draw(2), 1 + draw(9), 1 + draw(9), 1 + draw(9)});
-	strcpy(c->in[0].desc.layout, layouts[draw(2)]);
-	double *matrix = arg_floats(c, "matrix", 9), *size = arg_floats(c, "size", 2);
+	call_input(c, types[call_draw(4)], 4, (int64_t[4]){1 + call_draw(2), 1 + call_draw(9), 1 + call_draw(9), 1 + call_draw(9)});
+	strcpy(c->in[0].desc.layout, layouts[call_draw(2)]);
+	double *matrix = call_floats(c, "matrix", 9), *size = call_floats(c, "size", 2);
 	for (int i = 0; i < 9; i++)
-		matrix[i] = (double)draw(200) / 64 - 1.5;
-	size[0] = draw(9), size[1] = 1 + draw(9);
-	arg_int(c, "interp_type", draw(3));
-	c->args[c->n_args++] = stk_arg_string("border_mode", borders[draw(5)]);
-	c->args[c->n_args++] = stk_arg_string("pixel_origin", draw(2) ? "center" : "corner");
+		matrix[i] = (double)call_draw(200) / 64 - 1.5;
+	size[0] = call_draw(9), size[1] = 1 + call_draw(9);
+	call_int(c, "interp_type", call_draw(3));
+	c->args[c->n_args++] = stk_arg_string("border_mode", borders[call_draw(5)]);
+	c->args[c->n_args++] = stk_arg_string("pixel_origin", call_draw(2) ? "center" : "corner");
 }
 
 static void draw_maps(struct call *c)
 {
-	add_input(c, draw(2) ? STK_UINT8 : STK_FLOAT, 3, (int64_t[3]){1 + draw(12), 1 + draw(12), 1 + draw(4)});
+	call_input(c, call_draw(2) ? STK_UINT8 : STK_FLOAT, 3, (int64_t[3]){1 + call_draw(12), 1 + call_draw(12), 1 + call_draw(4)});
 	strcpy(c->in[0].desc.layout, "HWC");
-	int64_t shape[2] = {draw(9), 1 + draw(9)};
-	add_input(c, STK_FLOAT, 2, shape);
-	add_input(c, STK_FLOAT, 2, shape);
-	arg_int(c, "interp", draw(3));
+	int64_t shape[2] = {call_draw(9), 1 + call_draw(9)};
+	call_input(c, STK_FLOAT, 2, shape);
+	call_input(c, STK_FLOAT, 2, shape);
+	call_int(c, "interp", call_draw(3));
 }
 
 static const char *const functions[] = {
@@ -343,152 +344,25 @@ static bool binary(const char *name)
 
 static void draw_arithmetic(struct call *c)
 {
-	c->title = functions[draw(STK_ARITH_OPS)];
+	c->title = functions[call_draw(STK_ARITH_OPS)];
 	c->args[c->n_args++] = stk_arg_string("op", c->title);
-	draw_input(c);
+	call_any_input(c);
 	if (!binary(c->title))
 		return;
 	/* The other one: the same shape, or one that broadcasts, or one value. */
 	struct stk_desc other = c->in[0].desc;
-	int cut = (int)draw((uint32_t)other.ndim + 1);
+	int cut = (int)call_draw((uint32_t)other.ndim + 1);
 	for (int d = cut; d < other.ndim; d++)
-		other.shape[d - cut] = draw(3) ? other.shape[d] : 1;
-	add_input(c, draw_dtype(), other.ndim - cut, other.shape);
-	if (draw(2)) {
+		other.shape[d - cut] = call_draw(3) ? other.shape[d] : 1;
+	call_input(c, call_dtype(), other.ndim - cut, other.shape);
+	if (call_draw(2)) {
 		struct stk_tensor t = c->in[0];
 		c->in[0] = c->in[1];
 		c->in[1] = t;
 	}
 }
 
-/* ---- images ---- */
-
-/* An image of few pixels, of any layout and type but bool; the largest extents are `most`. Without `wide`, of types of up to 32 bits. */
-static void draw_image(struct call *c, uint32_t most, bool wide)
-{
-	static const char *const layouts[] = {"HW", "HWC", "CHW", "FHWC", "DHW", "DHWC"};
-	const char *layout = layouts[draw(sizeof layouts / sizeof *layouts)];
-	int64_t shape[STK_MAX_DIMS];
-	enum stk_dtype dtype = draw_dtype();
-	for (size_t d = 0; d < strlen(layout); d++)
-		shape[d] = 1 + draw(strchr("HWD", layout[d]) ? most : 4);
-	if (dtype == STK_BOOL || (!wide && stk_dtype_size(dtype) > 4))
-		dtype = draw(2) ? STK_UINT8 : STK_FLOAT;
-	add_input(c, dtype, (int)strlen(layout), shape);
-	strcpy(c->in[0].desc.layout, layout);
-	if (draw(3) == 0)
-		arg_int(c, "dtype", STK_FLOAT);
-}
-
-static void draw_gaussian_blur(struct call *c)
-{
-	draw_image(c, 24, true);
-	if (draw(2))
-		arg_float(c, "sigma", 0.2 + draw(30) / 10.0);
-	else
-		arg_int(c, "window_size", 1 + 2 * draw(9));
-}
-
-static void draw_laplacian(struct call *c)
-{
-	draw_image(c, 12, false);
-	arg_int(c, "window_size", 3 + 2 * draw(3));
-	if (draw(2))
-		arg_int(c, "smoothing_size", 1 + 2 * draw(3));
-	if (draw(2))
-		arg_float(c, "scale", draw(9) / 16.0);
-}
-
-static void draw_filter(struct call *c)
-{
-	static const char *const borders[] = {"reflect_101", "reflect_1001", "wrap", "clamp", "constant"};
-	draw_image(c, 12, false);
-	int n = strchr(c->in[0].desc.layout, 'D') ? 3 : 2;
-	int64_t shape[3] = {1 + draw(5), 1 + draw(5), 1 + draw(3)};
-	add_input(c, STK_FLOAT, n, shape);
-	if (draw(2))
-		add_input(c, c->in[0].desc.dtype, 0, shape);
-	c->args[c->n_args++] = stk_arg_string("border", borders[draw(5)]);
-	c->args[c->n_args++] = stk_arg_string("mode", draw(3) ? "same" : "valid");
-}
-
-static void draw_erase(struct call *c)
-{
-	draw_input(c);
-	int n = c->in[0].desc.ndim, regions = (int)draw(4);
-	if (n * regions == 0 || n * regions > MAX_INTS)
-		return;
-	double *anchor = arg_floats(c, "anchor", n * regions), *shape = arg_floats(c, "shape", n * regions);
-	for (int i = 0; i < n * regions; i++) {
-		uint32_t extent = (uint32_t)c->in[0].desc.shape[i % n];
-		anchor[i] = draw(2 * extent + 2) / 2.0 - 1;
-		shape[i] = draw(3) ? extent : draw(2 * extent + 1) / 2.0;
-	}
-	int channels = n > 1 ? (int)draw((uint32_t)n) : -1, fills = channels >= 0 ? (int)c->in[0].desc.shape[channels] : 1;
-	fills = fills > 0 && fills < 20 ? fills : 1;
-	memcpy(c->in[0].desc.layout, "XYZUVW", (size_t)n);
-	if (channels >= 0)
-		c->in[0].desc.layout[channels] = 'C';
-	double *fill = arg_floats(c, "fill_value", fills);
-	for (int i = 0; i < fills; i++)
-		fill[i] = draw(400) - 100.0;
-	int64_t *axes = arg_ints(c, "axes", n);
-	for (int d = 0; d < n; d++)
-		axes[d] = d;
-}
-
-static void draw_lookup_table(struct call *c)
-{
-	draw_input(c);
-	int n = (int)draw(20);
-	int64_t *keys = arg_ints(c, "keys", n);
-	double *values = arg_floats(c, "values", n);
-	for (int i = 0; i < n; i++) {
-		keys[i] = draw(2) ? draw(30) : draw(400);
-		values[i] = draw(1000) / 4.0 - 50;
-	}
-	arg_float(c, "default_value", 3.5);
-	arg_int(c, "dtype", draw_dtype());
-}
-
-static void draw_grid_mask(struct call *c)
-{
-	draw_image(c, 30, true);
-	c->n_args = 0;
-	if (strchr(c->in[0].desc.layout, 'D'))
-		c->in[0].desc.layout[0] = 'F';
-	arg_int(c, "tile", 1 + draw(20));
-	arg_float(c, "ratio", draw(11) / 10.0);
-	arg_float(c, "angle", draw(2) ? draw(60) / 10.0 : 0);
-	arg_float(c, "shift_x", draw(90) / 9.0 - 5);
-}
-
-static void draw_noise_gaussian(struct call *c)
-{
-	draw_input(c);
-	arg_float(c, "mean", draw(90) / 9.0);
-	arg_float(c, "stddev", draw(90) / 9.0);
-}
-
-static void draw_noise_shot(struct call *c)
-{
-	draw_input(c);
-	arg_float(c, "factor", draw(5) ? draw(90) / 9.0 : 0);
-}
-
-static void draw_noise_salt_and_pepper(struct call *c)
-{
-	draw_image(c, 30, true);
-	c->n_args = 0;
-	arg_float(c, "prob", draw(11) / 10.0);
-	arg_float(c, "salt_vs_pepper", draw(11) / 10.0);
-	c->args[c->n_args++] = stk_arg_int("per_channel", draw(2));
-}
-
-static const struct {
-	const char *op;
-	void (*draw)(struct call *c);
-} kinds[] = {
+static const struct call_kind kinds[] = {
 	{"cast", draw_cast},
 	{"copy", draw_plain},
 	{"reshape", draw_plain},
@@ -513,22 +387,6 @@ static const struct {
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
 	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"_arithmetic", draw_arithmetic},
-	{"gaussian_blur", draw_gaussian_blur},
-	{"laplacian", draw_laplacian},
-	{"filter", draw_filter},
-	{"erase", draw_erase},
-	{"lookup_table", draw_lookup_table},
-	{"grid_mask", draw_grid_mask},
-	{"noise.gaussian", draw_noise_gaussian},
-	{"noise.shot", draw_noise_shot},
-	{"noise.salt_and_pepper", draw_noise_salt_and_pepper},
 };
 
 /* ---- running a call ---- */
@@ -536,11 +394,13 @@ static const struct {
 bool call_open(struct call *c)
 {
 	*c = (struct call){0};
-	uint32_t kind = draw(sizeof kinds / sizeof *kinds);
-	const struct stk_op_def *def = stk__op_find(kinds[kind].op);
+	bool image = call_draw(3) == 0;
+	const struct call_kind *kind =
+		image ? &image_kinds[call_draw((uint32_t)n_image_kinds)] : &kinds[call_draw(sizeof kinds / sizeof *kinds)];
+	const struct stk_op_def *def = stk__op_find(kind->op);
 	assert_non_null(def);
-	c->title = kinds[kind].op;
-	kinds[kind].draw(c);
+	c->title = kind->op;
+	kind->draw(c);
 	ok(stk_graph_create(&c->g, &err));
 	void *values = stk__graph_alloc(c->g, def->args_size + 1);
 	struct stk_arg_def a;
@@ -554,11 +414,11 @@ bool call_open(struct call *c)
 	c->tools.arena = c->tools.cpu_jobs.arena = &c->arena;
 	static struct stk_filter_kernels fast;
 	stk__filter_kernels_init(&fast, stk__cpu_capabilities());
-	c->tools.cpu_jobs.filters = draw(2) ? &fast : NULL;
+	c->tools.cpu_jobs.filters = call_draw(2) ? &fast : NULL;
 	int32_t n_in = c->call.n_in;
 	c->call = (struct stk_call){
 		.def = def, .args = values, .in = c->in, .out = &c->out, .n_in = n_in, .n_out = 1, .state = c->state, .tools = &c->tools};
-	c->call.random = stk__random(draw(1000), draw(1000), draw(9), draw(100000));
+	c->call.random = stk__random(call_draw(1000), call_draw(1000), call_draw(9), call_draw(100000));
 	void *shared = NULL;
 	if (def->setup)
 		ok(def->setup(values, &shared, &err));

@@ -35,4 +35,22 @@ extern size_t used;    /* of it */
 bool call_open(struct call *c);
 void call_close(struct call *c);
 
+/* ---- drawing calls ---- */
+
+struct call_kind {
+	const char *op;
+	void (*draw)(struct call *c); /* inputs and arguments */
+};
+extern const struct call_kind image_kinds[];
+extern const size_t n_image_kinds;
+
+uint32_t call_draw(uint32_t n); /* 0 .. n - 1 */
+enum stk_dtype call_dtype(void);
+void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *shape);
+void call_any_input(struct call *c);
+void call_int(struct call *c, const char *name, int64_t v);
+void call_float(struct call *c, const char *name, double v);
+int64_t *call_ints(struct call *c, const char *name, int n); /* to be filled in */
+double *call_floats(struct call *c, const char *name, int n);
+
 #endif

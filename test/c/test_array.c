@@ -8,6 +8,7 @@
 #include "kernel/array/array_gpu.h"
 #include "kernel/array/array_sample.h"
 #include "kernel/convert/convert.h"
+#include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
 #include "kernel/pointwise/pointwise_element.h"
 
@@ -128,6 +129,23 @@ static void run_filter(struct stk_array_job *job)
 			stk__filter_one(&job->filter, &data, axes[k], k, phases, i);
 }
 
+/* Both phases of an equalisation. */
+static void run_equalize(struct stk_array_job *job)
+{
+	const struct stk_equalize *e = &job->equalize;
+	struct stk_equalize_data data = stk__array_equalize_data(job);
+	int32_t tiles = e->tiles_x ? e->tiles_x * e->tiles_y : 1, n = e->tiles_x ? e->tile_w * e->tile_h : e->width * e->height;
+	for (int32_t t = 0; t < stk__equalize_tables(e); t++) {
+		int32_t counts[STK_EQUALIZE_BINS] = {0};
+		for (int32_t k = 0; k < n; k++)
+			counts[e->tiles_x ? stk__equalize_tile_value(e, &data, t / tiles, t % tiles, k)
+					  : stk__equalize_value(e, &data, t, k % e->width, k / e->width)]++;
+		stk__equalize_table(e, counts, n, data.tables + (size_t)t * STK_EQUALIZE_BINS);
+	}
+	for (uint32_t i = 0; i < job->n; i++)
+		stk__equalize_one(e, &data, i);
+}
+
 /* False: whole numbers are divided by 0. */
 static bool run_one_by_one(struct stk_array_job *job)
 {
@@ -135,8 +153,10 @@ static bool run_one_by_one(struct stk_array_job *job)
 	double *stats = measure(job);
 	if (job->kind == STK_ARRAY_FILTER)
 		run_filter(job);
+	if (job->kind == STK_ARRAY_EQUALIZE)
+		run_equalize(job);
 	struct stk_pointwise_data pointwise = stk__array_pointwise_data(job);
-	for (uint32_t i = 0; i < job->n && right && job->kind != STK_ARRAY_FILTER; i++) {
+	for (uint32_t i = 0; i < job->n && right && job->kind != STK_ARRAY_FILTER && job->kind != STK_ARRAY_EQUALIZE; i++) {
 		if (job->kind == STK_ARRAY_POINTWISE) {
 			stk__pointwise_one(&job->pointwise, &pointwise, i);
 			continue;

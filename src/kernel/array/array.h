@@ -5,7 +5,8 @@
  *
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
  * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors, affine maps of points, images and volumes
- * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h). Fast loops are chosen by what a job
+ * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h), equalised histograms
+ * (kernel/equalize/equalize.h). Fast loops are chosen by what a job
  * is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
@@ -23,6 +24,7 @@
 
 #include "kernel/array/arithmetic.h"
 #include "kernel/common/border.h"
+#include "kernel/equalize/equalize.h"
 #include "kernel/filter/filter.h"
 #include "kernel/pointwise/pointwise.h"
 #include "stoker/tensor.h"
@@ -36,6 +38,7 @@ enum stk_array_kind {
 	STK_ARRAY_SAMPLE,
 	STK_ARRAY_FILTER,
 	STK_ARRAY_POINTWISE,
+	STK_ARRAY_EQUALIZE,
 	STK_ARRAY_KINDS
 };
 
@@ -142,6 +145,7 @@ struct stk_array_job {
 		struct stk_array_sample sample;
 		struct stk_filter filter; /* source 1: its weights, where they are no constants */
 		struct stk_pointwise pointwise;
+		struct stk_equalize equalize; /* its tables are the job's work memory, those of L*a*b* its constants */
 	};
 };
 
@@ -227,6 +231,10 @@ STK_MUST_USE enum stk_status stk__array_filter(struct stk_array_jobs *jobs, cons
 /* constants: of `bytes` bytes, as p's function takes them. in has at most UINT32_MAX elements, out as many. */
 STK_MUST_USE enum stk_status stk__array_pointwise(struct stk_array_jobs *jobs, const struct stk_pointwise *p, const void *constants,
 	size_t bytes, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* lab: for lightness; NULL without. in and out are of uint8. */
+STK_MUST_USE enum stk_status stk__array_equalize(struct stk_array_jobs *jobs, const struct stk_equalize *e,
+	const struct stk_lab_tables *lab, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 /* ---- measures ---- */
 

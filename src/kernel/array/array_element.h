@@ -253,4 +253,16 @@ STK_HD struct stk_pointwise_data stk__array_pointwise_data(const struct stk_arra
 	return d;
 }
 
+/* ---- equalised histograms ---- */
+
+STK_HD struct stk_equalize_data stk__array_equalize_data(const struct stk_array_job *job)
+{
+	struct stk_equalize_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.tables = (uint8_t *)job->work;
+	d.lab = (const struct stk_lab_tables *)job->constants;
+	return d;
+}
+
 #endif

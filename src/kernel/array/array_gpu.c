@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
 
 #include <string.h>
@@ -57,6 +58,10 @@ enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct s
 		status = stk__gpu_kernel(dev, "array_gpu_filter", "array_filter", 0, &k->filter, err);
 	if (!status)
 		status = stk__gpu_kernel(dev, "array_gpu_pointwise", "array_pointwise", 0, &k->pointwise, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_tables", 0, &k->tables, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_equalize", 0, &k->equalize, err);
 	return status ? status : stk__gpu_kernel(dev, "array_gpu", "array_normalize", 0, &k->normalize, err);
 }
 
@@ -138,6 +143,8 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 	int axes[STK_FILTER_PHASES], phases = job->kind == STK_ARRAY_FILTER ? stk__filter_phases(&job->filter, axes) : 1;
 	for (int k = 0; k < phases - 1; k++)
 		blocks[filter_launch[k]] += blocks_of(job->n * job->filter.n_terms);
+	if (job->kind == STK_ARRAY_EQUALIZE)
+		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
 	blocks[phases > 1 ? filter_launch[phases - 1] : job->kind] += blocks_of(job->n);
 	if (job->kind == STK_ARRAY_NORMALIZE) /* a thread measures a short group, a thread block a long one */
 		blocks[STK_ARRAY_GPU_MEASURE] +=
@@ -178,7 +185,8 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 	} steps[] = {{STK_ARRAY_COPY, kernels->copy}, {STK_ARRAY_ONE_HOT, kernels->copy}, {STK_ARRAY_ARITHMETIC, kernels->arithmetic},
 		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}, {STK_ARRAY_POINTS, kernels->points},
 		{STK_ARRAY_SAMPLE, kernels->sample}, {STK_ARRAY_FILTER, kernels->filter}, {STK_ARRAY_GPU_FILTER_1, kernels->filter},
-		{STK_ARRAY_GPU_FILTER_2, kernels->filter}, {STK_ARRAY_POINTWISE, kernels->pointwise}};
+		{STK_ARRAY_GPU_FILTER_2, kernels->filter}, {STK_ARRAY_POINTWISE, kernels->pointwise},
+		{STK_ARRAY_GPU_TABLES, kernels->tables}, {STK_ARRAY_EQUALIZE, kernels->equalize}};
 	struct stk_array_gpu_view view = {.items = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at),
 		.flags = (uint32_t *)(uintptr_t)b->device_tables,
 		.n_items = b->n_items};

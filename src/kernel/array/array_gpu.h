@@ -19,8 +19,15 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
 
-/* One for each kind of job, one that measures for normalisations, and two more phases of filters. */
-enum { STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2, STK_ARRAY_GPU_LAUNCHES };
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, and one that makes the tables
+ * of equalisations. */
+enum {
+	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
+	STK_ARRAY_GPU_FILTER_1,
+	STK_ARRAY_GPU_FILTER_2,
+	STK_ARRAY_GPU_TABLES,
+	STK_ARRAY_GPU_LAUNCHES
+};
 
 struct stk_array_gpu_item {
 	struct stk_array_job job;                /* all addresses are the device's */
@@ -47,7 +54,7 @@ struct stk_array_gpu_sizes {
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *limits);
 
 struct stk_array_gpu_kernels {
-	stk_gpu_kernel copy, arithmetic, measure, normalize, points, sample, filter, pointwise;
+	stk_gpu_kernel copy, arithmetic, measure, normalize, points, sample, filter, pointwise, tables, equalize;
 };
 STK_MUST_USE enum stk_status stk__array_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_array_gpu_kernels *kernels, struct stk_error *err);

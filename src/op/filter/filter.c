@@ -140,6 +140,7 @@ static enum stk_status filter_lower_array(const struct stk_call *call, struct st
 
 const struct stk_op_def stk__op_filter = {
 	.name = "filter",
+	.alias = "experimental.filter",
 	.doc = "Sums pixels over a window, each with its own weight.\n\n"
 	       "Inputs are the image, the weights (float32, of as many dims as the image has spatial ones: 2, or 3 of a volume), and optionally "
 	       "a "

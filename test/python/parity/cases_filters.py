@@ -234,6 +234,41 @@ def grid_mask() -> Iterator[Case]:
         yield Case("grid_mask", [images(rng)], {"tile": tile}, error=True)
 
 
+def equalize() -> Iterator[Case]:
+    rng = rng_of("equalize")
+
+    def case(op: str, batch: Batch, **kwargs: Any) -> Case:
+        return Case(op, [batch], kwargs, exact=True)
+
+    flat = Batch([np.full((5, 7, 3), 9, np.uint8), np.zeros((1, 1, 3), np.uint8), np.full((2, 2, 3), 255, np.uint8)], "HWC")
+    for layout, channels in (("HWC", 3), ("HWC", 1), ("HWC", 6), ("CHW", 3), ("HW", 1)):
+        yield case("experimental.equalize", images(rng, channels=channels, layout=layout))
+    yield case("equalize", flat)
+    for layout, shape in (("FHWC", (2, 9, 14, 3)), ("FCHW", (2, 3, 9, 14)), ("FHW", (3, 9, 14))):
+        yield case("equalize", shaped(rng, "uint8", layout, shape, shape))
+    yield Case("equalize", [images(rng, "int16")], {}, error=True)
+
+
+def clahe() -> Iterator[Case]:
+    rng = rng_of("clahe")
+
+    def case(batch: Batch, tiles: tuple[int, int], clip_limit: float, **kwargs: Any) -> Case:
+        lab = batch.samples[0].shape[2] == 3 and kwargs.get("luma_only", True)
+        sure = {"bound": 4, "share": 0.999} if lab else {"exact": True}
+        return Case("clahe", [batch], {"tiles_x": tiles[0], "tiles_y": tiles[1], "clip_limit": clip_limit, **kwargs}, **sure)
+
+    for tiles, clip_limit in (((2, 2), 2.0), ((8, 8), 2.0), ((4, 3), 3.5), ((1, 1), 1.0), ((5, 2), 40.0), ((3, 3), 0.0)):
+        yield case(images(rng, channels=1), tiles, clip_limit)
+        yield case(images(rng), tiles, clip_limit, luma_only=False)
+        yield case(images(rng), tiles, clip_limit)
+    yield case(shaped(rng, "uint8", "HWC", (1, 1, 3), (5, 3, 3), (64, 65, 3)), (4, 4), 2.0)
+    yield case(shaped(rng, "uint8", "HWC", (64, 64, 1), (64, 61, 1), (60, 64, 1)), (4, 4), 2.0)
+    tiles = {"tiles_x": 2, "tiles_y": 2, "clip_limit": 2.0}
+    for bad in (images(rng, channels=2), images(rng, layout="HW"), images(rng, layout="CHW"), images(rng, "uint16")):
+        yield Case("clahe", [bad], tiles, error=True)
+    yield Case("clahe", [images(rng)], {"tiles_x": 2, "clip_limit": 2.0}, error=True)
+
+
 def all_cases() -> Iterator[Case]:
-    for group in (gaussian_blur, laplacian, filtering, erase, lookup_table, grid_mask):
+    for group in (gaussian_blur, laplacian, filtering, erase, lookup_table, grid_mask, equalize, clahe):
         yield from group()

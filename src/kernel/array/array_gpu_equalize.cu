@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Equalised histograms on the GPU: a thread block a table, then a thread an output, or a pixel. */
+#include "kernel/array/array_element.h"
+#include "kernel/array/array_gpu_find.cuh"
+#include "kernel/equalize/equalize_element.h"
+
+#define THREADS STK_ARRAY_GPU_THREADS
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_tables(const __grid_constant__ stk_array_gpu_view v)
+{
+	__shared__ int32_t counts[STK_EQUALIZE_BINS];
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_equalize &e = it.job.equalize;
+	stk_equalize_data data = stk__array_equalize_data(&it.job);
+	int32_t table = (int32_t)(blockIdx.x - it.block0[v.launch]), tiles = e.tiles_x ? e.tiles_x * e.tiles_y : 1;
+	int32_t plane = table / tiles, tile = table % tiles, n = e.tiles_x ? e.tile_w * e.tile_h : e.width * e.height;
+	for (int i = threadIdx.x; i < STK_EQUALIZE_BINS; i += THREADS)
+		counts[i] = 0;
+	__syncthreads();
+	for (int32_t k = threadIdx.x; k < n; k += THREADS) {
+		uint8_t value = e.tiles_x ? stk__equalize_tile_value(&e, &data, plane, tile, k)
+					  : stk__equalize_value(&e, &data, plane, k % e.width, k / e.width);
+		atomicAdd(&counts[value], 1);
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		stk__equalize_table(&e, counts, n, data.tables + (int64_t)table * STK_EQUALIZE_BINS);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) array_equalize(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	outputs o = outputs_of(v, it, it.job.n);
+	stk_equalize_data data = stk__array_equalize_data(&it.job);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS)
+		stk__equalize_one(&it.job.equalize, &data, i);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Equalisation of histograms: of each channel of an image, or adaptively (CLAHE: K. Zuiderveld, "Contrast limited adaptive histogram equalization",
+ * Graphics Gems IV, 1994), where an image is cut into tiles, each has a table of its own, and pixels are mixed from those of the four nearest tiles.
+ * Tables and rounding are those of OpenCV (equalizeHist, CLAHE), on which DALI's operators run.
+ *
+ * It takes two phases: a table for each tile, which whoever runs it keeps in work memory, and then the pixels. On the GPU the first is a thread block a
+ * table, and the second a thread a value, or a pixel where its lightness alone is equalised. All counts are whole numbers, so that their order does not
+ * matter. */
+#ifndef STK_KERNEL_EQUALIZE_H
+#define STK_KERNEL_EQUALIZE_H
+
+#include "kernel/equalize/lab.h"
+
+#include <stdbool.h>
+
+enum { STK_EQUALIZE_BINS = 256 };
+
+/* Plain data. Images of bytes, dense: `outer` planes of height x width pixels of `channels` values. */
+struct stk_equalize {
+	int64_t outer;
+	int32_t width, height, channels;
+	int32_t tiles_x, tiles_y; /* 0: not adaptive, a table for each plane and channel */
+	int32_t tile_w, tile_h;   /* extents of the tiles, which may reach outside: the image is mirrored there */
+	int32_t limit;            /* of the count of a bin; 0: none */
+	uint8_t lightness;        /* of pixels of 3 channels in RGB, L alone is equalised */
+};
+
+struct stk_equalize_data {
+	const uint8_t *src;
+	uint8_t *dst;
+	uint8_t *tables;                  /* stk__equalize_tables() of STK_EQUALIZE_BINS bytes */
+	const struct stk_lab_tables *lab; /* with lightness */
+};
+
+/* Fills in the tiles' extents. */
+void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
+
+/* On the CPU; data->tables are there. */
+void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The parts of equalisation (equalize.h) that C and CUDA share: the pixels of a tile, a table from its counts, one output. */
+#ifndef STK_KERNEL_EQUALIZE_ELEMENT_H
+#define STK_KERNEL_EQUALIZE_ELEMENT_H
+
+#include "kernel/common/border.h"
+#include "kernel/equalize/equalize.h"
+
+#include <math.h>
+
+STK_HD int64_t stk__equalize_planes(const struct stk_equalize *e)
+{
+	return e->lightness ? e->outer : e->outer * e->channels;
+}
+
+STK_HD int64_t stk__equalize_tables(const struct stk_equalize *e)
+{
+	return stk__equalize_planes(e) * (e->tiles_x ? e->tiles_x * e->tiles_y : 1);
+}
+
+/* Values that the second phase makes: outputs, or pixels. */
+STK_HD int64_t stk__equalize_outputs(const struct stk_equalize *e)
+{
+	return e->outer * e->height * e->width * (e->lightness ? 1 : e->channels);
+}
+
+/* The value of a pixel that is counted, and mapped. plane: frames times channels, or frames. */
+STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t x, int32_t y)
+{
+	int64_t frame = e->lightness ? plane : plane / e->channels, channel = e->lightness ? 0 : plane % e->channels;
+	const uint8_t *pixel = d->src + ((frame * e->height + y) * e->width + x) * e->channels + channel;
+	return e->lightness ? stk__lab_of(d->lab, pixel).l : *pixel;
+}
+
+/* Value k of tile `tile` of a plane. */
+STK_HD uint8_t stk__equalize_tile_value(
+	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t tile, int32_t k)
+{
+	int32_t x = tile % e->tiles_x * e->tile_w + k % e->tile_w, y = tile / e->tiles_x * e->tile_h + k / e->tile_w;
+	x = stk__border_index(x, e->width, STK_BORDER_REFLECT_101);
+	y = stk__border_index(y, e->height, STK_BORDER_REFLECT_101);
+	return stk__equalize_value(e, d, plane, x, y);
+}
+
+/* To the nearest, halves to even, as OpenCV rounds. x is not negative. */
+STK_HD uint8_t stk__equalize_round(float x)
+{
+	float whole = rintf(x);
+	return (uint8_t)(whole < 255 ? whole : 255);
+}
+
+/* Cuts the counts at the limit, and spreads what was cut off over all bins. */
+STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
+{
+	int32_t cut = 0;
+	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
+		cut += counts[i] > limit ? counts[i] - limit : 0;
+		counts[i] = counts[i] > limit ? limit : counts[i];
+	}
+	int32_t each = cut / STK_EQUALIZE_BINS, rest = cut % STK_EQUALIZE_BINS;
+	for (int i = 0; i < STK_EQUALIZE_BINS; i++)
+		counts[i] += each;
+	int32_t step = rest ? STK_EQUALIZE_BINS / rest : 1;
+	for (int i = 0; i < STK_EQUALIZE_BINS && rest > 0; i += step, rest--)
+		counts[i]++;
+}
+
+/* The table of `n` pixels of these counts, which are overwritten. */
+STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
+{
+	int32_t first = 0, sum = 0;
+	if (e->limit)
+		stk__equalize_clip(counts, e->limit);
+	while (!e->tiles_x && first < STK_EQUALIZE_BINS - 1 && !counts[first])
+		first++;
+	int32_t left = e->tiles_x ? n : n - counts[first]; /* the least value becomes 0, unless adaptively */
+	float scale = 255.0f / (float)left;
+	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
+		sum += !e->tiles_x && i <= first ? 0 : counts[i];
+		table[i] = left ? stk__equalize_round((float)sum * scale) : (uint8_t)i;
+	}
+}
+
+/* What becomes of a value at (x, y): of the tables of the four nearest tiles, by their distance. */
+STK_HD uint8_t stk__equalize_mix(
+	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
+{
+	const uint8_t *tables = d->tables + plane * (e->tiles_x ? e->tiles_x * e->tiles_y : 1) * STK_EQUALIZE_BINS + value;
+	if (!e->tiles_x)
+		return *tables;
+	float fx = (float)x * (1.0f / (float)e->tile_w) - 0.5f, fy = (float)y * (1.0f / (float)e->tile_h) - 0.5f;
+	int32_t x1 = (int32_t)floorf(fx), y1 = (int32_t)floorf(fy), x2 = x1 + 1, y2 = y1 + 1;
+	float right = fx - (float)x1, left = 1 - right, down = fy - (float)y1, up = 1 - down;
+	x1 = x1 > 0 ? x1 : 0;
+	y1 = y1 > 0 ? y1 : 0;
+	x2 = x2 < e->tiles_x ? x2 : e->tiles_x - 1;
+	y2 = y2 < e->tiles_y ? y2 : e->tiles_y - 1;
+	const uint8_t *above = tables + (int64_t)y1 * e->tiles_x * STK_EQUALIZE_BINS,
+		      *below = tables + (int64_t)y2 * e->tiles_x * STK_EQUALIZE_BINS;
+	float top = (float)above[x1 * STK_EQUALIZE_BINS] * left + (float)above[x2 * STK_EQUALIZE_BINS] * right;
+	float bottom = (float)below[x1 * STK_EQUALIZE_BINS] * left + (float)below[x2 * STK_EQUALIZE_BINS] * right;
+	return stk__equalize_round(top * up + bottom * down);
+}
+
+/* Output i of the second phase. */
+STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equalize_data *d, uint32_t i)
+{
+	uint32_t inner = e->lightness ? 1 : (uint32_t)e->channels, pixel = i / inner, channel = i - pixel * inner;
+	uint32_t row = pixel / (uint32_t)e->width, x = pixel - row * (uint32_t)e->width, frame = row / (uint32_t)e->height,
+		 y = row - frame * (uint32_t)e->height;
+	if (!e->lightness) {
+		d->dst[i] = stk__equalize_mix(e, d, (int64_t)frame * inner + channel, d->src[i], (int32_t)x, (int32_t)y);
+		return;
+	}
+	struct stk_lab lab = stk__lab_of(d->lab, d->src + 3 * (int64_t)pixel);
+	lab.l = stk__equalize_mix(e, d, frame, lab.l, (int32_t)x, (int32_t)y);
+	stk__lab_to_rgb(d->lab, lab, d->dst + 3 * (int64_t)pixel);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * experimental.dilate: the largest value in a window. */
+#include "op/filter/morphology.h"
+
+static enum stk_status dilate_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	return stk__morphology_lower(call, STK_FILTER_LARGEST, jobs, err);
+}
+
+const struct stk_op_def stk__op_dilate = {
+	.name = "experimental.dilate",
+	.doc = "Replaces each pixel by the largest one in a window about it, so that bright areas grow.\n\n"
+	       "Channels are taken by themselves. Types of up to 16 bits, and float32.",
+	.inputs = {1, 1},
+	.layouts = "HW HWC FHWC CHW FCHW FHW",
+	.args = stk__morphology_args,
+	.args_size = sizeof(struct stk_morphology),
+	.flags = STK_OP_IMAGES,
+	.infer = stk__morphology_infer,
+	.lower_array = dilate_lower_array,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * equalize: spreads the values of each channel over their whole range. */
+#include "op/dims.h"
+
+static const struct stk_arg_def equalize_args[] = {STK_ARG_END};
+
+static enum stk_status equalize_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_dims dims;
+	call->out[0].desc = *in;
+	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "the histogram of uint8 images can be equalised, not of %s", stk_dtype_name(in->dtype));
+	return stk__dims_of(in, &dims, err);
+}
+
+static enum stk_status equalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_equalize e = {.outer = 1, .channels = 1};
+	struct stk_dims dims;
+	enum stk_status s = stk__dims_of(in, &dims, err);
+	if (s)
+		return s;
+	e.height = (int32_t)in->shape[dims.h];
+	e.width = (int32_t)in->shape[dims.w];
+	for (int32_t d = 0; d < in->ndim; d++) {
+		e.outer *= d < dims.h ? in->shape[d] : 1;
+		e.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
+	}
+	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
+}
+
+const struct stk_op_def stk__op_equalize = {
+	.name = "equalize",
+	.alias = "experimental.equalize",
+	.doc = "Spreads the values of each channel over their whole range.\n\n"
+	       "Images are of uint8. Each channel of each frame is mapped by the running sum of its histogram, so that its least value becomes 0 "
+	       "and its largest 255; one that has a single value stays as it is.",
+	.inputs = {1, 1},
+	.layouts = "HW HWC CHW FHW FHWC FCHW",
+	.args = equalize_args,
+	.flags = STK_OP_IMAGES,
+	.infer = equalize_infer,
+	.lower_array = equalize_lower_array,
+};
