@@ -52,8 +52,10 @@ static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_
 /* Without axes: those over which what is given does not vary; all, where nothing is. */
 static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
 {
-	const int64_t *given[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
 	uint32_t reduced = (1u << in->ndim) - 1;
+	if (a->mean_shape.count < 0 && a->stddev_shape.count < 0)
+		return reduced;
+	const int64_t *given[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
 	for (int i = 0; i < 2; i++)
 		for (int32_t d = 0; given[i] && d < in->ndim; d++)
 			reduced &= given[i][d] == 1 ? ~0u : ~(1u << d);
@@ -82,6 +84,8 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 
 static enum stk_status check_given(const struct normalize *a, const struct stk_desc *in, const struct reduction *r, struct stk_error *err)
 {
+	if (a->mean.count < 0 && a->stddev.count < 0)
+		return STK_OK;
 	const struct stk_floats *given[] = {&a->mean, &a->stddev};
 	const int64_t *extents[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
 	for (int i = 0; i < 2; i++) {

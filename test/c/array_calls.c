@@ -259,6 +259,40 @@ static void draw_normalize(struct call *c)
 	call_int(c, "dtype", call_dtype());
 }
 
+/* Axes to reduce; returns the number of groups. */
+static int64_t draw_reduced(struct call *c)
+{
+	const struct stk_desc *in = &c->in[0].desc;
+	int64_t axes[STK_MAX_DIMS], groups = 1;
+	int n = 0;
+	for (int d = 0; d < in->ndim; d++)
+		if (call_draw(2))
+			axes[n++] = d;
+		else
+			groups *= in->shape[d];
+	memcpy(call_ints(c, "axes", n), axes, sizeof axes);
+	c->args[c->n_args++] = stk_arg_bool("keep_dims", call_draw(2));
+	return groups;
+}
+
+static void draw_reduction(struct call *c)
+{
+	call_any_input(c);
+	draw_reduced(c);
+	enum stk_dtype in = c->in[0].desc.dtype;
+	bool extreme = strcmp(c->title, "reductions.min") == 0 || strcmp(c->title, "reductions.max") == 0;
+	if (!extreme && call_draw(2))
+		call_int(c, "dtype", call_draw(2) ? (int)in : call_draw(2) ? STK_FLOAT : call_draw(2) ? STK_INT64 : STK_UINT64);
+}
+
+static void draw_deviation(struct call *c)
+{
+	call_any_input(c);
+	int64_t groups = draw_reduced(c);
+	call_input(c, STK_FLOAT, 1, &(int64_t){call_draw(2) ? groups : 1});
+	call_int(c, "ddof", call_draw(4));
+}
+
 static void draw_points(struct call *c)
 {
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_INT32, STK_FLOAT};
@@ -376,6 +410,14 @@ static const struct call_kind kinds[] = {
 	{"one_hot", draw_one_hot},
 	{"normalize", draw_normalize},
 	{"normalize", draw_normalize},
+	{"reductions.sum", draw_reduction},
+	{"reductions.mean", draw_reduction},
+	{"reductions.mean_square", draw_reduction},
+	{"reductions.rms", draw_reduction},
+	{"reductions.min", draw_reduction},
+	{"reductions.max", draw_reduction},
+	{"reductions.variance", draw_deviation},
+	{"reductions.std_dev", draw_deviation},
 	{"coord_transform", draw_points},
 	{"warp_affine", draw_warp},
 	{"experimental.warp_perspective", draw_perspective},

@@ -146,6 +146,26 @@ static void run_equalize(struct stk_array_job *job)
 		stk__equalize_one(e, &data, i);
 }
 
+/* A group's elements by themselves, joined as array.h says. */
+static void reduce_one(const struct stk_array_job *job, uint32_t group)
+{
+	const struct stk_array_groups *g = &job->reduce.groups;
+	union stk_array_value part[STK_ARRAY_PARTIAL_SUMS];
+	int lanes = g->count < STK_ARRAY_SERIAL ? 1 : STK_ARRAY_PARTIAL_SUMS;
+	for (int l = 0; l < lanes; l++)
+		part[l] = stk__array_reduce_identity(job);
+	for (uint32_t k = 0; k < g->count; k++) {
+		int64_t at = stk__array_offset(g->kept, g->n_kept, group) + stk__array_offset(g->reduced, g->n_reduced, k);
+		const uint8_t *x = job->src[0] + at * stk__array_size(job->src_dtype[0]);
+		union stk_array_value *p = &part[k % (uint32_t)lanes];
+		*p = stk__array_reduce_join(job, *p, stk__array_reduce_term(job, x, stk__array_reduce_mean(job, group)));
+	}
+	for (int apart = lanes / 2; apart > 0; apart /= 2)
+		for (int l = 0; l < apart; l++)
+			part[l] = stk__array_reduce_join(job, part[l], part[l + apart]);
+	stk__array_reduce_store(job, job->dst + (int64_t)group * stk__array_size(job->dst_dtype), part[0]);
+}
+
 /* False: whole numbers are divided by 0. */
 static bool run_one_by_one(struct stk_array_job *job)
 {
@@ -162,7 +182,7 @@ static bool run_one_by_one(struct stk_array_job *job)
 			continue;
 		}
 		struct stk_array_place p = {0};
-		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE)
+		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE && job->kind != STK_ARRAY_REDUCE)
 			p = stk__array_place(job, i);
 		if (job->kind == STK_ARRAY_COPY)
 			stk__array_copy_one(job, &p);
@@ -174,6 +194,8 @@ static bool run_one_by_one(struct stk_array_job *job)
 			stk__array_points_one(job, i);
 		else if (job->kind == STK_ARRAY_SAMPLE)
 			stk__array_sample_one(job, i);
+		else if (job->kind == STK_ARRAY_REDUCE)
+			reduce_one(job, i);
 		else
 			right = stk__array_arithmetic_one(job, &p);
 	}

@@ -158,3 +158,80 @@ def test_names_of_samples(tree: Path) -> None:
     labels, names, layouts = pipe.run()
     assert [bytes(np.array(n)).decode() for n in names] == labels.source_info()
     assert {bytes(np.array(n)) for n in layouts} == {b"HWC"}
+
+
+KINDS = ("float16", "bfloat16", "float64", "bool", "uint8", "int64")
+NUMPY = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reductions_of_types_that_dali_refuses(kind: str) -> None:
+    """Against NumPy in float64, which holds all of these."""
+    rng = np.random.default_rng(SEED)
+    plain = [rng.integers(0, 2 if kind == "bool" else 100, (3, 400, 5)).astype(np.float64) for _ in range(3)]
+    target = types.to_dtype(kind)
+
+    def define() -> Any:
+        x = fn.cast(given(plain), dtype=target)
+        found = [getattr(fn.reductions, name)(x, axes=[1]) for name in NUMPY]
+        deviation = fn.reductions.std_dev(
+            x, fn.reductions.mean(x, axes=[1], keep_dims=True) if kind != "float64" else found[1], axes=[1], ddof=1
+        )
+        return [
+            fn.cast(f, dtype=types.FLOAT64)
+            for f in (*found, fn.reductions.mean_square(x, axes=[1]), fn.reductions.rms(x, axes=[1]), deviation)
+        ]
+
+    wanted = [*(f(np.array(plain), 2) for f in NUMPY.values()), np.mean(np.square(plain), 2), np.sqrt(np.mean(np.square(plain), 2))]
+    wanted.append(np.std(np.array(plain), 2, ddof=1))
+    for got, want in zip(run(define)[0], wanted, strict=True):
+        np.testing.assert_allclose(np.array(got), want, rtol=2e-6, err_msg=f"{kind}, seed {SEED}")
+
+
+def test_types_of_reductions() -> None:
+    def kinds(source: types.DALIDataType, *names: str) -> list[types.DALIDataType]:
+        pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
+        with pipe:
+            x = fn.cast(given(ROWS), dtype=source)
+            pipe.set_outputs(*(getattr(fn.reductions, n)(x) for n in names), fn.reductions.variance(x, 3.0))
+        return [o.dtype for o in pipe.run()]
+
+    names = ("sum", "mean", "min", "max", "rms", "mean_square")
+    assert kinds(types.FLOAT64, *names) == [types.FLOAT64] * 7
+    assert kinds(types.BOOL, *names) == [types.UINT64, types.FLOAT, types.BOOL, types.BOOL, *[types.FLOAT] * 3]
+    assert kinds(types.FLOAT16, *names) == [types.FLOAT, types.FLOAT, types.FLOAT16, types.FLOAT16, *[types.FLOAT] * 3]
+    refused(lambda: fn.reductions.sum(given(ROWS), dtype=types.UINT8), "cast the result")
+    refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HH"), "twice")
+    refused(lambda: fn.reductions.variance(given(ROWS), fn.constant(idata=[1])), "cast it")
+
+
+def test_means_of_groups() -> None:
+    """One mean for all groups, which DALI reads beyond its end; or one for each, in the input's dims or the output's. Others are refused."""
+    x = np.float32(ROWS)
+
+    def deviations(mean: Any, **kwargs: Any) -> np.ndarray:
+        return np.array(run(lambda: fn.reductions.variance(given(list(x)), mean, **kwargs))[0][0])
+
+    np.testing.assert_allclose(deviations(np.float32(2), axes=1), ((x - 2) ** 2).mean(2))
+    np.testing.assert_allclose(deviations(np.float32([1, 2]), axes=1), ((x - np.float32([[1], [2]])) ** 2).mean(2))
+    np.testing.assert_allclose(
+        deviations(np.float32([[1], [2]]), axes=1, keep_dims=True)[..., 0], ((x - np.float32([[1], [2]])) ** 2).mean(2)
+    )
+    refused(lambda: deviations(np.float32([[1, 2]]), axes=1), "2 values .* 2 places")
+    refused(lambda: deviations(np.float32([1, 2, 3]), axes=1), "3 values .* 2 places")
+
+
+def test_extremes_of_strange_numbers() -> None:
+    rows = [np.array(v, np.float32) for v in ([-np.inf, np.nan, -5], [np.nan, np.inf, 5], [np.nan, np.nan, np.nan])]
+    least, greatest = (np.array(o, np.float32) for o in run(lambda: (fn.reductions.min(given(rows)), fn.reductions.max(given(rows))))[0])
+    assert least.tolist() == [-np.inf, 5, np.inf] and greatest.tolist() == [-5, np.inf, -np.inf]
+
+
+def test_sums_of_whole_numbers_are_exact() -> None:
+    """Where float32 and double lose digits; and wrap around in the type that is asked for."""
+    wide = [np.array([2**62, 2**62 - 1, 7, -(2**61)] * 300, np.int64) for _ in range(3)]
+    bytes_ = [np.full(5000, 255, np.uint8)] * 3
+    total, narrow, mean = run(
+        lambda: (fn.reductions.sum(given(wide)), fn.reductions.sum(given(bytes_), dtype=types.UINT8), fn.reductions.mean(given(bytes_)))
+    )[0]
+    assert int(total[0]) == int(np.sum(wide[0])) and int(narrow[0]) == 5000 * 255 % 256 and float(mean[0]) == 255

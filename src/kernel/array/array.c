@@ -246,6 +246,41 @@ enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, const struct s
 	return STK_OK;
 }
 
+/* ---- reductions ---- */
+
+/* Whole numbers are summed exactly; their squares only where the result is whole, since they grow beyond 64 bits. */
+static int32_t reduction_domain(enum stk_reduction op, int32_t from, int32_t to)
+{
+	bool squares = op == STK_REDUCE_MEAN_SQUARE || op == STK_REDUCE_RMS, about = op == STK_REDUCE_VARIANCE || op == STK_REDUCE_STD_DEV;
+	if (!stk__array_is_whole(from) || about || (squares && !stk__array_is_whole(to)))
+		return STK_ARITH_DOUBLE;
+	return from == STK_INT8 || from == STK_INT16 || from == STK_INT32 || from == STK_INT64 ? STK_ARITH_INT64 : STK_ARITH_UINT64;
+}
+
+enum stk_status stk__array_reduce(struct stk_array_jobs *jobs, enum stk_reduction op, int64_t ddof, const struct stk_tensor *in,
+	const struct stk_tensor *mean, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err)
+{
+	struct stk_array_job job;
+	begin(&job, STK_ARRAY_REDUCE, in, out, 0);
+	stk__array_groups(&job.reduce.groups, &in->desc, reduced);
+	job.n = job.reduce.groups.groups;
+	if (job.n == 0)
+		return STK_OK;
+	job.reduce.op = op;
+	job.reduce.domain = reduction_domain(op, job.src_dtype[0], job.dst_dtype);
+	job.reduce.ddof = ddof;
+	job.reduce.mean_step = 0;
+	if (mean) {
+		job.src[1] = mean->data;
+		job.src_dtype[1] = mean->desc.dtype;
+		job.reduce.mean_step = stk_desc_elements(&mean->desc) == 1 ? 0 : stk__array_size(mean->desc.dtype);
+	}
+	if (jobs->keep)
+		return jobs->keep(jobs, &job, err);
+	stk__array_run_reduce(&job);
+	return STK_OK;
+}
+
 /* ---- one-hot ---- */
 
 enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis,

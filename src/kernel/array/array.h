@@ -4,7 +4,7 @@
  * soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to `jobs` alone.
  *
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
- * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, one-hot vectors, affine maps of points, images and volumes
+ * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, reductions, one-hot vectors, affine maps of points, images and volumes
  * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h), equalised histograms
  * (kernel/equalize/equalize.h). Fast loops are chosen by what a job
  * is: its kind, types and strides.
@@ -39,6 +39,7 @@ enum stk_array_kind {
 	STK_ARRAY_FILTER,
 	STK_ARRAY_POINTWISE,
 	STK_ARRAY_EQUALIZE,
+	STK_ARRAY_REDUCE,
 	STK_ARRAY_KINDS
 };
 
@@ -85,6 +86,26 @@ struct stk_array_normalize {
 	int32_t n_mean, n_factor;
 	int64_t ddof;
 	double epsilon, scale, shift;
+	struct stk_array_groups groups;
+};
+
+enum stk_reduction {
+	STK_REDUCE_SUM,
+	STK_REDUCE_MEAN,
+	STK_REDUCE_MEAN_SQUARE,
+	STK_REDUCE_RMS,
+	STK_REDUCE_VARIANCE, /* about means that are given: source 1, a float or double for all groups or one for each */
+	STK_REDUCE_STD_DEV,
+	STK_REDUCE_MIN, /* NaN are passed over. Of nothing, the largest number of the type; of MAX the lowest */
+	STK_REDUCE_MAX,
+};
+
+/* What groups of elements come to, an output each. Values are held in `domain` (arithmetic.h) meanwhile: sums of whole numbers are exact, or wrap around in the
+ * output's type if that is whole; sums in double have the order above. */
+struct stk_array_reduce {
+	int32_t op, domain;
+	int32_t mean_step; /* bytes from one group's mean to the next; 0: they share one */
+	int64_t ddof;      /* taken off the number of elements by VARIANCE and STD_DEV */
 	struct stk_array_groups groups;
 };
 
@@ -141,6 +162,7 @@ struct stk_array_job {
 		struct stk_array_arithmetic arithmetic;
 		struct stk_array_normalize normalize;
 		struct stk_array_one_hot one_hot;
+		struct stk_array_reduce reduce;
 		struct stk_array_points points;
 		struct stk_array_sample sample;
 		struct stk_filter filter; /* source 1: its weights, where they are no constants */
@@ -205,6 +227,11 @@ STK_MUST_USE enum stk_status stk__array_divided_by_zero(struct stk_error *err);
 #define STK_ARRAY_MOST INT32_MAX
 STK_MUST_USE enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, const struct stk_array_normalize *n, const double *given,
 	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
+
+/* out: an element for each group, dense; groups follow from in and the bits of `reduced`, one a dim. mean: NULL, or of one element or as many as there are
+ * groups. in has at most STK_ARRAY_MOST elements. */
+STK_MUST_USE enum stk_status stk__array_reduce(struct stk_array_jobs *jobs, enum stk_reduction op, int64_t ddof,
+	const struct stk_tensor *in, const struct stk_tensor *mean, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
 /* in's dims before `axis` stay before the classes' dim, the others come after it. */
 STK_MUST_USE enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,

@@ -59,6 +59,11 @@ STK_HD int32_t stk__array_size(int dtype)
 #undef STK_ARRAY_BITS
 }
 
+STK_HD bool stk__array_is_whole(int dtype)
+{
+	return dtype != STK_FLOAT && dtype != STK_FLOAT64 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16;
+}
+
 STK_HD void stk__array_copy_one(const struct stk_array_job *job, const struct stk_array_place *p)
 {
 	int32_t element = job->copy.element;
@@ -187,6 +192,120 @@ STK_HD void stk__array_normalize_one(const struct stk_array_job *job, const stru
 	const double *stats = (const double *)(const void *)p->src[1];
 	float y = (float)(((double)stk__array_float(p->src[0], job->src_dtype[0]) - stats[0]) * stats[1] + job->normalize.shift);
 	stk__convert_one(p->dst, job->dst_dtype, &y, STK_FLOAT);
+}
+
+/* ---- reductions ---- */
+
+STK_HD union stk_array_value stk__array_reduce_identity(const struct stk_array_job *job)
+{
+	const struct stk_array_reduce *r = &job->reduce;
+	bool min = r->op == STK_REDUCE_MIN, empty = r->groups.count == 0;
+	union stk_array_value v;
+	v.u = 0; /* 0 in all domains */
+	if (!min && r->op != STK_REDUCE_MAX)
+		return v;
+	if (r->domain == STK_ARITH_INT64)
+		v.i = min ? INT64_MAX : INT64_MIN; /* stored as the limit of a narrower type */
+	else if (r->domain == STK_ARITH_UINT64)
+		v.u = min ? UINT64_MAX : 0;
+	else {
+		double most = !empty                           ? (double)INFINITY
+			      : job->dst_dtype == STK_FLOAT64  ? 0x1.fffffffffffffp1023
+			      : job->dst_dtype == STK_FLOAT    ? (double)0x1.fffffep127f
+			      : job->dst_dtype == STK_BFLOAT16 ? 0x1.fep127
+							       : 65504;
+		v.f = min ? most : -most;
+	}
+	return v;
+}
+
+/* Two parts of a group together. */
+STK_HD union stk_array_value stk__array_reduce_join(const struct stk_array_job *job, union stk_array_value a, union stk_array_value b)
+{
+	int32_t op = job->reduce.op, domain = job->reduce.domain;
+	if (op == STK_REDUCE_MIN || op == STK_REDUCE_MAX) {
+		bool less = domain == STK_ARITH_DOUBLE ? b.f < a.f : domain == STK_ARITH_INT64 ? b.i < a.i : b.u < a.u;
+		bool more = domain == STK_ARITH_DOUBLE ? b.f > a.f : domain == STK_ARITH_INT64 ? b.i > a.i : b.u > a.u;
+		return (op == STK_REDUCE_MIN ? less : more) ? b : a;
+	}
+	if (domain == STK_ARITH_DOUBLE)
+		a.f += b.f;
+	else
+		a.u += b.u;
+	return a;
+}
+
+/* What one element adds to its group. */
+STK_HD union stk_array_value stk__array_reduce_term(const struct stk_array_job *job, const uint8_t *src, double mean)
+{
+	const struct stk_array_reduce *r = &job->reduce;
+	bool squares =
+		r->op == STK_REDUCE_MEAN_SQUARE || r->op == STK_REDUCE_RMS || r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
+	union stk_array_value v;
+	if (r->domain == STK_ARITH_DOUBLE) {
+		stk__convert_one(&v, STK_FLOAT64, src, job->src_dtype[0]);
+		v.f -= mean;
+		v.f = squares ? v.f * v.f : v.f;
+	} else {
+		stk__convert_one(&v, r->domain == STK_ARITH_INT64 ? STK_INT64 : STK_UINT64, src, job->src_dtype[0]);
+		v.u = squares ? v.u * v.u : v.u;
+	}
+	return v;
+}
+
+STK_HD double stk__array_reduce_mean(const struct stk_array_job *job, uint32_t group)
+{
+	double mean = 0;
+	if (job->reduce.op == STK_REDUCE_VARIANCE || job->reduce.op == STK_REDUCE_STD_DEV)
+		stk__convert_one(&mean, STK_FLOAT64, job->src[1] + (int64_t)group * job->reduce.mean_step, job->src_dtype[1]);
+	return mean;
+}
+
+/* A whole result of whole numbers: the sum as its type holds it, divided without a rest, the root cut off. */
+STK_HD int64_t stk__array_reduce_whole(const struct stk_array_job *job, union stk_array_value v)
+{
+	int32_t op = job->reduce.op, bits = 64 - 8 * stk__array_size(job->dst_dtype);
+	bool with_sign = job->reduce.domain == STK_ARITH_INT64;
+	v.u <<= bits;
+	if (with_sign)
+		v.i >>= bits;
+	else
+		v.u >>= bits;
+	if (op == STK_REDUCE_SUM || job->reduce.groups.count == 0)
+		return v.i;
+	if (with_sign)
+		v.i /= (int64_t)job->reduce.groups.count;
+	else
+		v.u /= job->reduce.groups.count;
+	if (op == STK_REDUCE_RMS) {
+		double root = sqrt(with_sign ? (double)v.i : (double)v.u);
+		v.i = root >= 0 ? (int64_t)root : 0;
+	}
+	return v.i;
+}
+
+/* Stores what a group has come to. */
+STK_HD void stk__array_reduce_store(const struct stk_array_job *job, uint8_t *dst, union stk_array_value v)
+{
+	const struct stk_array_reduce *r = &job->reduce;
+	bool whole = stk__array_is_whole(job->dst_dtype), extreme = r->op == STK_REDUCE_MIN || r->op == STK_REDUCE_MAX;
+	double count = (double)r->groups.count, x = r->domain == STK_ARITH_DOUBLE  ? v.f
+						    : r->domain == STK_ARITH_INT64 ? (double)v.i
+										   : (double)v.u;
+	if (r->domain != STK_ARITH_DOUBLE && whole) {
+		v.i = extreme ? v.i : stk__array_reduce_whole(job, v);
+		stk__convert_one(dst, job->dst_dtype, &v, r->domain == STK_ARITH_INT64 ? STK_INT64 : STK_UINT64);
+		return;
+	}
+	if (extreme)
+		x = x == 0 ? 0 : x; /* of 0 and -0, whichever came first */
+	else if (r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV)
+		x /= count - (double)r->ddof;
+	else if (r->op != STK_REDUCE_SUM)
+		x /= count;
+	if (r->op == STK_REDUCE_RMS || r->op == STK_REDUCE_STD_DEV)
+		x = sqrt(x);
+	stk__store_double(dst, job->dst_dtype, x);
 }
 
 /* ---- one-hot ---- */

@@ -62,6 +62,8 @@ enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct s
 		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_tables", 0, &k->tables, err);
 	if (!status)
 		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_equalize", 0, &k->equalize, err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "array_gpu", "array_reduce", 0, &k->reduce, err);
 	return status ? status : stk__gpu_kernel(dev, "array_gpu", "array_normalize", 0, &k->normalize, err);
 }
 
@@ -130,6 +132,12 @@ static void place(struct stk_array_gpu *b, struct stk_array_job *job)
 	b->n_work += padded(job->work_bytes);
 }
 
+/* A thread measures a short group, a thread block a long one. */
+static uint32_t group_blocks(const struct stk_array_groups *g)
+{
+	return g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
+}
+
 static uint32_t blocks_of(int64_t outputs)
 {
 	return (uint32_t)((outputs + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
@@ -139,16 +147,17 @@ static uint32_t blocks_of(int64_t outputs)
 static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk_array_job *job)
 {
 	static const int filter_launch[STK_FILTER_PHASES] = {STK_ARRAY_FILTER, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2};
-	const struct stk_array_groups *g = &job->normalize.groups;
 	int axes[STK_FILTER_PHASES], phases = job->kind == STK_ARRAY_FILTER ? stk__filter_phases(&job->filter, axes) : 1;
 	for (int k = 0; k < phases - 1; k++)
 		blocks[filter_launch[k]] += blocks_of(job->n * job->filter.n_terms);
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
-	blocks[phases > 1 ? filter_launch[phases - 1] : job->kind] += blocks_of(job->n);
-	if (job->kind == STK_ARRAY_NORMALIZE) /* a thread measures a short group, a thread block a long one */
-		blocks[STK_ARRAY_GPU_MEASURE] +=
-			g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
+	if (job->kind == STK_ARRAY_REDUCE)
+		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
+	else
+		blocks[phases > 1 ? filter_launch[phases - 1] : job->kind] += blocks_of(job->n);
+	if (job->kind == STK_ARRAY_NORMALIZE)
+		blocks[STK_ARRAY_GPU_MEASURE] += group_blocks(&job->normalize.groups);
 }
 
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
@@ -186,7 +195,7 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}, {STK_ARRAY_POINTS, kernels->points},
 		{STK_ARRAY_SAMPLE, kernels->sample}, {STK_ARRAY_FILTER, kernels->filter}, {STK_ARRAY_GPU_FILTER_1, kernels->filter},
 		{STK_ARRAY_GPU_FILTER_2, kernels->filter}, {STK_ARRAY_POINTWISE, kernels->pointwise},
-		{STK_ARRAY_GPU_TABLES, kernels->tables}, {STK_ARRAY_EQUALIZE, kernels->equalize}};
+		{STK_ARRAY_GPU_TABLES, kernels->tables}, {STK_ARRAY_EQUALIZE, kernels->equalize}, {STK_ARRAY_REDUCE, kernels->reduce}};
 	struct stk_array_gpu_view view = {.items = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at),
 		.flags = (uint32_t *)(uintptr_t)b->device_tables,
 		.n_items = b->n_items};

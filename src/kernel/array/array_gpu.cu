@@ -125,3 +125,44 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid
 	stats[0] = mean;
 	stats[1] = stk__array_factor(&it.job, group, squares);
 }
+
+/* ---- reductions ---- */
+
+/* All threads' parts of a group together, in the order that array.h fixes; for thread 0. */
+static __device__ __forceinline__ stk_array_value join_lanes(const stk_array_job &job, stk_array_value part)
+{
+	__shared__ stk_array_value parts[STK_ARRAY_PARTIAL_SUMS];
+	parts[threadIdx.x] = part;
+	__syncthreads();
+	for (uint32_t apart = STK_ARRAY_PARTIAL_SUMS / 2; apart > 0; apart /= 2) {
+		if (threadIdx.x < apart)
+			parts[threadIdx.x] = stk__array_reduce_join(&job, parts[threadIdx.x], parts[threadIdx.x + apart]);
+		__syncthreads();
+	}
+	return parts[0];
+}
+
+/* As array_measure: a thread a group where groups are short, else a thread block. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_reduce(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_job &job = it.job;
+	const stk_array_groups &g = job.reduce.groups;
+	uint32_t block = blockIdx.x - it.block0[v.launch];
+	bool together = g.count >= STK_ARRAY_SERIAL;
+	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
+	if (group >= g.groups)
+		return;
+	int32_t size = stk__array_size(job.src_dtype[0]);
+	const uint8_t *base = job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * size;
+	double mean = stk__array_reduce_mean(&job, group);
+	stk_array_value part = stk__array_reduce_identity(&job);
+	for (uint32_t k = first; k < g.count; k += step) {
+		const uint8_t *at = base + stk__array_offset(g.reduced, g.n_reduced, k) * size;
+		part = stk__array_reduce_join(&job, part, stk__array_reduce_term(&job, at, mean));
+	}
+	if (together)
+		part = join_lanes(job, part);
+	if (!together || threadIdx.x == 0)
+		stk__array_reduce_store(&job, job.dst + (int64_t)group * stk__array_size(job.dst_dtype), part);
+}

@@ -54,7 +54,7 @@ struct stk_array_gpu_sizes {
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *limits);
 
 struct stk_array_gpu_kernels {
-	stk_gpu_kernel copy, arithmetic, measure, normalize, points, sample, filter, pointwise, tables, equalize;
+	stk_gpu_kernel copy, arithmetic, measure, normalize, points, sample, filter, pointwise, tables, equalize, reduce;
 };
 STK_MUST_USE enum stk_status stk__array_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_array_gpu_kernels *kernels, struct stk_error *err);

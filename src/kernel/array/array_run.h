@@ -6,6 +6,7 @@
 #include "kernel/array/array.h"
 
 void stk__array_run_copy(const struct stk_array_job *job);
+void stk__array_run_reduce(const struct stk_array_job *job);
 void stk__array_run_one_hot(const struct stk_array_job *job);
 void stk__array_run_points(const struct stk_array_job *job);
 void stk__array_run_sample(const struct stk_array_job *job);

@@ -105,13 +105,21 @@ static enum stk_status cat_infer(const struct stk_call *call, struct stk_error *
 
 static enum stk_status cat_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	const struct stk_desc *in = &call->in[0].desc;
-	int64_t count = 1;
+	const struct stk_desc *out = &call->out[0].desc;
+	int64_t count = 1, inner = 1;
 	int32_t axis;
-	enum stk_status s = find_axis(call, in, &axis, err);
-	for (int32_t d = 0; s == STK_OK && d < axis; d++)
-		count *= in->shape[d];
-	return s ? s : stk__join_lower_array(call, count, jobs, err);
+	enum stk_status s = find_axis(call, &call->in[0].desc, &axis, err);
+	for (int32_t d = 0; s == STK_OK && d < out->ndim; d++)
+		*(d < axis ? &count : &inner) *= d == axis ? 1 : out->shape[d];
+	if (s || count == 0 || inner == 0)
+		return s;
+	struct stk_array_rows rows = {.count = count, .stride = inner * out->shape[axis]};
+	for (int32_t i = 0; i < call->n_in && s == STK_OK; i++, rows.first += rows.length) {
+		rows.length = inner * call->in[i].desc.shape[axis];
+		if (rows.length)
+			s = stk__array_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
+	}
+	return s;
 }
 
 const struct stk_op_def stk__op_cat = {

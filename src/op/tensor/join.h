@@ -5,7 +5,7 @@
 
 #include "op/dims.h"
 
-/* An error unless all inputs have the same type and number of dims, and the same extents but for dim `except` (-1: none). What is not known yet passes. */
+/* An error unless all inputs have the type, number of dims and, but for dim `except` (-1: none), extents of the first. What is not known yet passes. */
 enum stk_status stk__join_check(const struct stk_call *call, int32_t except, struct stk_error *err);
 
 /* While a graph is built: whether the number of dims of each input is known. */
@@ -16,8 +16,5 @@ int64_t stk__join_extent(const struct stk_call *call, int32_t d);
 
 /* STK_INVALID unless name is one letter. NULL: not given, which passes. */
 enum stk_status stk__check_axis_name(const char *name, struct stk_error *err);
-
-/* The body: out[0] has `count` rows, each of which is a row of every input in turn. */
-enum stk_status stk__join_lower_array(const struct stk_call *call, int64_t count, struct stk_array_jobs *jobs, struct stk_error *err);
 
 #endif

@@ -54,10 +54,16 @@ static enum stk_status stack_lower_array(const struct stk_call *call, struct stk
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int32_t axis = new_axis(call->args, in->ndim);
-	int64_t count = 1;
+	int64_t count = 1, length = 1;
 	for (int32_t d = 0; d < axis; d++)
 		count *= in->shape[d];
-	return stk__join_lower_array(call, count, jobs, err);
+	for (int32_t d = axis; d < in->ndim; d++)
+		length *= in->shape[d];
+	struct stk_array_rows rows = {count, length, 0, length * call->n_in};
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < call->n_in && s == STK_OK; i++, rows.first += length)
+		s = stk__array_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
+	return s;
 }
 
 const struct stk_op_def stk__op_stack = {

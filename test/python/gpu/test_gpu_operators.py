@@ -23,6 +23,7 @@ TABLES = (
     "cases_filters",
     "cases_generic",
     "cases_tensors",
+    "cases_reductions",
 )
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
