@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the C file that embeds fat binaries: embed.py OUT.c TOOLKIT_VERSION "ARCHS" FATBIN..."""
+
 import pathlib
 import sys
 

@@ -13,7 +13,7 @@ from support import SEED, run_script, write_tree
 LAYERS = {
     "op": (
         "test_arithmetic test_batchwide test_catalog test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
-        "test_tensor_operators test_operators test_random test_gpu_operators"
+        "test_tensor_operators test_operators test_random test_random_boxes test_gpu_operators"
     ),
     "graph": "test_definition test_ops_classes test_places",
     "exec": (

@@ -128,3 +128,51 @@ def test_mask_0_leaves_an_image_alone() -> None:
 
     for left_alone, changed in run(define):
         assert (left_alone == picture).all() and not (changed == picture).all()
+
+
+def test_objects_are_what_is_connected() -> None:
+    """Boxes of all blobs of random masks, against SciPy's."""
+    ndimage = pytest.importorskip("scipy.ndimage")
+    rng = np.random.default_rng(SEED)
+    for shape in ((9, 12), (40,), (5, 6, 7)):
+        mask = rng.integers(0, 4, shape).astype(np.uint8)
+        expected = {
+            (label, *(s.start for s in box), *(s.stop for s in box))
+            for label in (1, 2, 3)
+            for box in ndimage.find_objects(ndimage.label(mask == label)[0])
+        }
+
+        def define(mask: np.ndarray = mask) -> Any:
+            labels = fn.external_source(source=lambda: [mask] * 2000)
+            return fn.segmentation.random_object_bbox(labels, format="box", output_class=True)
+
+        boxes, labels = run(define, 2000)
+        found = {(int(label), *(int(v) for v in box)) for box, label in zip(boxes, labels, strict=True)}
+        assert found <= expected, f"seed {SEED}, shape {shape}: {found - expected}"
+        assert len(found) >= 0.9 * len(expected)
+
+
+def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
+    boxes = [np.float32([[0, 0, 0.1, 0.1], [0.9, 0.9, 1, 1]])] * 2
+
+    def define(**kwargs: Any) -> Any:
+        given = fn.external_source(source=lambda: boxes)
+        return fn.random_bbox_crop(given, scaling=[0.2, 0.3], thresholds=[0.9], allow_no_crop=False, **kwargs)
+
+    with pytest.raises(StokerError, match="give total_num_attempts"):
+        run(define)
+    assert all(len(b) <= 1 for b in run(lambda: define(total_num_attempts=7))[2])
+
+
+def test_all_polygons_of_a_mask_are_selected() -> None:
+    """DALI gives the last one alone."""
+    polygons = [np.int32([[1, 0, 3], [0, 3, 7], [1, 7, 10]])] * 2
+    vertices = [np.arange(20, dtype=np.float32).reshape(10, 2)] * 2
+
+    def define() -> Any:
+        sources = [fn.external_source(source=[s], cycle=True) for s in ([np.int32([1])] * 2, polygons, vertices)]
+        return fn.segmentation.select_masks(*sources)
+
+    rows, points = run(define)
+    assert rows[0].tolist() == [[1, 0, 3], [1, 3, 6]]
+    assert (points[0] == vertices[0][[0, 1, 2, 7, 8, 9]]).all()

@@ -24,10 +24,11 @@ TABLES = (
     "cases_generic",
     "cases_tensors",
     "cases_reductions",
+    "cases_boxes",
 )
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
-ON_THE_CORES = {"peek_image_shape", "bbox_rotate"}
+ON_THE_CORES = {"peek_image_shape", "bbox_rotate", "box_encoder", "random_bbox_crop", "roi_random_crop"}
 # Inputs behind the first that say how, not what: they are read by the cores.
 SAY_HOW = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
 
@@ -47,7 +48,7 @@ def definition(case: Any) -> Any:
 
     library = Library("stoker")
     decodes = case.op.startswith("decoders.")
-    cores = case.op in ON_THE_CORES or case.op.startswith("transforms.")
+    cores = case.op in ON_THE_CORES or case.op.startswith(("transforms.", "segmentation."))
 
     def define() -> Any:
         inputs = [library.resolve(i) for i in case.inputs]

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Connected parts of a tensor of labels: elements of one label that touch along a dim. */
+#ifndef STK_OP_GEOMETRY_BLOBS_H
+#define STK_OP_GEOMETRY_BLOBS_H
+
+#include "op/op.h"
+
+struct stk_blob {
+	int32_t label;
+	int64_t lo[STK_MAX_DIMS], hi[STK_MAX_DIMS]; /* its box: the first element, and the one past the last */
+};
+
+/* Blobs of the labels that are wanted, or of all but the background; in the order of their first elements. Memory is of the arena. */
+struct stk_blobs {
+	int32_t count;
+	struct stk_blob *v;
+};
+enum stk_status stk__blobs_find(const int32_t *labels, const struct stk_desc *desc, int32_t background, bool all, struct stk_ints wanted,
+	struct stk_arena *arena, struct stk_blobs *out, struct stk_error *err);
+
+#endif
