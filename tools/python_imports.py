@@ -26,7 +26,7 @@ LAYERS = {
         "ops",
         "math",
     ],
-    "pipeline": ["_context", "_settings", "_definition", "_session", "pipeline", "_eager"],
+    "pipeline": ["_context", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
     "plugin": ["plugin"],
     "loader": ["transforms", "loader"],
     "advise": ["_advise"],

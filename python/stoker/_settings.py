@@ -90,10 +90,13 @@ def _on_error(name: str, value: Any) -> str:
     return str(value)
 
 
-def _dtypes(_: str, value: Any) -> Any:
+def _dtypes(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [None if d is None else types.to_dtype(d) for d in value]
-    return None if value is None else types.to_dtype(value)
+        return [_dtypes(name, d) for d in value]
+    dtype = None if value is None else types.to_dtype(value)
+    if dtype == types.NO_TYPE:
+        raise InvalidArgumentError(f"Pipeline: {name} is a type of elements, not types.NO_TYPE; None leaves it open")
+    return dtype
 
 
 def _number(name: str, value: Any) -> float:
@@ -125,6 +128,13 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _as_given(_: str, value: Any) -> Any:
+    return value
+
+
+def _dims(name: str, value: Any) -> Any:
+    for number in value if isinstance(value, (list, tuple)) else [value]:
+        if number is not None:
+            _whole(name, number, 0)
     return value
 
 
@@ -216,7 +226,7 @@ class ByName(PassedOn, total=False):
     prefetch_queue_depth: Annotated[int | dict[str, int], Setting("finished batches ahead.", _prefetch, default=2, core="prefetch")]
     checkpoint: Annotated[str | bytes | os.PathLike[str] | None, Setting("what checkpoint() gave, or its file.", _as_given, kept=False)]
     output_dtype: Annotated[Any, Setting("of all outputs, or a list with one for each (None: any); checked.", _dtypes)]
-    output_ndim: Annotated[int | Sequence[int | None] | None, Setting("as output_dtype.", _as_given)]
+    output_ndim: Annotated[int | Sequence[int | None] | None, Setting("as output_dtype.", _dims)]
     output_layout: Annotated[str | Sequence[str | None] | None, Setting("as output_dtype.", _as_given)]
     fuse: Annotated[
         bool,

@@ -9,6 +9,8 @@ const struct stk_arg_def stk__reader_group[] = {
 	STK_ARG(struct stk_reader_args, shuffle_after_epoch, STK_ARG_BOOL, "false", STK_FREE, 0, "Same as random_shuffle."),
 	STK_ARG(struct stk_reader_args, shuffle_seed, STK_ARG_INT, "0", (0, 0x1p63), 0,
 		"Seed of the order, apart from that of augmentation. It must be the same on all ranks."),
+	STK_ARG(struct stk_reader_args, seed, STK_ARG_INT, "-1", (-1, 0x1p63), 0,
+		"DALI's name of shuffle_seed; where both are given, that one holds. The pipeline's seed does not change the order."),
 	STK_ARG(struct stk_reader_args, num_shards, STK_ARG_INT, "1", (1, 0x1p24), 0,
 		"Into how many parts the data set is divided: the number of ranks."),
 	STK_ARG(struct stk_reader_args, shard_id, STK_ARG_INT, "0", (0, 0x1p24), 0, "Which part to read: the rank, 0 .. num_shards - 1."),
@@ -27,7 +29,6 @@ const struct stk_arg_def stk__reader_group[] = {
 		       "with pad_last_batch, and in order DALI's contiguous shards."},
 	STK_ARG(struct stk_reader_args, indices, STK_ARG_INTS, NULL, (0, 0x1p62), 0,
 		"Ids of the samples that make an epoch, in this order. Default: all of them."),
-	IGNORED(seed, STK_ARG_INT, "-1", "The order has a seed of its own, shuffle_seed, since DALI's seeds often differ between ranks."),
 	IGNORED(initial_fill, STK_ARG_INT, "1024", "Shuffling is of the whole data set and needs no buffer."),
 	IGNORED(shuffle_after_epoch_seed, STK_ARG_INT, NULL, "The order's seed is shuffle_seed."),
 	IGNORED(prefetch_queue_depth, STK_ARG_INT, "1", "Reads run ahead as far as the pipeline's read_bytes allow."),
@@ -46,6 +47,9 @@ enum stk_status stk__reader_check(const struct stk_reader_args *a, int64_t size,
 	if (a->shard_id >= a->num_shards)
 		return stk__fail(err, STK_INVALID, "shard_id is %lld; with num_shards=%lld it goes from 0 to %lld", (long long)a->shard_id,
 			(long long)a->num_shards, (long long)a->num_shards - 1);
+	if (a->stick_to_shard && a->shuffle_after_epoch)
+		return stk__fail(err, STK_INVALID,
+			"stick_to_shard and shuffle_after_epoch exclude each other: the order of all shards is drawn anew in each epoch");
 	if (a->indices.count == 0)
 		return stk__fail(err, STK_INVALID, "indices is empty: an epoch needs at least one sample");
 	for (int32_t i = 0; i < a->indices.count; i++)
@@ -76,7 +80,7 @@ void stk__reader_order(const struct stk_reader_args *a, int64_t size, struct stk
 	bool shuffle = a->random_shuffle || a->shuffle_after_epoch;
 	*out = (struct stk_order){
 		.size = a->indices.count >= 0 ? a->indices.count : size,
-		.seed = (uint64_t)a->shuffle_seed,
+		.seed = (uint64_t)(a->shuffle_seed || a->seed < 0 ? a->shuffle_seed : a->seed),
 		.shuffle = shuffle,
 		.contiguous = !shuffle && !a->tail,
 		.stick_to_shard = a->stick_to_shard,

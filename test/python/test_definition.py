@@ -213,3 +213,21 @@ def test_serialised_settings_that_are_none(settings):
     text = f'{{"stoker_graph": 1, "operators": [], "outputs": [], "pipeline": {settings}}}'
     with pytest.raises(InvalidArgumentError, match="no serialised pipeline"):
         Pipeline.deserialize(text)
+
+
+def test_a_readers_own_seed_is_the_orders(files):
+    def order(**arguments):
+        reader = {"files": [str(f) for f in files], "labels": list(range(len(files))), "random_shuffle": True, **arguments}
+        pipe = pipeline_def(batch_size=len(files), num_threads=1, device_id=None, seed=9)(lambda: fn.readers.file(**reader)[1])()
+        return pipe.run()[0].as_array().ravel().tolist()
+
+    assert order() == order(seed=-1) == order(seed=0) == order(shuffle_seed=0)
+    assert order(seed=7) == order(shuffle_seed=7) == order(shuffle_seed=7, seed=8) != order(seed=8)
+    with pytest.raises(InvalidArgumentError, match="stick_to_shard and shuffle_after_epoch exclude each other"):
+        order(stick_to_shard=True, shuffle_after_epoch=True)
+
+
+@pytest.mark.parametrize("wrong", [{"output_ndim": -1}, {"output_ndim": [2, -1]}, {"output_dtype": types.NO_TYPE}], ids=str)
+def test_outputs_are_declared_as_what_can_be(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Pipeline(batch_size=1, num_threads=1, device_id=None, **wrong)

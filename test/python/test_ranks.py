@@ -80,6 +80,28 @@ def test_ranks_that_read_other_things(tree, files):
     )
 
 
+def test_readers_of_pipelines_agree(tree):
+    """A reader's own seed is the order's; where it differs between ranks, both are named."""
+    all_well(
+        launch(
+            """
+            from stoker import fn, pipeline_def
+            from stoker.plugin.pytorch import DALIGenericIterator
+            @pipeline_def(batch_size=3, num_threads=1, device_id=None, seed=12 + RANK)
+            def labels(order):
+                return fn.readers.file(file_root=ARGS[0], name="Reader", random_shuffle=True, num_shards=WORLD, shard_id=RANK, seed=order)[1]
+            def iterate(order):
+                return DALIGenericIterator(labels(order), ["label"], reader_name="Reader")
+            text = error(ValueError, iterate, 5 + RANK)
+            assert "seed of the order: rank 0 has 5, rank 1 has 6" in text, text
+            told, other = ([step[0]["label"].flatten().tolist() for step in iterate(order)] for order in (5, 6))
+            assert len(told) == 4 and told != other
+            """,
+            tree,
+        )
+    )
+
+
 def test_a_sampler_whose_length_comes_to_differ(tree):
     all_well(
         launch(
@@ -114,7 +136,7 @@ def test_a_rank_that_makes_no_loader(tree):
         timeout=2,
     )
     assert [e.code for e in ended] == [0, 7], ended
-    assert "rank 1 has made no such Loader, or died" in ended[0].output and "shard=None" in ended[0].output
+    assert "rank 1 has made no such Loader or iterator, or died" in ended[0].output and "shard=None" in ended[0].output
 
 
 def test_the_rank_that_keeps_the_store_dies(tree):

@@ -199,7 +199,7 @@ def _tell_unfinished(seen: list[int], needed: int) -> None:
 
 
 def _rank() -> int:
-    from stoker.loader._shard import process_group
+    from stoker._ranks import process_group
 
     group = process_group()
     return int(group.get_rank()) if group else int(os.environ.get("RANK", "0"))

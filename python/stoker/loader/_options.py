@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import types
+from stoker._ranks import Shard, share
 from stoker._settings import PassedOn, table
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader._shard import Shard, share
 
 
 class Arguments(PassedOn, total=False):

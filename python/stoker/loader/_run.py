@@ -9,12 +9,12 @@ from array import array
 from typing import Any
 
 from stoker import _core
+from stoker._ranks import check_agreement, together
 from stoker._session import Session
 from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
 from stoker.loader._saved import Saved
-from stoker.loader._shard import check_agreement, together
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec, mix
 from stoker.loader._waiting import Watch

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import fn, types
+from stoker._ranks import Shard
 from stoker.data_node import DataNode
 from stoker.loader._lower import Recipe
-from stoker.loader._shard import Shard
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 

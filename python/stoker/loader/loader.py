@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from stoker import _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader import _fields, _options, _shard
+from stoker.loader import _fields, _options
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
@@ -117,7 +118,7 @@ class Loader:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
-        place = _shard.resolve(shard)
+        place = _ranks.resolve(shard)
         self._names = _fields.names_of(fields)
         source, images = _understood(source, split)
         self._classes = _classes_of(source)
@@ -130,7 +131,7 @@ class Loader:
             recipe=Recipe.of(_transforms(images, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
             orientation=bool(exif_orientation),
             settings={
-                "num_threads": _shard.threads(place) if num_threads == "auto" else num_threads,
+                "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
                 "device_id": _options.device_id_of(device),
                 "prefetch_queue_depth": prefetch,
                 **settings,

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
+from stoker._ranks import Shard, check_agreement
 from stoker._session import Session
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
@@ -91,6 +92,7 @@ class EpochIterator:
             for session in self._sessions:
                 session.lead(reader_name)
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
+            self._agree()
             # Readers that flow on into the next epoch, in order: their shards are DALI's.
             if all(m["wraps"] and not s.state()["shuffle"] for m, s in zip(self._metas, self._sessions, strict=True)):
                 m = self._metas[0]
@@ -99,6 +101,14 @@ class EpochIterator:
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.start()
+
+    def _agree(self) -> None:
+        """Ranks that shuffle by different seeds, or other files, would read some samples twice and others never."""
+        for meta, session in zip(self._metas, self._sessions, strict=True):
+            state = session.state()
+            if state["shuffle"]:
+                told = {"seed of the order": state["order_seed"], "samples": meta["epoch_size"], "files (digest)": state["fingerprint"]}
+                check_agreement("what their readers read", told, Shard(meta["shard_id"], meta["number_of_shards"]))
 
     # ---- one step ----
 

@@ -143,7 +143,7 @@ class Meeting:
             )
         who = f"rank {missing[0]} has" if len(missing) == 1 else f"ranks {', '.join(map(str, missing))} have"
         return StalledError(
-            f"rank {self.rank} waited {self._store.timeout.total_seconds():g} s to compare {what}: {who} made no such Loader, or died. "
+            f"rank {self.rank} waited {self._store.timeout.total_seconds():g} s to compare {what}: {who} made no such Loader or iterator, or died. "
             "Make it on every rank; one that a single rank uses takes shard=None"
         )
 
