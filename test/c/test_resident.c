@@ -61,6 +61,14 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* Of tests that are about values and not about threads: they take minutes under ThreadSanitizer. */
+static void skip_under_tsan(void)
+{
+#ifdef __SANITIZE_THREAD__
+	skip();
+#endif
+}
+
 /* ---- graphs ---- */
 
 /* Of the reader: what is not set is not given. */
@@ -157,6 +165,7 @@ static void assert_sides_agree(const struct recipe *r, struct reading how, struc
 static void test_each_recipe_gives_the_same_bytes(void **state)
 {
 	(void)state;
+	skip_under_tsan();
 	need_device();
 	for (int i = 0; i < RECIPES; i++) {
 		assert_sides_agree(
@@ -171,6 +180,7 @@ static void test_each_recipe_gives_the_same_bytes(void **state)
 static void test_each_order(void **state)
 {
 	(void)state;
+	skip_under_tsan();
 	need_device();
 	static const struct reading shards[] = {{0}, {.shards = 3, .shard = 2}, {.shards = 3, .shard = 1, .stick = true}};
 	static const struct reading orders[] = {{0}, {.pad_last_batch = true}, {.shuffle = true}, {.tail = "keep"},
@@ -441,6 +451,7 @@ static void test_a_wait_that_ends_early(void **state)
 static void test_calls_that_fail(void **state)
 {
 	(void)state;
+	skip_under_tsan();
 	need_device();
 	if (!is_emulated())
 		skip();
