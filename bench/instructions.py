@@ -59,12 +59,12 @@ def count(build: Path, level: str, work: str) -> int:
     return round(int(collected[1]) / tomllib.loads(done.stdout)["images"])
 
 
-def count_ops(build: Path) -> dict[str, int]:
-    """Instructions of a call, for each case, which are the same at all levels. Callgrind leaves a file each time that stk_measure is left."""
+def count_ops(build: Path, level: str) -> dict[str, int]:
+    """Instructions of a call, for each case. Callgrind leaves a file each time that stk_measure is left."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--toggle-collect=stk_measure"]
         command += ["--dump-after=stk_measure", str(build / "bench" / "instructions"), "ops"]
-        done = subprocess.run(command, env=environment("c"), capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment(level), capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
         names = tomllib.loads(done.stdout)["names"]
@@ -74,7 +74,7 @@ def count_ops(build: Path) -> dict[str, int]:
 
 def count_all(build: Path, level: str) -> dict[str, int]:
     images = {work: count(build, level, work) for work in WORK}
-    return {**images, **count_ops(build)} if level == "c" else images
+    return {**images, **count_ops(build, level)}
 
 
 def levels(build: Path) -> list[str]:

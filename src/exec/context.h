@@ -5,6 +5,7 @@
 
 #include "gpu/gpu.h"
 #include "io/io.h"
+#include "kernel/array/array_kernels.h"
 #include "kernel/filter/filter_run.h"
 #include "kernel/pass/pass_kernels.h"
 #include "stoker/context.h"
@@ -23,6 +24,7 @@ struct stk_context {
 	unsigned cpu;              /* capabilities: base/cpu.h */
 	struct stk_pass_kernels kernels;
 	struct stk_filter_kernels filters;
+	struct stk_array_kernels arrays;
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;
 	void *log_user;

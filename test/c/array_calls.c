@@ -2,6 +2,7 @@
 #include "array_calls.h"
 
 #include "base/cpu.h"
+#include "kernel/array/array_kernels.h"
 #include "kernel/convert/convert.h"
 #include "kernel/filter/filter_run.h"
 
@@ -457,6 +458,9 @@ bool call_open(struct call *c)
 	static struct stk_filter_kernels fast;
 	stk__filter_kernels_init(&fast, stk__cpu_capabilities());
 	c->tools.cpu_jobs.filters = call_draw(2) ? &fast : NULL;
+	static struct stk_array_kernels wide;
+	stk__array_kernels_init(&wide, stk__cpu_capabilities());
+	c->tools.cpu_jobs.kernels = call_draw(2) ? &wide : NULL;
 	int32_t n_in = c->call.n_in;
 	c->call = (struct stk_call){
 		.def = def, .args = values, .in = c->in, .out = &c->out, .n_in = n_in, .n_out = 1, .state = c->state, .tools = &c->tools};

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "kernel/array/array_element.h"
+#include "kernel/array/array_kernels.h"
 #include "kernel/array/array_run.h"
 #include "kernel/convert/convert.h"
 
@@ -107,7 +108,10 @@ enum stk_status stk__array_copy(struct stk_array_jobs *jobs, const struct stk_te
 	job.copy.element = convert || job.src_dtype[0] != job.dst_dtype ? 0 : (int32_t)to;
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	stk__array_run_copy(&job);
+	if (job.copy.element)
+		stk__array_run_copy(&job);
+	else
+		stk__array_kernels(jobs, job.n)->copy(&job);
 	return STK_OK;
 }
 
@@ -141,7 +145,7 @@ enum stk_status stk__array_copy_all(
 {
 	int64_t n = stk_desc_elements(&in->desc);
 	if (!jobs->keep && (convert || in->desc.dtype != out->desc.dtype)) {
-		stk__convert(out->data, out->desc.dtype, in->data, in->desc.dtype, n);
+		stk__array_kernels(jobs, n)->convert(out->data, out->desc.dtype, in->data, in->desc.dtype, n);
 		return STK_OK;
 	}
 	if (!jobs->keep)
@@ -182,7 +186,7 @@ enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, const struct 
 	}
 	for (int32_t d = 0; d < ndim; d++)
 		append_dim(&job, (struct stk_array_dim){out->desc.shape[d], 0, out->desc.shape[d], to[d], {first[d], second[d]}});
-	return jobs->keep ? jobs->keep(jobs, &job, err) : stk__array_run_arithmetic(&job, err);
+	return jobs->keep ? jobs->keep(jobs, &job, err) : stk__array_kernels(jobs, job.n)->arithmetic(&job, err);
 }
 
 /* ---- normalize ---- */
@@ -242,7 +246,7 @@ enum stk_status stk__array_normalize(struct stk_array_jobs *jobs, const struct s
 	job.src[1] = job.work;
 	if (!job.work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to measure %u groups", job.normalize.groups.groups);
-	stk__array_run_normalize(&job);
+	stk__array_kernels(jobs, job.n)->normalize(&job);
 	return STK_OK;
 }
 
@@ -304,7 +308,7 @@ enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, const struct stk
 	stk__convert_one(job.one_hot.off, d->dtype, &off, STK_FLOAT);
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	stk__array_run_one_hot(&job);
+	stk__array_kernels(jobs, job.n)->one_hot(&job);
 	return STK_OK;
 }
 

@@ -173,13 +173,15 @@ struct stk_array_job {
 
 struct stk_arena;
 struct stk_filter_kernels; /* kernel/filter/filter_run.h */
+struct stk_array_kernels;  /* kernel/array/array_kernels.h */
 
 /* Where an operator's jobs go. keep: copies a job, with its constants, for the GPU; NULL: each job runs on the CPU before the function that makes it
  * returns, with scratch from the arena. */
 struct stk_array_jobs {
 	enum stk_status (*keep)(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err);
 	struct stk_arena *arena;
-	const struct stk_filter_kernels *filters; /* NULL: plain C */
+	const struct stk_filter_kernels *filters; /* NULL: plain C, here and below */
+	const struct stk_array_kernels *kernels;
 };
 
 /* ---- making jobs ---- */
