@@ -254,10 +254,12 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 const struct command command_bench = {
 	.name = "bench",
 	.summary = "what these files and these cores, or a GPU, can do, beside libjpeg-turbo alone",
-	.usage = "DIR",
-	.details = "Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes "
-		   "windows\n"
-		   "of the same sizes with libjpeg-turbo: what no loader on it can exceed. With --device all but reading happens on a GPU.",
+	.usage = "DIR|s3://BUCKET/PREFIX",
+	.details =
+		"Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes "
+		"windows\n"
+		"of the same sizes with libjpeg-turbo: what no loader on it can exceed. With --device all but reading happens on a GPU.\n"
+		"Over a bucket or an index it runs alone.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.min_args = 1,

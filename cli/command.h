@@ -66,7 +66,8 @@ struct command {
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
 
-extern const struct command command_bench, command_doctor, command_explain, command_inspect, command_ops, command_run, command_view;
+extern const struct command command_bench, command_doctor, command_explain, command_index, command_inspect, command_ops, command_run,
+	command_view;
 
 /* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
  * *code is what to exit with. args has room for argc pointers and is referred to by settings. */

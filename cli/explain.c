@@ -11,7 +11,7 @@ static int run_explain(const struct settings *s)
 	struct stk_error err = {0};
 	char *text = NULL;
 	int code = EXIT_PROBLEM;
-	if (!is_folder(s->args[0]) && !is_pipeline(s->args[0]) && !strstr(s->args[0], "://"))
+	if (!is_tree(s->args[0]) && !is_pipeline(s->args[0]) && !strstr(s->args[0], "://"))
 		return fail_text("explain", "%s is neither a folder of images nor a pipeline (NAME.json)", s->args[0]);
 	if (open_session(&session, "explain", s->args[0], GRAPH_TRAIN, s)) {
 		if (stk_pipeline_explain(session.pipeline, s->json, &text, &err) != STK_OK) {

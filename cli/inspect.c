@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker inspect: what is in a data set, and which files would fail. Headers are read here; every pixel is decoded by a pipeline that skips and
- * counts bad samples, so that the verdict is the one that training would meet. */
+ * stoker inspect: what is in a data set, and which files would fail. Every pixel is decoded by a pipeline that skips and counts
+ * bad samples, so that the verdict is the one that training would meet. */
 #include "output.h"
 #include "progress.h"
 #include "session.h"
@@ -28,47 +28,6 @@ struct census {
 	int64_t sizes[SIZE_CLASSES];
 	int64_t *of_class; /* good files, by label; NULL: there are no classes, or no memory to count them */
 };
-
-/* Opens a file and tells its size; a FIFO must not be waited for. */
-static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0) {
-		*bytes = st.st_size;
-		return fd;
-	}
-	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
-	err->code = STK_IO;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-/* Header of a file from its first 64 KiB, or from as much as it takes where it is longer (large EXIF or colour profiles). Only errors in a header tell
- * an offset: what is no image is not read further. */
-static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
-{
-	int fd = open_file(path, bytes, err);
-	if (fd < 0)
-		return err->code;
-	enum stk_status status = STK_OK;
-	bool more = true;
-	for (size_t room = HEAD_BYTES; more; room *= 4) {
-		void *head = malloc(room);
-		ssize_t got = head ? pread(fd, head, room, 0) : -1;
-		if (got < 0) {
-			snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
-			status = err->code = STK_IO;
-		} else {
-			status = stk_image_inspect(head, (size_t)got, header, err);
-		}
-		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == room && room < MAX_HEADER;
-		free(head);
-	}
-	close(fd);
-	return status;
-}
 
 static int size_class(int32_t shorter)
 {
@@ -136,6 +95,17 @@ static void count_labels(struct census *census, const struct stk_batch *batch)
 	}
 }
 
+static void count_headers(struct census *census, const struct stk_tensor_list *files)
+{
+	for (int32_t i = 0; i < files->count; i++) {
+		struct stk_image_header header = {.size = sizeof(header)};
+		struct stk_error ignored = {0};
+		const struct stk_tensor *file = &files->samples[i];
+		if (stk_image_inspect(file->data, (size_t)file->desc.shape[0], &header, &ignored) == STK_OK)
+			count_header(census, &header, file->desc.shape[0]);
+	}
+}
+
 /* Decodes everything; returns STK_OK when an epoch came to its end, with bad samples or not. */
 static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
 {
@@ -148,13 +118,7 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 		if (status != STK_OK)
 			break;
 		count_labels(census, batch);
-		for (int32_t i = 0; i < stk_batch_size(batch); i++) {
-			struct stk_image_header header = {.size = sizeof(header)};
-			struct stk_error ignored = {0};
-			int64_t bytes;
-			if (read_header(stk_batch_sample(batch, i)->uri, &bytes, &header, &ignored) == STK_OK)
-				count_header(census, &header, bytes);
-		}
+		count_headers(census, stk_batch_output(batch, 2));
 		bool last = stk_batch_is_last(batch);
 		stk_batch_unref(&batch);
 		progress_update(&progress, census->good);
@@ -317,12 +281,53 @@ static int inspect_all(struct session *session, const struct settings *s)
 	return code;
 }
 
-/* One file: its header first, in words. */
+/* Opens a file and tells its size; a FIFO must not be waited for. */
+static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		*bytes = st.st_size;
+		return fd;
+	}
+	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+	err->code = STK_IO;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* Header of a file from its first 64 KiB, or from as much as it takes where it is longer (large EXIF or colour profiles). Only errors in a header tell
+ * an offset: what is no image is not read further. */
+static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
+{
+	int fd = open_file(path, bytes, err);
+	if (fd < 0)
+		return err->code;
+	enum stk_status status = STK_OK;
+	bool more = true;
+	for (size_t room = HEAD_BYTES; more; room *= 4) {
+		void *head = malloc(room);
+		ssize_t got = head ? pread(fd, head, room, 0) : -1;
+		if (got < 0) {
+			snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+			status = err->code = STK_IO;
+		} else {
+			status = stk_image_inspect(head, (size_t)got, header, err);
+		}
+		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == room && room < MAX_HEADER;
+		free(head);
+	}
+	close(fd);
+	return status;
+}
+
+/* One file on this machine: its header first, in words. */
 static int inspect_file(const char *path, bool json)
 {
 	struct stk_image_header h = {.size = sizeof(h)};
 	struct stk_error err = {0};
-	int64_t bytes;
+	int64_t bytes = 0;
 	if (read_header(path, &bytes, &h, &err) != STK_OK)
 		return json ? EXIT_FINE
 			    : fail_text("inspect", "%s%s%s", err.code == STK_IO ? "" : path, err.code == STK_IO ? "" : ": ", err.message);
@@ -336,7 +341,7 @@ static int run_inspect(const struct settings *s)
 {
 	struct session session = {0};
 	int code = EXIT_PROBLEM;
-	if (!is_folder(s->args[0]) && inspect_file(s->args[0], s->json))
+	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))
 		code = inspect_all(&session, s);
@@ -349,7 +354,7 @@ static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_JSO
 const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
-	.usage = "DIR|FILE",
+	.usage = "DIR|FILE|s3://BUCKET/PREFIX",
 	.details =
 		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does. DIR holds a folder for\n"
 		"each class, or the images themselves.",

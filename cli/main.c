@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&command_bench, &command_inspect, &command_view, &command_explain, &command_ops, &command_run, &command_doctor};
+	&command_bench, &command_inspect, &command_index, &command_view, &command_explain, &command_ops, &command_run, &command_doctor};
 static const size_t command_count = sizeof(commands) / sizeof(commands[0]);
 
 static void print_help(FILE *to)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* ImageNet's statistics, in units of 0..255. */
@@ -19,10 +20,38 @@ static void print_log(void *user, enum stk_log_level level, const char *text)
 		fprintf(stderr, "stoker: %s\n", text);
 }
 
-bool is_folder(const char *path)
+static bool is_folder(const char *path)
 {
 	struct stat st;
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The name of a store's object ends as an image's does; what has no such ending is what many names begin with. */
+static bool is_prefix(const char *uri)
+{
+	static const char *const endings[] = {".jpg", ".jpeg", ".png"};
+	const char *dot = strrchr(uri, '.');
+	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(*endings); i++) {
+		if (!strcasecmp(dot, endings[i]))
+			return false;
+	}
+	return strstr(uri, "://");
+}
+
+static bool is_index(const char *path)
+{
+	char magic[sizeof(STK_INDEX_MAGIC) - 1];
+	struct stat st;
+	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+	bool found = f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) && !memcmp(magic, STK_INDEX_MAGIC, sizeof(magic));
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool is_tree(const char *source)
+{
+	return is_folder(source) || is_prefix(source) || is_index(source);
 }
 
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)
@@ -88,7 +117,7 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 	session->skipped = flat.skipped;
 	if (session->flat)
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, flat.paths, flat.count);
-	else if (is_folder(source) || strstr(source, "://"))
+	else if (is_tree(source))
 		args[n++] = stk_arg_string("file_root", source);
 	else
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
@@ -149,21 +178,22 @@ static enum stk_status build_train_graph(
 	return status;
 }
 
+/* The file's bytes come along, for what their header says. */
 static enum stk_status build_check_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
 	const int64_t stamp[2] = {16, 16};
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, stamp, 2)};
-	struct stk_node image, label;
+	struct stk_node image, file, label;
 	enum stk_status status = add_reader(g, session, source, false, false, &image, err);
+	file = image;
 	label = (struct stk_node){image.op, 1};
 	if (status == STK_OK)
 		status = add(g, "decoders.image", &image, NULL, 0, err);
 	if (status == STK_OK)
 		status = add(g, "resize", &image, resize, 1, err);
-	if (status == STK_OK)
-		status = stk_graph_output(g, image, err);
-	if (status == STK_OK)
-		status = stk_graph_output(g, label, err);
+	const struct stk_node outputs[] = {image, label, file};
+	for (size_t i = 0; i < 3 && status == STK_OK; i++)
+		status = stk_graph_output(g, outputs[i], err);
 	return status;
 }
 

@@ -22,7 +22,7 @@ struct session {
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
 	GRAPH_VIEW,  /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip */
-	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; bad samples are skipped and counted */
+	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
 /* Opens DIR (a folder of classes, or one image) with the standard graph of that kind, or a pipeline's JSON. Prints what went wrong and returns
@@ -36,7 +36,8 @@ bool open_context(struct session *session, const char *command, const struct set
 /* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
-bool is_folder(const char *path);
+/* What holds class folders, or images: a folder, an index, or what keys of a bucket begin with. Else it is one image, or a pipeline. */
+bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* by its name */
 
 #endif

@@ -8,6 +8,7 @@
 #include "stoker/context.h"
 #include "stoker/graph.h"
 #include "stoker/image.h"
+#include "stoker/index.h"
 #include "stoker/inspect.h"
 #include "stoker/machine.h"
 #include "stoker/pipeline.h"

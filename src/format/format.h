@@ -25,6 +25,7 @@ struct stk_file_list_options {
 	size_t dir_filter_count;
 	bool case_sensitive; /* of both kinds of filters */
 	bool nested; /* class folders are read with all folders below them, in the order of Python's sorted(os.walk()), and none may be empty */
+	bool everything; /* with nested: whatever its name, and empty class folders too, for an index */
 };
 
 /* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are read

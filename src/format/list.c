@@ -56,6 +56,28 @@ enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, si
 	return status;
 }
 
+enum stk_status stk__list_add_sized(struct stk_file_list *l, const char *name, size_t n, int64_t size, struct stk_error *err)
+{
+	enum stk_status status = stk__list_add_file(l, name, n, err);
+	if (status)
+		return status;
+	int64_t capacity = (int64_t)l->names_capacity;
+	if (!reserve(&l->names, &capacity, (int64_t)(l->names_size + sizeof size), 1))
+		return no_memory(err, l);
+	l->names_capacity = (uint64_t)capacity;
+	memcpy(l->names + l->names_size, &size, sizeof size);
+	l->names_size += sizeof size;
+	return STK_OK;
+}
+
+int64_t stk__list_file_size(const struct stk_file_list *l, int64_t i)
+{
+	const char *name = l->names + l->files[i];
+	int64_t size;
+	memcpy(&size, name + strlen(name) + 1, sizeof size);
+	return size;
+}
+
 enum stk_status stk__list_add_labelled(struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err)
 {
 	int64_t before = l->capacity;
@@ -161,12 +183,15 @@ static enum stk_status add_given(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-static enum stk_status read_list(struct stk_file_list *l, const char *path, struct stk_error *err)
+/* A text, or an index. */
+static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_list_options *o, const char *path, struct stk_error *err)
 {
 	uint8_t *text = NULL;
 	size_t size;
 	enum stk_status status = stk__read_whole(path, (size_t)1 << 40, &text, &size, err);
-	if (!status)
+	if (!status && stk__is_index(text, size))
+		status = stk__index_parse(l, o, text, size, path, err);
+	else if (!status)
 		status = stk__list_parse(l, (const char *)text, size, path, err);
 	stk__free(text);
 	return status;
@@ -196,6 +221,8 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: only s3:// and local folders can be listed: give files and labels, or a file_list that names them",
 			stk__uri_shown(l->root), l->root);
+	if (stk__is_index_file(l->root))
+		return read_list(l, o, l->root, err);
 	return stk__list_read_tree(l, o, err);
 }
 
@@ -216,7 +243,7 @@ enum stk_status stk__file_list_create(const struct stk_file_list_options *o, str
 	else if (o->files)
 		status = add_given(l, o, err);
 	else if (o->file_list)
-		status = read_list(l, o->file_list, err);
+		status = read_list(l, o, o->file_list, err);
 	else
 		status = read_tree(l, o, err);
 	if (!status && l->size == 0)

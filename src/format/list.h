@@ -14,7 +14,7 @@ struct stk_list_folder {
 
 struct stk_file_list {
 	char *root;  /* put before each path with '/', or "" */
-	char *names; /* each with its NUL */
+	char *names; /* each with its NUL, and the file's size behind it if `sized` */
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* offsets into names */
 	int64_t size, capacity;
@@ -22,11 +22,15 @@ struct stk_file_list {
 	struct stk_list_folder *folders; /* none where labels are the caller's */
 	int64_t folder_count, folder_capacity;
 	uint64_t fingerprint;
+	bool sized;             /* files have sizes: int64_t */
 	int64_t skipped;        /* files and folders of the tree that were met and not taken */
 	char skipped_text[256]; /* what they are, in words */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
+/* To a list that is sized. */
+STK_MUST_USE enum stk_status stk__list_add_sized(struct stk_file_list *l, const char *name, size_t n, int64_t size, struct stk_error *err);
+int64_t stk__list_file_size(const struct stk_file_list *l, int64_t i);
 /* Appends a file with a label of its own. */
 STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
@@ -39,6 +43,12 @@ STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, cons
 /* text: `size` bytes, changed by nobody; path names it in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
+
+/* An index (stoker/index.h) of n bytes; path names it in errors. The root is the index's, unless a file_list has one of its own. */
+STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_list_options *o, const uint8_t *data, size_t n,
+	const char *path, struct stk_error *err);
+bool stk__is_index(const void *data, size_t n);
+bool stk__is_index_file(const char *path);
 
 /* An io of one's own, for what is read before there is a pipeline: it knows all schemes, and its threads start on need. */
 struct stk_io;

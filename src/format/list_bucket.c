@@ -59,14 +59,13 @@ static enum stk_status take_object(void *user, const char *key, int64_t size, st
 	struct listing *l = user;
 	struct bucket *b = l->bucket;
 	const char *name = below(l, key);
-	(void)size;
 	b->objects++;
 	if (!name || name[strlen(name) - 1] == '/')
 		return STK_OK;
 	if (!l->class_name)
 		stk__census_beside(&b->census, b->options, name);
 	else if (stk__list_wants(b->options, last_part(name)))
-		return stk__list_add_file(&l->files, name, strlen(name), err);
+		return stk__list_add_sized(&l->files, name, strlen(name), size, err);
 	else
 		stk__census_other(&b->census, last_part(name));
 	return STK_OK;
@@ -83,8 +82,7 @@ static enum stk_status take_prefix(void *user, const char *prefix, struct stk_er
 		return STK_OK;
 	snprintf(folder, sizeof folder, "%.*s", (int)strlen(name) - (name[strlen(name) - 1] == '/'), name);
 	if (l->class_name) {
-		if (b->census.folders++ == 0)
-			snprintf(b->census.deep, sizeof b->census.deep, "%.*s", NAME_MAX, l->class_name);
+		stk__census_folder(&b->census, l->class_name);
 		return STK_OK;
 	}
 	if (stk__list_wants_class(b->options, folder))
@@ -189,7 +187,7 @@ static bool begin_listing(struct listing *l, struct bucket *b, const char *root,
 {
 	struct stk_text prefix = {0};
 	stk__text_add(&prefix, "%s%s%s%s", root, *root ? "/" : "", class_name ? class_name : "", class_name ? "/" : "");
-	*l = (struct listing){.bucket = b, .class_name = class_name, .prefix = prefix.s};
+	*l = (struct listing){.bucket = b, .class_name = class_name, .prefix = prefix.s, .files = {.sized = true}};
 	return !prefix.failed;
 }
 
@@ -225,7 +223,7 @@ static enum stk_status add_class(struct stk_file_list *l, struct bucket *b, cons
 	enum stk_status status = stk__list_add_folder(l, c->class_name, err);
 	for (int64_t i = 0; i < c->files.size && !status; i++) {
 		const char *name = c->files.names + c->files.files[i];
-		status = stk__list_add_file(l, name, strlen(name), err);
+		status = stk__list_add_sized(l, name, strlen(name), stk__list_file_size(&c->files, i), err);
 	}
 	return status ? status : stk__list_end_class(l, b->options, &b->census, first, c->class_name, err);
 }
@@ -236,6 +234,7 @@ static enum stk_status list_classes(struct bucket *b, const char *prefix, struct
 	struct listing *listings = stk__calloc((size_t)n, sizeof *listings);
 	enum stk_status status = STK_OK;
 	b->census = (struct stk_list_census){0};
+	l->sized = true;
 	for (int64_t i = 0; i < n && listings && !status; i++)
 		if (!begin_listing(&listings[i], b, prefix, b->classes.names + b->classes.files[i]))
 			status = STK_NO_MEMORY;

@@ -37,6 +37,8 @@ static bool matches_any(const char *name, const char *const *globs, size_t count
 
 bool stk__list_wants(const struct stk_file_list_options *o, const char *name)
 {
+	if (o->everything)
+		return true;
 	if (!o->file_filters)
 		return is_default(name, o->case_sensitive);
 	return matches_any(name, o->file_filters, o->filter_count, o->case_sensitive);
@@ -60,6 +62,12 @@ void stk__census_other(struct stk_list_census *c, const char *name)
 			return;
 		}
 	c->other_endings++;
+}
+
+void stk__census_folder(struct stk_list_census *c, const char *class_name)
+{
+	if (c->folders++ == 0)
+		snprintf(c->deep, sizeof c->deep, "%.*s", NAME_MAX, class_name);
 }
 
 void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
@@ -97,7 +105,7 @@ enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_fi
 {
 	stk__list_sort(l, first, o->nested);
 	c->empty += l->size == first;
-	if (o->nested && l->size == first)
+	if (o->nested && !o->everything && l->size == first)
 		return stk__fail(err, STK_INVALID, "%s/%s: a class folder without images: remove it, or give a list of files and labels",
 			l->root, name);
 	return STK_OK;

@@ -29,6 +29,8 @@ bool stk__list_wants_class(const struct stk_file_list_options *o, const char *na
 /* A file in the root, and one in a class folder that is not taken. */
 void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name);
 void stk__census_other(struct stk_list_census *c, const char *name);
+/* A folder in a class folder, which is not read. */
+void stk__census_folder(struct stk_list_census *c, const char *class_name);
 
 /* Files from `first` on: by name, or by folder and then by name, as Python sorts what os.walk gives. */
 void stk__list_sort(struct stk_file_list *l, int64_t first, bool by_folder);

@@ -109,8 +109,8 @@ static enum stk_status visit_class(struct walk *w, int folder, const char *name,
 		return add_entry(w, w->list, e->d_name);
 	if (kind == KIND_FOLDER && w->options->nested)
 		return add_entry(w, &w->below, e->d_name);
-	if (kind == KIND_FOLDER && w->census.folders++ == 0)
-		snprintf(w->census.deep, sizeof w->census.deep, "%.*s", NAME_MAX, name);
+	if (kind == KIND_FOLDER)
+		stk__census_folder(&w->census, name);
 	if (kind == KIND_FILE)
 		stk__census_other(&w->census, e->d_name);
 	return STK_OK;

@@ -59,7 +59,7 @@ def test_usage():
     assert "usage" in stoker(code=2).stderr
     assert "no command" in stoker("frobnicate", code=2).stderr
     assert stoker("--version").stdout.startswith("stoker ")
-    for command in ("bench", "inspect", "view", "explain", "ops", "run", "doctor"):
+    for command in ("bench", "inspect", "index", "view", "explain", "ops", "run", "doctor"):
         text = stoker(command, "--help").stdout
         assert "example:" in text and "--json" in text, command
 

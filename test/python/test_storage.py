@@ -2,6 +2,7 @@
 """s3:// and http:// as places of data sets: the same samples in the same order as from the local tree, also while the store fails; nothing secret is told."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, ReadError, StokerError
-from storage import KEYS, Store
+from stoker.errors import CorruptError, InvalidArgumentError, ReadError, StokerError
+from storage import KEYS, PROGRAM, Store
 
 SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
 FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&latency_ms=2&jitter_ms=20&seed=7"
@@ -260,3 +261,96 @@ def test_moto(moto, tree, files, monkeypatch):
 
     got = [np.asarray(d).tobytes() for d in pipe().run()[0]]
     assert got == [data] * len(names) + [part + b"end"]
+
+
+def stoker(*args, code=0):
+    command = PROGRAM.parents[2] / "cli" / "stoker"
+    done = subprocess.run([str(command), *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_an_index_stands_for_its_tree(store, tree, tmp_path):
+    """The same samples, classes, labels and states, and the store is not asked for a listing."""
+    index = tmp_path / "train.stoker"
+    told = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
+    assert told["files"] == 21 and told["classes"] == 3 and told["bytes"] == sum(f.stat().st_size for f in tree.glob("*/*.jpg"))
+    first = Loader("s3://photos/a b/train", 4, transforms=SMALL, shuffle=True)
+    steps = iter(first)
+    next(steps)
+    state = first.state_dict()
+    first.close()
+    before = store.counts()["requests"]
+    second = Loader(index, 4, transforms=SMALL, shuffle=True)
+    assert store.counts()["requests"] == before + 1  # this question
+    second.load_state_dict(state)
+    assert second.classes == ["class0", "class1", "class2"] and len(list(second)) == 4
+    assert run(index) == run(tree)
+    stoker("index", tree, "-o", index)
+    assert run(index) == run(tree)
+
+    @pipeline_def(batch_size=21, num_threads=2)
+    def pipe(**arguments):
+        return fn.readers.file(**arguments)
+
+    outs = [pipe(**a).run()[1] for a in ({"file_list": str(index)}, {"file_root": str(index)}, {"file_root": str(tree)})]
+    outs.append(pipe(file_root="s3://photos/a b/train", file_list=str(index)).run()[1])
+    assert len({tuple(int(np.asarray(x)[0]) for x in o) for o in outs}) == 1
+
+
+def test_what_an_index_cannot_be(store, tree, tmp_path):
+    index = tmp_path / "train.stoker"
+    stoker("index", tree, "-o", index)
+    data = index.read_bytes()
+    for broken in (data[:-1], data[:20], data[:40] + b"x" + data[41:], data + b"\0"):
+        index.write_bytes(broken)
+        with pytest.raises(CorruptError, match="damaged or cut off"):
+            run(index)
+    index.write_bytes(data[:8] + b"\2" + data[9:])
+    with pytest.raises(StokerError, match="version 2"):
+        run(index)
+    assert "cannot write the index" in stoker("index", tree, "-o", tmp_path / "no" / "index", code=1)
+
+
+def test_a_reader_chooses_among_an_index(store, tree, tmp_path):
+    """Filters and `nested` are the reader's, as over the tree itself."""
+    root, index = tmp_path / "root", tmp_path / "i"
+    shutil.copytree(tree, root)
+    (root / "class1" / "more").mkdir()
+    shutil.copy(next(tree.glob("*/*.jpg")), root / "class1" / "more")
+    (root / "class0" / "notes.txt").write_text("notes")
+    (root / "empty").mkdir()
+    stoker("index", root, "-o", index)
+
+    @pipeline_def(batch_size=30, num_threads=2)
+    def pipe(**arguments):
+        return fn.readers.file(tail="keep", **arguments)
+
+    for form in (
+        {},
+        {"file_filters": ["*.txt"]},
+        {"file_filters": ["00[1-3]*"], "dir_filters": ["class[02]"]},
+        {"nested": True, "dir_filters": ["class*"]},
+    ):
+        both = [
+            [(np.asarray(d).tobytes(), int(np.asarray(l)[0])) for d, l in zip(*pipe(file_root=str(r), **form).run(), strict=True)]
+            for r in (root, index)
+        ]
+        assert both[0] == both[1] and both[0]
+    with pytest.raises(InvalidArgumentError, match="empty: a class folder without images"):
+        run(index)
+    with pytest.raises(InvalidArgumentError, match="dir_filters leave out all of its 4 folders"):
+        pipe(file_root=str(index), dir_filters=["x"]).run()
+
+
+def test_commands_on_a_bucket(store, tree, tmp_path):
+    facts = json.loads(stoker("inspect", "s3://photos/a b/train", "--json"))
+    local = json.loads(stoker("inspect", tree, "--json"))
+    assert facts == local and facts["files"] == 21 and facts["classes"] == 3 and facts["mean_bytes"] > 0
+    stoker("index", "s3://photos/a b/train", "-o", tmp_path / "i")
+    assert json.loads(stoker("inspect", tmp_path / "i", "--json")) == local
+    assert "1 files: 1 good" in stoker("inspect", "s3://photos/a b/train/class0/000.jpg")
+    assert "404 NoSuchKey" in stoker("inspect", "s3://photos/none.jpg", code=1)
+    stoker("view", "s3://photos/a b/train", "-o", tmp_path / "view.png")
+    assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
+    assert json.loads(stoker("bench", "s3://photos/a b/train", "--seconds", "0.2", "--batch", "4", "--quiet", "--json"))
