@@ -16,6 +16,7 @@ LAYERS = {
         "_constant",
         "data_node",
         "types",
+        "backend_impl",
         "_operator",
         "_sources",
         "_external",

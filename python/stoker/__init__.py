@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import backend, batching, errors, fn, math, ops, plugin, tensors, transforms, types
+    from stoker import backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, transforms, types
     from stoker._advise import advise
     from stoker._image import imdecode, imread
     from stoker.data_node import DataNode, newaxis
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoker.loader import Loader, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
-_MODULES = ("backend", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "transforms", "types")
+_MODULES = ("backend", "backend_impl", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "transforms", "types")
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -55,6 +55,7 @@ __all__ = [
     "StokerError",
     "advise",
     "backend",
+    "backend_impl",
     "batching",
     "do_not_convert",
     "errors",

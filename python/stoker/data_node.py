@@ -188,6 +188,21 @@ class DataNode:
     def __rxor__(self, other: Any) -> DataNode:
         return self._arithmetic("bitxor", other, swap=True)
 
+    def __lshift__(self, other: Any) -> DataNode:
+        return self._arithmetic("shl", other)
+
+    def __rlshift__(self, other: Any) -> DataNode:
+        return self._arithmetic("shl", other, swap=True)
+
+    def __rshift__(self, other: Any) -> DataNode:
+        return self._arithmetic("shr", other)
+
+    def __rrshift__(self, other: Any) -> DataNode:
+        return self._arithmetic("shr", other, swap=True)
+
+    def __invert__(self) -> DataNode:
+        return self._arithmetic("bitnot", unary=True)
+
     def __eq__(self, other: object) -> DataNode:  # type: ignore[override]
         return self._arithmetic("eq", other)
 

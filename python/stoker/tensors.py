@@ -86,8 +86,11 @@ class TensorCPU(_Tensor):
     __slots__ = ()
 
     @classmethod
-    def _over(cls, object: Any, layout: str | None = None, is_pinned: bool = False) -> tuple[_core.Batch, int, int]:
+    def _over(
+        cls, object: Any = None, layout: str | None = None, is_pinned: bool = False, *, b: Any = None
+    ) -> tuple[_core.Batch, int, int]:
         """What the C module asks for where it is not given a Batch."""
+        object = b if object is None else object
         if isinstance(object, (list, tuple, str)):
             raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: np.asarray makes one of it")
         return _wrap([_writable(object)], layout), 0, 0
@@ -265,11 +268,23 @@ class TensorListCPU(_TensorList[TensorCPU]):
     _device = "cpu"
 
     def __init__(
-        self, batch: Any, output: Any = None, about: Any = None, *, layout: str | None = None, contiguous: bool = True, **_: Any
+        self,
+        batch: Any = None,
+        output: Any = None,
+        about: Any = None,
+        *,
+        layout: str | None = None,
+        contiguous: bool = True,
+        is_pinned: bool = False,
+        **named: Any,
     ) -> None:
         if not isinstance(batch, _core.Batch):
-            named = layout if layout is not None else output if isinstance(output, str) else None
-            batch, output, about = _batch_over(batch, named, contiguous), 0, None
+            for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names of what it is made of
+                batch = named.pop(name, batch)
+            if named:
+                raise ArgumentError(f"TensorListCPU: there is no argument '{next(iter(named))}'")
+            axes = layout if layout is not None else output if isinstance(output, str) else None
+            batch, output, about = _batch_over(batch, axes, contiguous), 0, None
         super().__init__(batch, output, about)
 
     @classmethod
@@ -339,7 +354,10 @@ def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch
     if isinstance(given, TensorListCPU):
         return _wrap(given._arrays(), given.layout() if layout is None else layout)
     if isinstance(given, (list, tuple)):
-        layout = getattr(given[0], "_layout", None) if layout is None and given else layout
+        layouts = {getattr(sample, "_layout", "") for sample in given}
+        if layout is None and len(layouts) > 1:
+            raise ArgumentError(f"TensorListCPU: tensors of one layout are needed, not of {', '.join(map(repr, sorted(layouts)))}")
+        layout = next(iter(layouts), None) if layout is None else layout
         samples = [_writable(sample) for sample in given]
         return _wrap(_joined(samples) if contiguous else samples, layout)
     whole = _writable(given)

@@ -23,7 +23,8 @@ static const struct stk_arg_def arithmetic_args[] = {
 		.flags = STK_REQUIRED,
 		.offset = offsetof(struct arithmetic, op),
 		.choices = functions + 1,
-		.doc = "The function: div is // (towards zero), fdiv is /, mod has the sign of the left operand."},
+		.doc = "The function: div is // (towards zero), fdiv is /, mod has the sign of the left operand; bits that shl and shr "
+		       "push out are gone."},
 	STK_ARG_END,
 };
 
@@ -62,7 +63,8 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 static enum stk_status make_plan(const struct stk_call *call, struct plan *p, struct stk_error *err)
 {
 	const struct arithmetic *a = call->args;
-	*p = (struct plan){.op = stk__arith_find(a->op)};
+	bool negates = call->n_in == 1 && call->in[0].desc.dtype == STK_BOOL && strcmp(a->op, "bitnot") == 0; /* a bool has one bit */
+	*p = (struct plan){.op = stk__arith_find(negates ? "not" : a->op)};
 	if (!p->op)
 		return stk__fail(err, STK_INVALID, "there is no function \"%s\"", a->op);
 	if (call->n_in != p->op->operands)

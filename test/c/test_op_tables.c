@@ -60,8 +60,8 @@ static void test_definitions_are_whole(void **state)
 		struct stk_arg_def a;
 		for (int32_t k = 0; stk__op_arg_at(d, k, &a); k++)
 			seed |= strcmp(a.name, "seed") == 0 && !(a.flags & STK_ACCEPTED);
-		if (seed != ((d->flags & STK_OP_RANDOM) != 0))
-			fail_msg("%s: random operators have a seed, others none", d->name);
+		if (seed != (d->reader || (d->flags & STK_OP_RANDOM)))
+			fail_msg("%s: random operators and readers have a seed, others none", d->name);
 	}
 }
 

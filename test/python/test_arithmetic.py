@@ -51,6 +51,34 @@ def test_binary(name, left, right, rng):
     np.testing.assert_array_equal(value, want)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "int64", "uint64"])
+def test_shifts_and_not(dtype, rng):
+    info = np.iinfo(dtype)
+    a = np.concatenate([rng.integers(info.min, info.max, 50, dtype=dtype), np.array([info.min, info.max], dtype)])
+    b = (np.arange(52) % info.bits).astype(dtype)
+    for build, want in [
+        (lambda x, y: x << y, a << b),
+        (lambda x, y: x >> y, a >> b),
+        (lambda x, y: ~x, ~a),
+        (lambda x, y: ~(x > y), ~(a > b)),
+    ]:
+        value, _ = evaluate(build, a, b)
+        np.testing.assert_array_equal(value, want)
+        assert value.dtype == want.dtype
+    small = np.array([-5, 7], np.int32)
+    for build, want in [
+        (lambda x: 1 << abs(x), [32, 128]),
+        (lambda x: x >> 1, [-3, 3]),
+        (lambda x: x << 40, [0, 0]),  # pushed out
+        (lambda x: x >> 40, [-1, 0]),
+        (lambda x: x >> -1, [-1, 0]),
+    ]:
+        value, kind = evaluate(build, small)
+        assert value.tolist() == want and kind is types.INT32
+    with pytest.raises(InvalidArgumentError, match="takes integers"):
+        evaluate(lambda x: x << 1, small.astype(np.float32))
+
+
 def test_numbers_of_python(rng):
     a = rng.integers(0, 100, (5,)).astype(np.uint8)
     for build, want, dtype in [

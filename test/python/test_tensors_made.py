@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import stoker
 from stoker import Pipeline, fn, pipeline_def, types
+from stoker.backend_impl import TensorCPU, TensorGPU, TensorListCPU
 from stoker.errors import StokerError
-from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -99,7 +99,13 @@ def test_lists(rng):
     assert batch.dtype is types.INT8 and batch.layout() == "XY"
     batch.reset()
     assert batch.shape() == []
-    for wrong in ([np.zeros(2), np.zeros(2, np.int8)], [np.zeros(2), np.zeros((2, 1))], np.float32(3)):
+    for named in ({"list_of_tensors": [TensorCPU(array)]}, {"b": array[None]}, {"tl": TensorListCPU(array[None])}):
+        assert TensorListCPU(**named).shape() == [(2, 3, 4)]
+    assert TensorCPU(b=array, layout="HWC").shape() == [2, 3, 4]
+    with pytest.raises(TypeError, match="no argument 'lay'"):
+        TensorListCPU(array, lay="HW")
+    mixed = [TensorCPU(np.zeros((2, 2)), layout) for layout in ("HW", "WH")]
+    for wrong in ([np.zeros(2), np.zeros(2, np.int8)], [np.zeros(2), np.zeros((2, 1))], np.float32(3), mixed):
         with pytest.raises(TypeError):
             TensorListCPU(wrong)
     with pytest.raises(TypeError):
