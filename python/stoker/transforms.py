@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
+from stoker import _transform_arguments as arguments
 from stoker import types
+from stoker._transform_arguments import InterpolationMode
 
 __all__ = [
     "RGB",
@@ -21,16 +22,27 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "GaussianBlur",
+    "Grayscale",
     "Identity",
     "InterpolationMode",
+    "Lambda",
     "Normalize",
     "PILToTensor",
+    "Pad",
+    "RandomAffine",
     "RandomApply",
     "RandomChoice",
     "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
     "RandomOrder",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "ToDtype",
@@ -38,64 +50,6 @@ __all__ = [
     "ToTensor",
     "Transform",
 ]
-
-
-class InterpolationMode(Enum):
-    """Interpolation, with torchvision's names."""
-
-    NEAREST = "nearest"
-    NEAREST_EXACT = "nearest-exact"
-    BILINEAR = "bilinear"
-    BICUBIC = "bicubic"
-    LANCZOS = "lanczos"
-
-
-_INTERP = {
-    "nearest": types.INTERP_NN,
-    "nearest-exact": types.INTERP_NN,
-    "bilinear": types.INTERP_LINEAR,
-    "bicubic": types.INTERP_CUBIC,
-    "lanczos": types.INTERP_LANCZOS3,
-}
-_PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
-
-
-def _interp(owner: str, mode: Any) -> types.DALIInterpType:
-    """One of ours from torchvision's mode, PIL's number, a name, or one of ours."""
-    if isinstance(mode, types.DALIInterpType):
-        return mode
-    name = getattr(mode, "value", mode)
-    name = _PIL.get(name, name) if isinstance(name, int) else name
-    if name not in _INTERP:
-        raise ValueError(f"{owner}: interpolation {mode!r} is not known; there are {', '.join(_INTERP)}")
-    return _INTERP[name]
-
-
-def _pair(owner: str, size: Any) -> tuple[int, int]:
-    """(height, width) from one or two numbers."""
-    values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
-    if len(values) == 1:
-        values *= 2
-    if len(values) != 2 or any(not isinstance(v, numbers.Integral) or v < 1 for v in values):
-        raise ValueError(f"{owner}: size is a whole number or (height, width), not {size!r}")
-    height, width = (int(v) for v in values if v is not None)
-    return height, width
-
-
-def _probability(owner: str, p: float) -> float:
-    if not isinstance(p, numbers.Real) or not 0 <= p <= 1:
-        raise ValueError(f"{owner}: p is a probability, from 0 to 1, not {p!r}")
-    return float(p)
-
-
-def _range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in pair)
-    except (TypeError, ValueError):
-        raise ValueError(f"{owner}: {name} is (least, most), not {pair!r}") from None
-    if not least <= low <= high or math.isinf(high):
-        raise ValueError(f"{owner}: {name} is (least, most) with {least:g} <= least <= most, not {pair!r}")
-    return low, high
 
 
 class Transform:
@@ -130,10 +84,10 @@ class RandomResizedCrop(Transform):
         interpolation: Any = InterpolationMode.BILINEAR,
         antialias: bool = True,
     ) -> None:
-        self.size = _pair("RandomResizedCrop", size)
-        self.scale = _range("RandomResizedCrop", "scale", scale, 0)
-        self.ratio = _range("RandomResizedCrop", "ratio", ratio, 1e-4)
-        self.interpolation = _interp("RandomResizedCrop", interpolation)
+        self.size = arguments.pair("RandomResizedCrop", size)
+        self.scale = arguments.range("RandomResizedCrop", "scale", scale, 0)
+        self.ratio = arguments.range("RandomResizedCrop", "ratio", ratio, 1e-4)
+        self.interpolation = arguments.interp("RandomResizedCrop", interpolation)
         self.antialias = bool(antialias)
 
 
@@ -150,8 +104,8 @@ class Resize(Transform):
         if max_size is not None:
             raise ValueError("Resize: max_size is not in Stoker yet")
         one = isinstance(size, int) or len(size) == 1
-        self.size: int | tuple[int, int] = _pair("Resize", size)[0] if one else _pair("Resize", size)
-        self.interpolation = _interp("Resize", interpolation)
+        self.size: int | tuple[int, int] = arguments.pair("Resize", size)[0] if one else arguments.pair("Resize", size)
+        self.interpolation = arguments.interp("Resize", interpolation)
         self.antialias = bool(antialias)
 
 
@@ -159,10 +113,24 @@ class CenterCrop(Transform):
     """The middle of the image; what lies outside is black."""
 
     def __init__(self, size: int | Sequence[int]) -> None:
-        self.size = _pair("CenterCrop", size)
+        self.size = arguments.pair("CenterCrop", size)
 
 
-class RandomCrop(Transform):
+class Filled(Transform):
+    """What brings in pixels from outside the image."""
+
+    fill: Any  # one number, one a channel, or these by kind: "Image", "Mask", "others"
+
+    def fill_of(self, kind: str) -> list[float]:
+        """Of images, one or one a channel; of masks, one."""
+        fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
+        values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
+        if kind == "Mask" and len(values) > 1:
+            raise ValueError(f'{type(self).__name__}: a mask has one fill, not {fill!r}: fill={{"Image": {fill!r}, "Mask": 0}}')
+        return values
+
+
+class RandomCrop(Filled):
     """A window at a random place, of the image with `padding` pixels of `fill` around it (one number, or left/right and top/bottom, or left, top, right,
     bottom). fill: one number, one a channel, or {"Image": .., "Mask": ..}."""
 
@@ -178,47 +146,82 @@ class RandomCrop(Transform):
             raise ValueError(f"RandomCrop: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
         if pad_if_needed:
             raise ValueError("RandomCrop: pad_if_needed is not in Stoker yet")
-        self.size = _pair("RandomCrop", size)
-        self.padding = _padding(padding)
-        self.fill = {_kind_name(kind): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
-
-    def fill_of(self, kind: str) -> list[float]:
-        """Of images, one or one a channel; of masks, one."""
-        fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
-        values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
-        if kind == "Mask" and len(values) > 1:
-            raise ValueError(f'RandomCrop: a mask has one fill, not {fill!r}: fill={{"Image": {fill!r}, "Mask": 0}}')
-        return values
+        self.size = arguments.pair("RandomCrop", size)
+        self.padding = arguments.padding("RandomCrop", padding)
+        self.fill = arguments.fills(fill)
 
 
-def _kind_name(kind: Any) -> str:
-    """ "Image", "Mask" or "others", also from the classes of torchvision.tv_tensors."""
-    return str(getattr(kind, "__name__", kind))
+class Pad(Filled):
+    """`padding` pixels of `fill` around the image, as RandomCrop takes them."""
+
+    def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
+        if padding_mode != "constant":
+            raise ValueError(f"Pad: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
+        self.padding = arguments.padding("Pad", padding)
+        self.fill = arguments.fills(fill)
 
 
-def _padding(padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) as torchvision reads it."""
-    if padding is None:
-        return (0, 0, 0, 0)
-    values = [padding] if isinstance(padding, numbers.Integral) else list(padding)  # type: ignore[arg-type]
-    if len(values) not in (1, 2, 4) or any(not isinstance(v, numbers.Integral) or v < 0 for v in values):
-        raise ValueError(f"RandomCrop: padding is one, two or four whole numbers, not {padding!r}")
-    left, top, right, bottom = (values * 4)[:4] if len(values) == 1 else values * 2 if len(values) == 2 else values
-    return int(left), int(top), int(right), int(bottom)
+class RandomAffine(Filled):
+    """A rotation about the centre, a shift, a scale and a shear, each drawn for each sample."""
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: float | Sequence[float] | None = None,
+        interpolation: Any = InterpolationMode.NEAREST,
+        fill: Any = 0,
+        center: Sequence[float] | None = None,
+    ) -> None:
+        name = type(self).__name__
+        self.degrees = arguments.symmetric(name, "degrees", degrees)
+        self.translate = (0.0, 0.0) if translate is None else (float(translate[0]), float(translate[1]))
+        if any(not 0 <= v <= 1 for v in self.translate):
+            raise ValueError(f"{name}: translate is two shares of the extents, from 0 to 1, not {translate!r}")
+        self.scale = arguments.range(name, "scale", scale, 1e-6) if scale else (1.0, 1.0)
+        shears: list[float] = [] if shear is None else [float(shear)] if isinstance(shear, numbers.Real) else [float(v) for v in shear]  # type: ignore[union-attr]
+        across = arguments.symmetric(name, "shear", shears[0] if len(shears) == 1 else shears[:2]) if shears else (0.0, 0.0)
+        self.shear = (*across, *(arguments.symmetric(name, "shear", shears[2:]) if len(shears) == 4 else (0.0, 0.0)))
+        self.interpolation = arguments.interp(name, interpolation)
+        if self.interpolation not in (types.INTERP_NN, types.INTERP_LINEAR):
+            raise ValueError(f"{name}: interpolation is nearest or bilinear, not {interpolation!r}")
+        self.center = None if center is None else (float(center[0]), float(center[1]))
+        self.fill = arguments.fills(fill)
+        values = self.fill_of("Image")
+        if len(set(values)) > 1:
+            raise ValueError(f"{name}: a fill of its own for each channel is not in Stoker yet; one number is")
+
+
+class RandomRotation(RandomAffine):
+    """A rotation about the centre, counter-clockwise by degrees drawn for each sample; the image keeps its extent."""
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        interpolation: Any = InterpolationMode.NEAREST,
+        expand: bool = False,
+        center: Sequence[float] | None = None,
+        fill: Any = 0,
+    ) -> None:
+        if expand:
+            raise ValueError("RandomRotation: expand=True is not in Stoker yet")
+        low, high = arguments.symmetric("RandomRotation", "degrees", degrees)
+        super().__init__((-high, -low), interpolation=interpolation, fill=fill, center=center)  # which turns clockwise
 
 
 class RandomHorizontalFlip(Transform):
     """Left and right exchanged, with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
-        self.p = _probability("RandomHorizontalFlip", p)
+        self.p = arguments.probability("RandomHorizontalFlip", p)
 
 
 class RandomVerticalFlip(Transform):
     """Top and bottom exchanged, with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
-        self.p = _probability("RandomVerticalFlip", p)
+        self.p = arguments.probability("RandomVerticalFlip", p)
 
 
 class ColorJitter(Transform):
@@ -235,24 +238,95 @@ class ColorJitter(Transform):
         saturation: float | Sequence[float] = 0,
         hue: float | Sequence[float] = 0,
     ) -> None:
-        self.brightness = _jitter("brightness", brightness)
-        self.contrast = _jitter("contrast", contrast)
-        self.saturation = _jitter("saturation", saturation)
-        self.hue = _jitter("hue", hue, centre=0.0)
+        self.brightness = arguments.jitter("brightness", brightness)
+        self.contrast = arguments.jitter("contrast", contrast)
+        self.saturation = arguments.jitter("saturation", saturation)
+        self.hue = arguments.jitter("hue", hue, centre=0.0)
 
 
-def _jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
-    """The range to draw from; None: nothing is changed."""
-    if isinstance(value, numbers.Real):
-        if value < 0:
-            raise ValueError(f"ColorJitter: {name} is not negative")
-        low = centre - float(value)
-        pair = (low if centre == 0 else max(low, 0.0), centre + float(value))
-    else:
-        pair = _range("ColorJitter", name, value, -0.5 if centre == 0 else 0.0)
-    if centre == 0 and not -0.5 <= pair[0] <= pair[1] <= 0.5:
-        raise ValueError("ColorJitter: hue is at most 0.5, or a range inside (-0.5, 0.5)")
-    return None if pair == (centre, centre) else pair
+class Grayscale(Transform):
+    """The luma: in one channel, or in three that are equal."""
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        if num_output_channels not in (1, 3):
+            raise ValueError(f"Grayscale: num_output_channels is 1 or 3, not {num_output_channels!r}")
+        self.num_output_channels = int(num_output_channels)
+
+
+class RandomGrayscale(Transform):
+    """Grayscale in three channels, with probability p."""
+
+    def __init__(self, p: float = 0.1) -> None:
+        self.p = arguments.probability("RandomGrayscale", p)
+
+
+class RandomInvert(Transform):
+    """255 - value, with probability p."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = arguments.probability("RandomInvert", p)
+
+
+class RandomSolarize(Transform):
+    """255 - value where the value (0..255) is at least the threshold, with probability p."""
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        self.threshold = float(threshold)
+        self.p = arguments.probability("RandomSolarize", p)
+
+
+class RandomPosterize(Transform):
+    """The first `bits` bits of each value, with probability p."""
+
+    p: float
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        if not isinstance(bits, numbers.Integral) or not 0 <= bits <= 8:
+            raise ValueError(f"RandomPosterize: bits is a whole number from 0 to 8, not {bits!r}")
+        self.bits: int = int(bits)
+        self.p = arguments.probability("RandomPosterize", p)
+
+
+class GaussianBlur(Transform):
+    """A Gaussian window of kernel_size (or (width, height)) pixels, with sigma drawn for each sample; the image goes on as its mirror image."""
+
+    def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
+        self.kernel_size = arguments.pair("GaussianBlur", kernel_size)
+        if any(k % 2 == 0 for k in self.kernel_size):
+            raise ValueError(f"GaussianBlur: kernel_size is odd, not {kernel_size!r}")
+        self.sigma = arguments.range("GaussianBlur", "sigma", (sigma, sigma) if isinstance(sigma, numbers.Real) else sigma, 1e-6)
+
+
+class RandomErasing(Transform):
+    """A window of random area and aspect gets the value (one, or one a channel), with probability p. The value is on the scale that images have where it stands
+    in the list: 0..1, or behind Normalize as that makes it."""
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: float | Sequence[float] = 0,
+        inplace: bool = False,
+    ) -> None:
+        self.p = arguments.probability("RandomErasing", p)
+        self.scale = arguments.range("RandomErasing", "scale", scale, 0)
+        self.ratio = arguments.range("RandomErasing", "ratio", ratio, 1e-4)
+        if value is None or isinstance(value, str):
+            raise ValueError("RandomErasing: value='random' is not in Stoker yet; a number or one a channel is")
+        self.value = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+        self.unit = 1.0  # what the image's values are multiplied with where it runs, beside the scale that the value is on
+
+
+class Lambda(Transform):
+    """A function of the user's: it gets the image as a uint8 array (H, W, C), and returns one. It runs in Python, one call at a time for what does not let
+    go of Python's lock. stoker.sample_rng() gives it random numbers."""
+
+    def __init__(self, lambd: Callable[[Any], Any]) -> None:
+        if not callable(lambd):
+            raise TypeError(f"Lambda: a function is wanted, not {type(lambd).__name__}")
+        self.lambd = lambd
+        self.takes = "array"  # or "PIL", or "tensor": uint8 (C, H, W)
 
 
 class Normalize(Transform):
@@ -309,7 +383,7 @@ class RandomApply(Group):
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         self.transforms = flatten(transforms)
-        self.p = _probability("RandomApply", p)
+        self.p = arguments.probability("RandomApply", p)
 
 
 class RandomChoice(Group):
@@ -377,6 +451,17 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomVerticalFlip": lambda t: RandomVerticalFlip(t.p),
     "ColorJitter": lambda t: ColorJitter(*(v if v is not None else 0 for v in _get(t, "brightness", "contrast", "saturation", "hue"))),
     "Normalize": lambda t: Normalize(t.mean, t.std),
+    "GaussianBlur": lambda t: GaussianBlur(list(t.kernel_size), list(t.sigma)),
+    "Grayscale": lambda t: Grayscale(t.num_output_channels),
+    "Lambda": lambda t: _calling(t.lambd, "PIL"),
+    "Pad": lambda t: Pad(t.padding, _fill(t.fill), _name(t.padding_mode)),
+    "RandomAffine": lambda t: RandomAffine(t.degrees, t.translate, t.scale, t.shear, t.interpolation, _fill(t.fill), t.center),
+    "RandomErasing": lambda t: RandomErasing(*_get(t, "p", "scale", "ratio", "value")),
+    "RandomGrayscale": lambda t: RandomGrayscale(t.p),
+    "RandomInvert": lambda t: RandomInvert(t.p),
+    "RandomPosterize": lambda t: RandomPosterize(t.bits, t.p),
+    "RandomRotation": lambda t: RandomRotation(t.degrees, t.interpolation, t.expand, t.center, _fill(t.fill)),
+    "RandomSolarize": lambda t: RandomSolarize(t.threshold, t.p),
     "ToDtype": lambda t: ToDtype(_image_dtype(t.dtype), t.scale),
     "ConvertImageDtype": lambda t: ConvertImageDtype(t.dtype),
     "ToTensor": lambda t: ToTensor(),
@@ -411,12 +496,23 @@ def _fill(fill: Any) -> Any:
     return 0 if fill is None or fill == {} else fill
 
 
+def _calling(function: Any, takes: str) -> Lambda:
+    made = Lambda(function)
+    made.takes = takes
+    return made
+
+
 def translate(transform: Any) -> Transform:
-    """One of torchvision's transforms as one of ours; a TypeError that names it where there is none."""
-    name = type(transform).__name__
-    if type(transform).__module__.startswith("torch.nn.") and name == "Identity":
+    """One of torchvision's transforms as one of ours; anything else that can be called, as it is, in Python."""
+    name, module = type(transform).__name__, type(transform).__module__
+    if module.startswith("torch.nn.") and name == "Identity":
         return Identity()
     if _is_torchvision(transform) and name in _TRANSLATE:
         return _TRANSLATE[name](transform)
-    known = ", ".join(sorted(_TRANSLATE))
-    raise TypeError(f"the transform {name} ({type(transform).__module__}) has no counterpart in stoker.transforms; there are: {known}")
+    if module.partition(".")[0] == "albumentations":
+        return _calling(lambda image: transform(image=image)["image"], "array")
+    if _is_torchvision(transform):
+        return _calling(transform, "PIL")
+    if callable(transform):
+        return _calling(transform, "tensor" if any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__) else "array")
+    raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")

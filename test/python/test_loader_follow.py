@@ -112,6 +112,7 @@ FIXED = [
     [T.Resize((17, 31)), T.RandomVerticalFlip(1), T.CenterCrop((40, 20))],
     [T.CenterCrop(27), T.Resize(20), T.RandomHorizontalFlip(1), T.RandomHorizontalFlip(0)],
     [T.RandomCrop(40, padding=(7, 3, 15, 20), fill={"Image": (1, 2, 3), "Mask": 255})],
+    [T.Pad((1, 2, 3, 4)), T.RandomHorizontalFlip(1)],
     [T.RandomApply([T.RandomVerticalFlip(1)], 1), T.ColorJitter(0.1), T.Resize((9, 9))],
 ]
 

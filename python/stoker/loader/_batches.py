@@ -18,10 +18,10 @@ from stoker.plugin.pytorch import dense_tensor, to_torch_type
 from stoker.tensors import tensor_list
 
 
-def _empty(output: int, descs: Sequence[tuple[int, list[int], str]], device: str | None) -> torch.Tensor:
+def _empty(desc: tuple[int, list[int], str], image: bool, device: str | None) -> torch.Tensor:
     """No samples: where the data did not suffice for all ranks."""
-    dtype, shape, layout = descs[output]
-    if output > 0:
+    dtype, shape, layout = desc
+    if not image:
         return torch.empty(0, dtype=torch.int64, device=device)
     tensor = torch.empty([0, *(max(n, 0) for n in shape)], dtype=to_torch_type[types.DALIDataType(dtype)], device=device)
     return tensor.movedim(-1, -3) if layout == "HWC" else tensor
@@ -40,8 +40,9 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 class Batches:
     """Makes a Loader's batches of its pipeline's.
 
-    fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first
-    one. descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets.
+    fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
+    descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
+    the image is a list; None: it is the first output.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Batches:
         descs: Sequence[tuple[int, list[int], str]],
         device: str | None,
         finishing: Finishing,
+        views: Sequence[int] | None,
         pin: bool = False,
     ) -> None:
         self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
@@ -60,11 +62,16 @@ class Batches:
         self._outputs = [output for _, output in shown]
         self._finish = [(at, output, finishing.finish[f]) for at, (f, output) in enumerate(shown) if f in finishing.finish]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
-        count = max([*self._outputs, *finishing.needed], default=-1) + 1
+        self._views = views if "image" in fields else None
+        images = {0, *(self._views or ())}
+        count = max([*self._outputs, *finishing.needed, *(self._views or ())], default=-1) + 1
         self._in_order = self._outputs == list(range(count))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
         as_they_lie = {output for _, output, finish in self._finish if isinstance(finish, Lists)} | {*finishing.needed}
-        self._hand_over = Handover([CHANNELS_FIRST if k == 0 else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(count)], batch)
+        self._hand_over = Handover(
+            [CHANNELS_FIRST if k in images else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(count)], batch
+        )
+        self._images = images
         self._may_change = finishing.uneven
         self._settled = {output for _, output, _ in self._finish}
         self._lists: set[int] = set()  # other outputs of which some batch was a list
@@ -78,7 +85,7 @@ class Batches:
                 values[output] = self._uneven(batch, output)
             elif output in self._lists:
                 values[output] = list(tensor)
-            elif output and tensor.dtype is not torch.int64:
+            elif output not in self._images and tensor.dtype is not torch.int64:
                 values[output] = _target(tensor)
         self._first = False
         shown = values if self._in_order else [values[output] for output in self._outputs]
@@ -86,9 +93,11 @@ class Batches:
             outputs, shown = Outputs(values, self._device), list(shown)
             for at, output, finish in self._finish:
                 shown[at] = finish(outputs, output)
+        if self._views is not None:
+            shown = [[values[view] for view in self._views] if output == 0 else v for output, v in zip(self._outputs, shown, strict=True)]
         values = shown
         if self._pin:
-            values = [v.pin_memory() if isinstance(v, torch.Tensor) else v for v in values]
+            values = [_pinned(v) for v in values]
         for at, field in self._from_samples:
             values.insert(at, _from_sample(field, batch, self._device, padded, ids))
         return self._as_tuple(values)
@@ -96,9 +105,9 @@ class Batches:
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
         """No samples, or some that differ in shape: of images an error, of targets a list."""
         if len(batch) == 0:
-            return _empty(output, self._descs, self._device)
+            return _empty(self._descs[output], output in self._images, self._device)
         data = tensor_list(batch, output)
-        if output == 0:
+        if output in self._images:
             return dense_tensor(data)
         samples = [from_dlpack(t) for t in data]
         if output not in self._settled:
@@ -111,6 +120,13 @@ class Batches:
                 )
             self._lists.add(output)
         return samples
+
+
+def _pinned(value: Any) -> Any:
+    """A tensor, or those of a list, in pinned memory."""
+    if isinstance(value, list):
+        return [_pinned(v) for v in value]
+    return value.pin_memory() if isinstance(value, torch.Tensor) else value
 
 
 def _target(tensor: torch.Tensor) -> torch.Tensor:

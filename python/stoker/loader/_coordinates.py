@@ -121,6 +121,21 @@ class CenterCrop(Move):
 
 
 @dataclass(frozen=True)
+class Pad(Move):
+    """Pixels around the image."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    def apply(self, c: Coordinates) -> None:
+        c.shift(c.number(-self.left), c.number(-self.top))
+        c.height, c.width = c.height + (self.top + self.bottom), c.width + (self.left + self.right)
+        c.clamp()
+
+
+@dataclass(frozen=True)
 class Resize(Move):
     """To (height, width), or the shorter edge to a number."""
 

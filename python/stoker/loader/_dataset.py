@@ -239,14 +239,14 @@ class DatasetSource(Source):
         image = spec.upload(nodes[0]) if is_array(example[0]) else spec.decode(nodes[0])
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
-        finished = spec.recipe.apply(Image(image, None, followers))
+        finished, *views = spec.finished(Image(image, None, followers))
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
         # What Python finishes stays on the cores until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
         self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False)
         if followers is None:
-            return [finished, *targets]
+            return [finished, *targets, *views]
         self._let_follow(followers)
         return [finished, *targets, followers.numbers()]
 
@@ -280,7 +280,7 @@ class DatasetSource(Source):
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())
-            if spec.recipe.moves and len(shape) >= 2 and not kind.follows and k not in named:
+            if spec.moves and len(shape) >= 2 and not kind.follows and k not in named:
                 raise InvalidArgumentError(
                     f"target {k} of the dataset has the shape {tuple(shape)}: a mask, boxes or points would have to follow the crops and flips of the image. "
                     "Say what it is, as in fields={'image': 'Image', 'target': 'Mask'} (or 'BoundingBoxes', 'KeyPoints'; None: it is taken as it is)"

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker import fn, math, types
 from stoker.data_node import DataNode
-from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Resize
+from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Resize
 
 Extent = tuple[Any, Any]  # height and width: numbers, or nodes of one number a sample
 
@@ -99,6 +99,13 @@ class Followers:
         self._each(lambda mask: fn.crop(mask, **arguments))
         self.moves.append(CenterCrop(*size))
         self.extent = size
+
+    def pad(self, padding: tuple[int, int, int, int], fill: Any, window: dict[str, Any]) -> None:
+        left, top, right, bottom = padding
+        self._each(lambda mask: fn.slice(mask, fill_values=fill("Mask"), **window))
+        self.moves.append(Pad(left, top, right, bottom))
+        height, width = self.extent
+        self.extent = (height + top + bottom, width + left + right)
 
     def flip(self, horizontal: Any, vertical: Any) -> None:
         self._each(lambda mask: fn.flip(mask, horizontal=horizontal, vertical=vertical))

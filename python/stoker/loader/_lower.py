@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader import _lower_affine, _lower_values
 from stoker.loader._follow import Followers
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
@@ -27,6 +29,13 @@ class Image:
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """The same image, its pixels at other places."""
         return Image(node, extent, self.followers)
+
+    def size(self) -> tuple[Any, Any]:
+        """Height and width: numbers, or nodes."""
+        if self.extent is not None:
+            return self.extent
+        shape = self.node.shape(dtype=types.INT32)
+        return shape[0], shape[1]
 
 
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
@@ -110,7 +119,39 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
     return image
 
 
+def _pad(image: Image, t: T.Pad) -> Image:
+    left, top, right, bottom = t.padding
+    height, width = image.size()
+    end = [height + bottom, width + right] if image.extent is not None else fn.stack(height + bottom, width + right)
+    window: dict[str, Any] = {"start": [-top, -left], "end": end, "axes": [0, 1], "out_of_bounds_policy": "pad"}
+    extent = None if image.extent is None else (image.extent[0] + top + bottom, image.extent[1] + left + right)
+    if image.followers is not None:
+        image.followers.pad(t.padding, t.fill_of, window)
+    return image.moved(fn.slice(image.node, fill_values=t.fill_of("Image"), **window), extent)
+
+
+def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
+    """The image's node with other values, which stay in their places; None: the transform is of another sort."""
+    node, always = image.node, 1 if gate is None else gate
+    if isinstance(t, T.GaussianBlur):
+        return _lower_values.blur(node, t, gate)
+    if isinstance(t, T.Grayscale) and (t.num_output_channels == 3 or gate is None):
+        return _lower_values.grayscale(node, t.num_output_channels, always)
+    if isinstance(t, T.RandomErasing):
+        return _lower_values.erase(node, t, image.size(), _coin(t.p, gate))
+    if isinstance(t, T.RandomGrayscale):
+        return _lower_values.grayscale(node, 3, _coin(t.p, gate))
+    if isinstance(t, T.RandomInvert):
+        return _lower_values.invert(node, _coin(t.p, gate))
+    if isinstance(t, T.RandomSolarize):
+        return _lower_values.solarize(node, t.threshold, _coin(t.p, gate))
+    if isinstance(t, T.RandomPosterize):
+        return _lower_values.posterize(node, t.bits, _coin(t.p, gate))
+    return None
+
+
 _CROPS: dict[type[T.Transform], Any] = {
+    T.Pad: _pad,
     T.RandomResizedCrop: _random_resized_crop,
     T.Resize: _resize,
     T.CenterCrop: _center_crop,
@@ -124,9 +165,13 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     if kind in _CROPS:
         if gate is not None:
             raise UnsupportedError(
-                f"{t!r} stands inside RandomApply or RandomChoice, which take flips and ColorJitter so far: put it outside, or into the Dataset"
+                f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
             )
         image = _CROPS[kind](image, t)
+    elif isinstance(t, (T.RandomAffine, T.Lambda)):
+        image = _freely(image, t, gate)
+    elif (node := _of_values(image, t, gate)) is not None:
+        image = image.moved(node, image.extent)
     elif isinstance(t, T.RandomHorizontalFlip):
         image = _flip(image, _coin(t.p, gate), 0)
     elif isinstance(t, T.RandomVerticalFlip):
@@ -144,8 +189,31 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     return image
 
 
+def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
+    """Moves that nothing follows yet."""
+    if image.followers is not None:
+        raise UnsupportedError(f"{t!r}: masks, boxes and points do not follow it yet: do it in the Dataset, for all of them")
+    if isinstance(t, T.RandomAffine):
+        return image.moved(_lower_affine.warp(image.node, t, image.size(), gate), image.extent)
+    if gate is not None:
+        raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice: draw inside the function, by stoker.sample_rng()")
+    return image.moved(_lower_values.call(image.node, t), None)
+
+
+_IN_PLACE = (
+    T.ColorJitter,
+    T.GaussianBlur,
+    T.Grayscale,
+    T.RandomErasing,
+    T.RandomGrayscale,
+    T.RandomInvert,
+    T.RandomPosterize,
+    T.RandomSolarize,
+)
+
+
 def _keeps_places(t: T.Transform) -> bool:
-    return all(map(_keeps_places, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.ColorJitter)
+    return all(map(_keeps_places, t.transforms)) if isinstance(t, T.Group) else isinstance(t, _IN_PLACE)
 
 
 class _Values:
@@ -164,6 +232,12 @@ class _Values:
         if not from_float:
             self.unit = t.scale or t.dtype == types.UINT8
         self.dtype = types.DALIDataType(t.dtype)
+
+    def scaled(self, t: T.RandomErasing) -> T.RandomErasing:
+        """With its value on the scale 0..255, on which images are before they are normalised."""
+        made = copy.copy(t)
+        made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
+        return made
 
     def normalized(self, t: T.Normalize) -> None:
         if self.dtype == types.UINT8:
@@ -184,11 +258,13 @@ class Recipe:
     dtype: types.DALIDataType
     unit: bool  # floats are on the scale 0..1 before they are normalised; else 0..255
     channels_last: bool
+    erasings: list[T.RandomErasing]  # behind the normalisation
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
         """dtype: what the Loader was asked for, which goes before what the transforms say."""
         steps: list[T.Transform] = []
+        erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
         values = _Values()
         for t in transforms:
@@ -203,6 +279,12 @@ class Recipe:
                 normalize = t
             elif isinstance(t, T.Identity):
                 continue
+            elif isinstance(t, T.RandomErasing):
+                erasings.append(t) if normalize is not None else steps.append(values.scaled(t))
+            elif isinstance(t, T.Lambda) and values.dtype is not None:
+                raise InvalidArgumentError(
+                    f"{t!r} comes after a transform to tensors: functions get uint8 images here. Put it before that one, or do its work on the batch (collate_fn)"
+                )
             elif normalize is not None:
                 raise InvalidArgumentError(f"{type(t).__name__} comes after Normalize: transforms of images go before it")
             else:
@@ -213,7 +295,7 @@ class Recipe:
         if wanted == types.UINT8 and normalize is not None:
             raise InvalidArgumentError("Normalize makes numbers around zero: they cannot be uint8")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
-        return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last)
+        return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings)
 
     @property
     def moves(self) -> bool:
@@ -231,4 +313,6 @@ class Recipe:
             args["mean"] = [factor * m for m in self.mean or [0.0]]
             args["std"] = [factor * s for s in self.std or [1.0]]
         node: DataNode = fn.crop_mirror_normalize(image.node, **args)
+        for t in self.erasings:
+            node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
         return node

@@ -52,6 +52,7 @@ class LoaderArguments(Arguments, total=False):
     pin_memory: bool
     split: str
     exif_orientation: bool
+    views: Sequence[tuple[int, Any]] | None
     python_workers: int
     collate_fn: Callable[[Any], Any] | None
 

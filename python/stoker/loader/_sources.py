@@ -63,7 +63,8 @@ class FileSource(Source):
             if self.labels is not None:
                 where["labels"] = self.labels
         data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
-        return [spec.recipe.apply(Image(spec.decode(data), None)), spec.label(label)]
+        first, *others = spec.finished(Image(spec.decode(data), None))
+        return [first, spec.label(label), *others]
 
     def __repr__(self) -> str:
         return self.root if self.root is not None else f"{len(self.paths or ())} files"
@@ -77,7 +78,8 @@ class CifarSource(Source):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         image, label, *_ = fn.readers.cifar(root=self.root, split=self.split, **spec.reader_arguments(indices, per_rank))
-        return [spec.recipe.apply(Image(spec.upload(image), (32, 32))), spec.label(label)]
+        first, *others = spec.finished(Image(spec.upload(image), (32, 32)))
+        return [first, spec.label(label), *others]
 
     def __repr__(self) -> str:
         return f"{self.root} ({self.split})"

@@ -10,7 +10,8 @@ from typing import Any
 from stoker import fn, types
 from stoker._ranks import Shard
 from stoker.data_node import DataNode
-from stoker.loader._lower import Recipe
+from stoker.errors import UnsupportedError
+from stoker.loader._lower import Image, Recipe
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 
@@ -24,9 +25,22 @@ class Spec:
     shuffle: bool
     seed: int
     last_batch: str
-    recipe: Recipe
+    views: list[Recipe]  # what is made of each image; of several, each draws for itself
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # of the Pipeline
+
+    @property
+    def moves(self) -> bool:
+        """Whether a pixel may end up somewhere else."""
+        return any(view.moves for view in self.views)
+
+    def finished(self, image: Image) -> list[DataNode]:
+        """Its views. Among the outputs the first one comes first, and the others behind all else."""
+        if image.followers is not None and len(self.views) > 1:
+            raise UnsupportedError(
+                "Loader: views of an image that masks, boxes or points follow are not in Stoker yet: give them to Loaders of their own"
+            )
+        return [view.apply(image) for view in self.views]
 
     @property
     def gpu(self) -> bool:

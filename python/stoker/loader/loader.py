@@ -72,6 +72,8 @@ class Loader:
     ("BoundingBoxes", "XYWH"|"CXCYWH")) and points make the image's crops, resizes and flips with the same draws, as in torchvision's v2; its tv_tensors need
     not be named. Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
+    views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
+    tensors, each drawn for itself.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
@@ -106,6 +108,7 @@ class Loader:
         pin_memory: bool = False,
         split: str = "train",
         exif_orientation: bool = False,
+        views: Sequence[tuple[int, Any]] | None = None,
         python_workers: int = 0,
         collate_fn: Callable[[Any], Any] | None = None,
         **more: Unpack[_options.Arguments],
@@ -128,7 +131,10 @@ class Loader:
             shuffle=bool(shuffle),
             seed=_options.seed_of(seed, place),
             last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle)),
-            recipe=Recipe.of(_transforms(images, transforms), _options.dtype_of(dtype), _options.channels_last_of(memory_format)),
+            views=[
+                Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format))
+                for view in _views(views, _transforms(images, transforms))
+            ],
             orientation=bool(exif_orientation),
             settings={
                 "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
@@ -157,6 +163,7 @@ class Loader:
         self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = collate_fn
+        self._several = views is not None
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, order is not None)
         else:
@@ -236,7 +243,9 @@ class Loader:
         fields = self._fields(source)
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
-        return Batches(fields, batch, self._run.descs, self._device, finishing, self._pin and _options.can_pin())
+        count = len(self._run.descs)
+        views = [0, *range(count - len(self._spec.views) + 1, count)] if self._several else None
+        return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin())
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
@@ -438,6 +447,20 @@ def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transfo
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
     return flatten(own if transforms is None else transforms)
+
+
+def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
+    """The transforms of each view; without views the image is the only one."""
+    if views is None:
+        return [transforms]
+    if transforms:
+        raise InvalidArgumentError("Loader: views bring their transforms: leave transforms out, the data set's own too")
+    pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (None, None) for pair in views]
+    if not pairs or any(len(pair) != 2 or not is_whole(pair[0]) or pair[0] < 1 for pair in pairs):
+        raise InvalidArgumentError(
+            f"Loader: views is a list of (count, transforms), as [(2, global_crops), (6, local_crops)], not {views!r}"
+        )
+    return [flatten(given) for count, given in pairs for _ in range(count)]
 
 
 def _classes_of(source: Any) -> list[str]:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of transforms, as torchvision takes them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from stoker import types
+
+
+class InterpolationMode(Enum):
+    """Interpolation, with torchvision's names."""
+
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    LANCZOS = "lanczos"
+
+
+_MODES = {
+    "nearest": types.INTERP_NN,
+    "nearest-exact": types.INTERP_NN,
+    "bilinear": types.INTERP_LINEAR,
+    "bicubic": types.INTERP_CUBIC,
+    "lanczos": types.INTERP_LANCZOS3,
+}
+_PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+
+
+def interp(owner: str, mode: Any) -> types.DALIInterpType:
+    """One of ours from torchvision's mode, PIL's number, a name, or one of ours."""
+    if isinstance(mode, types.DALIInterpType):
+        return mode
+    name = getattr(mode, "value", mode)
+    name = _PIL.get(name, name) if isinstance(name, int) else name
+    if name not in _MODES:
+        raise ValueError(f"{owner}: interpolation {mode!r} is not known; there are {', '.join(_MODES)}")
+    return _MODES[name]
+
+
+def pair(owner: str, size: Any) -> tuple[int, int]:
+    """(height, width) from one or two numbers."""
+    values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
+    if len(values) == 1:
+        values *= 2
+    if len(values) != 2 or any(not isinstance(v, numbers.Integral) or v < 1 for v in values):
+        raise ValueError(f"{owner}: size is a whole number or (height, width), not {size!r}")
+    height, width = (int(v) for v in values if v is not None)
+    return height, width
+
+
+def probability(owner: str, p: float) -> float:
+    if not isinstance(p, numbers.Real) or not 0 <= p <= 1:
+        raise ValueError(f"{owner}: p is a probability, from 0 to 1, not {p!r}")
+    return float(p)
+
+
+def range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{owner}: {name} is (least, most), not {pair!r}") from None
+    if not least <= low <= high or math.isinf(high):
+        raise ValueError(f"{owner}: {name} is (least, most) with {least:g} <= least <= most, not {pair!r}")
+    return low, high
+
+
+def fills(fill: Any) -> Any:
+    """Kinds by their names, also from the classes of torchvision.tv_tensors."""
+    return {str(getattr(kind, "__name__", kind)): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
+
+
+def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
+    """(-value, value), or the pair that was given."""
+    if isinstance(value, numbers.Real):
+        if value < 0:
+            raise ValueError(f"{owner}: {name} is not negative, or a pair")
+        return -float(value), float(value)
+    return range(owner, name, value, -math.inf)
+
+
+def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) as torchvision reads it."""
+    if padding is None:
+        return (0, 0, 0, 0)
+    values = [padding] if isinstance(padding, numbers.Integral) else list(padding)  # type: ignore[arg-type]
+    if len(values) not in (1, 2, 4) or any(not isinstance(v, numbers.Integral) or v < 0 for v in values):
+        raise ValueError(f"{owner}: padding is one, two or four whole numbers, not {padding!r}")
+    left, top, right, bottom = (values * 4)[:4] if len(values) == 1 else values * 2 if len(values) == 2 else values
+    return int(left), int(top), int(right), int(bottom)
+
+
+def jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
+    """The range to draw from; None: nothing is changed."""
+    if isinstance(value, numbers.Real):
+        if value < 0:
+            raise ValueError(f"ColorJitter: {name} is not negative")
+        low = centre - float(value)
+        pair = (low if centre == 0 else max(low, 0.0), centre + float(value))
+    else:
+        pair = range("ColorJitter", name, value, -0.5 if centre == 0 else 0.0)
+    if centre == 0 and not -0.5 <= pair[0] <= pair[1] <= 0.5:
+        raise ValueError("ColorJitter: hue is at most 0.5, or a range inside (-0.5, 0.5)")
+    return None if pair == (centre, centre) else pair

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RandomAffine and RandomRotation as one warp: torchvision's inverse matrix, out of draws."""
+
+from __future__ import annotations
+
+import math as numbers
+from typing import Any
+
+from stoker import fn, math, types
+from stoker import transforms as T
+from stoker.data_node import DataNode
+
+
+def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0.0) -> Any:
+    """A number, or a node of one for each sample."""
+    if pair[0] == pair[1] and gate is None:
+        return pair[0]
+    value: Any = fn.random.uniform(range=list(pair)) if pair[0] < pair[1] else pair[0]
+    return value if gate is None else value * gate + (1 - gate) * unchanged
+
+
+def _of(name: str, angle: Any) -> Any:
+    """A function of an angle in radians."""
+    return getattr(math, name)(angle) if isinstance(angle, DataNode) else getattr(numbers, name)(angle)
+
+
+def _node(value: Any) -> DataNode:
+    node = value if isinstance(value, DataNode) else fn.constant(fdata=[float(value)], shape=[], dtype=types.FLOAT)
+    number: DataNode = fn.cast(node, dtype=types.FLOAT)
+    return number
+
+
+def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
+    """Whole pixels, as torchvision rounds them."""
+    if not share:
+        return 0.0
+    most = extent * share
+    return math.floor(_draw((-1.0, 1.0), gate) * most + 0.5)
+
+
+def warp(node: DataNode, t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> DataNode:
+    """extent: height and width."""
+    height, width = extent
+    radians = numbers.pi / 180
+    angle = _draw(t.degrees, gate) * radians
+    across, down = _draw(t.shear[:2], gate) * radians, _draw(t.shear[2:], gate) * radians
+    scale = _draw(t.scale, gate, 1.0)
+    x, y = (width * 0.5, height * 0.5) if t.center is None else t.center
+    from_x, from_y = x + _shift(t.translate[0], width, gate), y + _shift(t.translate[1], height, gate)
+    skew, lean = _of("tan", across), angle - down
+    a, b = _of("cos", lean) / _of("cos", down), -_of("cos", lean) * skew / _of("cos", down) - _of("sin", angle)
+    c, d = _of("sin", lean) / _of("cos", down), -_of("sin", lean) * skew / _of("cos", down) + _of("cos", angle)
+    rows = [(d / scale, -b / scale, x), (-c / scale, a / scale, y)]
+    values = [v for p, q, to in rows for v in (p, q, to - p * from_x - q * from_y)]
+    matrix = fn.stack(*(_node(v) for v in values))
+    return _sample(node, matrix, t)
+
+
+def _sample(node: DataNode, matrix: DataNode, t: T.RandomAffine) -> DataNode:
+    """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge."""
+    fill = t.fill_of("Image")[0]
+    if t.interpolation == types.INTERP_NN:
+        nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN)
+        return nearest
+    inside = fn.warp_affine(fn.ones_like(node), matrix=matrix, fill_value=0.0, interp_type=types.INTERP_NN)
+    warped = fn.cast(fn.warp_affine(node, matrix=matrix, interp_type=types.INTERP_LINEAR), dtype=types.INT32)
+    mixed: DataNode = fn.cast(inside * (warped - int(fill)) + int(fill), dtype=types.UINT8)
+    return mixed

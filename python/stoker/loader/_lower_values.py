@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms of pixels' values as operators, each under a gate: a node of 1 where it takes effect and 0 where it does not. And functions of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker import fn, types
+from stoker import transforms as T
+from stoker._where import notice
+from stoker.data_node import DataNode
+from stoker.loader._fetch import random_numbers
+
+Gate = Any  # a node, or 1
+
+
+def grayscale(node: DataNode, channels: int, gate: Gate) -> DataNode:
+    if channels == 1:
+        gray: DataNode = fn.color_space_conversion(node, image_type=types.RGB, output_type=types.GRAY)
+        return gray
+    luma: DataNode = fn.color_twist(node, saturation=1.0 - gate * 1.0)
+    return luma
+
+
+def invert(node: DataNode, gate: Gate) -> DataNode:
+    return _as_bytes(node + gate * (255 - 2 * _wide(node)))
+
+
+def solarize(node: DataNode, threshold: float, gate: Gate) -> DataNode:
+    above = fn.cast(node >= threshold, dtype=types.INT32)
+    return _as_bytes(node + gate * above * (255 - 2 * _wide(node)))
+
+
+def posterize(node: DataNode, bits: int, gate: Gate) -> DataNode:
+    lost = (1 << (8 - bits)) - 1
+    return _as_bytes(node - gate * (_wide(node) & lost))
+
+
+def _wide(node: DataNode) -> DataNode:
+    wide: DataNode = fn.cast(node, dtype=types.INT32)
+    return wide
+
+
+def _as_bytes(node: DataNode) -> DataNode:
+    narrow: DataNode = fn.cast(node, dtype=types.UINT8)
+    return narrow
+
+
+def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
+    """A window of one pixel changes nothing."""
+    width, height = t.kernel_size  # torchvision's order
+    sigma = fn.random.uniform(range=list(t.sigma)) if t.sigma[0] < t.sigma[1] else t.sigma[0]
+    window: Any = [height, width] if gate is None else fn.stack(1 + gate * (height - 1), 1 + gate * (width - 1))
+    blurred: DataNode = fn.gaussian_blur(node, sigma=sigma, window_size=window)
+    return blurred
+
+
+def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
+    """extent: height and width. The aspect is of height to width, in torchvision."""
+    size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
+    low, high = t.ratio
+    anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
+    region = fn.cast(shape * gate, dtype=types.FLOAT)
+    fill = [v * t.unit for v in t.value]
+    erased: DataNode = fn.erase(node, anchor=fn.cast(anchor, dtype=types.FLOAT), shape=region, axis_names="HW", fill_value=fill)
+    return erased
+
+
+def call(node: DataNode, t: T.Lambda) -> DataNode:
+    """In Python, with random numbers of the sample's own."""
+    name = getattr(t.lambd, "__qualname__", None) or type(t.lambd).__name__
+    notice(
+        f"the transform {name} runs in Python, sample by sample, with Python's lock: the others stay in C. What it draws from global generators differs from run to "
+        "run; stoker.sample_rng() repeats"
+    )
+    seeds = fn.random.uniform(range=[0.0, float(1 << 24)], shape=[2])
+    made: DataNode = fn.python_function(node.cpu(), seeds, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")
+    return made.gpu() if node.device == "gpu" else made
+
+
+class _Call:
+    """The user's function, on an array."""
+
+    def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
+        self.function, self.takes, self.name = function, takes, name
+
+    def __call__(self, image: Any, seeds: Any) -> Any:
+        with random_numbers(int(seeds[0]) << 24 | int(seeds[1])):
+            return self._array(self.function(self._given(image)))
+
+    def _given(self, image: Any) -> Any:
+        if self.takes == "tensor":
+            import torch
+
+            return torch.from_numpy(image).permute(2, 0, 1)
+        if self.takes == "PIL":
+            from PIL import Image
+
+            return Image.fromarray(image if image.shape[2] > 1 else image[..., 0])
+        return image
+
+    def _array(self, made: Any) -> Any:
+        import numpy as np
+
+        planes = type(made).__module__.startswith(("torch", "torchvision")) and hasattr(made, "permute")
+        array = np.asarray(made.permute(1, 2, 0) if planes and made.ndim == 3 else made)
+        array = array[..., None] if array.ndim == 2 else array
+        if array.dtype != np.uint8 or array.ndim != 3:
+            what = f"{array.dtype} of the shape {array.shape}" if hasattr(made, "shape") or hasattr(made, "size") else type(made).__name__
+            raise TypeError(
+                f"the transform {self.name} gave {what}: it returns an image as it got it, uint8 (H, W, C). Types and normalisation are ToDtype's and Normalize's"
+            )
+        return np.ascontiguousarray(array)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms of values, warps, functions of the user's and views: against torchvision on PIL images, within 1 of 255."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from stoker import Loader, sample_rng
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, UnsupportedError
+from support import SEED, import_torchvision, photograph
+
+tv = import_torchvision().transforms
+PICTURES = np.stack([photograph(np.random.default_rng(SEED + k), 45, 60) for k in range(5)])
+NEAREST, BILINEAR = tv.InterpolationMode.NEAREST, tv.InterpolationMode.BILINEAR
+
+
+def made(transforms, pictures=PICTURES, **kwargs):
+    (batch,) = Loader((pictures,), len(pictures), transforms=transforms, **{"dtype": torch.uint8, **kwargs})
+    return batch.image
+
+
+def affine(mode):
+    return lambda image: tv.functional.affine(image, 20, (0, 0), 0.8, (10, 5), mode, fill=20)
+
+
+SAME = {
+    "gray": (T.Grayscale(), tv.Grayscale()),
+    "gray of three": (T.Grayscale(3), tv.Grayscale(3)),
+    "random gray": (T.RandomGrayscale(1), tv.RandomGrayscale(1)),
+    "invert": (T.RandomInvert(1), tv.RandomInvert(1)),
+    "solarize": (T.RandomSolarize(100, 1), tv.RandomSolarize(100, 1)),
+    "posterize": (T.RandomPosterize(3, 1), tv.RandomPosterize(3, 1)),
+    "blur": (T.GaussianBlur((5, 9), 1.3), tv.GaussianBlur((5, 9), 1.3)),
+    "applied blur": (T.RandomApply([T.GaussianBlur((5, 9), 1.3)], 1), tv.GaussianBlur((5, 9), 1.3)),
+    "pad": (T.Pad((1, 2, 3, 4), fill=(9, 8, 7)), tv.Pad((1, 2, 3, 4), fill=(9, 8, 7))),
+    "rotation": (T.RandomRotation((30, 30), fill=20), tv.RandomRotation((30, 30), fill=20)),
+    "rotation about a place": (T.RandomRotation((30, 30), center=(5, 9)), tv.RandomRotation((30, 30), center=(5, 9))),
+    "bilinear rotation": (T.RandomRotation((-77, -77), "bilinear", fill=20), tv.RandomRotation((-77, -77), BILINEAR, fill=20)),
+    "affine": (T.RandomAffine((20, 20), scale=(0.8, 0.8), shear=(10, 10, 5, 5), fill=20), affine(NEAREST)),
+    "bilinear affine": (T.RandomAffine((20, 20), None, (0.8, 0.8), (10, 10, 5, 5), "bilinear", 20), affine(BILINEAR)),
+    "reversed": (T.Lambda(lambda image: image[::-1]), tv.RandomVerticalFlip(1)),
+    "module": (torch.nn.ZeroPad2d(2), tv.Pad(2)),
+    "in Python": (tv.RandomAutocontrast(1), tv.RandomAutocontrast(1)),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_same_as_torchvision(name, capfd):
+    transform, reference = SAME[name]
+    got = made([transform]).permute(0, 2, 3, 1).numpy().astype(int)
+    want = np.stack([np.asarray(reference(Image.fromarray(p))).reshape(got.shape[1:]) for p in PICTURES]).astype(int)
+    near = (abs(got - want) <= 1).mean()
+    assert near >= (0.99 if "NEAREST" in repr(transform) or "INTERP_NN" in repr(transform) else 1), f"{near} (seed {SEED})"
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        T.RandomGrayscale(0),
+        T.RandomInvert(0),
+        T.RandomPosterize(2, 0),
+        T.RandomSolarize(9, 0),
+        T.RandomErasing(0),
+        T.RandomApply([T.GaussianBlur(5)], 0),
+        T.RandomApply([T.RandomAffine(40, (0.3, 0.3), (0.5, 2), 20)], 0),
+        T.RandomApply([T.RandomInvert(1), T.RandomErasing(1)], 0),
+    ],
+    ids=str,
+)
+def test_never(transform):
+    assert torch.equal(made([transform]), torch.from_numpy(PICTURES).permute(0, 3, 1, 2))
+
+
+def test_draws_are_of_the_sample():
+    many = np.stack([PICTURES[0]] * 40)
+    for transform in (
+        T.RandomRotation(90),
+        T.RandomAffine(0, translate=(0.3, 0.3)),
+        T.GaussianBlur(9),
+        T.RandomErasing(1),
+        T.RandomInvert(),
+    ):
+        images = made([transform], many)
+        kinds = {image.numpy().tobytes() for image in images}
+        assert len(kinds) == 2 if isinstance(transform, T.RandomInvert) else len(kinds) > 30, transform
+        assert torch.equal(images, made([transform], many)) and not torch.equal(images, made([transform], many, seed=9))
+
+
+def test_translations_are_whole_pixels_within_bounds():
+    picture = np.zeros((40, 50, 3), np.uint8)
+    picture[20, 25] = 255
+    places = [np.argwhere(image[0].numpy()) for image in made([T.RandomAffine(0, translate=(0.2, 0.1))], np.stack([picture] * 200))]
+    moved = np.array([p[0] for p in places if len(p) == 1]) - [20, 25]
+    assert len(moved) == 200 and abs(moved[:, 0]).max() == 4 and abs(moved[:, 1]).max() == 10 and abs(moved.mean(0)).max() < 1.5
+
+
+@pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
+def test_erasing(where):
+    """A window of an area and aspect within bounds, filled on the scale that images have there."""
+    white = np.full((300, 50, 40, 3), 255, np.uint8)
+    erasing = T.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value=(0.2, 0.4, 0.6) if where != "uint8" else (51, 102, 153))
+    steps = {
+        "before": [T.ToTensor(), erasing],
+        "normalized": [T.ToTensor(), T.Normalize([0.5] * 3, [0.5] * 3), erasing],
+        "uint8": [T.PILToTensor(), erasing],
+    }[where]
+    images = made(steps, white, dtype=None).double()
+    value = torch.tensor([51.0, 102, 153] if where == "uint8" else [0.2, 0.4, 0.6]).double()[:, None]
+    erased = 0
+    for image in images:
+        hit = image[0] != image.max()
+        assert ((image[:, ~hit] - image.max()).abs() < 1e-6).all()
+        if hit.any():
+            erased += 1
+            rows, columns = hit.any(1).nonzero()[:, 0], hit.any(0).nonzero()[:, 0]
+            h, w = len(rows), len(columns)
+            assert hit.sum() == h * w, "not one window"
+            assert 0.04 < h * w / 2000 < 0.22 and 0.4 < h / w < 2.4
+            assert ((image[:, hit] - value).abs() < 1.01 / 255).all()
+    assert abs(erased - 210) < 5 * (300 * 0.21) ** 0.5, erased
+
+
+def test_functions(capfd):
+    """They run for each sample, with random numbers that can be repeated, and what they return is checked."""
+    capfd.readouterr()
+
+    def noisy(image):
+        image[0, 0] = sample_rng().integers(0, 256, 3)
+        return image
+
+    first, second = made([noisy, T.RandomHorizontalFlip(1)]), made([noisy, T.RandomHorizontalFlip(1)])
+    assert torch.equal(first, second) and torch.equal(first[:, :, 1:], torch.from_numpy(PICTURES).permute(0, 3, 1, 2).flip(3)[:, :, 1:])
+    assert len({tuple(i[:, 0, -1].tolist()) for i in first}) == 5 and not torch.equal(
+        first, made([noisy, T.RandomHorizontalFlip(1)], seed=4)
+    )
+    told = [line for line in capfd.readouterr().err.splitlines() if "runs in Python" in line]
+    assert len(told) == 1 and "noisy" in told[0]
+
+    class Compose:
+        def __call__(self, *, image):
+            return {"image": 255 - image}
+
+    Compose.__module__ = "albumentations.core.composition"
+    assert torch.equal(made([Compose()]), made([T.RandomInvert(1)]))
+    for wrong, said in (
+        (lambda image: image / 255, "gave float64"),
+        (lambda image: image[0, 0], "of the shape"),
+        (lambda image: None, "gave object|gave NoneType"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            made([wrong])
+    with pytest.raises(InvalidArgumentError, match="after a transform to tensors"):
+        made([T.ToTensor(), noisy])
+    with pytest.raises(UnsupportedError, match="do not follow it"):
+        pairs = [(p, np.zeros((45, 60), np.uint8)) for p in PICTURES]
+        next(iter(Loader(pairs_of(pairs), 2, transforms=[T.RandomRotation(9)], fields={"image": "Image", "mask": "Mask"})))
+
+
+def pairs_of(pairs):
+    class Pairs:
+        def __len__(self):
+            return len(pairs)
+
+        def __getitem__(self, i):
+            return pairs[i]
+
+    return Pairs()
+
+
+def test_views(tree):
+    """Each is drawn for itself, of one decoded image."""
+    large, small = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()], [T.Resize((8, 9)), T.RandomVerticalFlip(1)]
+    loader = Loader(tree, 5, views=[(2, large), (3, small)], fields=("image", "label", "index"), dtype=torch.uint8)
+    plain = Loader(tree, 5, transforms=small, dtype=torch.uint8)
+    for batch, (reference, labels) in zip(loader, plain, strict=True):
+        assert [tuple(v.shape[1:]) for v in batch.image] == [(3, 32, 32)] * 2 + [(3, 8, 9)] * 3
+        assert not torch.equal(batch.image[0], batch.image[1]) and torch.equal(batch.label, labels)
+        assert all(torch.equal(v, reference) for v in batch.image[2:])
+    assert loader.pipeline.explain().count("decode") == Loader(tree, 5, transforms=small).pipeline.explain().count("decode")
+    (one,) = next(iter(Loader(tree, 5, views=[(1, small)], fields=("image",))))
+    assert isinstance(one, list) and len(one) == 1
+    dataset = pairs_of([(str(p), k / 2) for k, p in enumerate(sorted(tree.glob("*/*.jpg")))])
+    for batch in Loader(dataset, 5, views=[(2, small)], memory_format=torch.channels_last, drop_last=True):
+        assert len(batch.image) == 2 and torch.equal(*batch.image) and batch.image[1].is_contiguous(memory_format=torch.channels_last)
+        assert batch.label.dtype is torch.float32
+    for wrong, said in (([], "list of"), ([small], "list of"), ([(0, small)], "list of")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader(tree, 5, views=wrong)
+    with pytest.raises(InvalidArgumentError, match="leave transforms out"):
+        Loader(tree, 5, views=[(1, small)], transforms=small)
