@@ -100,6 +100,25 @@ static void draw_clahe(struct call *c)
 	c->args[c->n_args++] = stk_arg_int("luma_only", call_draw(2));
 }
 
+static void draw_jpeg_compression_distortion(struct call *c)
+{
+	draw_bytes(c, call_draw(4) ? "HWC" : "FHWC", 3);
+	call_int(c, "quality", 1 + call_draw(100));
+}
+
+static void draw_debayer(struct call *c)
+{
+	static const char *const algorithms[] = {"bilinear_ocv", "edgeaware_ocv", "gray_ocv"};
+	int64_t shape[] = {1 + call_draw(3), 2 + 2 * call_draw(15), 2 + 2 * call_draw(15)};
+	bool frames = call_draw(3) == 0;
+	call_input(c, call_draw(2) ? STK_UINT16 : STK_UINT8, 2 + frames, shape + !frames);
+	strcpy(c->in[0].desc.layout, frames ? "FHW" : "HW");
+	int64_t *blue = call_ints(c, "blue_position", 2);
+	blue[0] = call_draw(2);
+	blue[1] = call_draw(2);
+	c->args[c->n_args++] = stk_arg_string("algorithm", algorithms[call_draw(3)]);
+}
+
 static void draw_erase(struct call *c)
 {
 	call_any_input(c);
@@ -182,6 +201,8 @@ const struct call_kind image_kinds[] = {
 	{"experimental.median_blur", draw_median_blur},
 	{"equalize", draw_equalize},
 	{"clahe", draw_clahe},
+	{"jpeg_compression_distortion", draw_jpeg_compression_distortion},
+	{"debayer", draw_debayer},
 	{"erase", draw_erase},
 	{"lookup_table", draw_lookup_table},
 	{"grid_mask", draw_grid_mask},

@@ -10,6 +10,7 @@
 #include "kernel/convert/convert.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
+#include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 #include "kernel/pointwise/pointwise_element.h"
 
 #include <math.h>
@@ -166,21 +167,43 @@ static void reduce_one(const struct stk_array_job *job, uint32_t group)
 	stk__array_reduce_store(job, job->dst + (int64_t)group * stk__array_size(job->dst_dtype), part[0]);
 }
 
+/* Jobs of more than one phase, and those whose lines do not take a place. False: it is another kind. */
+static bool run_image(struct stk_array_job *job)
+{
+	struct stk_pointwise_data pointwise = stk__array_pointwise_data(job);
+	const struct stk_jpeg_distortion *j = &job->jpeg_distortion;
+	switch (job->kind) {
+	case STK_ARRAY_FILTER:
+		run_filter(job);
+		return true;
+	case STK_ARRAY_EQUALIZE:
+		run_equalize(job);
+		return true;
+	case STK_ARRAY_POINTWISE:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__pointwise_one(&job->pointwise, &pointwise, i);
+		return true;
+	case STK_ARRAY_DEBAYER:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__debayer_one(&job->debayer, job->src[0], job->dst, i);
+		return true;
+	case STK_ARRAY_JPEG_DISTORTION:
+		for (int phase = 0; phase < STK_JPEG_DISTORTION_PHASES; phase++)
+			for (uint32_t i = 0; i < stk__jpeg_distortion_values(j, phase); i++)
+				stk__jpeg_distortion_one(j, job->src[0], job->dst, job->work, phase, i);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* False: whole numbers are divided by 0. */
 static bool run_one_by_one(struct stk_array_job *job)
 {
 	bool right = true;
 	double *stats = measure(job);
-	if (job->kind == STK_ARRAY_FILTER)
-		run_filter(job);
-	if (job->kind == STK_ARRAY_EQUALIZE)
-		run_equalize(job);
-	struct stk_pointwise_data pointwise = stk__array_pointwise_data(job);
-	for (uint32_t i = 0; i < job->n && right && job->kind != STK_ARRAY_FILTER && job->kind != STK_ARRAY_EQUALIZE; i++) {
-		if (job->kind == STK_ARRAY_POINTWISE) {
-			stk__pointwise_one(&job->pointwise, &pointwise, i);
-			continue;
-		}
+	bool image = run_image(job);
+	for (uint32_t i = 0; i < job->n && right && !image; i++) {
 		struct stk_array_place p = {0};
 		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE && job->kind != STK_ARRAY_REDUCE)
 			p = stk__array_place(job, i);

@@ -6,7 +6,7 @@
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
  * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, reductions, one-hot vectors, affine maps of points, images and volumes
  * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h), equalised histograms
- * (kernel/equalize/equalize.h). Fast loops are chosen by what a job
+ * (kernel/equalize/equalize.h), demosaicing (kernel/debayer/debayer.h), what JPEG leaves of an image (kernel/jpeg_distortion/jpeg_distortion.h). Fast loops are chosen by what a job
  * is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
@@ -24,8 +24,10 @@
 
 #include "kernel/array/arithmetic.h"
 #include "kernel/common/border.h"
+#include "kernel/debayer/debayer.h"
 #include "kernel/equalize/equalize.h"
 #include "kernel/filter/filter.h"
+#include "kernel/jpeg_distortion/jpeg_distortion.h"
 #include "kernel/pointwise/pointwise.h"
 #include "stoker/tensor.h"
 
@@ -39,6 +41,8 @@ enum stk_array_kind {
 	STK_ARRAY_FILTER,
 	STK_ARRAY_POINTWISE,
 	STK_ARRAY_EQUALIZE,
+	STK_ARRAY_DEBAYER,
+	STK_ARRAY_JPEG_DISTORTION,
 	STK_ARRAY_REDUCE,
 	STK_ARRAY_KINDS
 };
@@ -167,6 +171,8 @@ struct stk_array_job {
 		struct stk_array_sample sample;
 		struct stk_filter filter; /* source 1: its weights, where they are no constants */
 		struct stk_pointwise pointwise;
+		struct stk_debayer debayer;
+		struct stk_jpeg_distortion jpeg_distortion;
 		struct stk_equalize equalize; /* its tables are the job's work memory, those of L*a*b* its constants */
 	};
 };
@@ -264,6 +270,12 @@ STK_MUST_USE enum stk_status stk__array_pointwise(struct stk_array_jobs *jobs, c
 /* lab: for lightness; NULL without. in and out are of uint8. */
 STK_MUST_USE enum stk_status stk__array_equalize(struct stk_array_jobs *jobs, const struct stk_equalize *e,
 	const struct stk_lab_tables *lab, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* Of all frames of in. */
+STK_MUST_USE enum stk_status stk__array_debayer(struct stk_array_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__array_jpeg_distortion(struct stk_array_jobs *jobs, const struct stk_jpeg_distortion *j,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 /* ---- measures ---- */
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
+#include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 #include <string.h>
 
@@ -43,28 +44,37 @@ struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limit
 	return (struct stk_array_gpu_sizes){flags + items + aligned(l->constants), aligned(l->work)};
 }
 
+/* The launches, in the order in which those of one job follow each other. */
+static const struct {
+	int launch;
+	const char *module, *kernel;
+} steps[STK_ARRAY_GPU_LAUNCHES] = {
+	{STK_ARRAY_COPY, "array_gpu", "array_copy"},
+	{STK_ARRAY_ONE_HOT, "array_gpu", "array_copy"},
+	{STK_ARRAY_ARITHMETIC, "array_gpu", "array_arithmetic"},
+	{STK_ARRAY_GPU_MEASURE, "array_gpu", "array_measure"},
+	{STK_ARRAY_NORMALIZE, "array_gpu", "array_normalize"},
+	{STK_ARRAY_REDUCE, "array_gpu", "array_reduce"},
+	{STK_ARRAY_POINTS, "array_gpu", "array_points"},
+	{STK_ARRAY_SAMPLE, "array_gpu", "array_sample"},
+	{STK_ARRAY_FILTER, "array_gpu_filter", "array_filter"},
+	{STK_ARRAY_GPU_FILTER_1, "array_gpu_filter", "array_filter"},
+	{STK_ARRAY_GPU_FILTER_2, "array_gpu_filter", "array_filter"},
+	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
+	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
+	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
+	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
+	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
+	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
+	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
+};
+
 enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_array_gpu_kernels *k, struct stk_error *err)
 {
-	enum stk_status status = stk__gpu_kernel(dev, "array_gpu", "array_copy", 0, &k->copy, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu", "array_arithmetic", 0, &k->arithmetic, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu", "array_measure", 0, &k->measure, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu", "array_points", 0, &k->points, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu", "array_sample", 0, &k->sample, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu_filter", "array_filter", 0, &k->filter, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu_pointwise", "array_pointwise", 0, &k->pointwise, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_tables", 0, &k->tables, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu_equalize", "array_equalize", 0, &k->equalize, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "array_gpu", "array_reduce", 0, &k->reduce, err);
-	return status ? status : stk__gpu_kernel(dev, "array_gpu", "array_normalize", 0, &k->normalize, err);
+	enum stk_status status = STK_OK;
+	for (int i = 0; !status && i < STK_ARRAY_GPU_LAUNCHES; i++)
+		status = stk__gpu_kernel(dev, steps[i].module, steps[i].kernel, 0, &k->of[steps[i].launch], err);
+	return status;
 }
 
 enum stk_status stk__array_gpu_create(const struct stk_array_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
@@ -150,6 +160,12 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 	int axes[STK_FILTER_PHASES], phases = job->kind == STK_ARRAY_FILTER ? stk__filter_phases(&job->filter, axes) : 1;
 	for (int k = 0; k < phases - 1; k++)
 		blocks[filter_launch[k]] += blocks_of(job->n * job->filter.n_terms);
+	if (job->kind == STK_ARRAY_JPEG_DISTORTION) {
+		blocks[STK_ARRAY_JPEG_DISTORTION] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 0));
+		blocks[STK_ARRAY_GPU_JPEG_1] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 1));
+		blocks[STK_ARRAY_GPU_JPEG_2] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 2));
+		return;
+	}
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
 	if (job->kind == STK_ARRAY_REDUCE)
@@ -188,23 +204,15 @@ size_t stk__array_gpu_end(struct stk_array_gpu *b)
 enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,
 	const struct stk_array_gpu *b, stk_gpu_stream stream, struct stk_error *err)
 {
-	const struct {
-		int launch;
-		stk_gpu_kernel kernel;
-	} steps[] = {{STK_ARRAY_COPY, kernels->copy}, {STK_ARRAY_ONE_HOT, kernels->copy}, {STK_ARRAY_ARITHMETIC, kernels->arithmetic},
-		{STK_ARRAY_GPU_MEASURE, kernels->measure}, {STK_ARRAY_NORMALIZE, kernels->normalize}, {STK_ARRAY_POINTS, kernels->points},
-		{STK_ARRAY_SAMPLE, kernels->sample}, {STK_ARRAY_FILTER, kernels->filter}, {STK_ARRAY_GPU_FILTER_1, kernels->filter},
-		{STK_ARRAY_GPU_FILTER_2, kernels->filter}, {STK_ARRAY_POINTWISE, kernels->pointwise},
-		{STK_ARRAY_GPU_TABLES, kernels->tables}, {STK_ARRAY_EQUALIZE, kernels->equalize}, {STK_ARRAY_REDUCE, kernels->reduce}};
 	struct stk_array_gpu_view view = {.items = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at),
 		.flags = (uint32_t *)(uintptr_t)b->device_tables,
 		.n_items = b->n_items};
 	enum stk_status status = STK_OK;
-	for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++) {
+	for (size_t i = 0; !status && i < STK_ARRAY_GPU_LAUNCHES; i++) {
 		struct stk_gpu_grid grid = {.blocks = {b->blocks[steps[i].launch]}, .threads = {STK_ARRAY_GPU_THREADS}};
 		view.launch = steps[i].launch;
 		if (grid.blocks[0])
-			status = stk__gpu_launch(dev, stream, steps[i].kernel, grid, (void *[]){&view}, err);
+			status = stk__gpu_launch(dev, stream, kernels->of[view.launch], grid, (void *[]){&view}, err);
 	}
 	return status;
 }

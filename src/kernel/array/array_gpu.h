@@ -19,13 +19,15 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters, and one that makes the tables
- * of equalisations. */
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of
+ * equalisations, and two more phases of what JPEG does to an image. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,
 	STK_ARRAY_GPU_FILTER_2,
 	STK_ARRAY_GPU_TABLES,
+	STK_ARRAY_GPU_JPEG_1,
+	STK_ARRAY_GPU_JPEG_2,
 	STK_ARRAY_GPU_LAUNCHES
 };
 
@@ -54,7 +56,7 @@ struct stk_array_gpu_sizes {
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *limits);
 
 struct stk_array_gpu_kernels {
-	stk_gpu_kernel copy, arithmetic, measure, normalize, points, sample, filter, pointwise, tables, equalize, reduce;
+	stk_gpu_kernel of[STK_ARRAY_GPU_LAUNCHES];
 };
 STK_MUST_USE enum stk_status stk__array_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_array_gpu_kernels *kernels, struct stk_error *err);

@@ -269,6 +269,58 @@ def clahe() -> Iterator[Case]:
     yield Case("clahe", [images(rng)], {"tiles_x": 2, "clip_limit": 2.0}, error=True)
 
 
+def jpeg_compression_distortion() -> Iterator[Case]:
+    rng = rng_of("jpeg_compression_distortion")
+
+    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("jpeg_compression_distortion", [batch or images(rng)], kwargs, exact=True)
+
+    for quality in (1, 30, 50, 75, 95, 100, 0, -5, 150):
+        yield case(quality=quality)
+        yield case(shaped(rng, "uint8", "HWC", (17, 33, 3), (16, 16, 3), (40, 8, 3)), quality=quality)
+    yield case()
+    yield case(shaped(rng, "uint8", "HWC", (1, 1, 3), (3, 4, 3), (5, 2, 3), (4, 5, 3), (9, 17, 3)))
+    yield case(quality=per_sample([10, 60, 99], "int32"))
+    yield case(shaped(rng, "uint8", "FHWC", (2, 9, 14, 3), (3, 20, 5, 3)), quality=20)
+    for bad in (images(rng, channels=1), images(rng, layout="HW"), images(rng, layout="CHW"), images(rng, "int16")):
+        yield Case("jpeg_compression_distortion", [bad], {}, error=True)
+
+
+def debayer() -> Iterator[Case]:
+    rng = rng_of("debayer")
+
+    def case(batch: Batch, **kwargs: Any) -> Case:
+        return Case("debayer", [batch], kwargs, exact=True)
+
+    def raw(dtype: str = "uint8") -> Batch:
+        return shaped(rng, dtype, "HW", *(tuple(2 * int(v) for v in rng.integers(1, 30, 2)) for _ in range(3)))
+
+    for position in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        yield case(raw(), blue_position=position)
+        yield Case("experimental.debayer", [raw("uint16")], {"blue_position": position}, exact=True)
+        for algorithm in ("bilinear_ocv", "edgeaware_ocv", "gray_ocv"):
+            yield case(raw("uint16"), blue_position=position, algorithm=algorithm)
+    yield case(shaped(rng, "uint8", "HW", (2, 2), (4, 4), (2, 40), (4, 2)), blue_position=[0, 1])
+    yield case(shaped(rng, "uint8", "HWC", (8, 6, 1), (2, 14, 1), (4, 4, 1)), blue_position=per_sample([[0, 1], [1, 0], [1, 1]], "int32"))
+    yield case(shaped(rng, "uint16", "FHW", (2, 8, 14), (3, 20, 6)), blue_position=1)
+    yield case(shaped(rng, "uint8", "FHWC", (2, 8, 14, 1), (3, 20, 6, 1)), blue_position=[0, 1])
+    for bad in (shaped(rng, "uint8", "HWC", (8, 8, 3)), shaped(rng, "float32", "HW", (8, 8)), shaped(rng, "uint8", "HW", (7, 8))):
+        yield Case("debayer", [bad], {"blue_position": [0, 0]}, error=True)
+    for kwargs in ({"blue_position": [2, 0]}, {"blue_position": [0, 0, 0]}, {}, {"blue_position": [0, 0], "algorithm": "none"}):
+        yield Case("debayer", [raw()], kwargs, error=True)
+
+
 def all_cases() -> Iterator[Case]:
-    for group in (gaussian_blur, laplacian, filtering, erase, lookup_table, grid_mask, equalize, clahe):
+    for group in (
+        gaussian_blur,
+        laplacian,
+        filtering,
+        erase,
+        lookup_table,
+        grid_mask,
+        equalize,
+        clahe,
+        jpeg_compression_distortion,
+        debayer,
+    ):
         yield from group()

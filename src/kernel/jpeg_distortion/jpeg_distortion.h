@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What JPEG at some quality leaves of an image, without a file in between: colours at half the size, blocks through the cosine transform, coefficients
+ * rounded to multiples of the quantisation tables, and all of it back. Since entropy coding loses nothing, the pixels are those that libjpeg-turbo
+ * decodes from what it encodes, with its default settings (4:2:0, the accurate transforms, smooth upsampling): the formulas below are its own, in whole
+ * numbers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
+ *
+ * Three phases, each over what the one before it left in work memory: samples of the three planes, their blocks in place, then pixels. On the GPU a
+ * thread makes a sample, a block, a pixel. */
+#ifndef STK_KERNEL_JPEG_DISTORTION_H
+#define STK_KERNEL_JPEG_DISTORTION_H
+
+#include "base/hd.h"
+
+#include <stdint.h>
+
+enum { STK_JPEG_DISTORTION_PHASES = 3 };
+
+/* Plain data. Frames of height x width pixels of RGB, dense. The planes of a frame lie one after the other: luma of `wide` x `high` samples, whole
+ * blocks, then two of chroma. */
+struct stk_jpeg_distortion {
+	int64_t frames;
+	int32_t width, height;
+	int32_t wide[2], high[2]; /* of luma and of chroma: multiples of 8 */
+	uint8_t quant[2][64];     /* in natural order */
+};
+
+/* Fills in what follows from the image's extents and the quality, which is taken into 1 .. 100. */
+void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, int32_t width, int32_t height, int64_t quality);
+
+/* All phases on the CPU. work: stk__jpeg_distortion_work bytes. */
+void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
+
+#endif
