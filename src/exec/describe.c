@@ -271,6 +271,20 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
+/* A host image that the group passes over is copied to the GPU. On the cores it stays what it was: it may be an argument too. */
+static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
+{
+	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
+	const struct stk_tensor *in = &g->calls[0].in[0];
+	if (run->pipeline->program->values[value].on_gpu)
+		return STK_OK;
+	uintptr_t to = stk__device_memory_take(&run->record->device->scratch, (size_t)stk_desc_bytes(&in->desc), err);
+	if (!to)
+		return STK_NO_MEMORY;
+	g->src.image.data = (void *)(to + ((uintptr_t)g->src.image.data - (uintptr_t)in->data));
+	return send(run, g->group->step, value, in, to, err);
+}
+
 static enum stk_status describe_pass_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	struct stk_pass_group g;
@@ -279,8 +293,10 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 	if (s || (s = stk__device_place(run, g.value, err)))
 		return s;
 	STK_COUNT(run->pipeline, passes, 1);
-	if (!g.calls[0].def->fetch)
-		return describe_pass(run, &g, group->step, err);
+	if (!g.calls[0].def->fetch) {
+		s = send_image(run, &g, err);
+		return s ? s : describe_pass(run, &g, group->step, err);
+	}
 	s = describe_decode(run, &g, group->step, &taken, err);
 	return s || taken ? s : run_on_cores(run, &g, group->step, err);
 }
@@ -414,15 +430,9 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
-	const struct stk_program_node *head = &run->pipeline->program->nodes[group->nodes[0]];
 	b->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
 	atomic_store(&b->jobs.pending[run->sample], true);
 	if (!group->pass || (group->count == 1 && !stk__pass_serves(run, group->nodes[0])))
 		return describe_single(run, group, err);
-	void *kept[STK_MAX_INPUTS];
-	enum stk_status s = send_inputs(run, head, group->step, kept, err);
-	if (s == STK_OK)
-		s = describe_pass_group(run, group, err);
-	keep_inputs(run, head, kept);
-	return s;
+	return describe_pass_group(run, group, err);
 }

@@ -26,20 +26,62 @@ static enum stk_status beta_infer(const struct stk_call *call, struct stk_error 
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* The logarithm of a number from the gamma distribution of this shape: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000).
- * Below 1 it is one of shape + 1, times a uniform number to the power of 1 / shape, which only as a logarithm does not become 0. */
-static double log_gamma_draw(struct stk_random *r, double shape)
+/* Normal numbers come in twos. */
+struct normals {
+	struct stk_random *r;
+	double v[2];
+	int left;
+};
+
+static double next_normal(struct normals *n)
 {
-	double less = shape < 1 ? stk__log(1 - stk__random_double(r)) / shape : 0;
-	double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
-	for (;;) {
-		double normals[2];
-		stk__random_normals(r, normals);
-		double x = normals[0], root = 1 + c * x, v = root * root * root;
-		double u = 1 - stk__random_double(r);
-		if (root > 0 && stk__log(u) < 0.5 * x * x + d * (1 - v + stk__log(v)))
-			return less + stk__log(d * v);
+	if (!n->left) {
+		stk__random_normals(n->r, n->v);
+		n->left = 2;
 	}
+	return n->v[--n->left];
+}
+
+/* Uniform on (0, 1]. */
+static double positive(struct stk_random *r)
+{
+	return 1 - stk__random_double(r);
+}
+
+/* Of the gamma distribution with shape >= 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
+static double gamma_draw(struct normals *n, double shape)
+{
+	double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+	for (;;) {
+		double x = next_normal(n), root = 1 + c * x, v = root * root * root, u = 1 - (double)stk__random_float(n->r),
+		       square = x * x;
+		if (root > 0 && (u < 1 - 0.0331 * square * square || stk__log(u) < 0.5 * square + d * (1 - v + stk__log(v))))
+			return d * v;
+	}
+}
+
+/* Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which takes few tries where both are below 1. Powers that are too
+ * small for a double are compared as logarithms. */
+static double small_beta_draw(struct stk_random *r, double alpha, double beta)
+{
+	for (;;) {
+		double log_x = stk__log(positive(r)) / alpha, log_y = stk__log(positive(r)) / beta;
+		double x = stk__exp(log_x), y = stk__exp(log_y);
+		if (x + y <= 1)
+			return x + y > 0 ? x / (x + y) : 1 / (1 + stk__exp(log_y - log_x));
+	}
+}
+
+static double beta_draw(struct normals *n, double alpha, double beta)
+{
+	if (alpha < 1 && beta < 1)
+		return small_beta_draw(n->r, alpha, beta);
+	double x = gamma_draw(n, alpha < 1 ? alpha + 1 : alpha), y = gamma_draw(n, beta < 1 ? beta + 1 : beta);
+	if (alpha >= 1 && beta >= 1)
+		return x / (x + y);
+	/* of a shape below 1 it is one of shape + 1, times a uniform number to the power of 1 / shape */
+	double less = stk__log(positive(n->r)) / (alpha < 1 ? alpha : beta);
+	return 1 / (1 + y / x * stk__exp(alpha < 1 ? -less : less));
 }
 
 static enum stk_status beta_run(const struct stk_call *call, struct stk_error *err)
@@ -50,10 +92,9 @@ static enum stk_status beta_run(const struct stk_call *call, struct stk_error *e
 	double *draws = stk__arena_take(call->tools->arena, (size_t)(n + 1) * sizeof *draws);
 	if (!draws)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld draws", (long long)n);
-	for (int64_t i = 0; i < n; i++) {
-		double x = log_gamma_draw(&r, a->alpha), y = log_gamma_draw(&r, a->beta);
-		draws[i] = 1 / (1 + stk__exp(y - x)); /* X / (X + Y) */
-	}
+	struct normals normals = {.r = &r};
+	for (int64_t i = 0; i < n; i++)
+		draws[i] = beta_draw(&normals, a->alpha, a->beta);
 	stk__random_store(&call->out[0], draws, n);
 	return STK_OK;
 }

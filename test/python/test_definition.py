@@ -180,6 +180,15 @@ def test_declared_outputs_are_checked(tree):
     wrong = images(tree, batch_size=2, num_threads=1, device_id=None, output_dtype=[types.FLOAT, types.INT32])
     with pytest.raises(InvalidArgumentError, match="output 0: type"):
         wrong.build()
+    for kwargs, kind in (
+        ({"output_ndim": -1}, ValueError),
+        ({"output_ndim": [2, -1]}, ValueError),
+        ({"output_ndim": "2"}, TypeError),
+        ({"output_dtype": types.NO_TYPE}, ValueError),
+        ({"output_dtype": [types.FLOAT, types.NO_TYPE]}, ValueError),
+    ):
+        with pytest.raises(kind, match=next(iter(kwargs))):
+            images(tree, batch_size=2, num_threads=1, device_id=None, **kwargs)
 
 
 def test_pickling_is_refused(tree):

@@ -95,6 +95,14 @@ static __attribute__((noinline)) void convert_run(
 	_Alignas(8) uint8_t from[8 * PART], to[8 * PART];
 	int32_t from_size = stk__array_size(job->src_dtype[0]), to_size = stk__array_size(job->dst_dtype);
 	bool gathers = src_step != from_size, scatters = dst_step != to_size;
+	if (src_step == 0) { /* one value for all */
+		stk__convert_one(to, job->dst_dtype, src, job->src_dtype[0]);
+		if (scatters)
+			stk__array_put(dst, dst_step, to, 0, n, to_size);
+		else
+			stk__array_fill(dst, to, n, to_size);
+		return;
+	}
 	for (int64_t i = 0, m; i < n; i += m) {
 		m = !gathers && !scatters ? n : n - i < PART ? n - i : PART;
 		const uint8_t *x = src + i * src_step;

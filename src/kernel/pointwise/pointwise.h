@@ -26,8 +26,8 @@ enum stk_pointwise_op {
 
 /* Constants: the entries, elements of the output's type. */
 struct stk_pointwise_lookup {
+	uint8_t other[8]; /* an element for what has no entry; first, where 8 bytes may be read at once */
 	uint32_t entries;
-	uint8_t other[8]; /* an element for what has no entry */
 };
 
 /* Constants: n_fills elements of the type in 8 bytes each, then for each region the first index and the one past the last of each dim, as int64. */

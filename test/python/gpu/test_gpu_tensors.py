@@ -16,6 +16,10 @@ from stoker.errors import ShapeError, StokerError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 
 
+def raw_values(output: Output) -> list[int]:
+    return [data[0] for data in output.data]
+
+
 def test_kinds(tree: Path) -> None:
     images, labels = make(tree).run()
     for output in (images, labels):
@@ -55,6 +59,17 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
         assert [o.kind for o in found] == ["cpu", "cpu", "gpu", "cpu", "cpu", "gpu", "cpu", "gpu"]
     with pytest.raises((StokerError, TypeError), match=r"\.cpu\(\)"):
         list(batches(lambda: fn.brightness(define()[2], brightness=define()[2]), 0, 1))
+
+
+def test_a_value_as_image_and_as_argument() -> None:
+    """What goes to the GPU as an input stays where the cores read it as an argument."""
+    samples = [np.full((1, 1, 1), v, np.uint8) for v in (2, 3, 5)]
+
+    def define() -> Any:
+        x = fn.external_source(source=[samples], cycle=True, layout="HWC")
+        return fn.brightness(x, brightness=x, device="gpu")
+
+    assert [raw_values(o) for o in assert_sides_agree(define, 1)[0]] == [[4, 9, 25]]
 
 
 def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ CONTINUOUS: list[tuple[str, dict[str, Any]]] = [
     ("random.beta", {"alpha": 0.2, "beta": 0.4}),
     ("random.beta", {"alpha": 3.0, "beta": 1.5, "shape": [2]}),
     ("random.beta", {"alpha": 0.01, "beta": 0.01}),
-    ("random.beta", {"alpha": 40.0, "beta": 2.0}),
+    ("random.beta", {"alpha": 40.0, "beta": 0.5}),
+    ("random.beta", {"alpha": 0.05, "beta": 2.0}),
 ]
 
 
