@@ -152,10 +152,28 @@ def operators() -> dict[str, Op]:
     return ops
 
 
+# Older names that DALI keeps beside those of the tables.
+_OLDER = {
+    "coco_reader": "readers.coco",
+    "experimental.debayer": "debayer",
+    "experimental.inflate": "decoders.inflate",
+    "experimental.peek_image_shape": "peek_image_shape",
+    "experimental.resize": "resize",
+    "experimental.tensor_resize": "tensor_resize",
+    "fast_resize_crop_mirror": "resize_crop_mirror",
+    "numpy_reader": "readers.numpy",
+    "tfrecord_reader": "readers.tfrecord",
+    "transform_translation": "transforms.translation",
+    **{f"experimental.decoders.{name}": f"decoders.{name}" for name in ("image", "image_crop", "image_random_crop", "image_slice")},
+}
+
+
 @functools.cache
 def aliases() -> dict[str, str]:
-    """DALI's legacy names."""
-    return {op.alias: op.name for op in operators().values() if op.alias}
+    """DALI's legacy names of operators that there are."""
+    ops = operators()
+    older = {alias: name for alias, name in _OLDER.items() if name in ops and alias not in ops}
+    return older | {op.alias: op.name for op in ops.values() if op.alias}
 
 
 def find(name: str) -> Op | None:

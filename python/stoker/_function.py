@@ -109,7 +109,7 @@ def add_function(
     with building(current_builder(i._builder for i in inputs if isinstance(i, DataNode))) as builder:
         nodes = [i if isinstance(i, DataNode) else constant_node(i) for i in inputs]
         if any(n.device == "gpu" for n in nodes):
-            raise UnsupportedError(f"{name} at {where}: functions run on the cores, and an input lies on the GPU: call it before .gpu()")
+            raise UnsupportedError(f"{name} at {where}: functions run on the cores, and an input lies on the GPU: give its .cpu()")
         made = call_operator("python_function", nodes, args, kwargs.get("name"), "cpu")
         first = made[0] if isinstance(made, list) else made
         builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), as_input))

@@ -143,6 +143,13 @@ def _no_conditionals(name: str, value: Any) -> None:
         raise UnsupportedError(f"{name}=True: if, and, or, not of DataNodes are not in Stoker yet")
 
 
+def _no_debug(name: str, value: Any) -> None:
+    if value:
+        raise UnsupportedError(
+            f"{name}=True: a definition does not run step by step; fn.eager calls one operator over arrays, python_function looks at values"
+        )
+
+
 # ---- the table ----
 
 
@@ -258,6 +265,7 @@ class ByName(PassedOn, total=False):
     enable_memory_stats: Annotated[Any, _accepted()]
     enable_checkpointing: Annotated[Any, _accepted("a state can always be taken")]
     enable_conditionals: Annotated[Any, _accepted("True is refused", _no_conditionals)]
+    debug: Annotated[Any, _accepted("True is refused", _no_debug)]
     py_num_workers: Annotated[Any, _accepted()]
     py_start_method: Annotated[Any, _accepted()]
     py_callback_pickler: Annotated[Any, _accepted()]

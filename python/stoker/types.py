@@ -34,17 +34,16 @@ def Constant(
         return ScalarConstant(value, None if dtype is None else to_dtype(dtype))
     from stoker.data_node import constant_node
 
-    return constant_node(value, dtype=None if dtype is None else to_dtype(dtype), shape=shape, layout=layout, **kwargs)
+    node = constant_node(value, dtype=None if dtype is None else to_dtype(dtype), shape=shape, layout=layout, **kwargs)
+    return node.gpu() if device == "gpu" else node
 
 
 def ConstantNode(
     device: str | None, value: Any, dtype: Any = None, shape: Sequence[int] | None = None, layout: str | None = None, **kwargs: Any
 ) -> DataNode:
     """A node with the same value for each sample, on a device."""
-    from stoker.data_node import constant_node
-
-    node = constant_node(value, dtype=None if dtype is None else to_dtype(dtype), shape=shape, layout=layout, **kwargs)
-    return node.gpu() if device == "gpu" else node
+    node: DataNode = Constant(value, dtype, shape, layout, device or "cpu", **kwargs)  # type: ignore[assignment]
+    return node
 
 
 class CUDAStream:

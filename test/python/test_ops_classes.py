@@ -73,6 +73,7 @@ def test_every_operator_has_its_class():
             found = getattr(found, part)
         assert inspect.isclass(found) and found.__doc__ and f"{found.__module__}.{found.__name__}" == f"stoker.ops.{name}", name
     assert "Resize" in dir(ops) and "readers" in dir(ops) and "File" in dir(ops.readers)
+    assert fn.experimental.decoders.image.__doc__ == fn.decoders.image.__doc__ and ops.experimental.Resize._op is ops.Resize._op
     import stoker.ops.readers as readers
 
     assert readers.File is ops.readers.File and ops.FileReader is not ops.Resize
