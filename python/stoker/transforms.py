@@ -7,14 +7,16 @@ mean and std are the usual ones. Geometry and colours agree with torchvision on 
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import _transform_arguments as arguments
-from stoker import types
+from stoker import _transforms_elsewhere, types
 from stoker._transform_arguments import InterpolationMode
+from stoker._where import missing
 
 __all__ = [
     "RGB",
@@ -512,7 +514,17 @@ def translate(transform: Any) -> Transform:
     if module.partition(".")[0] == "albumentations":
         return _calling(lambda image: transform(image=image)["image"], "array")
     if _is_torchvision(transform):
+        if name not in _transforms_elsewhere.IN_PYTHON:
+            raise TypeError(
+                f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.way(name) or 'do its work in the Dataset, or on the batch'}"
+            )
         return _calling(transform, "PIL")
     if callable(transform):
         return _calling(transform, "tensor" if any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__) else "array")
     raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")
+
+
+def __getattr__(name: str) -> Any:
+    near = difflib.get_close_matches(name, __all__, 1, 0.7)
+    instead = _transforms_elsewhere.way(name) or (f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(__all__))
+    raise missing(f"module 'stoker.transforms' has no attribute {name!r}: {instead}")

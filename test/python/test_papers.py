@@ -62,6 +62,122 @@ def _without_workers(init):
     return lambda self, *args, num_workers=0, **kwargs: init(self, *args, **kwargs)
 
 
+def recipes():
+    """(heading, block) of each; the first has what all begin with."""
+    parts = re.split(r"^#+ (.*)\n", (ROOT / "doc/recipes.md").read_text(), flags=re.M)[1:]
+    for heading, text in zip(parts[::2], parts[1::2], strict=True):
+        yield from ((heading, block) for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+
+
+def few(code):
+    return re.sub(r"batch_size=\d+", "batch_size=4", code)
+
+
+# Of packages that are not among those of the tests.
+ELSEWHERE = {"Hugging Face datasets": "datasets", "Lightning": "lightning"}
+
+
+@pytest.fixture
+def desk(tree, tmp_path, monkeypatch):
+    """A folder with what the recipes read."""
+    import numpy as np
+    from PIL import Image
+
+    (tmp_path / "data").mkdir()
+    for name in ("train", "val"):
+        (tmp_path / "data" / name).symlink_to(tree)
+    lines = [f"data/train/class{c}/{k:03d}.jpg,{c},{20 + k / 2}" for c in range(3) for k in range(7)]
+    (tmp_path / "table.csv").write_text("\n".join(["path,label,age", *lines]))
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    for k, path in enumerate(sorted(tree.glob("*/*.jpg"))[:8]):
+        (tmp_path / "images" / f"{k}.jpg").write_bytes(path.read_bytes())
+        width, height = Image.open(path).size
+        Image.fromarray(np.full((height, width), k, np.uint8)).save(tmp_path / "masks" / f"{k}.png")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_recipes(desk):
+    """All of them, one after the other, and what each leaves behind."""
+    import_torchvision()
+    names, count = {}, 0
+    for heading, block in recipes():
+        if heading in ELSEWHERE:
+            continue
+        exec(compile(few(block), f"doc/recipes.md, {heading}", "exec"), names)
+        count += 1
+        left = {
+            "A part for validation": lambda n: len(n["part"]) + len(n["rest"]) == 21 and len(list(n["train"])) == len(n["part"]) // 4,
+            "A CSV file": lambda n: n["ages"].dtype is torch.float32 and n["labels"].dtype is torch.int64,
+            "Arrays": lambda n: next(iter(n["train"])).image.shape == (4, 3, 32, 32),
+            "Regression": lambda n: n["values"].dtype is torch.float32,
+            "Several labels an image": lambda n: n["labels"].shape == (2, 3) and n["loss"] > 0,
+            "Segmentation": lambda n: n["masks"].shape[1:] == n["images"].shape[2:] and all(len(m.unique()) == 1 for m in n["masks"]),
+            "Detection": lambda n: all(t["boxes"].shape == (2, 4) and t["boxes"].max() <= 256 for t in n["targets"]),
+            "Classes that are rare": lambda n: len(n["weights"]) == 21 and len(list(n["train"])) == 6,
+            "k-fold": lambda n: len(list(n["val"])) == 2 and len(list(n["train"])) == 4,
+            "Two views": lambda n: n["both"].shape == (8, 3, 224, 224) and not torch.equal(n["first"], n["second"]),
+            "Many crops": lambda n: n["sizes"] == [224] * 2 + [96] * 6,
+            "MixUp": lambda n: next(iter(n["train"]))[1].shape == (4, 3),
+            "A transform in Python": lambda n: next(iter(n["train"])).image.shape == (4, 3, 224, 224),
+            "Test-time augmentation": lambda n: n["scores"].shape[1] == 10 and torch.allclose(n["scores"].sum(1), torch.ones(())),
+            "channels_last and bfloat16": lambda n: (
+                n["images"].dtype is torch.bfloat16 and n["images"].is_contiguous(memory_format=torch.channels_last)
+            ),
+            "Several GPUs": lambda n: n["count"] == 1,
+            "Going on after a crash": lambda n: len(n["rest"]) == 2,
+            "Keeping outputs": lambda n: len(n["kept"]) == 6 and n["everything"].shape[0] == 21,
+            "Who waits for whom": lambda n: (desk / "trace.json").stat().st_size > 100 and n["counters"]["batches_delivered"] == 5,
+        }
+        assert heading == "Recipes" or left[heading](names), heading
+    assert count + len(ELSEWHERE) >= 21
+
+
+@pytest.mark.parametrize("heading", ELSEWHERE)
+def test_recipes_for_other_packages(desk, heading):
+    pytest.importorskip(ELSEWHERE[heading])
+    given = dict(recipes())
+    names = {}
+    for part in ("Recipes", heading):
+        exec(compile(few(given[part]), f"doc/recipes.md, {part}", "exec"), names)
+    loader = names["Data"]().train_dataloader() if "Data" in names else names["train"]
+    batch = next(iter(loader))
+    assert (batch["pixel_values"] if isinstance(batch, dict) else batch.image).shape == (4, 3, 224, 224)
+
+
+def test_the_table_of_transforms_is_torchvisions():
+    """Each of its transforms is in the table, which says what the code does with it."""
+    import enum
+    import inspect
+
+    from stoker import _transforms_elsewhere as elsewhere
+    from stoker import transforms as T
+
+    torchvision = import_torchvision()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (C|Python|no) \|", (ROOT / "doc/transforms.md").read_text(), re.M))
+    classes = {
+        name
+        for module in (torchvision.transforms, torchvision.transforms.v2)
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing) and thing.__module__.startswith("torchvision.transforms") and not issubclass(thing, enum.Enum)
+    }
+    assert set(rows) >= classes - {"Transform"}, classes - set(rows)
+    for name, where in rows.items():
+        if where == "no":
+            assert name not in T.__all__ and elsewhere.INSTEAD[name].replace("|", "\\|") in (ROOT / "doc/transforms.md").read_text()
+            with pytest.raises(AttributeError, match=name):
+                getattr(T, name)
+        elif where == "Python":
+            assert name == "Lambda" or name in elsewhere.IN_PYTHON
+        else:
+            assert name in T._TRANSLATE or name == "Compose"
+    with pytest.raises(AttributeError, match="did you mean 'RandomResizedCrop'"):
+        T.RandomResizeCrop  # noqa: B018
+    with pytest.raises(TypeError, match=r"CutMix has no counterpart.*collate_fn"):
+        T.flatten([torchvision.transforms.v2.CutMix(num_classes=3)])
+
+
 def test_losses(tmp_path, monkeypatch):
     """The block that is a program; those beside it show what it replaces, or a package that is not here."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
