@@ -111,7 +111,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || (head->def->host_inputs >> k & 1) || t->data != kept[k]) /* sent, as an input before */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent, as an input before */
 			continue;
 		uintptr_t to = stk__device_memory_take(&run->record->device->scratch, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;

@@ -66,8 +66,13 @@ static void level_text(const struct stk_program *p, int32_t l, struct stk_text *
 		for (int32_t g = 0; g < level->chains[c].n_groups; g++)
 			group_text(p, &level->chains[c].groups[g], t);
 	}
-	for (int32_t b = 0; b < level->n_gathers; b++)
-		stk__text_add(t, "  over the whole batch: what %s needs to know of it\n", p->nodes[level->gathers[b]].def->name);
+	for (int32_t b = 0; b < level->n_gathers; b++) {
+		const struct stk_op_def *def = p->nodes[level->gathers[b]].def;
+		if (def->flags & STK_OP_FETCHES)
+			stk__text_add(t, "  over the whole batch: a copy from the GPU to the cores\n");
+		else
+			stk__text_add(t, "  over the whole batch: what %s needs to know of it\n", def->name);
+	}
 	if (level->n_steps > 0)
 		stk__text_add(t, "  the groups marked gpu are described by the chains and run there, a step each for the whole batch\n");
 }

@@ -61,7 +61,7 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 		for (int32_t k = 0; k < n->node->n_inputs + n->node->n_varying; k++) {
 			bool input = k < n->node->n_inputs;
 			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
-			bool host = input && (n->def->host_inputs >> k & 1);
+			bool host = input && stk__op_host_input(n->def, k);
 			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) || (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 				continue;
 			char from[96], to[96];

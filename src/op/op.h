@@ -136,7 +136,7 @@ struct stk_encoded {
 };
 
 /* How many values of an operator's outputs and inputs there can be. */
-enum { STK_MAX_INPUTS = 64, STK_MAX_OUTPUTS = 64 };
+enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 64 };
 
 /* ---- readers ---- */
 
@@ -200,7 +200,7 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
-	uint64_t host_inputs;                      /* bit k: infer reads the data of input k, which stays in host memory */
+	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: of all further ones */
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
@@ -262,6 +262,12 @@ const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NU
 /* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by itself. in: what is known when the graph
  * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
 unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
+
+/* Whether infer reads the data of input k. */
+static inline bool stk__op_host_input(const struct stk_op_def *def, int32_t k)
+{
+	return def->host_inputs >> (k < 63 ? k : 63) & 1;
+}
 
 /* True where it serves tensors of any kind, not only images and those that a user fills. */
 static inline bool stk__op_runs(const struct stk_op_def *def)

@@ -142,6 +142,88 @@ static __device__ __forceinline__ stk_array_value join_lanes(const stk_array_job
 	return parts[0];
 }
 
+/* What a thread takes of its group: elements first, first + step, ... */
+struct share {
+	const uint8_t *base;
+	uint32_t first, step;
+	double mean;
+};
+
+/* Elements of T, as the job's domain holds it: the loops below know the type beforehand, and where elements lie if only one dim is reduced. */
+template <typename T> static __device__ __forceinline__ stk_array_value sum_share(const stk_array_job &job, const share &s, bool squares)
+{
+	const stk_array_groups &g = job.reduce.groups;
+	const T *x = (const T *)s.base;
+	stk_array_value sum = stk__array_reduce_identity(&job);
+	int64_t stride = g.n_reduced ? g.reduced[0].stride : 0;
+	bool line = g.n_reduced < 2;
+	for (uint32_t k = s.first; k < g.count; k += s.step) {
+		T v = x[line ? (int64_t)k * stride : stk__array_offset(g.reduced, g.n_reduced, k)];
+		if (job.reduce.domain == STK_ARITH_DOUBLE) {
+			double d = (double)v - s.mean;
+			sum.f += squares ? d * d : d;
+		} else {
+			uint64_t whole = (uint64_t)v;
+			sum.u += squares ? whole * whole : whole;
+		}
+	}
+	return sum;
+}
+
+template <typename T> static __device__ __forceinline__ stk_array_value extreme_share(const stk_array_job &job, const share &s)
+{
+	const stk_array_groups &g = job.reduce.groups;
+	const T *x = (const T *)s.base;
+	stk_array_value best = stk__array_reduce_identity(&job);
+	bool min = job.reduce.op == STK_REDUCE_MIN, line = g.n_reduced < 2, real = job.reduce.domain == STK_ARITH_DOUBLE;
+	int64_t stride = g.n_reduced ? g.reduced[0].stride : 0;
+	T found = 0;
+	bool any = false;
+	for (uint32_t k = s.first; k < g.count; k += s.step) {
+		T v = x[line ? (int64_t)k * stride : stk__array_offset(g.reduced, g.n_reduced, k)];
+		bool better = min ? v < found : v > found;
+		found = v == v && (better || !any) ? v : found; /* NaN are passed over */
+		any = any || v == v;
+	}
+	if (!any)
+		return best;
+	if (real)
+		best.f = (double)found;
+	else
+		best.u = (uint64_t)found;
+	return best;
+}
+
+static __device__ __forceinline__ stk_array_value any_share(const stk_array_job &job, const share &s)
+{
+	const stk_array_groups &g = job.reduce.groups;
+	int32_t size = stk__array_size(job.src_dtype[0]);
+	stk_array_value part = stk__array_reduce_identity(&job);
+	for (uint32_t k = s.first; k < g.count; k += s.step) {
+		const uint8_t *at = s.base + stk__array_offset(g.reduced, g.n_reduced, k) * size;
+		part = stk__array_reduce_join(&job, part, stk__array_reduce_term(&job, at, s.mean));
+	}
+	return part;
+}
+
+static __device__ __forceinline__ stk_array_value reduce_share(const stk_array_job &job, const share &s)
+{
+	int32_t op = job.reduce.op, dtype = job.src_dtype[0];
+	bool extreme = op == STK_REDUCE_MIN || op == STK_REDUCE_MAX, squares = !extreme && op != STK_REDUCE_SUM && op != STK_REDUCE_MEAN;
+	switch (dtype) {
+	case STK_UINT8:
+		return extreme ? extreme_share<uint8_t>(job, s) : sum_share<uint8_t>(job, s, squares);
+	case STK_INT16:
+		return extreme ? extreme_share<int16_t>(job, s) : sum_share<int16_t>(job, s, squares);
+	case STK_INT32:
+		return extreme ? extreme_share<int32_t>(job, s) : sum_share<int32_t>(job, s, squares);
+	case STK_FLOAT:
+		return extreme ? extreme_share<float>(job, s) : sum_share<float>(job, s, squares);
+	default:
+		return any_share(job, s);
+	}
+}
+
 /* As array_measure: a thread a group where groups are short, else a thread block. */
 extern "C" __global__ void __launch_bounds__(THREADS) array_reduce(const __grid_constant__ stk_array_gpu_view v)
 {
@@ -153,14 +235,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_reduce(const __grid_
 	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
 	if (group >= g.groups)
 		return;
-	int32_t size = stk__array_size(job.src_dtype[0]);
-	const uint8_t *base = job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * size;
-	double mean = stk__array_reduce_mean(&job, group);
-	stk_array_value part = stk__array_reduce_identity(&job);
-	for (uint32_t k = first; k < g.count; k += step) {
-		const uint8_t *at = base + stk__array_offset(g.reduced, g.n_reduced, k) * size;
-		part = stk__array_reduce_join(&job, part, stk__array_reduce_term(&job, at, mean));
-	}
+	share mine = {job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(job.src_dtype[0]), first, step,
+		stk__array_reduce_mean(&job, group)};
+	stk_array_value part = reduce_share(job, mine);
 	if (together)
 		part = join_lanes(job, part);
 	if (!together || threadIdx.x == 0)

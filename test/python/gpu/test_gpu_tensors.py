@@ -57,6 +57,10 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
 
     for found in assert_sides_agree(define, 9, batch_size=4, prefetch_queue_depth=2):
         assert [o.kind for o in found] == ["cpu", "cpu", "gpu", "cpu", "cpu", "gpu", "cpu", "gpu"]
+    pipe = Pipeline(batch_size=4, num_threads=1, device_id=0)
+    with pipe:
+        pipe.set_outputs(*define())
+    assert pipe.explain().count("a copy from the GPU to the cores") == 3
     with pytest.raises((StokerError, TypeError), match=r"\.cpu\(\)"):
         list(batches(lambda: fn.brightness(define()[2], brightness=define()[2]), 0, 1))
 

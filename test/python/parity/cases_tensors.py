@@ -47,6 +47,7 @@ def cat() -> Iterator[Case]:
     yield case([(), ()], error=True)
     yield case([(2, 3), (3,)], error=True)
     yield Case("cat", [fixed(rng, (2, 3)), fixed(rng, (2, 3), "float32")], title="types differ", error=True)
+    yield case([(2, 1)] * 100, axis=1)
     ragged = [tensors(rng, "uint8", 1, "X"), tensors(rng, "uint8", 1, "X")]
     yield Case("cat", ragged, exact=True, title="lengths by sample")
     yield Case("cat", ragged[:1], build=lambda lib, x: lib.fn.cat(x, np.uint8([1, 2])), exact=True, title="with an array")
