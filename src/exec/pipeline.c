@@ -28,13 +28,16 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 }
 
 /* From a store, bytes come out of order, some a second late: what comes behind them needs room, or requests run dry. */
-static void choose_read_window(struct stk_pipeline *p)
+static void prepare_reads(struct stk_pipeline *p)
 {
 	char uri[STK_MAX_URI];
-	bool remote = stk__sample_uri(p->program, 0, uri, sizeof uri) && stk__io_remote(p->ctx->io, uri);
+	size_t n = stk__sample_uri(p->program, 0, uri, sizeof uri);
+	bool remote = n > 0 && n < sizeof uri && stk__io_remote(p->ctx->io, uri);
 	struct stk_pipeline_config *c = &p->config;
 	c->read_requests = c->read_requests ? c->read_requests : remote ? 512 : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
+	if (remote)
+		stk__io_refresh(p->ctx->io, uri); /* on the user's thread, where the environment may be read */
 }
 
 static int64_t env_number(const char *name)
@@ -203,9 +206,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
 		goto out;
-	choose_read_window(p);
-	if (p->program->reads)
-		stk__io_refresh(ctx->io); /* on the user's thread, where the environment may be read */
+	prepare_reads(p);
 	if ((s = stk__orders_create(p, err)) || (s = make_records(p, err)) || (s = stk__deliver_create(p, err)) ||
 		(s = stk__open_create(p, err)) || (s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) ||
 		(s = make_workers(p, err)) || (s = make_ring(p, err)))

@@ -50,9 +50,9 @@ STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const str
 bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
-/* An io of one's own, for what is read before there is a pipeline: it knows all schemes, and its threads start on need. */
+/* An io of one's own, for URIs like this one that are read before there is a pipeline. */
 struct stk_io;
-STK_MUST_USE enum stk_status stk__list_io(struct stk_io **out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err);
 bool stk__is_uri(const char *path); /* "scheme://..." */
 
 /* A whole file's bytes, of a path or a URI, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */

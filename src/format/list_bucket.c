@@ -257,7 +257,7 @@ enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_
 		return stk__fail(err, STK_INVALID, "%s: it names no bucket (s3://BUCKET/PREFIX)", l->root);
 	const char *prefix = l->root + strlen("s3://") + strlen(b.name);
 	prefix += *prefix == '/';
-	enum stk_status status = stk__list_io(&b.io, err);
+	enum stk_status status = stk__list_io(l->root, &b.io, err);
 	if (status)
 		return status;
 	pthread_mutex_init(&b.lock, NULL);

@@ -144,10 +144,13 @@ static enum stk_status take_key(const struct page *p, struct span in, const char
 static enum stk_status take_size(const struct page *p, struct span in, int64_t *size)
 {
 	struct span inside;
-	if (!element(in, "Size", &inside, NULL) || !inside.n || inside.n > 18 || strspn(inside.s, "0123456789") != inside.n)
-		return corrupt(p, "holds an object without a size");
-	*size = strtoll(inside.s, NULL, 10);
-	return STK_OK;
+	*size = 0;
+	bool good = element(in, "Size", &inside, NULL) && inside.n > 0 && inside.n <= 18;
+	for (size_t i = 0; good && i < inside.n; i++) {
+		good = inside.s[i] >= '0' && inside.s[i] <= '9';
+		*size = *size * 10 + (inside.s[i] - '0');
+	}
+	return good ? STK_OK : corrupt(p, "holds an object without a size");
 }
 
 static enum stk_status visit_all(const struct page *p, struct span all, const struct stk_s3_visitor *v)

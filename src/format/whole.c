@@ -35,11 +35,13 @@ bool stk__is_uri(const char *path)
 	return n > 0 && strncmp(path + n, "://", 3) == 0;
 }
 
-enum stk_status stk__list_io(struct stk_io **out, struct stk_error *err)
+enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err)
 {
 	enum stk_status status = stk__io_create(1, out, err);
 	if (!status && (status = stk__http_add(*out, NULL, err)))
 		stk__io_destroy(*out);
+	if (!status)
+		stk__io_refresh(*out, uri);
 	return status;
 }
 
@@ -79,7 +81,7 @@ static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, si
 		.room = give_room,
 		.room_user = &g,
 		.error = err};
-	enum stk_status status = stk__list_io(&io, err);
+	enum stk_status status = stk__list_io(uri, &io, err);
 	*size = 0;
 	if (status)
 		return status;

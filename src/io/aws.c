@@ -24,6 +24,12 @@ static char *copy_env(const char *name)
 	return value && *value ? stk__strdup(value) : NULL;
 }
 
+static bool is_yes(const char *name)
+{
+	const char *v = getenv(name);
+	return v && (strcmp(v, "1") == 0 || strcasecmp(v, "yes") == 0 || strcasecmp(v, "true") == 0);
+}
+
 static char *read_file(const char *path)
 {
 	char *text = NULL;
@@ -63,6 +69,58 @@ static void take_config(char **slot, const struct profiles *p, const char *paren
 	take(slot, stk__ini_find(p->config, p->section, parent, key));
 }
 
+/* The issuer's address, by the first of two variables, or as it always is. */
+static char *copy_endpoint(const char *variable, const char *otherwise)
+{
+	char *found = copy_env(variable);
+	return found ? found : stk__strdup(otherwise);
+}
+
+static void use_web_identity(struct stk_aws_settings *s, const struct profiles *p)
+{
+	struct stk_aws_issuer *i = &s->issuer;
+	char sts[128];
+	take(&i->token_file, copy_env("AWS_WEB_IDENTITY_TOKEN_FILE"));
+	take(&i->role, copy_env("AWS_ROLE_ARN"));
+	take(&i->session, copy_env("AWS_ROLE_SESSION_NAME"));
+	take_config(&i->token_file, p, NULL, "web_identity_token_file");
+	take_config(&i->role, p, NULL, "role_arn");
+	take_config(&i->session, p, NULL, "role_session_name");
+	take(&i->session, stk__strdup("stoker"));
+	if (!i->token_file || !i->role)
+		return;
+	snprintf(sts, sizeof sts, "https://sts.%.64s.amazonaws.com%s", s->region, strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "");
+	i->where = copy_endpoint("AWS_ENDPOINT_URL_STS", sts);
+	i->kind = STK_AWS_WEB_IDENTITY;
+}
+
+static bool use_container(struct stk_aws_issuer *i)
+{
+	const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	char url[1024];
+	snprintf(url, sizeof url, "http://169.254.170.2%s", relative ? relative : "");
+	i->where = relative && *relative ? stk__strdup(url) : copy_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	if (!i->where)
+		return false;
+	take(&i->token_file, copy_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
+	take(&i->token, copy_env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+	i->kind = STK_AWS_CONTAINER;
+	return true;
+}
+
+/* Who is asked where neither the environment nor a file holds keys. */
+static void choose_issuer(struct stk_aws_settings *s, const struct profiles *p)
+{
+	struct stk_aws_issuer *i = &s->issuer;
+	take_config(&i->where, p, NULL, "credential_process");
+	if (i->where)
+		i->kind = STK_AWS_PROCESS;
+	else if (!use_container(i) && !is_yes("AWS_EC2_METADATA_DISABLED")) {
+		i->where = copy_endpoint("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
+		i->kind = STK_AWS_INSTANCE;
+	}
+}
+
 static void read_keys(struct stk_aws_settings *s, const struct profiles *p)
 {
 	const struct {
@@ -71,7 +129,9 @@ static void read_keys(struct stk_aws_settings *s, const struct profiles *p)
 	s->key = copy_env("AWS_ACCESS_KEY_ID");
 	s->secret = copy_env("AWS_SECRET_ACCESS_KEY");
 	s->token = s->key ? copy_env("AWS_SESSION_TOKEN") : NULL;
-	for (int i = 0; i < 2 && !(s->key && s->secret); i++) { /* the parts of a key come from one place */
+	if (!(s->key && s->secret))
+		use_web_identity(s, p);
+	for (int i = 0; i < 2 && !(s->key && s->secret) && !s->issuer.kind; i++) { /* the parts of a key come from one place */
 		stk__free(s->key);
 		stk__free(s->secret);
 		stk__free(s->token);
@@ -79,6 +139,8 @@ static void read_keys(struct stk_aws_settings *s, const struct profiles *p)
 		s->secret = stk__ini_find(files[i].text, files[i].section, NULL, "aws_secret_access_key");
 		s->token = stk__ini_find(files[i].text, files[i].section, NULL, "aws_session_token");
 	}
+	if (!(s->key && s->secret) && !s->issuer.kind)
+		choose_issuer(s, p);
 }
 
 static void read_endpoint(struct stk_aws_settings *s, const struct profiles *p)
@@ -134,22 +196,16 @@ static enum stk_status read_style(struct stk_aws_settings *s, const struct profi
 	return status;
 }
 
-static bool is_yes(const char *name)
-{
-	const char *v = getenv(name);
-	return v && (strcmp(v, "1") == 0 || strcasecmp(v, "yes") == 0 || strcasecmp(v, "true") == 0);
-}
-
 static enum stk_status read_all(struct stk_aws_settings *s, const struct profiles *p, struct stk_error *err)
 {
 	s->anonymous = is_yes("AWS_NO_SIGN_REQUEST");
 	s->profile = stk__strdup(p->name);
-	if (!s->anonymous)
-		read_keys(s, p);
 	take(&s->region, copy_env("AWS_REGION"));
 	take(&s->region, copy_env("AWS_DEFAULT_REGION"));
 	take_config(&s->region, p, NULL, "region");
 	take(&s->region, stk__strdup("us-east-1"));
+	if (!s->anonymous && s->region)
+		read_keys(s, p);
 	take(&s->ca_bundle, copy_env("AWS_CA_BUNDLE"));
 	take_config(&s->ca_bundle, p, NULL, "ca_bundle");
 	read_endpoint(s, p);
@@ -185,11 +241,12 @@ enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_
 	return status;
 }
 
-enum { STRINGS = 7 };
+enum { STRINGS = 12 };
 
 static void strings(struct stk_aws_settings *s, char **out[STRINGS])
 {
-	char **all[STRINGS] = {&s->endpoint, &s->region, &s->ca_bundle, &s->key, &s->secret, &s->token, &s->profile};
+	char **all[STRINGS] = {&s->endpoint, &s->region, &s->ca_bundle, &s->key, &s->secret, &s->token, &s->profile, &s->issuer.where,
+		&s->issuer.role, &s->issuer.session, &s->issuer.token, &s->issuer.token_file};
 	memcpy(out, all, sizeof all);
 }
 
@@ -203,4 +260,29 @@ void stk__aws_settings_clear(struct stk_aws_settings *s)
 		stk__free(*all[i]);
 	}
 	*s = (struct stk_aws_settings){0};
+}
+
+bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to)
+{
+	char **all[STRINGS];
+	bool good = true;
+	*to = *from;
+	strings(to, all);
+	for (int i = 0; i < STRINGS; i++) {
+		char *s = *all[i] ? stk__strdup(*all[i]) : NULL;
+		good &= !*all[i] || s;
+		*all[i] = s;
+	}
+	return good;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b)
+{
+	return a->kind == b->kind && same(a->where, b->where) && same(a->role, b->role) && same(a->session, b->session) &&
+	       same(a->token, b->token) && same(a->token_file, b->token_file);
 }

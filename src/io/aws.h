@@ -11,6 +11,22 @@
 /* auto: names of buckets go into the host's name, unless an endpoint was given (few stores of one's own have such names) or TLS could not check it. */
 enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
 
+/* Who gives keys that do not stand in the environment or a file. */
+enum stk_aws_issuer_kind {
+	STK_AWS_NOBODY,
+	STK_AWS_WEB_IDENTITY, /* STS, for a token in a file: roles of pods */
+	STK_AWS_PROCESS,      /* a program of the profile */
+	STK_AWS_CONTAINER,    /* ECS, and EKS's pod identities */
+	STK_AWS_INSTANCE      /* EC2's metadata service, version 2 */
+};
+
+struct stk_aws_issuer {
+	enum stk_aws_issuer_kind kind;
+	char *where;              /* URL, or the program's command line */
+	char *role, *session;     /* STS's alone */
+	char *token, *token_file; /* what proves who asks: itself, or a file that is read each time */
+};
+
 /* Immutable once read. Never printed: it holds secrets. */
 struct stk_aws_settings {
 	char *endpoint; /* "http://host:port", without a slash at its end; NULL: AWS's own */
@@ -18,6 +34,8 @@ struct stk_aws_settings {
 	char *ca_bundle;            /* file of certificates; NULL: the system's */
 	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: they do not expire */
 	char *profile;
+	struct stk_aws_issuer issuer;
+	int64_t expires; /* of keys that were issued, in seconds since 1970; 0: they do not */
 	bool anonymous;
 	uint64_t number; /* the reader's: tells this snapshot from those before it */
 	enum stk_s3_style style;
@@ -26,6 +44,10 @@ struct stk_aws_settings {
 /* STK_INVALID where a setting is not understood, or a profile that was asked for does not exist. The caller's to clear, also on failure. */
 STK_MUST_USE enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_error *err);
 void stk__aws_settings_clear(struct stk_aws_settings *s);
+
+/* False: out of memory; *to is to be cleared in either case. */
+bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to);
+bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b);
 
 /* The value of `key` in a section of an INI file, or of `key` in the indented lines below `parent`; a copy, NULL where it is missing or memory is short.
  * What AWS's files hold: "# comment", "[section]", "key = value", and one level of indentation. */

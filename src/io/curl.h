@@ -16,6 +16,7 @@
 	X(curl_easy_init, CURL *, (void))                                                                                                  \
 	X(curl_easy_setopt, CURLcode, (CURL * easy, CURLoption option, ...))                                                               \
 	X(curl_easy_getinfo, CURLcode, (CURL * easy, CURLINFO info, ...))                                                                  \
+	X(curl_easy_perform, CURLcode, (CURL * easy))                                                                                      \
 	X(curl_easy_strerror, const char *, (CURLcode code))                                                                               \
 	X(curl_easy_cleanup, void, (CURL * easy))                                                                                          \
 	X(curl_multi_init, CURLM *, (void))                                                                                                \

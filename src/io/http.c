@@ -17,51 +17,6 @@ static enum stk_status cancelled(struct stk_request *r)
 	return stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
 }
 
-/* ---- accounts ---- */
-
-static struct stk_http_account *read_account(void)
-{
-	struct stk_http_account *a = stk__calloc(1, sizeof *a);
-	if (!a)
-		return NULL;
-	a->refs = 1;
-	if (stk__aws_settings_read(&a->aws, &a->error))
-		stk__aws_settings_clear(&a->aws);
-	return a;
-}
-
-void stk__http_account_unref(struct stk_http_account *a)
-{
-	if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
-		return;
-	stk__aws_settings_clear(&a->aws);
-	stk__free(a);
-}
-
-struct stk_http_account *stk__http_account(struct stk_http_source *s)
-{
-	pthread_mutex_lock(&s->lock);
-	struct stk_http_account *a = s->account;
-	atomic_fetch_add(&a->refs, 1);
-	pthread_mutex_unlock(&s->lock);
-	return a;
-}
-
-/* Short of memory, the settings stay as they were. */
-static void refresh(void *source)
-{
-	struct stk_http_source *s = source;
-	struct stk_http_account *a = read_account();
-	if (!a)
-		return;
-	pthread_mutex_lock(&s->lock);
-	struct stk_http_account *before = s->account;
-	a->aws.number = before->aws.number + 1;
-	s->account = a;
-	pthread_mutex_unlock(&s->lock);
-	stk__http_account_unref(before);
-}
-
 /* ---- what is known of stores ---- */
 
 static struct stk_http_region *find_region(struct stk_http_source *s, const char *bucket)
@@ -271,12 +226,14 @@ static void destroy(void *source)
 	atomic_store(&s->ending, true);
 	for (int i = 0; i < s->loop_count; i++)
 		stk__http_loop_join(&s->loops[i]);
+	stk__http_keeper_join(s);
 	stk__curl_unload(&s->curl);
 	for (struct stk_http_region *g = s->regions, *next; g; g = next) {
 		next = g->next;
 		stk__free(g);
 	}
 	stk__http_account_unref(s->account);
+	pthread_cond_destroy(&s->keeper_wake);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
 }
@@ -300,7 +257,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 {
 	struct stk_http_source *s = stk__calloc(1, sizeof *s);
 	if (s)
-		s->account = read_account();
+		s->account = stk__http_read_account();
 	if (!s || !s->account) {
 		stk__free(s);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the source of http:// and s3://");
@@ -317,9 +274,10 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.submit = submit,
 		.cancel = cancel,
 		.cancel_all = cancel_all,
-		.refresh = refresh,
+		.refresh = stk__http_refresh,
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->keeper_wake, NULL);
 	return stk__io_add_source(io, &s->ops, s, err);
 }

@@ -51,6 +51,9 @@ struct stk_http_source {
 	pthread_mutex_t lock; /* of all below */
 	struct stk_request_queue queue;
 	struct stk_http_account *account;
+	pthread_t keeper; /* renews keys that expire */
+	pthread_cond_t keeper_wake;
+	bool keeper_runs;
 	struct stk_http_region *regions;
 	int64_t skew_s; /* the servers' clock less ours */
 	double limit;   /* of requests under way */
@@ -137,12 +140,17 @@ struct stk_http_end {
 	size_t bytes;
 };
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
-struct stk_http_account *stk__http_account(struct stk_http_source *s);
-void stk__http_account_unref(struct stk_http_account *a);
 /* Where the bucket lies, as far as it is known; false: where the settings say. */
 bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region);
 int64_t stk__http_now(struct stk_http_source *s); /* seconds since 1970 by the servers' clock */
 void stk__http_set_now(struct stk_http_source *s, int64_t now);
+
+/* http_keys.c: accounts, and the thread that renews their keys. */
+struct stk_http_account *stk__http_read_account(void);
+struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the caller's reference to what counts now */
+void stk__http_account_unref(struct stk_http_account *a);
+void stk__http_refresh(void *source, const char *uri);
+void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
 
 #endif

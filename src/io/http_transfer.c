@@ -74,6 +74,15 @@ static int64_t parse_date(const char *value, size_t n)
 	return end ? (int64_t)timegm(&tm) : 0;
 }
 
+/* -1 for what is no length. */
+static int64_t parse_length(const char *value, size_t n)
+{
+	int64_t length = n > 0 && n < 19 ? 0 : -1;
+	for (size_t i = 0; i < n && length >= 0; i++)
+		length = value[i] >= '0' && value[i] <= '9' ? length * 10 + (value[i] - '0') : -1;
+	return length;
+}
+
 static void take_line(struct stk_http_response *p, const char *line, size_t n)
 {
 	const char *colon = memchr(line, ':', n);
@@ -89,8 +98,8 @@ static void take_line(struct stk_http_response *p, const char *line, size_t n)
 	while (n && (value[n - 1] == '\r' || value[n - 1] == '\n' || value[n - 1] == ' '))
 		n--;
 #define IS(text) (name == sizeof text - 1 && strncasecmp(line, text, name) == 0)
-	if (IS("content-length") && n && n < 19 && strspn(value, "0123456789") >= n)
-		p->length = strtoll(value, NULL, 10);
+	if (IS("content-length"))
+		p->length = parse_length(value, n);
 	else if (IS("content-range"))
 		take_range(p, value, n);
 	else if (IS("etag"))
@@ -270,10 +279,15 @@ static enum stk_status find_target(struct stk_transfer *t)
 		return plain_target(t);
 	if (!t->account)
 		t->account = stk__http_account(s);
-	if (t->account->error.code)
-		return stk__fail(t->r->error, t->account->error.code, "%s: %s", t->r->uri, t->account->error.message);
+	enum stk_status status = t->account->error.code;
+	if (status) {
+		t->r->hopeless = true;
+		return stk__fail(t->r->error, status, "%s: %s", t->r->uri, t->account->error.message);
+	}
 	bool moved = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
-	return stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), t->r->error);
+	status = stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), t->r->error);
+	t->r->hopeless |= status != STK_OK;
+	return status;
 }
 
 static bool add_header(struct stk_transfer *t, const char *line)

@@ -187,11 +187,11 @@ static void hand_on(void *user, struct stk_request *r)
 			r->uri));
 }
 
-void stk__io_refresh(struct stk_io *io)
+void stk__io_refresh(struct stk_io *io, const char *uri)
 {
-	for (int i = 0; i < io->source_count; i++)
-		if (io->sources[i].ops->refresh)
-			io->sources[i].ops->refresh(io->sources[i].source);
+	int i = find_source(io, uri);
+	if (i >= 0 && io->sources[i].ops->refresh)
+		io->sources[i].ops->refresh(io->sources[i].source, uri);
 }
 
 bool stk__io_remote(const struct stk_io *io, const char *uri)

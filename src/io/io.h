@@ -62,8 +62,8 @@ struct stk_source_ops {
 	void (*cancel)(void *source, struct stk_request *r);
 	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
-	/* Takes over what the environment says now. NULL: it says nothing to this source. */
-	void (*refresh)(void *source);
+	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds, to be given keys. NULL: nothing to take. */
+	void (*refresh)(void *source, const char *uri);
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -85,8 +85,9 @@ void stk__io_destroy(struct stk_io *io);
  * Before the first request. */
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
-/* Sources look at the environment again: keys, endpoints. Requests that have begun go on as they were. On a thread that may call getenv. */
-void stk__io_refresh(struct stk_io *io);
+/* Before requests for URIs like this one: its source looks at the environment again, for keys and endpoints. Requests that have begun go on as they were. On a
+ * thread that may call getenv. */
+void stk__io_refresh(struct stk_io *io, const char *uri);
 
 /* Whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);

@@ -25,7 +25,7 @@ class Store:
         command = [str(PROGRAM), str(root), *([settings] if settings else [])]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys})
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
-        files = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+        files = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
         self.environment = {**KEYS, **files, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
 
     def set(self, settings: str) -> None:

@@ -123,7 +123,7 @@ def test_a_missing_object_is_its_samples_failure(store, files):
 
 
 @pytest.mark.essential
-@pytest.mark.parametrize("faults", [FAULTS, "many=6&latency_ms=5"])
+@pytest.mark.parametrize("faults", [FAULTS, "many=6&latency_ms=20"])
 def test_faults_change_nothing(store, tree, faults):
     """No sample is lost or doubled, the sequence's hash is that of local files, and so is the number of steps."""
     before = store.counts()["faults"]

@@ -239,6 +239,20 @@ static bool answer_own(struct s3_server *s, struct connection *c, const char *pa
 	return true;
 }
 
+/* The metadata of an instance lies in latest/: version 2 gives a token to who PUTs, and the rest to who shows it. */
+static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
+{
+	const struct s3_object *token = s3_store_find(&s->store, "latest/api/token");
+	char shown[128];
+	bool asks = strcmp(name, "latest/api/token") == 0;
+	s3_header(headers, "x-aws-ec2-metadata-token", shown, sizeof shown);
+	if (strncmp(name, "latest/", 7) != 0 || !token ||
+		(asks ? strcmp(method, "PUT") == 0 : strlen(shown) == token->size && memcmp(shown, token->data, token->size) == 0))
+		return false;
+	answer(c, "401 Unauthorized", "", "text/plain", "");
+	return true;
+}
+
 static void answer_request(
 	struct s3_server *s, struct connection *c, const char *method, char *path, const char *query, const char *headers)
 {
@@ -247,7 +261,7 @@ static void answer_request(
 	snprintf(bucket, sizeof bucket, "%.*s", (int)strcspn(name, "/"), name);
 	const char *key = name[strlen(bucket)] ? name + strlen(bucket) + 1 : "";
 	struct s3_object *o = *key ? s3_store_find(&s->store, name) : NULL;
-	if (answer_own(s, c, path, query) || refuse(s, c, method, path, query, headers))
+	if (answer_own(s, c, path, query) || refuse(s, c, method, path, query, headers) || refuse_metadata(s, c, method, name, headers))
 		return;
 	if (s->under_way > s->knobs[S3_MANY]) {
 		s->counts.faults++;

@@ -11,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define KEY "AKIATESTTESTTEST"
 #define SECRET "sEcReT/of+the=tests"
 
 static struct s3_server *server;
+static char folder[64];
 static const struct stk_http_settings quick = {
-	.connect_ms = 2000, .first_byte_ms = 200, .stall_ms = 150, .retries = 12, .backoff_ms = 5, .most_backoff_ms = 50};
+	.connect_ms = 2000, .first_byte_ms = 200, .stall_ms = 150, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
 
 static uint8_t byte_at(const char *name, size_t i)
 {
@@ -45,6 +47,9 @@ static void use(const char *id, const char *secret)
 	unsetenv("AWS_PROFILE");
 	unsetenv("AWS_SESSION_TOKEN");
 	unsetenv("AWS_REGION");
+	unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
+	unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
 }
 
 static int begin(void **state)
@@ -52,14 +57,17 @@ static int begin(void **state)
 	(void)state;
 	server = s3_server_start(NULL, 0, KEY, SECRET, NULL, NULL);
 	use(KEY, SECRET);
-	return server ? 0 : -1;
+	strcpy(folder, "/tmp/stk-http-XXXXXX");
+	return server && mkdtemp(folder) ? 0 : -1;
 }
 
 static int end(void **state)
 {
 	(void)state;
+	char command[80];
 	s3_server_stop(server);
-	return 0;
+	snprintf(command, sizeof command, "rm -rf '%s'", folder);
+	return system(command);
 }
 
 static struct stk_io *make_io(void)
@@ -276,7 +284,7 @@ static void test_faults_are_got_over(void **state)
 	(void)state;
 	const char *const faults[] = {"p503=0.3", "p500=0.3", "reset=0.4", "truncate=0.4", "change=0.4", "length=0.3", "stall=0.1",
 		"silent=0.1", "trickle=0.05",
-		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=20&latency_ms=3"};
+		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=20&latency_ms=20"};
 	for (int i = 0; i < 20; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "b/%d", i);
@@ -330,21 +338,21 @@ static void test_errors_are_named(void **state)
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 AccessDenied, Access Denied: check the credentials");
 	s3_server_set(server, "");
 	use(KEY, "not-" SECRET);
-	stk__io_refresh(io);
+	stk__io_refresh(io, "s3://b/object");
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 SignatureDoesNotMatch");
 	use("", "");
-	stk__io_refresh(io);
+	stk__io_refresh(io, "s3://b/object");
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "there are no credentials");
 	setenv("AWS_REGION", "not a region", 1);
-	stk__io_refresh(io);
+	stk__io_refresh(io, "s3://b/object");
 	check_failure(io, "s3://b/object", 0, -1, STK_INVALID, "AWS_REGION");
 	use(KEY, SECRET);
 	setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", 1);
-	stk__io_refresh(io);
+	stk__io_refresh(io, "s3://b/object");
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "127.0.0.1");
 	check_failure(io, "gs://b/object", 0, -1, STK_UNSUPPORTED, "gs://");
 	use(KEY, SECRET);
-	stk__io_refresh(io);
+	stk__io_refresh(io, "s3://b/object");
 	check_bytes(io, "b/object", 0, -1, 1000);
 	stk__io_destroy(io);
 }
@@ -364,6 +372,120 @@ static void test_token_and_region(void **state)
 	check_bytes(io, "b/object", 0, -1, 1000);
 	assert_int_equal(s3_server_counts(server).refused, 1);
 	stk__io_destroy(io);
+}
+
+/* ---- keys that are issued ---- */
+
+static const char *write_text(const char *name, const char *text)
+{
+	static char path[128];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return path;
+}
+
+static void set_url(const char *name, const struct s3_server *s, const char *path)
+{
+	char url[128];
+	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", s3_server_port(s), path);
+	setenv(name, url, 1);
+}
+
+static void put_keys(struct s3_server *s, const char *path, const char *secret, int64_t expires)
+{
+	char text[512], when[32];
+	time_t t = (time_t)expires;
+	struct tm tm;
+	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+	snprintf(text, sizeof text, "{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\", \"Expiration\": \"%s\"}", KEY,
+		secret, when);
+	s3_server_put(s, path, text, strlen(text));
+}
+
+enum issuer { WEB_IDENTITY, PROCESS, CONTAINER, INSTANCE, ISSUERS };
+
+/* Sets the environment as where only this one gives keys. */
+static void name_issuer(enum issuer issuer, struct s3_server *s)
+{
+	char text[512];
+	use("", "");
+	if (issuer == WEB_IDENTITY) {
+		snprintf(text, sizeof text,
+			"<R><X><Credentials><SessionToken></SessionToken><SecretAccessKey>%s</SecretAccessKey><AccessKeyId>%s</AccessKeyId></Credentials></X></R>",
+			SECRET, KEY);
+		s3_server_put(s, "sts/answer", text, strlen(text));
+		setenv("AWS_WEB_IDENTITY_TOKEN_FILE", write_text("token", "a.token\n"), 1);
+		setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+		set_url("AWS_ENDPOINT_URL_STS", s, "/sts/answer");
+	} else if (issuer == PROCESS) {
+		snprintf(text, sizeof text,
+			"[default]\ncredential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}'\n",
+			KEY, SECRET);
+		setenv("AWS_CONFIG_FILE", write_text("config", text), 1);
+	} else if (issuer == CONTAINER) {
+		put_keys(s, "keys/container", SECRET, 4000000000);
+		set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", s, "/keys/container");
+	} else {
+		s3_server_put(s, "latest/api/token", "tOkEn", 5);
+		s3_server_put(s, "latest/meta-data/iam/security-credentials/", "the-role\n", 9);
+		put_keys(s, "latest/meta-data/iam/security-credentials/the-role", SECRET, 4000000000);
+		unsetenv("AWS_EC2_METADATA_DISABLED");
+		set_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", s, "");
+	}
+}
+
+static void test_keys_are_issued(void **state)
+{
+	(void)state;
+	struct s3_server *issuing = s3_server_start(NULL, 0, NULL, NULL, NULL, NULL);
+	put("b/object", 1000);
+	for (int i = 0; i < ISSUERS; i++) {
+		name_issuer(i, issuing);
+		struct stk_io *io = make_io();
+		stk__io_refresh(io, "s3://b/object");
+		check_bytes(io, "b/object", 0, -1, 1000);
+		uint64_t asked = s3_server_counts(issuing).requests;
+		stk__io_refresh(io, "s3://b/object");
+		check_bytes(io, "b/object", 0, -1, 1000);
+		if (i == CONTAINER || i == INSTANCE) /* they are good for long, and not asked for again */
+			assert_int_equal(s3_server_counts(issuing).requests, asked);
+		stk__io_destroy(io);
+	}
+	struct stk_error err;
+	name_issuer(CONTAINER, issuing);
+	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/none");
+	struct stk_io *io = make_io();
+	stk__io_refresh(io, "s3://b/object");
+	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+	assert_int_equal(r.status, STK_IO);
+	assert_non_null(strstr(err.message, "the container's service http://127.0.0.1"));
+	stk__io_destroy(io);
+	s3_server_stop(issuing);
+}
+
+/* Keys that are about to expire are renewed while the pipeline lives: those that it began with are refused. */
+static void test_keys_are_renewed(void **state)
+{
+	(void)state;
+	struct s3_server *issuing = s3_server_start(NULL, 0, NULL, NULL, NULL, NULL);
+	put("b/object", 1000);
+	name_issuer(CONTAINER, issuing);
+	put_keys(issuing, "keys/container", "old-" SECRET, time(NULL) + 2);
+	s3_server_set(issuing, "latency_ms=0");
+	struct stk_io *io = make_io();
+	stk__io_refresh(io, "s3://b/object");
+	put_keys(issuing, "keys/container", SECRET, 4000000000);
+	struct stk_error err;
+	for (enum stk_status status = STK_IO; status;) {
+		struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+		status = r.status;
+		stk__buffer_release(io, r.buffer);
+	}
+	stk__io_destroy(io);
+	s3_server_stop(issuing);
 }
 
 /* ---- cancelling: the server never answers, so that what is not ended would not end ---- */
@@ -418,6 +540,8 @@ int main(void)
 		TEST(test_resumption),
 		TEST(test_errors_are_named),
 		TEST(test_token_and_region),
+		TEST(test_keys_are_issued),
+		TEST(test_keys_are_renewed),
 		TEST(test_cancel),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Accounts: what the environment says of a store, read when a pipeline is made, with keys that were issued for it. A thread renews these before they expire. */
+#include "io/aws_issue.h"
+#include "io/http_impl.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "thread/thread.h"
+
+#include <string.h>
+
+enum { EARLY_S = 600, AGAIN_S = 30 }; /* keys are renewed so long before they expire, and asked for again so long after that failed */
+
+struct stk_http_account *stk__http_read_account(void)
+{
+	struct stk_http_account *a = stk__calloc(1, sizeof *a);
+	if (!a)
+		return NULL;
+	a->refs = 1;
+	if (stk__aws_settings_read(&a->aws, &a->error))
+		stk__aws_settings_clear(&a->aws);
+	return a;
+}
+
+void stk__http_account_unref(struct stk_http_account *a)
+{
+	if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
+		return;
+	stk__aws_settings_clear(&a->aws);
+	stk__free(a);
+}
+
+struct stk_http_account *stk__http_account(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_account *a = s->account;
+	atomic_fetch_add(&a->refs, 1);
+	pthread_mutex_unlock(&s->lock);
+	return a;
+}
+
+/* From here on `a` counts. replaced: only in the place of this one; NULL: of any. */
+static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_account *before = s->account;
+	if (replaced && before != replaced) {
+		before = a;
+	} else {
+		a->aws.number = before->aws.number + 1;
+		s->account = a;
+	}
+	pthread_mutex_unlock(&s->lock);
+	stk__http_account_unref(before);
+}
+
+/* ---- renewal ---- */
+
+static struct stk_http_account *renewed(struct stk_http_source *s, const struct stk_http_account *a)
+{
+	struct stk_http_account *n = stk__calloc(1, sizeof *n);
+	if (!n)
+		return NULL;
+	n->refs = 1;
+	if (stk__aws_settings_copy(&a->aws, &n->aws) && stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL) == STK_OK)
+		return n;
+	stk__http_account_unref(n);
+	return NULL;
+}
+
+/* A failure is no news: the keys that are there may be good for minutes, and where they are not, requests say so. */
+static void *keep_keys(void *arg)
+{
+	struct stk_http_source *s = arg;
+	int64_t not_before = 0;
+	pthread_mutex_lock(&s->lock);
+	while (!atomic_load(&s->ending)) {
+		int64_t expires = s->account->aws.expires, due = expires - EARLY_S;
+		due = due > not_before ? due : not_before;
+		if (!expires) {
+			pthread_cond_wait(&s->keeper_wake, &s->lock);
+			continue;
+		}
+		if (due > (int64_t)time(NULL)) {
+			struct timespec until = {due, 0};
+			pthread_cond_timedwait(&s->keeper_wake, &s->lock, &until);
+			continue;
+		}
+		pthread_mutex_unlock(&s->lock);
+		struct stk_http_account *a = stk__http_account(s), *n = renewed(s, a);
+		if (n)
+			use_account(s, n, a);
+		stk__http_account_unref(a);
+		pthread_mutex_lock(&s->lock);
+		not_before = (int64_t)time(NULL) + AGAIN_S;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* Without a thread the keys are those of the next pipeline that is made. */
+static void start_keeper(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->keeper_runs && !atomic_load(&s->ending))
+		s->keeper_runs = !stk__thread_start(&s->keeper, "stoker-keys", keep_keys, s, NULL);
+	pthread_cond_signal(&s->keeper_wake);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stk__http_keeper_join(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	pthread_cond_signal(&s->keeper_wake);
+	pthread_mutex_unlock(&s->lock);
+	if (s->keeper_runs)
+		stk__thread_join(s->keeper);
+}
+
+/* ---- the environment ---- */
+
+/* Keys that were issued for the same settings a moment ago are as good as new ones. */
+static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
+{
+	struct stk_http_account *before = stk__http_account(s);
+	const struct stk_aws_settings *b = &before->aws;
+	bool fresh = b->key && b->expires > (int64_t)time(NULL) + EARLY_S && stk__aws_issuer_equal(&b->issuer, &a->aws.issuer);
+	if (fresh) {
+		a->aws.key = stk__strdup(b->key);
+		a->aws.secret = stk__strdup(b->secret);
+		a->aws.token = b->token ? stk__strdup(b->token) : NULL;
+		a->aws.expires = b->expires;
+		fresh = a->aws.key && a->aws.secret;
+	}
+	stk__http_account_unref(before);
+	return fresh;
+}
+
+static void issue_keys(struct stk_http_source *s, struct stk_http_account *a)
+{
+	pthread_mutex_lock(&s->lock);
+	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, &a->error);
+	pthread_mutex_unlock(&s->lock);
+	if (!status)
+		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, &a->error);
+	if (status == STK_NOT_FOUND)
+		a->error = (struct stk_error){0}; /* who signs says that there are no keys, and where they may be */
+}
+
+/* Short of memory, the settings stay as they were. */
+void stk__http_refresh(void *source, const char *uri)
+{
+	struct stk_http_source *s = source;
+	struct stk_http_account *a = stk__http_read_account();
+	if (!a)
+		return;
+	const struct stk_aws_settings *aws = &a->aws;
+	bool needs_keys = strncmp(uri, "s3", 2) == 0 && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
+	if (needs_keys && !take_over(s, a))
+		issue_keys(s, a);
+	bool expires = a->aws.expires;
+	use_account(s, a, NULL);
+	if (expires)
+		start_keeper(s);
+}
