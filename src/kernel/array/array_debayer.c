@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Demosaicing as array jobs. */
 #include "base/error.h"
-#include "kernel/array/array.h"
+#include "kernel/array/array_kernels.h"
 
 enum stk_status stk__array_debayer(struct stk_array_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err)
@@ -19,6 +19,6 @@ enum stk_status stk__array_debayer(struct stk_array_jobs *jobs, const struct stk
 		return stk__fail(err, STK_LIMIT, "an image to demosaic has at most %d pixels, not %lld", STK_ARRAY_MOST, (long long)job.n);
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	stk__debayer_run(b, in->data, out->data, job.n);
+	stk__array_kernels(jobs, job.n)->debayer(b, in->data, out->data, job.n);
 	return STK_OK;
 }

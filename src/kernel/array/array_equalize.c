@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "kernel/array/array_element.h"
+#include "kernel/array/array_kernels.h"
 #include "kernel/equalize/equalize_element.h"
 
 enum stk_status stk__array_equalize(struct stk_array_jobs *jobs, const struct stk_equalize *e, const struct stk_lab_tables *lab,
@@ -28,6 +29,6 @@ enum stk_status stk__array_equalize(struct stk_array_jobs *jobs, const struct st
 	if (!job.work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the tables of an image");
 	struct stk_equalize_data data = stk__array_equalize_data(&job);
-	stk__equalize_run(e, &data);
+	stk__array_kernels(jobs, job.n)->equalize(e, &data);
 	return STK_OK;
 }

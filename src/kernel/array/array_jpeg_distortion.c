@@ -2,7 +2,7 @@
  * What JPEG leaves of an image, as array jobs. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernel/array/array.h"
+#include "kernel/array/array_kernels.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 enum stk_status stk__array_jpeg_distortion(struct stk_array_jobs *jobs, const struct stk_jpeg_distortion *j, const struct stk_tensor *in,
@@ -23,9 +23,9 @@ enum stk_status stk__array_jpeg_distortion(struct stk_array_jobs *jobs, const st
 			(unsigned long long)job.work_bytes);
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	job.work = stk__arena_take(jobs->arena, job.work_bytes);
+	job.work = stk__arena_take(jobs->arena, (size_t)stk__jpeg_distortion_scratch(j));
 	if (!job.work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the planes of an image");
-	stk__jpeg_distortion_run(j, in->data, out->data, job.work);
+	stk__array_kernels(jobs, job.n)->jpeg_distortion(j, in->data, out->data, job.work);
 	return STK_OK;
 }

@@ -14,6 +14,10 @@ struct stk_array_kernels {
 	void (*one_hot)(const struct stk_array_job *job);
 	enum stk_status (*arithmetic)(const struct stk_array_job *job, struct stk_error *err);
 	void (*normalize)(const struct stk_array_job *job);
+	void (*jpeg_distortion)(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
+	void (*debayer)(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
+	void (*equalize)(const struct stk_equalize *e, const struct stk_equalize_data *data);
+	void (*pointwise)(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 };
 extern const struct stk_array_kernels stk__array_kernels_c, stk__array_kernels_avx2;
 

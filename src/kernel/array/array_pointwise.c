@@ -2,6 +2,7 @@
  * Pointwise functions as array jobs. */
 #include "base/error.h"
 #include "kernel/array/array_element.h"
+#include "kernel/array/array_kernels.h"
 
 enum stk_status stk__array_pointwise(struct stk_array_jobs *jobs, const struct stk_pointwise *p, const void *constants, size_t bytes,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err)
@@ -22,6 +23,6 @@ enum stk_status stk__array_pointwise(struct stk_array_jobs *jobs, const struct s
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
 	struct stk_pointwise_data data = stk__array_pointwise_data(&job);
-	stk__pointwise_run(p, &data);
+	stk__array_kernels(jobs, job.n)->pointwise(p, &data);
 	return STK_OK;
 }

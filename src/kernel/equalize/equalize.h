@@ -38,5 +38,7 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 
 /* On the CPU; data->tables are there. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
+/* The same, compiled for AVX2. */
+void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
 
 #endif

@@ -45,7 +45,7 @@ STK_HD uint8_t stk__equalize_tile_value(
 /* To the nearest, halves to even, as OpenCV rounds. x is not negative. */
 STK_HD uint8_t stk__equalize_round(float x)
 {
-	float whole = rintf(x);
+	int32_t whole = (int32_t)lrintf(x);
 	return (uint8_t)(whole < 255 ? whole : 255);
 }
 
@@ -81,6 +81,29 @@ STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, i
 	}
 }
 
+/* Along one axis: the two tiles whose middles a pixel lies between, and the share of the second; at the edges both are one. */
+struct stk_equalize_near {
+	int32_t first, second;
+	float share;
+};
+
+STK_HD struct stk_equalize_near stk__equalize_near(int32_t x, int32_t tile, int32_t tiles)
+{
+	float at = (float)x * (1.0f / (float)tile) - 0.5f, whole = floorf(at);
+	struct stk_equalize_near near;
+	near.first = (int32_t)whole > 0 ? (int32_t)whole : 0;
+	near.second = (int32_t)whole + 1 < tiles ? (int32_t)whole + 1 : tiles - 1;
+	near.share = at - whole;
+	return near;
+}
+
+STK_HD uint8_t stk__equalize_blend(uint8_t top_left, uint8_t top_right, uint8_t bottom_left, uint8_t bottom_right, float right, float down)
+{
+	float left = 1 - right, top = (float)top_left * left + (float)top_right * right,
+	      bottom = (float)bottom_left * left + (float)bottom_right * right;
+	return stk__equalize_round(top * (1 - down) + bottom * down);
+}
+
 /* What becomes of a value at (x, y): of the tables of the four nearest tiles, by their distance. */
 STK_HD uint8_t stk__equalize_mix(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
@@ -88,18 +111,12 @@ STK_HD uint8_t stk__equalize_mix(
 	const uint8_t *tables = d->tables + plane * (e->tiles_x ? e->tiles_x * e->tiles_y : 1) * STK_EQUALIZE_BINS + value;
 	if (!e->tiles_x)
 		return *tables;
-	float fx = (float)x * (1.0f / (float)e->tile_w) - 0.5f, fy = (float)y * (1.0f / (float)e->tile_h) - 0.5f;
-	int32_t x1 = (int32_t)floorf(fx), y1 = (int32_t)floorf(fy), x2 = x1 + 1, y2 = y1 + 1;
-	float right = fx - (float)x1, left = 1 - right, down = fy - (float)y1, up = 1 - down;
-	x1 = x1 > 0 ? x1 : 0;
-	y1 = y1 > 0 ? y1 : 0;
-	x2 = x2 < e->tiles_x ? x2 : e->tiles_x - 1;
-	y2 = y2 < e->tiles_y ? y2 : e->tiles_y - 1;
-	const uint8_t *above = tables + (int64_t)y1 * e->tiles_x * STK_EQUALIZE_BINS,
-		      *below = tables + (int64_t)y2 * e->tiles_x * STK_EQUALIZE_BINS;
-	float top = (float)above[x1 * STK_EQUALIZE_BINS] * left + (float)above[x2 * STK_EQUALIZE_BINS] * right;
-	float bottom = (float)below[x1 * STK_EQUALIZE_BINS] * left + (float)below[x2 * STK_EQUALIZE_BINS] * right;
-	return stk__equalize_round(top * up + bottom * down);
+	struct stk_equalize_near across = stk__equalize_near(x, e->tile_w, e->tiles_x),
+				 along = stk__equalize_near(y, e->tile_h, e->tiles_y);
+	const uint8_t *above = tables + (int64_t)along.first * e->tiles_x * STK_EQUALIZE_BINS,
+		      *below = tables + (int64_t)along.second * e->tiles_x * STK_EQUALIZE_BINS;
+	int32_t left = across.first * STK_EQUALIZE_BINS, right = across.second * STK_EQUALIZE_BINS;
+	return stk__equalize_blend(above[left], above[right], below[left], below[right], across.share, along.share);
 }
 
 /* Output i of the second phase. */

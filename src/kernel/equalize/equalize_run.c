@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit)
-{
-	bool even = e->width % tiles_x == 0 && e->height % tiles_y == 0;
-	e->tiles_x = tiles_x;
-	e->tiles_y = tiles_y;
-	/* As OpenCV grows the image: by a whole row of tiles along a dim that is a multiple already, if the other is none. */
-	e->tile_w = e->width / tiles_x + !even;
-	e->tile_h = e->height / tiles_y + !even;
-	double limit = (double)clip_limit * e->tile_w * e->tile_h / STK_EQUALIZE_BINS;
-	e->limit = !(clip_limit > 0) ? 0 : limit < 1 ? 1 : limit < 0x1p30 ? (int32_t)limit : 1 << 30;
-}
-
 /* The counts of whole channels, of which there are few, in one trip. */
 static void count_channels(const struct stk_equalize *e, const uint8_t *src, int32_t first, int32_t n, int32_t counts[][STK_EQUALIZE_BINS])
 {
@@ -46,26 +34,97 @@ static void equalize_channels(const struct stk_equalize *e, const struct stk_equ
 	}
 }
 
-static void make_table(const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t tile)
+/* The image as its tiles see it: values of one plane that lie `step` apart. */
+struct plane {
+	const uint8_t *src;
+	uint8_t *dst;
+	const uint8_t *tables;
+	int64_t step;
+};
+
+static void count_row(const struct stk_equalize *e, const struct plane *p, int32_t x0, int32_t y, int32_t *counts)
 {
-	int32_t counts[STK_EQUALIZE_BINS] = {0}, x0 = tile % e->tiles_x * e->tile_w, y0 = tile / e->tiles_x * e->tile_h;
-	for (int32_t y = y0; y < y0 + e->tile_h; y++) {
-		int32_t row = stk__border_index(y, e->height, STK_BORDER_REFLECT_101);
-		for (int32_t x = x0; x < x0 + e->tile_w; x++)
-			counts[stk__equalize_value(e, d, plane, stk__border_index(x, e->width, STK_BORDER_REFLECT_101), row)]++;
+	int32_t inside = x0 + e->tile_w < e->width ? x0 + e->tile_w : e->width, x = x0;
+	const uint8_t *row = p->src + (int64_t)stk__border_index(y, e->height, STK_BORDER_REFLECT_101) * e->width * p->step;
+	for (; x < inside; x++)
+		counts[row[x * p->step]]++;
+	for (; x < x0 + e->tile_w; x++)
+		counts[row[stk__border_index(x, e->width, STK_BORDER_REFLECT_101) * p->step]]++;
+}
+
+static void make_tables(const struct stk_equalize *e, const struct plane *p, uint8_t *tables)
+{
+	for (int32_t tile = 0; tile < e->tiles_x * e->tiles_y; tile++, tables += STK_EQUALIZE_BINS) {
+		int32_t counts[STK_EQUALIZE_BINS] = {0}, x0 = tile % e->tiles_x * e->tile_w, y0 = tile / e->tiles_x * e->tile_h;
+		for (int32_t y = y0; y < y0 + e->tile_h; y++)
+			count_row(e, p, x0, y, counts);
+		stk__equalize_table(e, counts, e->tile_w * e->tile_h, tables);
 	}
-	stk__equalize_table(e, counts, e->tile_w * e->tile_h, d->tables + (plane * e->tiles_x * e->tiles_y + tile) * STK_EQUALIZE_BINS);
+}
+
+/* What holds for all rows of a few columns: their tiles' tables, and the share of the right one. */
+enum { COLUMNS = 256 };
+struct columns {
+	int32_t left[COLUMNS], right[COLUMNS];
+	float share[COLUMNS];
+};
+
+static void mix_columns(const struct stk_equalize *e, const struct plane *p, int32_t x0, int32_t n)
+{
+	struct columns c;
+	for (int32_t k = 0; k < n; k++) {
+		struct stk_equalize_near near = stk__equalize_near(x0 + k, e->tile_w, e->tiles_x);
+		c.left[k] = near.first * STK_EQUALIZE_BINS;
+		c.right[k] = near.second * STK_EQUALIZE_BINS;
+		c.share[k] = near.share;
+	}
+	for (int32_t y = 0; y < e->height; y++) {
+		struct stk_equalize_near near = stk__equalize_near(y, e->tile_h, e->tiles_y);
+		const uint8_t *above = p->tables + (int64_t)near.first * e->tiles_x * STK_EQUALIZE_BINS,
+			      *below = p->tables + (int64_t)near.second * e->tiles_x * STK_EQUALIZE_BINS;
+		int64_t at = ((int64_t)y * e->width + x0) * p->step;
+		for (int32_t k = 0; k < n; k++, at += p->step) {
+			uint8_t v = p->src[at];
+			p->dst[at] = stk__equalize_blend(above[c.left[k] + v], above[c.right[k] + v], below[c.left[k] + v],
+				below[c.right[k] + v], c.share[k], near.share);
+		}
+	}
+}
+
+static void equalize_tiles(const struct stk_equalize *e, const struct plane *p, uint8_t *tables)
+{
+	make_tables(e, p, tables);
+	for (int32_t x = 0; x < e->width; x += COLUMNS)
+		mix_columns(e, p, x, e->width - x < COLUMNS ? e->width - x : COLUMNS);
+}
+
+/* L*a*b* stands in the output, until it becomes pixels again. */
+static void equalize_lightness(const struct stk_equalize *e, const struct stk_equalize_data *d, const uint8_t *src, uint8_t *dst)
+{
+	int64_t pixels = (int64_t)e->width * e->height;
+	struct plane p = {dst, dst, d->tables, 3};
+	for (int64_t i = 0; i < 3 * pixels; i += 3) {
+		struct stk_lab lab = stk__lab_of(d->lab, src + i);
+		dst[i] = lab.l;
+		dst[i + 1] = lab.a;
+		dst[i + 2] = lab.b;
+	}
+	equalize_tiles(e, &p, d->tables);
+	for (int64_t i = 0; i < 3 * pixels; i += 3)
+		stk__lab_to_rgb(d->lab, (struct stk_lab){dst[i], dst[i + 1], dst[i + 2]}, dst + i);
 }
 
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *d)
 {
-	for (int64_t o = 0; !e->tiles_x && o < e->outer; o++)
-		equalize_channels(e, d, o);
-	if (!e->tiles_x)
-		return;
-	for (int64_t plane = 0; plane < stk__equalize_planes(e); plane++)
-		for (int32_t tile = 0; tile < e->tiles_x * e->tiles_y; tile++)
-			make_table(e, d, plane, tile);
-	for (int64_t i = 0; i < stk__equalize_outputs(e); i++)
-		stk__equalize_one(e, d, (uint32_t)i);
+	int64_t frame = (int64_t)e->width * e->height * e->channels;
+	for (int64_t o = 0; o < e->outer; o++) {
+		if (!e->tiles_x)
+			equalize_channels(e, d, o);
+		else if (e->lightness)
+			equalize_lightness(e, d, d->src + o * frame, d->dst + o * frame);
+		for (int32_t c = 0; e->tiles_x && !e->lightness && c < e->channels; c++) {
+			struct plane p = {d->src + o * frame + c, d->dst + o * frame + c, d->tables, e->channels};
+			equalize_tiles(e, &p, d->tables);
+		}
+	}
 }

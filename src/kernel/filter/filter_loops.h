@@ -34,13 +34,25 @@ static void load_bytes(float *restrict out, const uint8_t *restrict in, int n)
 }
 
 /* To nearest, halves up (which is away from zero: there are no negative ones), saturating, NaN to 0. */
+static inline words to_bytes(lanes x)
+{
+	x = (lanes)((words)x & (x > 0));
+	x = (lanes)choose(x < 255, (words)x, (words)((lanes){0} + 255));
+	words whole = __builtin_convertvector(x, words);
+	return whole - (x - __builtin_convertvector(whole, lanes) >= 0.5f); /* a comparison that holds is -1 */
+}
+
 static void store_bytes(uint8_t *restrict out, const float *restrict in, int n)
 {
-	for (int i = 0; i < n; i++) {
-		float x = in[i] > 0 ? in[i] : 0;
-		x = x < 255 ? x : 255;
-		int32_t whole = (int32_t)x;
-		out[i] = (uint8_t)(whole + (x - (float)whole >= 0.5f));
+	typedef uint8_t bytes __attribute__((vector_size(LANES)));
+	int i = 0;
+	for (; i + LANES <= n; i += LANES) {
+		bytes b = __builtin_convertvector(to_bytes(load(in + i)), bytes);
+		memcpy(out + i, &b, sizeof b);
+	}
+	for (; i < n; i++) {
+		lanes one = {in[i]};
+		out[i] = (uint8_t)to_bytes(one)[0];
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tables, and the phases on the CPU. */
+ * Extents and tables. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 /* ITU-T T.81, K.1 and K.2. */
@@ -24,11 +24,4 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 			j->quant[c][k] = (uint8_t)(v < 1 ? 1 : v > 255 ? 255 : v);
 		}
 	}
-}
-
-void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work)
-{
-	for (int phase = 0; phase < STK_JPEG_DISTORTION_PHASES; phase++)
-		for (int64_t i = 0; i < stk__jpeg_distortion_values(j, phase); i++)
-			stk__jpeg_distortion_one(j, src, dst, work, phase, (uint32_t)i);
 }

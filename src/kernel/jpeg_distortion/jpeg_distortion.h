@@ -28,7 +28,9 @@ struct stk_jpeg_distortion {
 /* Fills in what follows from the image's extents and the quality, which is taken into 1 .. 100. */
 void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, int32_t width, int32_t height, int64_t quality);
 
-/* All phases on the CPU. work: stk__jpeg_distortion_work bytes. */
+/* All phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
+/* The same, compiled for AVX2. */
+void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 
 #endif

@@ -22,6 +22,12 @@ STK_HD int64_t stk__jpeg_distortion_work(const struct stk_jpeg_distortion *j)
 	return j->frames * stk__jpeg_frame(j);
 }
 
+/* On the CPU: the planes of one frame, and a few rows. */
+STK_HD int64_t stk__jpeg_distortion_scratch(const struct stk_jpeg_distortion *j)
+{
+	return stk__jpeg_frame(j) + 8 * (int64_t)j->wide[1] + 64;
+}
+
 /* Samples, blocks, pixels. */
 STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, int phase)
 {
@@ -65,51 +71,9 @@ STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8
 
 /* ---- blocks ---- */
 
-/* The transform of 8 values that lie `step` apart; C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications"
- * (1989), with 13 bits behind the point. shift: bits to take off the results; the two that need no multiplication have `up` too few of them. */
-STK_HD void stk__jpeg_forward(int32_t *v, int step, int up, int down, int shift)
-{
-	int32_t sum[4], gap[4];
-	for (int i = 0; i < 4; i++) {
-		sum[i] = v[i * step] + v[(7 - i) * step];
-		gap[i] = v[i * step] - v[(7 - i) * step];
-	}
-	int32_t even = sum[0] + sum[3], odd = sum[1] + sum[2], outer = sum[0] - sum[3], inner = sum[1] - sum[2], half = 1 << (shift - 1);
-	int32_t round = down ? 1 << (down - 1) : 0;
-	v[0] = ((even + odd) * (1 << up) + round) >> down;
-	v[4 * step] = ((even - odd) * (1 << up) + round) >> down;
-	int32_t z = (outer + inner) * 4433;
-	v[2 * step] = (z + outer * 6270 + half) >> shift;
-	v[6 * step] = (z - inner * 15137 + half) >> shift;
-	int32_t z1 = gap[3] + gap[0], z2 = gap[2] + gap[1], z3 = gap[3] + gap[1], z4 = gap[2] + gap[0], z5 = (z3 + z4) * 9633;
-	z1 *= -7373;
-	z2 *= -20995;
-	z3 = z3 * -16069 + z5;
-	z4 = z4 * -3196 + z5;
-	v[7 * step] = (gap[3] * 2446 + z1 + z3 + half) >> shift;
-	v[5 * step] = (gap[2] * 16819 + z2 + z4 + half) >> shift;
-	v[3 * step] = (gap[1] * 25172 + z2 + z3 + half) >> shift;
-	v[step] = (gap[0] * 12299 + z1 + z4 + half) >> shift;
-}
-
-/* The inverse. */
-STK_HD void stk__jpeg_inverse(int32_t *v, int step, int shift)
-{
-	int32_t z = (v[2 * step] + v[6 * step]) * 4433, low = z - v[6 * step] * 15137, high = z + v[2 * step] * 6270;
-	int32_t even = (v[0] + v[4 * step]) * 8192, odd = (v[0] - v[4 * step]) * 8192, half = 1 << (shift - 1);
-	int32_t base[4] = {even + high, odd + low, odd - low, even - high};
-	int32_t a = v[7 * step], b = v[5 * step], c = v[3 * step], d = v[step];
-	int32_t z1 = a + d, z2 = b + c, z3 = a + c, z4 = b + d, z5 = (z3 + z4) * 9633;
-	z1 *= -7373;
-	z2 *= -20995;
-	z3 = z3 * -16069 + z5;
-	z4 = z4 * -3196 + z5;
-	int32_t turn[4] = {d * 12299 + z1 + z4, c * 25172 + z2 + z3, b * 16819 + z2 + z4, a * 2446 + z1 + z3};
-	for (int i = 0; i < 4; i++) {
-		v[i * step] = (base[i] + turn[i] + half) >> shift;
-		v[(7 - i) * step] = (base[i] - turn[i] + half) >> shift;
-	}
-}
+#define STK_DCT_WORD int32_t
+#define STK_DCT(name) stk__jpeg_##name
+#include "kernel/jpeg_distortion/jpeg_distortion_dct.h"
 
 /* A coefficient, which has 3 bits behind the point, to the nearest multiple of q; halves away from 0. Division in float32 is exact: there is no quotient
  * of such whole numbers within its rounding of the next one. */

@@ -73,5 +73,7 @@ struct stk_pointwise_data {
 
 /* All of it, on the CPU. */
 void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
+/* The same, compiled for AVX2. */
+void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 
 #endif
