@@ -94,7 +94,8 @@ class RandomResizedCrop(Transform):
 
 
 class Resize(Transform):
-    """The shorter edge to `size` with the aspect kept (the longer one is cut to a whole number, as torchvision does), or to (height, width)."""
+    """The shorter edge to `size` with the aspect kept (the longer one is cut to a whole number, as torchvision does, and is at most max_size), or to
+    (height, width)."""
 
     def __init__(
         self,
@@ -103,12 +104,13 @@ class Resize(Transform):
         max_size: int | None = None,
         antialias: bool = True,
     ) -> None:
-        if max_size is not None:
-            raise ValueError("Resize: max_size is not in Stoker yet")
         one = isinstance(size, int) or len(size) == 1
         self.size: int | tuple[int, int] = arguments.pair("Resize", size)[0] if one else arguments.pair("Resize", size)
         self.interpolation = arguments.interp("Resize", interpolation)
         self.antialias = bool(antialias)
+        self.max_size = max_size
+        if max_size is not None and (not isinstance(self.size, int) or not isinstance(max_size, numbers.Integral) or max_size <= self.size):
+            raise ValueError(f"Resize: max_size is a whole number above the size of the shorter edge, not {max_size!r} for {size!r}")
 
 
 class CenterCrop(Transform):
@@ -146,10 +148,9 @@ class RandomCrop(Filled):
     ) -> None:
         if padding_mode != "constant":
             raise ValueError(f"RandomCrop: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
-        if pad_if_needed:
-            raise ValueError("RandomCrop: pad_if_needed is not in Stoker yet")
         self.size = arguments.pair("RandomCrop", size)
         self.padding = arguments.padding("RandomCrop", padding)
+        self.pad_if_needed = bool(pad_if_needed)
         self.fill = arguments.fills(fill)
 
 

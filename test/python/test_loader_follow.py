@@ -112,7 +112,11 @@ FIXED = [
     [T.Resize((17, 31)), T.RandomVerticalFlip(1), T.CenterCrop((40, 20))],
     [T.CenterCrop(27), T.Resize(20), T.RandomHorizontalFlip(1), T.RandomHorizontalFlip(0)],
     [T.RandomCrop(40, padding=(7, 3, 15, 20), fill={"Image": (1, 2, 3), "Mask": 255})],
+    [T.Resize(20, max_size=25)],
+    [T.CenterCrop((30, 44)), T.Resize(20, max_size=28), T.Resize(30, max_size=99)],
     [T.Pad((1, 2, 3, 4)), T.RandomHorizontalFlip(1)],
+    [T.RandomRotation((25, 25), center=(9, 12)), T.CenterCrop(16)],
+    [T.RandomAffine((40, 40), None, (1.3, 1.3), (10, 10, 5, 5))],
     [T.RandomApply([T.RandomVerticalFlip(1)], 1), T.ColorJitter(0.1), T.Resize((9, 9))],
 ]
 
@@ -137,10 +141,15 @@ def test_moves_that_are_known(steps):
             return v2.RandomApply([theirs(x) for x in t.transforms], p=t.p)
         if name == "ColorJitter":
             return v2.Identity()
+        if name == "RandomAffine":
+            shear = (t.shear[0], t.shear[2])
+            return v2.Lambda(lambda x: v2.functional.affine(x, t.degrees[0], [0, 0], t.scale[0], shear))
+        if name == "RandomRotation":
+            return v2.RandomRotation((-t.degrees[0], -t.degrees[0]), center=t.center)
         if name == "CenterCrop":
             return v2.Lambda(lambda x: center_crop(x, t.size))
         if name == "Resize":
-            arguments = {"size": t.size, "interpolation": v2.InterpolationMode.NEAREST_EXACT}
+            arguments = {"size": t.size, "max_size": t.max_size, "interpolation": v2.InterpolationMode.NEAREST_EXACT}
         return getattr(v2, name)(**arguments)
 
     for batch in Loader(source, 1, transforms=steps, fields=KINDS, dtype=torch.uint8):

@@ -95,6 +95,35 @@ def test_translations_are_whole_pixels_within_bounds():
     assert len(moved) == 200 and abs(moved[:, 0]).max() == 4 and abs(moved[:, 1]).max() == 10 and abs(moved.mean(0)).max() < 1.5
 
 
+def test_resize_with_a_largest_edge(tree):
+    """Of files, whose extents are not known beforehand."""
+    for size, most in ((40, 44), (60, 61), (30, 400)):
+        for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
+            with Image.open(path[0]) as file:
+                want = torch.from_numpy(np.asarray(tv.Resize(size, max_size=most)(file.convert("RGB"))).astype(int))
+            got = image[0].permute(1, 2, 0).int()
+            assert got.shape == want.shape and (got - want).abs().max() <= 1, path
+    with pytest.raises(ValueError, match="max_size"):
+        T.Resize(40, max_size=40)
+
+
+def test_random_crop_pads_where_that_is_needed():
+    """As torchvision, what a smaller image lacks is added on both sides, and the window lies anywhere in that."""
+    seen = set()
+    for image in made([T.RandomCrop((53, 40), padding=(2, 0), pad_if_needed=True, fill=7)], np.stack([PICTURES[0]] * 100)):
+        padded = np.pad(PICTURES[0], ((8, 8), (2, 2), (0, 0)), constant_values=7)
+        image = image.permute(1, 2, 0).numpy()
+        places = [(y, x) for y in range(9) for x in range(25) if np.array_equal(padded[y : y + 53, x : x + 40], image)]
+        assert places, "no window of the padded image"
+        seen.add(places[0])
+    assert {y for y, _ in seen} == set(range(9)) and len({x for _, x in seen}) > 20
+    large = made([T.RandomCrop(20, pad_if_needed=True)])
+    assert all(
+        any(np.array_equal(p[y : y + 20, x : x + 20], i.permute(1, 2, 0)) for y in range(26) for x in range(41))
+        for i, p in zip(large, PICTURES, strict=True)
+    )
+
+
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
 def test_erasing(where):
     """A window of an area and aspect within bounds, filled on the scale that images have there."""
@@ -152,9 +181,9 @@ def test_functions(capfd):
             made([wrong])
     with pytest.raises(InvalidArgumentError, match="after a transform to tensors"):
         made([T.ToTensor(), noisy])
-    with pytest.raises(UnsupportedError, match="do not follow it"):
+    with pytest.raises(UnsupportedError, match="cannot follow a function"):
         pairs = [(p, np.zeros((45, 60), np.uint8)) for p in PICTURES]
-        next(iter(Loader(pairs_of(pairs), 2, transforms=[T.RandomRotation(9)], fields={"image": "Image", "mask": "Mask"})))
+        next(iter(Loader(pairs_of(pairs), 2, transforms=[noisy], fields={"image": "Image", "mask": "Mask"})))
 
 
 def pairs_of(pairs):

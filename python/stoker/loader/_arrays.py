@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import pickle
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,26 +79,30 @@ class Arrays:
 # ---- files that hold arrays ----
 
 
-class _Unpickler(pickle.Unpickler):
-    """Reads arrays in plain containers; anything else that a pickle could name is refused."""
+def _load_pickle(path: Path) -> Any:
+    """Arrays in plain containers; anything else that a pickle could name is refused."""
+    import pickle
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module.replace("numpy._core", "numpy.core"), name) in (
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-            ("_codecs", "encode"),
-        ):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds arrays alone")
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if (module.replace("numpy._core", "numpy.core"), name) in (
+                ("numpy.core.multiarray", "_reconstruct"),
+                ("numpy", "ndarray"),
+                ("numpy", "dtype"),
+                ("_codecs", "encode"),
+            ):
+                return super().find_class(module, name)
+            raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds arrays alone")
+
+    try:
+        with path.open("rb") as f:
+            return Unpickler(f, encoding="latin1").load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError) as e:
+        raise InvalidArgumentError(f"{path}: no pickle of CIFAR: {e}") from None
 
 
 def _unpickle(path: Path) -> dict[Any, Any]:
-    try:
-        with path.open("rb") as f:
-            held = _Unpickler(f, encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError) as e:
-        raise InvalidArgumentError(f"{path}: no pickle of CIFAR: {e}") from None
+    held = _load_pickle(path)
     if not isinstance(held, dict) or "data" not in held:
         raise InvalidArgumentError(f"{path}: no pickle of CIFAR: it has no entry 'data'")
     return held
@@ -139,12 +139,14 @@ def _read_idx(path: Path) -> Any:
 
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
-        with gzip.open(io.BytesIO(raw)) as f:
+        import gzip
+
+        with gzip.open(path) as f:
             raw = f.read(_LARGEST)
     dims = raw[3] if len(raw) > 3 else 0
     if raw[:3] != b"\0\0\x08" or not 1 <= dims <= 4 or len(raw) < 4 + 4 * dims:
         raise InvalidArgumentError(f"{path}: no idx file of bytes (starts with {raw[:4]!r})")
-    shape = struct.unpack(f">{dims}I", raw[4 : 4 + 4 * dims])
+    shape = tuple(int.from_bytes(raw[4 + 4 * d : 8 + 4 * d], "big") for d in range(dims))
     values = np.frombuffer(raw, np.uint8, offset=4 + 4 * dims)
     if values.size != int(np.prod(shape, dtype=np.int64)):
         raise InvalidArgumentError(f"{path}: it says that it holds {' x '.join(map(str, shape))} values, and holds {values.size}")

@@ -65,20 +65,52 @@ class Coordinates:
             turned[:, axis] = end - (1 if self.format == POINTS else 0) - v[:, axis]
         v[which] = turned[which]
 
+    def warp(self, matrix: list[torch.Tensor]) -> None:
+        """Against the matrix that takes places of the output to those of the image. Of a box what holds its four corners."""
+        a, b, x, c, d, y = (number.double() for number in matrix)
+        area = a * d - b * c
+
+        def moved(px: torch.Tensor, py: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return (d * (px - x) - b * (py - y)) / area, (a * (py - y) - c * (px - x)) / area
+
+        v = self.values.double()
+        if self.format == POINTS:
+            v[:, 0], v[:, 1] = moved(v[:, 0], v[:, 1])
+        else:
+            low, high = self._edges(v)
+            xs, ys = zip(*(moved(px, py) for px in (low[0], high[0]) for py in (low[1], high[1])), strict=True)
+            for axis, places in ((0, xs), (1, ys)):
+                self._set_edges(v, axis, _least(places), -_least([-p for p in places]))
+        self.values.copy_(v)
+        self.clamp()
+
+    def _edges(self, v: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The lower edges of boxes along x and y, and the upper ones."""
+        first, second = (v[:, 0].clone(), v[:, 1].clone()), (v[:, 2].clone(), v[:, 3].clone())
+        low = [f - s / 2 for f, s in zip(first, second, strict=True)] if self.format == "CXCYWH" else list(first)
+        high = list(second) if self.format == "XYXY" else [e + s for e, s in zip(low, second, strict=True)]
+        return low, high
+
+    def _set_edges(self, v: torch.Tensor, axis: int, low: torch.Tensor, high: torch.Tensor) -> None:
+        v[:, axis] = (low + high) / 2 if self.format == "CXCYWH" else low
+        v[:, axis + 2] = high if self.format == "XYXY" else high - low
+
     def clamp(self) -> None:
         """Boxes end where the image does; points may lie outside of it."""
         if self.format == POINTS:
             return
         v = self.values if self.values.is_floating_point() else self.values.float()
-        for axis, end in ((0, self.width), (1, self.height)):
-            first, second = v[:, axis].clone(), v[:, axis + 2].clone()
-            low = first - second / 2 if self.format == "CXCYWH" else first
-            high = second if self.format == "XYXY" else low + second
-            zero = low.new_zeros(())
-            low, high = low.clamp(zero, end.to(v.dtype)), high.clamp(zero, end.to(v.dtype))
-            v[:, axis] = (low + high) / 2 if self.format == "CXCYWH" else low
-            v[:, axis + 2] = high if self.format == "XYXY" else high - low
+        zero = v.new_zeros(())
+        for axis, (low, high, end) in enumerate(zip(*self._edges(v), (self.width, self.height), strict=True)):
+            self._set_edges(v, axis, low.clamp(zero, end.to(v.dtype)), high.clamp(zero, end.to(v.dtype)))
         self.values.copy_(v)
+
+
+def _least(values: Sequence[torch.Tensor]) -> torch.Tensor:
+    least = values[0]
+    for value in values[1:]:
+        least = least.minimum(value)
+    return least
 
 
 class Move:
@@ -137,17 +169,28 @@ class Pad(Move):
 
 @dataclass(frozen=True)
 class Resize(Move):
-    """To (height, width), or the shorter edge to a number."""
+    """To this extent."""
 
-    size: int | tuple[int, int]
+    height: int | Column
+    width: int | Column
 
     def apply(self, c: Coordinates) -> None:
-        if isinstance(self.size, int):
-            shorter = c.height.minimum(c.width)
-            height, width = ((n.long() * self.size // shorter.long()).to(n.dtype) for n in (c.height, c.width))
-        else:
-            height, width = map(c.number, self.size)
-        c.scale(width, height)
+        c.scale(c.number(self.width), c.number(self.height))
+
+
+@dataclass(frozen=True)
+class Warp(Move):
+    """An affine map: its matrix, row by row, from the output to the image."""
+
+    a: Column
+    b: Column
+    x: Column
+    c: Column
+    d: Column
+    y: Column
+
+    def apply(self, c: Coordinates) -> None:
+        c.warp([c.number(column) for column in (self.a, self.b, self.x, self.c, self.d, self.y)])
 
 
 @dataclass(frozen=True)

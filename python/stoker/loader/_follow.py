@@ -7,10 +7,40 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import fn, math, types
+from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Resize
+from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Resize, Warp
 
 Extent = tuple[Any, Any]  # height and width: numbers, or nodes of one number a sample
+
+
+def _pair(height: Any, width: Any) -> Any:
+    """Two numbers, or a node of two."""
+    return fn.stack(height, width) if isinstance(height, DataNode) or isinstance(width, DataNode) else [height, width]
+
+
+def as_size(extent: Extent) -> Any:
+    """As the argument size of fn.resize."""
+    pair = _pair(*extent)
+    return fn.cast(pair, dtype=types.FLOAT) if isinstance(pair, DataNode) else pair
+
+
+def _lack(extent: Any, wanted: int) -> Any:
+    return math.max(wanted - extent, 0) if isinstance(extent, DataNode) else max(wanted - extent, 0)
+
+
+def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
+    """The shorter edge to size; the longer one to max_size where it would be larger."""
+    height, width = extent
+    nodes: bool = isinstance(height, DataNode)
+    short = math.min(height, width) if nodes else min(height, width)
+    if max_size is None:
+        return height * size // short, width * size // short
+    long: Any = (math.max(height, width) if nodes else max(height, width)) * size // short
+    over: Any = fn.cast(long > max_size, dtype=types.INT32) if nodes else int(long > max_size)
+    short, long = size + over * (max_size * size // long - size), long + over * (max_size - long)
+    tall = fn.cast(width <= height, dtype=types.INT32) if nodes else int(width <= height)
+    return tall * long + (1 - tall) * short, tall * short + (1 - tall) * long
 
 
 class Followers:
@@ -19,7 +49,7 @@ class Followers:
     size: a node of its height and width. masks: nodes (HW or HWC). Each move of the image is made here with the same numbers.
     """
 
-    def __init__(self, size: DataNode, masks: Sequence[DataNode]) -> None:
+    def __init__(self, size: Any, masks: Sequence[DataNode] = ()) -> None:
         self.extent: Extent = (size[0], size[1])
         self.masks = list(masks)
         self.moves: list[Move] = []
@@ -50,19 +80,26 @@ class Followers:
         resized: DataNode = fn.resize(node, size=list(size), **filters)
         return resized
 
-    def random_crop(self, node: DataNode, size: tuple[int, int], padding: tuple[int, int, int, int], fill: Any) -> DataNode:
-        left, top, right, bottom = padding
+    def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
+        """As torchvision: padding, then as much again on both sides as a smaller image lacks, if that is wanted."""
+        left, top, right, bottom = t.padding
         height, width = self.extent
-        if any(padding):
-            around: dict[str, Any] = {"out_of_bounds_policy": "pad", "axes": [0, 1], "start": [-top, -left]}
-            around["end"] = fn.stack(height + bottom, width + right) if isinstance(height, DataNode) else [height + bottom, width + right]
-            node = fn.slice(node, fill_values=fill("Image"), **around)
-            self._each(lambda mask: fn.slice(mask, fill_values=fill("Mask"), **around))
-            height, width = height + top + bottom, width + left + right
-        anchor = fn.stack(*(self._place(extent, wanted) for extent, wanted in zip((height, width), size, strict=True)))
-        node = self._window(node, anchor, list(size))
-        self.moves.append(Crop(self._column(anchor[0] - top), self._column(anchor[1] - left), *size))
-        self.extent = size
+        y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
+        x = _lack(width + left + right, t.size[1]) if t.pad_if_needed else 0
+        before, after = (top + y, left + x), (height + bottom + y, width + right + x)
+        if any(t.padding) or t.pad_if_needed:
+            around: dict[str, Any] = {
+                "out_of_bounds_policy": "pad",
+                "axes": [0, 1],
+                "start": _pair(0 - before[0], 0 - before[1]),
+                "end": _pair(*after),
+            }
+            node = fn.slice(node, fill_values=t.fill_of("Image"), **around)
+            self._each(lambda mask: fn.slice(mask, fill_values=t.fill_of("Mask"), **around))
+        anchor = fn.stack(*(self._place(end + begin, wanted) for begin, end, wanted in zip(before, after, t.size, strict=True)))
+        node = self._window(node, anchor, list(t.size))
+        self.moves.append(Crop(self._column(anchor[0] - before[0]), self._column(anchor[1] - before[1]), *t.size))
+        self.extent = t.size
         return node
 
     @staticmethod
@@ -83,17 +120,18 @@ class Followers:
 
     # ---- moves that are not, or whose draw is given ----
 
-    def resize(self, size: int | tuple[int, int]) -> None:
+    def resize(self, size: int | tuple[int, int], max_size: int | None = None) -> None:
         """size: as Resize takes it."""
         to: dict[str, Any] = {"size": list(size)} if isinstance(size, tuple) else {"resize_shorter": size, "rounding": "truncate"}
-        self._each(lambda mask: fn.resize(mask, interp_type=types.INTERP_NN, subpixel_scale=False, **to))
-        self.moves.append(Resize(size))
         if isinstance(size, tuple):
             self.extent = size
+            self.moves.append(Resize(*size))
         else:
-            height, width = self.extent
-            shorter = min(height, width) if isinstance(height, int) else math.min(height, width)
-            self.extent = (height * size // shorter, width * size // shorter)
+            self.extent = resized(self.extent, size, max_size)
+            if max_size is not None:
+                to = {"size": as_size(self.extent)}
+            self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in self.extent)))
+        self._each(lambda mask: fn.resize(mask, interp_type=types.INTERP_NN, subpixel_scale=False, **to))
 
     def center_crop(self, size: tuple[int, int], **arguments: Any) -> None:
         self._each(lambda mask: fn.crop(mask, **arguments))
@@ -106,6 +144,12 @@ class Followers:
         self.moves.append(Pad(left, top, right, bottom))
         height, width = self.extent
         self.extent = (height + top + bottom, width + left + right)
+
+    def warp(self, matrix: DataNode, fill: float) -> None:
+        """matrix: from places in the output to those in the image."""
+        self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN))
+        a, b, x, c, d, y = (self._column(matrix[k]) for k in range(6))
+        self.moves.append(Warp(a, b, x, c, d, y))
 
     def flip(self, horizontal: Any, vertical: Any) -> None:
         self._each(lambda mask: fn.flip(mask, horizontal=horizontal, vertical=vertical))

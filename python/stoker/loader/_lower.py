@@ -13,7 +13,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _lower_affine, _lower_values
-from stoker.loader._follow import Followers
+from stoker.loader._follow import Followers, as_size, resized
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
@@ -53,12 +53,12 @@ def _resize(image: Image, t: T.Resize) -> Image:
         if image.followers is not None:
             image.followers.resize(t.size)
         return image.moved(fn.resize(image.node, size=list(t.size), **filters), t.size)
-    extent = None
-    if image.extent is not None:
-        h, w = image.extent
-        extent = (h * t.size // min(h, w), w * t.size // min(h, w))
     if image.followers is not None:
-        image.followers.resize(t.size)
+        image.followers.resize(t.size, t.max_size)
+    if t.max_size is not None:
+        wanted = resized(image.size(), t.size, t.max_size) if image.followers is None else image.followers.extent
+        return image.moved(fn.resize(image.node, size=as_size(wanted), **filters), wanted if image.extent is not None else None)
+    extent = None if image.extent is None else resized(image.extent, t.size, None)
     return image.moved(fn.resize(image.node, resize_shorter=t.size, rounding="truncate", **filters), extent)
 
 
@@ -73,10 +73,10 @@ def _random_crop(image: Image, t: T.RandomCrop) -> Image:
     left, top, right, bottom = t.padding
     if image.extent is not None:
         room = (image.extent[0] + top + bottom, image.extent[1] + left + right)
-        if t.size[0] > room[0] or t.size[1] > room[1]:
+        if not t.pad_if_needed and (t.size[0] > room[0] or t.size[1] > room[1]):
             raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
-    if image.followers is not None:
-        return image.moved(image.followers.random_crop(image.node, t.size, t.padding, t.fill_of), t.size)
+    if image.followers is not None or t.pad_if_needed:
+        return image.moved((image.followers or Followers(image.size())).random_crop(image.node, t), t.size)
     crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=t.fill_of("Image"), smaller="error")
     return image.moved(crop, t.size)
 
@@ -190,11 +190,14 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """Moves that nothing follows yet."""
-    if image.followers is not None:
-        raise UnsupportedError(f"{t!r}: masks, boxes and points do not follow it yet: do it in the Dataset, for all of them")
+    """A warp, or a function of the user's, which nothing can follow."""
     if isinstance(t, T.RandomAffine):
-        return image.moved(_lower_affine.warp(image.node, t, image.size(), gate), image.extent)
+        matrix = _lower_affine.matrix_of(t, image.size() if image.followers is None else image.followers.extent, gate)
+        if image.followers is not None:
+            image.followers.warp(matrix, t.fill_of("Mask")[0])
+        return image.moved(_lower_affine.warp(image.node, matrix, t), image.extent)
+    if image.followers is not None:
+        raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
     if gate is not None:
         raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice: draw inside the function, by stoker.sample_rng()")
     return image.moved(_lower_values.call(image.node, t), None)

@@ -38,8 +38,8 @@ def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
     return math.floor(_draw((-1.0, 1.0), gate) * most + 0.5)
 
 
-def warp(node: DataNode, t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> DataNode:
-    """extent: height and width."""
+def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> DataNode:
+    """Of each sample, from places in the output to those in the image, row by row. extent: height and width."""
     height, width = extent
     radians = numbers.pi / 180
     angle = _draw(t.degrees, gate) * radians
@@ -52,11 +52,11 @@ def warp(node: DataNode, t: T.RandomAffine, extent: tuple[Any, Any], gate: DataN
     c, d = _of("sin", lean) / _of("cos", down), -_of("sin", lean) * skew / _of("cos", down) + _of("cos", angle)
     rows = [(d / scale, -b / scale, x), (-c / scale, a / scale, y)]
     values = [v for p, q, to in rows for v in (p, q, to - p * from_x - q * from_y)]
-    matrix = fn.stack(*(_node(v) for v in values))
-    return _sample(node, matrix, t)
+    matrix: DataNode = fn.stack(*(_node(v) for v in values))
+    return matrix
 
 
-def _sample(node: DataNode, matrix: DataNode, t: T.RandomAffine) -> DataNode:
+def warp(node: DataNode, matrix: DataNode, t: T.RandomAffine) -> DataNode:
     """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge."""
     fill = t.fill_of("Image")[0]
     if t.interpolation == types.INTERP_NN:

@@ -17,7 +17,6 @@ from stoker.loader import _fields, _options
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
-from stoker.loader._csv import from_table
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of
@@ -204,6 +203,8 @@ class Loader:
         path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
         a field of its name: whole numbers int64, other ones float32, strings lists of str. arguments: of Loader.
         """
+        from stoker.loader._csv import from_table  # with it the module csv
+
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
 
     # ---- iteration ----
