@@ -5,10 +5,12 @@
 
 #include <string.h>
 
-static enum stk_status name_sample(const struct stk_chain_run *run, struct stk_call *call, struct stk_error *err)
+/* By the reader that the node's input comes from; what comes from none has the name of the sample as a whole. */
+static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
-	size_t n = stk__sample_uri(run->pipeline->program, run->record->samples[run->sample].place.sample, uri, sizeof uri);
+	int32_t reader = origin < 0 ? run->pipeline->program->lead : origin;
+	size_t n = stk__reader_uri(run->pipeline, reader, &run->record->samples[run->sample].place, uri, sizeof uri);
 	n = n < sizeof uri ? n : sizeof uri - 1;
 	char *name = stk__arena_take(&run->worker->arena, n + 1);
 	if (!name)
@@ -66,7 +68,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	}
 	if (n->def->flags & STK_OP_RANDOM)
 		call->random = stk__random(n->seed, n->stream, s->place.epoch, s->place.position);
-	if ((n->def->flags & STK_OP_NAMES) && name_sample(run, call, err))
+	if ((n->def->flags & STK_OP_NAMES) && name_sample(run, n->origin, call, err))
 		return STK_NO_MEMORY;
 	if (n->gathers >= 0)
 		call->gathered = run->record->gathered[n->gathers].data;

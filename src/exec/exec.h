@@ -306,6 +306,8 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* by the leading reader */
+/* By a reader, of the sample that it has at this place of the leading one; "" without readers. */
+size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* The reader whose samples a chain is about: the one whose bytes it reads alone, else the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
 /* Adds whose fault it is: the sample, by the name that a reader has for it. No lock. */

@@ -24,6 +24,13 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 	return uri_by(g, g->reader, id, uri, capacity);
 }
 
+size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity)
+{
+	const struct stk_program *g = p->program;
+	uri[0] = '\0';
+	return g->n_readers ? uri_by(g, g->readers[reader].node, stk__reader_place(p, reader, place).sample, uri, capacity) : 0;
+}
+
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain)
 {
 	uint64_t reads = g->levels[level].chains[chain].reads;
@@ -49,10 +56,8 @@ static void compose_message(struct stk_error *e)
 
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err)
 {
-	const struct stk_program *g = p->program;
-	char uri[STK_MAX_URI] = "";
-	if (g->n_readers)
-		uri_by(g, g->readers[reader].node, stk__reader_place(p, reader, &s->place).sample, uri, sizeof uri);
+	char uri[STK_MAX_URI];
+	stk__reader_uri(p, reader, &s->place, uri, sizeof uri);
 	stk__error_set_sample(err, uri, s->place.epoch, s->place.position);
 	compose_message(err);
 }

@@ -143,9 +143,12 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for readers");
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
+		n->origin = -1;
+		for (int32_t k = 0; k < n->node->n_inputs && n->origin < 0; k++)
+			n->origin = p->nodes[p->values[n->inputs[k]].node].origin;
 		if (!n->def->reader)
 			continue;
-		n->reader = p->n_readers++;
+		n->origin = n->reader = p->n_readers++;
 		p->readers[n->reader] = (struct stk_program_reader){.node = i, .parts = parts_of(n)};
 		p->reads |= p->readers[n->reader].parts > 0;
 	}

@@ -43,6 +43,7 @@ struct stk_program_node {
 	unsigned classes;              /* what it adds to a pass */
 	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
 	int32_t reader;                /* its place among the readers; -1: is none */
+	int32_t origin;                /* the reader that its input comes from, by its place; -1: none */
 	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
 };
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import stoker
@@ -40,6 +42,21 @@ def pipeline(root, kinds, *, batch=3, seed=7, device="cpu", lead_options=None, *
             outputs.append(fn.crop(image, crop=(1, 1), crop_pos_x=0.0, crop_pos_y=0.0))
         pipe.set_outputs(*outputs)
     return pipe
+
+
+def test_each_value_tells_its_own_source(roots):
+    pipe = stoker.Pipeline(batch_size=3, num_threads=2, seed=7)
+    with pipe:
+        found = []
+        for kind in ("images", "small"):
+            data, _label = fn.readers.file(file_root=str(roots / kind), name=kind, random_shuffle=True, shuffle_seed=5)
+            found += [data.source_info(), fn.crop(fn.decoders.image(data), crop=(1, 1)).property("source_info"), data]
+        pipe.set_outputs(*found, fn.random.uniform().source_info())
+    for _ in range(5):
+        images, cropped, bytes_, small, cropped_small, small_bytes, drawn = ([np.asarray(s).tobytes() for s in o] for o in pipe.run())
+        assert images == cropped == drawn and small == cropped_small
+        for names, contents in ((images, bytes_), (small, small_bytes)):
+            assert [Path(n.decode()).read_bytes() for n in names] == contents
 
 
 def values(outputs):

@@ -42,7 +42,8 @@ static enum stk_status get_property_run(const struct stk_call *call, struct stk_
 const struct stk_op_def stk__op_get_property = {
 	.name = "get_property",
 	.doc = "Gives a property of tensors as text: the bytes of a string, as uint8.\n\n"
-	       "All tensors of a sample come from where its leading reader found it; without a reader the text is empty.",
+	       "A tensor comes from where the reader that it was made from found its sample, any other from where the leading reader did; without a reader the text is\n"
+	       "empty.",
 	.inputs = {1, 1},
 	.args = get_property_args,
 	.args_size = sizeof(struct get_property),
