@@ -286,6 +286,15 @@ static void draw_reduction(struct call *c)
 		call_int(c, "dtype", call_draw(2) ? (int)in : call_draw(2) ? STK_FLOAT : call_draw(2) ? STK_INT64 : STK_UINT64);
 }
 
+/* Numbers whose sum tells the order in which they were added. */
+static void draw_long_sum(struct call *c)
+{
+	call_input(c, STK_FLOAT64, 2, (const int64_t[]){1000 + call_draw(2000), 1 + call_draw(4)});
+	for (int64_t i = 0, n = stk_desc_elements(&c->in[0].desc); i < n; i++)
+		((double *)c->in[0].data)[i] = (double)call_draw(1 << 30) / 3 - 1e8;
+	call_ints(c, "axes", 1)[0] = call_draw(2);
+}
+
 static void draw_deviation(struct call *c)
 {
 	call_any_input(c);
@@ -417,6 +426,7 @@ static const struct call_kind kinds[] = {
 	{"reductions.rms", draw_reduction},
 	{"reductions.min", draw_reduction},
 	{"reductions.max", draw_reduction},
+	{"reductions.sum", draw_long_sum},
 	{"reductions.variance", draw_deviation},
 	{"reductions.std_dev", draw_deviation},
 	{"coord_transform", draw_points},
