@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from stoker import _types as types
@@ -14,6 +15,9 @@ _TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64
 def as_buffer(value: Any, copy: bool = False) -> Any:
     """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True nobody else can write to it; otherwise it is a copy only where it must
     be."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray:  # what most sources give, without asking what else it may be
+        return _array_buffer(value, copy)
     if isinstance(value, bytes):
         return value
     if type(value).__name__ == "PyCapsule":
@@ -31,13 +35,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
             raise ArgumentError(f"tensors of type {host.dtype} are not taken: convert them first, as with .float()")
         value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):
-        if value.dtype.kind not in "biuf":
-            raise ArgumentError(f"arrays of type {value.dtype} cannot be used: a sample is an array of numbers, bytes or a number")
-        if value.dtype.byteorder == ">":
-            value, copy = value.astype(value.dtype.newbyteorder("=")), False
-        if copy or not value.flags.c_contiguous:
-            return value.copy(order="C")
-        return value if value.flags.writeable else memoryview(value)
+        return _array_buffer(value, copy)
     if value is None or isinstance(value, (str, dict, set)):
         raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__}")
     import numpy as np
@@ -50,6 +48,17 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
         raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
     # As DALI's callables: a Python number is what NumPy makes of it.
     return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _array_buffer(array: Any, copy: bool) -> Any:
+    dtype, flags = array.dtype, array.flags
+    if dtype.kind not in "biuf":
+        raise ArgumentError(f"arrays of type {dtype} cannot be used: a sample is an array of numbers, bytes or a number")
+    if dtype.byteorder == ">":
+        array, copy = array.astype(dtype.newbyteorder("=")), False
+    if copy or not flags.c_contiguous:
+        return array.copy(order="C")
+    return array if flags.writeable else memoryview(array)
 
 
 class _Capsule:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,12 +65,19 @@ class Function(Kept):
         return [as_buffer(sample) for sample in part]
 
 
-def as_array(given: Given) -> Any:
-    """A NumPy array of its own over a sample's bytes."""
+@functools.cache
+def _array_maker(dtype: int) -> Callable[..., Any]:
+    """Makes NumPy arrays of this type: of a shape, over bytes."""
     import numpy as np
 
+    array: Any = np.ndarray
+    return functools.partial(array, dtype=np.dtype(types.to_numpy_type(types.DALIDataType(dtype))))
+
+
+def as_array(given: Given) -> Any:
+    """A NumPy array of its own over a sample's bytes."""
     data, dtype, shape = given
-    return np.frombuffer(data, types.to_numpy_type(types.DALIDataType(dtype))).reshape(shape)
+    return _array_maker(dtype)(shape, buffer=data)
 
 
 def _as_capsule(given: Given) -> Any:

@@ -168,14 +168,16 @@ def test_torch_and_capsules():
         mean, flipped = torch_python_function(x, function=one, num_outputs=2)
         stacked = TorchPythonFunction(lambda ts: torch.stack([t.sum() for t in ts]), batch_processing=True)(x)
         capsules = fn.dl_tensor_python_function(x, function=lambda cs: [(torch.from_dlpack(c) + 1).__dlpack__() for c in cs])
-        return x, mean, flipped, stacked, capsules, torch_python_function(fn.cast(x, dtype=types.BOOL), function=lambda t: t[:0])
+        empty = torch_python_function(fn.cast(x, dtype=types.BOOL), function=lambda t: t[:0])
+        empty = torch_python_function(fn.python_function(empty, function=lambda a: a[:, :2]), function=lambda t: t)
+        return x, mean, flipped, stacked, capsules, empty
 
     x, mean, flipped, stacked, capsules, empty = pipeline(make).run()
     for i in range(4):
         assert mean.at(i) == np.float32(x.at(i).mean()) and stacked.at(i) == x.at(i).sum()
         np.testing.assert_array_equal(flipped.at(i), x.at(i)[::-1])
         np.testing.assert_array_equal(capsules.at(i), x.at(i) + 1)
-    assert empty.shape() == [(0, 3, 3)] * 4 and empty.dtype is types.BOOL
+    assert empty.shape() == [(0, 2, 3)] * 4 and empty.dtype is types.BOOL
 
 
 def test_functions_run_side_by_side_on_the_pipelines_threads():
