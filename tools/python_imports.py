@@ -18,6 +18,7 @@ LAYERS = {
         "types",
         "backend_impl",
         "_operator",
+        "_processes",
         "_sources",
         "_external",
         "_function",

@@ -70,7 +70,11 @@ def external_source(
     Python runs on one thread of its own, which alone takes the GIL. An exception reaches whoever waits for the batch, with its own traceback and the
     sample's place.
 
-    Without meaning here: use_copy_kernel, parallel (a thread is used), prefetch_queue_depth, bytes_per_sample_hint.
+    parallel: a callable that takes an argument runs in processes, as many as the pipeline's py_num_workers, which divide the samples of a batch among
+    them (batch=False) and begin prefetch_queue_depth batches early. They are forked, or with py_start_method="spawn" the callable is pickled for
+    them. Everything else stays on the thread. Where a callable's time is NumPy's or a decoder's, threads serve as well.
+
+    Without meaning here: use_copy_kernel, bytes_per_sample_hint.
     """
     if kwargs.keys() - _docs.COMMON.keys():
         raise UnknownArgumentError(f"external_source at {users_line()}: there is no argument '{min(kwargs.keys() - _docs.COMMON.keys())}'")
@@ -96,6 +100,7 @@ def external_source(
             bool(batch_info),
             bool(repeat_last),
             bool(blocking),
+            (1 if prefetch_queue_depth is None else prefetch_queue_depth) if parallel else None,
             by_sample=batch is False,
             stream=None if cuda_stream == -1 else cuda_stream,
             outputs=outputs,

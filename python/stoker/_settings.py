@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import types
+from stoker._processes import METHODS
 from stoker.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -143,6 +144,16 @@ def _no_conditionals(name: str, value: Any) -> None:
         raise UnsupportedError(f"{name}=True: if, and, or, not of DataNodes are not in Stoker yet")
 
 
+def _processes(name: str, value: Any) -> int:
+    return _whole(name, value, 1)
+
+
+def _start_method(name: str, value: Any) -> str:
+    if value not in METHODS:
+        raise InvalidArgumentError(f"Pipeline: {name} is one of {', '.join(METHODS)}, not {value!r}")
+    return str(value)
+
+
 def _no_debug(name: str, value: Any) -> None:
     if value:
         raise UnsupportedError(
@@ -266,9 +277,11 @@ class ByName(PassedOn, total=False):
     enable_checkpointing: Annotated[Any, _accepted("a state can always be taken")]
     enable_conditionals: Annotated[Any, _accepted("True is refused", _no_conditionals)]
     debug: Annotated[Any, _accepted("True is refused", _no_debug)]
-    py_num_workers: Annotated[Any, _accepted()]
-    py_start_method: Annotated[Any, _accepted()]
-    py_callback_pickler: Annotated[Any, _accepted()]
+    py_num_workers: Annotated[int, Setting("processes for each external_source(parallel=True).", _processes, default=1)]
+    py_start_method: Annotated[str, Setting('how they start: "fork", "spawn" or "forkserver".', _start_method, default="fork")]
+    py_callback_pickler: Annotated[
+        Any, Setting("what pickles callables for processes that are not forked: a module, or (dumps, loads).", _as_given, kept=False)
+    ]
     stream_policy: Annotated[Any, _accepted()]
     concurrency: Annotated[Any, _accepted()]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, wait_for, with_dtype
+from stoker._processes import Processes
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
@@ -133,19 +134,44 @@ class Source(Kept):
 class CallableSource(Source):
     """A callable: of nothing, of the iteration or a BatchInfo, or where it gives samples of a SampleInfo."""
 
-    def __init__(self, function: Callable[..., Any], batch_info: bool, **kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], batch_info: bool, ahead: int | None, **kwargs: Any) -> None:
         self.function = function
+        self.ahead = ahead  # batches that worker processes begin early; None: without processes
+        self.processes: Processes | None = None
+        self._size = 0
+        self._given: list[Any] = []  # by the processes, of the batch in hand
         self.batch_info = batch_info
         self.with_argument = _takes_argument(function)
         self.seek = _BY_BATCH if self.with_argument else _BY_CALLS
         super().__init__(**kwargs)
 
+    def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
+        """Starts the worker processes of parallel=True; what takes no argument is called one time after the other, on the pipeline's thread."""
+        if self.processes is not None and self._size != batch_size:
+            raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
+        if self.ahead is not None and self.with_argument and self.processes is None:
+            self._size = batch_size
+            self.processes = Processes(self.function, self._arguments, workers, method, pickler, self.ahead)
+            self.copy = False  # what comes from a process is nobody else's
+
+    def _arguments(self, epoch: int, batch: int) -> list[Any]:
+        if self.by_sample:
+            return [SampleInfo(batch * self._size + i, i, batch, epoch) for i in range(self._size)]
+        return [BatchInfo(batch, epoch) if self.batch_info else batch]
+
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         if not self.with_argument:
             return self.function()
-        if self.by_sample:
-            return self.function(SampleInfo(batch * count + index, index, batch, epoch))
-        return self.function(BatchInfo(batch, epoch) if self.batch_info else batch)
+        if self.processes is None:
+            info = BatchInfo(batch, epoch) if self.batch_info else batch
+            return self.function(SampleInfo(batch * count + index, index, batch, epoch) if self.by_sample else info)
+        if index == 0:
+            self._given = self.processes.batch(epoch, batch)
+        return self._given[index]
+
+    def close(self) -> None:
+        if self.processes is not None:
+            self.processes.close()
 
 
 @dataclass
@@ -282,7 +308,9 @@ def _is_generator_function(source: Any) -> bool:
     return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(getattr(type(source), "__call__", None))  # noqa: B004
 
 
-def make_source(source: Any, cycle: str | bool | None, batch_info: bool, repeat_last: bool, blocking: bool, **kwargs: Any) -> Source:
+def make_source(
+    source: Any, cycle: str | bool | None, batch_info: bool, repeat_last: bool, blocking: bool, ahead: int | None, **kwargs: Any
+) -> Source:
     """The source for what a user gave."""
     if cycle not in (None, False, True, "no", "quiet", "raise"):
         raise ValueError(f"external_source: cycle is 'no', 'quiet', 'raise', True or False, not {cycle!r}")
@@ -296,7 +324,7 @@ def make_source(source: Any, cycle: str | bool | None, batch_info: bool, repeat_
     if not iterable and callable(source) and not _is_generator_function(source):
         if cycle is not None and cycle is not False:
             raise ValueError("external_source: cycle is for iterables; a callable ends an epoch by raising StopIteration")
-        return CallableSource(source, batch_info, **kwargs)
+        return CallableSource(source, batch_info, ahead, **kwargs)
     if not iterable and not _is_generator_function(source) and not hasattr(source, "__next__"):
         raise TypeError(f"external_source: source is a callable, an iterable or a generator, not {type(source).__name__}")
     if cycle in ("quiet", "raise", True) and inspect.isgenerator(source):

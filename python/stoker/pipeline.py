@@ -15,7 +15,7 @@ from stoker._build import GraphBuilder
 from stoker._context import close_at_exit, workers
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
-from stoker._sources import FedSource
+from stoker._sources import CallableSource, FedSource
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
@@ -99,11 +99,13 @@ class Pipeline:
 
     @property
     def py_num_workers(self) -> int:
-        return 1
+        workers: int = self._settings.py_num_workers
+        return workers
 
     @property
     def py_start_method(self) -> str:
-        return "fork"
+        method: str = self._settings.py_start_method
+        return method
 
     @property
     def max_streams(self) -> None:
@@ -204,6 +206,7 @@ class Pipeline:
 
     def _run_graph(self) -> None:
         """Makes the pipeline of the library from a graph that has its outputs."""
+        self.start_py_workers()
         self._workers = workers(self._settings.num_threads)
         core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
         self._session = Session(core, self._builder.sources, self._settings.timeout)
@@ -250,7 +253,11 @@ class Pipeline:
         """Taken for DALI's sake: run, outputs and share_outputs may be mixed."""
 
     def start_py_workers(self) -> None:
-        """Taken for DALI's sake: there are no processes to start."""
+        """Starts the processes of external_source(parallel=True); otherwise done when the pipeline is built."""
+        for source in self._builder.sources:
+            if isinstance(source.source, CallableSource):
+                settings = self._settings
+                source.source.start(self.batch_size, settings.py_num_workers, settings.py_start_method, settings.py_callback_pickler)
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
         """Taken for DALI's sake: sources share no memory between processes."""

@@ -14,6 +14,7 @@ KEPT = [name for name, setting in SETTINGS.items() if setting.kept]
 OTHERS = {
     "device_id": 0,
     "on_error": "replace",
+    "py_start_method": "spawn",
     "max_errors": 0.25,
     "timeout": 2.5,
     "memory_limit": 2**20,
@@ -42,7 +43,7 @@ def values(settings):
 
 def test_what_belongs_to_one_run_alone_is_not_kept():
     meant = {name for name, setting in SETTINGS.items() if setting.meant}
-    assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size"}
+    assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size", "py_callback_pickler"}
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fn.external_source(parallel=True): sources that run in processes."""
+
+import os
+import pickle
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stoker import fn, pipeline_def, types
+from stoker.errors import InvalidArgumentError
+
+pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")  # CPython 3.12 says that it has threads
+
+
+def pipeline(source, size=4, settings=None, **kwargs):
+    @pipeline_def(batch_size=size, num_threads=2, device_id=None, **(settings or {}))
+    def define():
+        nodes = fn.external_source(source, parallel=True, **kwargs)
+        return tuple(nodes) if isinstance(nodes, list) else nodes
+
+    return define()
+
+
+def until_end(pipe):
+    batches = []
+    try:
+        while True:
+            batches.append([[np.array(t).tolist() for t in o] for o in pipe.run()])
+    except StopIteration:
+        return batches
+
+
+def numbered(info):
+    """Of a module, so that it pickles."""
+    if info.idx_in_epoch >= 10:
+        raise StopIteration
+    return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # empty: it waits to be collected
+    except OSError:
+        return False
+
+
+def want(epoch, size=4):
+    return [[[k * size + i, i, k, epoch] for i in range(size)] for k in range(10 // size)]
+
+
+@pytest.mark.parametrize(("method", "workers"), [("fork", 1), ("fork", 3), ("spawn", 2)])
+def test_samples_come_in_order_from_other_processes(method, workers):
+    settings = {"py_num_workers": workers, "py_start_method": method}
+    pipe = pipeline(numbered, batch=False, num_outputs=2, settings=settings)
+    assert (pipe.py_num_workers, pipe.py_start_method) == (workers, method)
+    pids = set()
+    for epoch in range(2):
+        batches = until_end(pipe)
+        assert [b[0] for b in batches] == want(epoch)
+        pids |= {pid for b in batches for pid in b[1]}
+        pipe.reset()
+    assert os.getpid() not in pids and 1 <= len(pids) <= workers
+    pipe.close()
+    until = time.monotonic() + 20
+    while any(alive(pid) for pid in pids):
+        assert time.monotonic() < until, "workers outlive their pipeline"
+        time.sleep(0.02)
+
+
+def test_batches_are_begun_early():
+    """Two that wait for each other: each batch of the second process begins while the first is at the one before."""
+    pipe = pipeline(
+        lambda b: [np.int64([b.iteration, os.getpid()])] * 3 if not time.sleep(0.05) and b.iteration < 6 else next(iter(())),
+        batch_info=True,
+        prefetch_queue_depth=2,
+        settings={"py_num_workers": 2},
+    )
+    batches = [b[0] for b in until_end(pipe)]
+    assert [b[0][0] for b in batches] == list(range(6)) and len({b[0][1] for b in batches}) == 2
+
+
+class Boom(Exception):
+    pass
+
+
+def test_exceptions_cross_over_and_the_run_goes_on():
+    def source(info):
+        if info.idx_in_epoch == 5:
+            raise Boom("broken")
+        return np.int64([info.idx_in_epoch])
+
+    pipe = pipeline(source, batch=False, settings={"py_num_workers": 2})
+    assert [t.tolist() for t in pipe.run()[0].as_array()] == [[0], [1], [2], [3]]
+    with pytest.raises(Boom, match="broken"):
+        pipe.run()
+    assert [t.tolist() for t in pipe.run()[0].as_array()] == [[8], [9], [10], [11]]
+
+
+def test_what_stays_on_the_thread_and_what_is_refused():
+    for source, batch in ((lambda: [np.int64([os.getpid()])] * 4, True), ([[np.int64([os.getpid()])] * 4], True)):
+        assert pipeline(source, batch=batch).run()[0].as_array().tolist() == [[os.getpid()]] * 4
+    with pytest.raises(InvalidArgumentError, match="py_start_method is one of fork, spawn, forkserver"):
+        pipeline(numbered, settings={"py_start_method": "thread"})
+    with pytest.raises(InvalidArgumentError, match="py_num_workers is at least 1"):
+        pipeline(numbered, settings={"py_num_workers": 0})
+    with pytest.raises(InvalidArgumentError, match=r"cannot be sent .*py_callback_pickler"):
+        pipeline(lambda i: i, settings={"py_start_method": "spawn"}).build()
+    called = []
+
+    def dumps(function):
+        called.append(function)
+        return pickle.dumps(numbered)
+
+    settings = {"py_start_method": "forkserver", "py_callback_pickler": (dumps, pickle.loads)}
+    pipe = pipeline(lambda info: 1 / 0, batch=False, num_outputs=2, settings=settings, dtype=types.INT64)
+    assert pipe.run()[0].as_array().tolist() == want(0)[0] and len(called) == 1
