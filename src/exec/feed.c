@@ -399,9 +399,9 @@ void stk__feed_stop(struct stk_pipeline *p)
 
 /* ---- making and ending ---- */
 
-static bool make_fed(struct fed *f, size_t batch)
+static bool make_fed(struct fed *f, size_t batch, size_t outputs)
 {
-	f->tensors = stk__calloc(batch * STK_MAX_OUTPUTS, sizeof *f->tensors);
+	f->tensors = stk__calloc(batch * outputs, sizeof *f->tensors);
 	f->release = stk__calloc(batch, sizeof *f->release);
 	f->release_user = stk__calloc(batch, sizeof *f->release_user);
 	return f->tensors && f->release && f->release_user;
@@ -409,7 +409,7 @@ static bool make_fed(struct fed *f, size_t batch)
 
 enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	size_t n = (size_t)p->flight.n * (size_t)first_level(p)->n_callbacks;
+	size_t sources = (size_t)first_level(p)->n_callbacks, n = (size_t)p->flight.n * sources;
 	if (!n)
 		return STK_OK;
 	struct stk_feed_stage *f = p->parts.feed = stk__calloc(1, sizeof *f);
@@ -419,8 +419,10 @@ enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
 	f->first_given = stk__calloc((size_t)p->program->n_values, sizeof *f->first_given);
 	f->feds = stk__calloc(n, sizeof *f->feds);
 	bool ok = f->first_given && f->feds;
-	for (size_t i = 0; ok && i < n; i++)
-		ok = make_fed(&f->feds[i], (size_t)p->config.batch_size);
+	for (size_t i = 0; ok && i < n; i++) {
+		const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[i % sources]].node;
+		ok = make_fed(&f->feds[i], (size_t)p->config.batch_size, (size_t)node->n_outputs);
+	}
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
 }
 

@@ -19,7 +19,7 @@ static double volume_of(const struct stk_span_box *b, int32_t ndim)
 
 static double common_volume(const struct stk_span_box *a, const struct stk_span_box *b, int32_t ndim)
 {
-	struct stk_span_box both;
+	struct stk_span_box both = {0};
 	for (int32_t d = 0; d < ndim; d++) {
 		both.lo[d] = a->lo[d] > b->lo[d] ? a->lo[d] : b->lo[d];
 		both.hi[d] = a->hi[d] < b->hi[d] ? a->hi[d] : b->hi[d];

@@ -54,7 +54,7 @@ static enum stk_status check_image(const struct stk_desc *d, const struct stk_de
 			stk_dtype_name(d->dtype));
 	if (d->ndim >= 0 && ((d->ndim != 3 && d->ndim != 4) || layout[d->ndim - 1] != 'C' || layout[d->ndim - 2] != 'W'))
 		return stk__fail(err, STK_SHAPE, "images have the layout HWC or FHWC here, not \"%s\"; transpose them", layout);
-	if (d->ndim < 0 || first->ndim < 0)
+	if (d->ndim < 1 || first->ndim < 1)
 		return STK_OK;
 	bool frames = d->ndim == 3 || d->shape[0] == first->shape[0] || d->shape[0] < 0 || first->shape[0] < 0;
 	int64_t channels = d->shape[d->ndim - 1], wanted = first->shape[first->ndim - 1];
@@ -235,7 +235,7 @@ static enum stk_status fill_area(
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	struct stk_tensor to = call->out[0];
 	static const uint64_t empty = 0;
-	int64_t size[STK_MAX_DIMS], start[STK_MAX_DIMS] = {0}, offset = 0;
+	int64_t size[STK_MAX_DIMS] = {0}, start[STK_MAX_DIMS] = {0}, offset = 0;
 	for (int32_t d = 0; d < n; d++)
 		size[d] = out->shape[d];
 	stk__copy_dims(dims, n, in->shape, NULL, start, NULL, size); /* strides of the whole canvas */

@@ -60,7 +60,7 @@ static enum stk_status remap_infer(const struct stk_call *call, struct stk_error
 	struct map_dims x = {0}, y = {0};
 	*out = *in;
 	enum stk_status s = check_image(in, err);
-	if (s || (s = read_map(map, 'x', &x, err)) || (s = read_map(other, 'y', &y, err)) || in->ndim < 0)
+	if (s || (s = read_map(map, 'x', &x, err)) || (s = read_map(other, 'y', &y, err)) || in->ndim < 3)
 		return s;
 	int32_t h = in->ndim - 3;
 	out->shape[h] = map->ndim < 0 ? -1 : map->shape[x.h];
