@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.file: files and their labels. */
-#include "format/format.h"
-#include "op/reader_args.h"
+#include "op/reader_files.h"
 
 struct readers_file {
 	const char *file_root, *file_list;
@@ -42,11 +41,6 @@ static enum stk_status check(const struct readers_file *a, struct stk_error *err
 	return STK_OK;
 }
 
-static size_t count_of(int32_t count)
-{
-	return count < 0 ? 0 : (size_t)count;
-}
-
 static enum stk_status readers_file_setup(const void *args, void **shared, struct stk_error *err)
 {
 	const struct readers_file *a = args;
@@ -56,30 +50,14 @@ static enum stk_status readers_file_setup(const void *args, void **shared, struc
 	struct stk_file_list_options o = {
 		.file_root = a->file_root,
 		.file_list = a->file_list,
-		.files = a->files.count < 0 ? NULL : a->files.v,
 		.labels = a->labels.count < 0 ? NULL : a->labels.v,
-		.file_count = count_of(a->files.count),
-		.file_filters = a->file_filters.count < 0 ? NULL : a->file_filters.v,
-		.filter_count = count_of(a->file_filters.count),
-		.dir_filters = a->dir_filters.count < 0 ? NULL : a->dir_filters.v,
-		.dir_filter_count = count_of(a->dir_filters.count),
 		.case_sensitive = a->case_sensitive_filter,
 		.nested = a->nested,
 	};
-	struct stk_file_list *list = NULL;
-	if ((s = stk__file_list_create(&o, &list, err)))
-		return s;
-	if ((s = stk__reader_check(&a->reader, stk__file_list_size(list), err))) {
-		stk__file_list_destroy(list);
-		return s;
-	}
-	*shared = list;
-	return STK_OK;
-}
-
-static void readers_file_teardown(void *shared)
-{
-	stk__file_list_destroy(shared);
+	o.files = stk__strings_or_none(&a->files, &o.file_count);
+	o.file_filters = stk__strings_or_none(&a->file_filters, &o.filter_count);
+	o.dir_filters = stk__strings_or_none(&a->dir_filters, &o.dir_filter_count);
+	return stk__reader_files_open(&o, &a->reader, shared, err);
 }
 
 /* The bytes are a view of what was read ahead: nothing is copied unless they leave the pipeline. */
@@ -99,30 +77,10 @@ static enum stk_status readers_file_run(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-static int64_t readers_file_size(const void *shared)
-{
-	return stk__file_list_size(shared);
-}
-
-static uint64_t readers_file_fingerprint(const void *shared)
-{
-	return stk__file_list_fingerprint(shared);
-}
-
-static uint64_t readers_file_digest(const void *shared, int64_t first, int64_t count)
-{
-	return stk__file_list_digest(shared, first, count);
-}
-
 static void readers_file_order(const void *args, const void *shared, struct stk_order *out)
 {
 	const struct readers_file *a = args;
 	stk__reader_order(&a->reader, stk__file_list_size(shared), out);
-}
-
-static size_t readers_file_uri(const void *shared, int64_t id, char *uri, size_t capacity)
-{
-	return stk__file_list_path(shared, id, uri, capacity);
 }
 
 static int64_t readers_file_classes(const void *shared)
@@ -141,11 +99,11 @@ static int64_t readers_file_skipped(const void *shared, const char **text)
 }
 
 static const struct stk_reader_def readers_file_reader = {
-	.size = readers_file_size,
-	.fingerprint = readers_file_fingerprint,
-	.digest = readers_file_digest,
+	.size = stk__reader_files_size,
+	.fingerprint = stk__reader_files_fingerprint,
+	.digest = stk__reader_files_digest,
 	.order = readers_file_order,
-	.uri = readers_file_uri,
+	.uri = stk__reader_files_uri,
 	.classes = readers_file_classes,
 	.class_name = readers_file_class_name,
 	.skipped = readers_file_skipped,
@@ -165,7 +123,7 @@ const struct stk_op_def stk__op_readers_file = {
 	.args_size = sizeof(struct readers_file),
 	.flags = STK_OP_CLONED,
 	.setup = readers_file_setup,
-	.teardown = readers_file_teardown,
+	.teardown = stk__reader_files_close,
 	.infer = readers_file_infer,
 	.run_cpu = readers_file_run,
 	.reader = &readers_file_reader,

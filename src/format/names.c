@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/names.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void stk__names_free(struct stk_names *n)
+{
+	stk__free(n->at);
+	stk__free(n->text);
+	*n = (struct stk_names){0};
+}
+
+/* While names are added, `at` holds offsets in place of addresses: the text moves. */
+static enum stk_status add_name(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
+{
+	if (n->count == n->room) {
+		size_t room = 2 * n->room + 64;
+		const char **at = stk__realloc(n->at, room * sizeof *at);
+		if (!at)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu names of files", n->count);
+		n->at = at;
+		n->room = room;
+	}
+	if (n->text_room - n->size <= length) {
+		size_t room = 2 * n->text_room + length + 4096;
+		char *text = stk__realloc(n->text, room);
+		if (!text)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu names of files", n->count);
+		n->text = text;
+		n->text_room = room;
+	}
+	memcpy(n->text + n->size, name, length);
+	n->text[n->size + length] = '\0';
+	n->at[n->count++] = (const char *)(uintptr_t)n->size;
+	n->size += length + 1;
+	return STK_OK;
+}
+
+static void settle(struct stk_names *n)
+{
+	for (size_t i = 0; i < n->count; i++)
+		n->at[i] = n->text + (uintptr_t)n->at[i];
+}
+
+/* ---- lists ---- */
+
+static enum stk_status add_lines(struct stk_names *n, const char *text, size_t size, const char *path, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	int64_t number = 1;
+	for (const char *line = text, *end = text + size, *stop; line < end && s == STK_OK; line = stop + 1, number++) {
+		stop = memchr(line, '\n', (size_t)(end - line));
+		stop = stop ? stop : end;
+		const char *last = stop;
+		while (last > line && strchr(" \t\r\v\f", last[-1]))
+			last--;
+		while (line < last && strchr(" \t", *line))
+			line++;
+		if (memchr(line, 0, (size_t)(last - line)))
+			return stk__fail(
+				err, STK_INVALID, "%s, line %lld: it holds a zero byte; is this a text file?", path, (long long)number);
+		if (line < last)
+			s = add_name(n, line, (size_t)(last - line), err);
+	}
+	return s;
+}
+
+enum stk_status stk__names_read_list(const char *path, struct stk_names *out, struct stk_error *err)
+{
+	uint8_t *text = NULL;
+	size_t size;
+	*out = (struct stk_names){0};
+	enum stk_status s = stk__read_whole(path, (size_t)1 << 40, &text, &size, err);
+	if (!s)
+		s = add_lines(out, (const char *)text, size, path, err);
+	stk__free(text);
+	settle(out);
+	if (s)
+		stk__names_free(out);
+	return s;
+}
+
+/* ---- folders ---- */
+
+struct walk {
+	struct stk_names *names;
+	const char *glob;
+	bool case_sensitive;
+	struct stk_error *err;
+};
+
+static bool is_folder(int at, const struct dirent *e)
+{
+	struct stat st;
+	if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+		return e->d_type == DT_DIR;
+	return fstatat(at, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* below: "" for the root, else the name of the folder in it. */
+static enum stk_status walk_folder(struct walk *w, const char *root, const char *below)
+{
+	char path[PATH_MAX];
+	if ((size_t)snprintf(path, sizeof path, "%s%s%s", root, *below ? "/" : "", below) >= sizeof path)
+		return stk__fail(w->err, STK_INVALID, "%.200s: the path is too long", root);
+	DIR *dir = opendir(path);
+	if (!dir)
+		return stk__fail_errno(w->err, errno, "%s: cannot open the folder", path);
+	enum stk_status s = STK_OK;
+	for (const struct dirent *e; s == STK_OK && (e = readdir(dir));) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (is_folder(dirfd(dir), e)) {
+			s = *below ? STK_OK : walk_folder(w, root, e->d_name);
+		} else if (stk__glob_match(w->glob, e->d_name, w->case_sensitive)) {
+			char name[2 * NAME_MAX + 2];
+			int n = snprintf(name, sizeof name, "%s%s%s", below, *below ? "/" : "", e->d_name);
+			s = add_name(w->names, name, (size_t)n, w->err);
+		}
+	}
+	closedir(dir);
+	return s;
+}
+
+/* The folder itself stands among those in it as ".", as DALI sorts them. */
+static int by_folder(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b, *in_x = strchr(*x, '/'), *in_y = strchr(*y, '/');
+	const char *folder_x = in_x ? *x : ".", *folder_y = in_y ? *y : ".";
+	size_t n_x = in_x ? (size_t)(in_x - *x) : 1, n_y = in_y ? (size_t)(in_y - *y) : 1, n = n_x < n_y ? n_x : n_y;
+	int order = memcmp(folder_x, folder_y, n);
+	if (order || n_x != n_y)
+		return order ? order : n_x < n_y ? -1 : 1;
+	return strcmp(in_x ? in_x + 1 : *x, in_y ? in_y + 1 : *y);
+}
+
+enum stk_status stk__names_read_folder(
+	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err)
+{
+	*out = (struct stk_names){0};
+	struct walk w = {out, glob, case_sensitive, err};
+	enum stk_status s = STK_OK;
+	if (stk__is_uri(folder) && strncmp(folder, "file://", 7) != 0)
+		s = stk__fail(err, STK_UNSUPPORTED,
+			"%.*s: only local folders are listed for such files: give files, or a file_list that names them",
+			stk__uri_shown(folder), folder);
+	else
+		s = walk_folder(&w, strncmp(folder, "file://", 7) == 0 ? folder + 7 : folder, "");
+	settle(out);
+	if (!s && !out->count)
+		s = stk__fail(err, STK_NOT_FOUND, "%s: no file in it, or in a folder of it, matches \"%s\"", folder, glob);
+	if (s)
+		stk__names_free(out);
+	else
+		qsort(out->at, out->count, sizeof *out->at, by_folder);
+	return s;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NumPy's .npy files, versions 1 to 3 (numpy.lib.format): a header that is a Python dict, then the elements. */
+#ifndef STK_FORMAT_NPY_H
+#define STK_FORMAT_NPY_H
+
+#include "stoker/status.h"
+#include "stoker/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct stk_npy {
+	enum stk_dtype dtype;
+	int32_t ndim;
+	int64_t shape[STK_MAX_DIMS];
+	bool fortran; /* the first dim is the one whose elements lie side by side */
+	bool swapped; /* big-endian */
+	size_t begin; /* of the elements, in the file */
+	size_t bytes; /* of all elements; begin + bytes is at most the file's size */
+};
+
+/* data: a whole file of `size` bytes. STK_UNSUPPORTED: it is one, of elements that no tensor holds. */
+STK_MUST_USE enum stk_status stk__npy_parse(const uint8_t *data, size_t size, struct stk_npy *out, struct stk_error *err);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * readers.numpy: arrays from .npy files, whole or a window of each. */
+#include "format/names.h"
+#include "format/npy.h"
+#include "kernel/convert/convert.h"
+#include "op/reader_files.h"
+#include "op/slice_args.h"
+
+#include <string.h>
+
+struct readers_numpy {
+	const char *file_root, *file_list, *file_filter;
+	struct stk_strings files;
+	struct stk_ints roi_start, roi_end, roi_shape, roi_axes;
+	struct stk_floats rel_roi_start, rel_roi_end, rel_roi_shape;
+	const char *out_of_bounds_policy;
+	float fill_value;
+	bool cache_header_information, register_buffers, use_o_direct; /* without meaning here */
+	struct stk_reader_args reader;
+};
+
+struct numpy_state {
+	struct stk_npy file;
+	struct stk_window window;
+	const void *elements;
+};
+
+#define BOUND(member, kind, text)                                                                                                          \
+	{                                                                                                                                  \
+		.name = #member, .type = kind, .flags = STK_PER_SAMPLE | STK_SCALAR_OK, .offset = offsetof(struct readers_numpy, member),  \
+		.min = -0x1p40, .max = 0x1p40, .shapes = true, .doc = text                                                                 \
+	}
+#define IGNORED(member, dflt, why) STK_ARG(struct readers_numpy, member, STK_ARG_BOOL, dflt, STK_FREE, STK_ACCEPTED, why)
+
+static const struct stk_arg_def readers_numpy_args[] = {
+	STK_ARG(struct readers_numpy, file_root, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"Folder whose files, and those of the folders in it, are read; or where the paths of file_list and files begin."),
+	STK_ARG(struct readers_numpy, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with a path a line."),
+	STK_ARG(struct readers_numpy, file_filter, STK_ARG_STRING, "\"*.npy\"", STK_FREE, 0,
+		"Glob that the names of files in file_root must match."),
+	STK_ARG(struct readers_numpy, files, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK, "Paths, instead of a folder or a list."),
+	BOUND(roi_start, STK_ARG_INTS, "First index of the window along each of roi_axes; default: 0."),
+	BOUND(roi_end, STK_ARG_INTS, "Index after the last; default: the extent."),
+	BOUND(roi_shape, STK_ARG_INTS, "Extent of the window, instead of an end."),
+	BOUND(rel_roi_start, STK_ARG_FLOATS, "First index as a share of the extent, rounded."),
+	BOUND(rel_roi_end, STK_ARG_FLOATS, "Index after the last as a share of the extent, rounded."),
+	BOUND(rel_roi_shape, STK_ARG_FLOATS, "Extent of the window as a share of the array's, instead of an end."),
+	STK_ARG(struct readers_numpy, roi_axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"Dims that the window's bounds are of, in their order; negative ones count from the end. Default: all."),
+	{.name = "out_of_bounds_policy",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct readers_numpy, out_of_bounds_policy),
+		.fallback = "\"error\"",
+		.choices = "error|pad|trim_to_shape",
+		.doc = "A window that reaches outside is an error, is padded with fill_value, or is trimmed."},
+	STK_ARG(struct readers_numpy, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value outside, with policy pad."),
+	IGNORED(cache_header_information, "false", "Headers come with the files' bytes."),
+	IGNORED(register_buffers, "true", "There is no GPUDirect Storage."),
+	IGNORED(use_o_direct, "false", "Files are read through the page cache."),
+	STK_ARG_GROUP(struct readers_numpy, reader, stk__reader_group),
+	STK_ARG_END,
+};
+
+/* ---- which files ---- */
+
+/* The folder that a list lies in, as file_root; NULL: out of memory. */
+static char *folder_of(const char *path)
+{
+	char *folder = stk__strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+	if (slash)
+		slash[slash == folder] = '\0';
+	else if (folder)
+		folder[0] = '\0';
+	return folder;
+}
+
+static enum stk_status open_names(const struct readers_numpy *a, struct stk_names *names, char **root, struct stk_error *err)
+{
+	enum stk_status s = a->file_list ? stk__names_read_list(a->file_list, names, err)
+					 : stk__names_read_folder(a->file_root, a->file_filter, true, names, err);
+	if (s)
+		return s;
+	*root = a->file_root ? stk__strdup(a->file_root) : folder_of(a->file_list);
+	return *root ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a list of files");
+}
+
+static enum stk_status readers_numpy_setup(const void *args, void **shared, struct stk_error *err)
+{
+	const struct readers_numpy *a = args;
+	struct stk_names names = {0};
+	struct stk_file_list_options o = {.file_root = a->file_root};
+	char *root = NULL;
+	enum stk_status s = STK_OK;
+	if (a->file_list && a->files.count >= 0)
+		return stk__fail(err, STK_INVALID, "file_list and files are both given: choose one");
+	if (!a->file_root && !a->file_list && a->files.count < 0)
+		return stk__fail(err, STK_INVALID, "nothing to read: give file_root, file_list or files");
+	o.files = stk__strings_or_none(&a->files, &o.file_count);
+	if (!o.files) {
+		s = open_names(a, &names, &root, err);
+		o.file_root = root;
+		o.files = names.at;
+		o.file_count = names.count;
+	}
+	if (!s && !o.file_count)
+		s = stk__fail(err, STK_INVALID, "%s: it names no files", a->file_list ? a->file_list : "files");
+	if (!s)
+		s = stk__reader_files_open(&o, &a->reader, shared, err);
+	stk__names_free(&names);
+	stk__free(root);
+	return s;
+}
+
+/* ---- a sample ---- */
+
+static bool has_window(const struct readers_numpy *a)
+{
+	return a->roi_start.count >= 0 || a->roi_end.count >= 0 || a->roi_shape.count >= 0 || a->rel_roi_start.count >= 0 ||
+	       a->rel_roi_end.count >= 0 || a->rel_roi_shape.count >= 0;
+}
+
+static enum stk_status find_window(const struct readers_numpy *a, const struct stk_call *call, const struct stk_desc *whole,
+	struct stk_window *out, struct stk_error *err)
+{
+	static const int64_t all[STK_MAX_DIMS] = {0, 1, 2, 3, 4, 5, 6, 7};
+	const struct stk_slice_args slice = {.start = a->roi_start,
+		.end = a->roi_end,
+		.shape = a->roi_shape,
+		.axes = a->roi_axes.count > 0 ? a->roi_axes : (struct stk_ints){whole->ndim, all},
+		.rel_start = a->rel_roi_start,
+		.rel_end = a->rel_roi_end,
+		.rel_shape = a->rel_roi_shape};
+	const struct stk_bounds_args bounds = {.out_of_bounds_policy = a->out_of_bounds_policy};
+	*out = stk__window_full(whole);
+	if (!has_window(a))
+		return STK_OK;
+	enum stk_status s = stk__window_of_slice(&slice, call, whole, out, err);
+	return s ? s : stk__window_bound(out, whole, stk__bounds(&bounds), err);
+}
+
+static void swap_bytes(uint8_t *data, size_t bytes, size_t element)
+{
+	for (size_t i = 0; i < bytes; i += element)
+		for (size_t k = 0; k < element / 2; k++) {
+			uint8_t t = data[i + k];
+			data[i + k] = data[i + element - 1 - k];
+			data[i + element - 1 - k] = t;
+		}
+}
+
+/* The elements as a tensor can hold them: in the machine's byte order, at an address that suits their type. Most files have that already. */
+static enum stk_status take_elements(const struct stk_call *call, struct numpy_state *state, struct stk_error *err)
+{
+	const struct stk_npy *f = &state->file;
+	const uint8_t *data = call->bytes->data + f->begin;
+	size_t element = stk_dtype_size(f->dtype);
+	state->elements = data;
+	if (!f->swapped && (uintptr_t)data % element == 0)
+		return STK_OK;
+	uint8_t *copy = stk__arena_take(call->tools->arena, f->bytes ? f->bytes : 1);
+	if (!copy)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu bytes of an array", f->bytes);
+	memcpy(copy, data, f->bytes);
+	if (f->swapped)
+		swap_bytes(copy, f->bytes, element);
+	state->elements = copy;
+	return STK_OK;
+}
+
+/* A whole array in C's order is a view of the file's bytes: nothing is copied unless it leaves the pipeline. */
+static enum stk_status readers_numpy_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct readers_numpy *a = call->args;
+	struct numpy_state *state = call->state;
+	struct stk_npy *f = &state->file;
+	struct stk_tensor *out = &call->out[0];
+	out->desc = (struct stk_desc){.dtype = STK_NO_DTYPE, .ndim = -1};
+	if (!call->bytes)
+		return STK_OK;
+	enum stk_status s = stk__npy_parse(call->bytes->data, call->bytes->size, f, err);
+	if (s)
+		return s;
+	out->desc = (struct stk_desc){.dtype = f->dtype, .ndim = f->ndim};
+	memcpy(out->desc.shape, f->shape, sizeof f->shape);
+	const struct stk_desc whole = out->desc;
+	if ((s = find_window(a, call, &whole, &state->window, err)) || (s = take_elements(call, state, err)))
+		return s;
+	bool as_is = !f->fortran && f->dtype != STK_BOOL;
+	for (int32_t d = 0; d < f->ndim; d++) {
+		as_is &= state->window.start[d] == 0 && state->window.extent[d] == f->shape[d];
+		out->desc.shape[d] = state->window.extent[d];
+	}
+	if (as_is)
+		out->data = (void *)(uintptr_t)state->elements;
+	return STK_OK;
+}
+
+/* A copy of the window, into C's order. Bools become 0 or 1, whatever the file holds. */
+static enum stk_status readers_numpy_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct readers_numpy *a = call->args;
+	const struct numpy_state *state = call->state;
+	const struct stk_npy *f = &state->file;
+	const struct stk_tensor in = {.desc = {.dtype = f->dtype, .ndim = f->ndim}, .data = (void *)(uintptr_t)state->elements};
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	int64_t stride = 1;
+	uint64_t fill = 0;
+	stk__convert(&fill, f->dtype, &a->fill_value, STK_FLOAT, 1);
+	stk__copy_dims(dims, f->ndim, f->shape, NULL, state->window.start, NULL, call->out[0].desc.shape);
+	for (int32_t d = 0; f->fortran && d < f->ndim; d++) {
+		dims[d].src = stride;
+		stride *= f->shape[d];
+	}
+	return stk__array_copy(&call->tools->cpu_jobs, &in, &call->out[0], dims, f->ndim, &fill, f->dtype == STK_BOOL, err);
+}
+
+static void readers_numpy_order(const void *args, const void *shared, struct stk_order *out)
+{
+	const struct readers_numpy *a = args;
+	stk__reader_order(&a->reader, stk__file_list_size(shared), out);
+}
+
+static const struct stk_reader_def readers_numpy_reader = {
+	.size = stk__reader_files_size,
+	.fingerprint = stk__reader_files_fingerprint,
+	.digest = stk__reader_files_digest,
+	.order = readers_numpy_order,
+	.uri = stk__reader_files_uri,
+};
+
+const struct stk_op_def stk__op_readers_numpy = {
+	.name = "readers.numpy",
+	.alias = "numpy_reader",
+	.doc = "Reads arrays from .npy files.\n\n"
+	       "Gives an array of each file, in C's order and the machine's byte order, whatever the file's. The roi arguments keep a window of "
+	       "it. Files may\n"
+	       "differ in shape; the arrays of a batch have the same type and number of dims. Arrays of Python objects are refused: reading them "
+	       "runs code.",
+	.args = readers_numpy_args,
+	.args_size = sizeof(struct readers_numpy),
+	.state_size = sizeof(struct numpy_state),
+	.flags = STK_OP_CLONED,
+	.setup = readers_numpy_setup,
+	.teardown = stk__reader_files_close,
+	.infer = readers_numpy_infer,
+	.run_cpu = readers_numpy_run,
+	.reader = &readers_numpy_reader,
+};
