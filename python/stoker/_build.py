@@ -42,6 +42,7 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
+    moved: bool = False  # the copy that the graph has added behind the one before, which was placed on the GPU and is made on the cores
 
     def operands(self) -> list[NodeRef]:
         """Inputs, and arguments that are nodes."""
@@ -84,21 +85,26 @@ class GraphBuilder:
         device: str | None = None,
         where: str | None = None,
     ) -> Record:
-        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are."""
+        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are. What is returned is
+        the last record: the operator's, or that of the copy by which its output goes to the GPU."""
         where = where or users_line()
+        at = len(self.records)
         if self.built:
             raise StateError(f"{op} at {where}: the pipeline is built: no operators can be added")
         if self.first is not None:
-            record = self._compare(op, tuple(inputs), tuple(args), name, where)
+            records = [self._compare(op, tuple(inputs), tuple(args), name, where)]
+            records += [r for r in self.first[at + 1 : at + 2] if r.moved]
         else:
             if name is not None and name in self.names:
                 raise InvalidArgumentError(f"{op} at {where}: there is already an operator named {name!r}")
-            _ordinal, outputs = self.graph.add(op, inputs, args, None if self.loose else name, where, DEVICES[device])
-            record = Record(op, tuple(inputs), tuple(args), name, where, outputs, device)
+            ordinal, outputs = self.graph.add(op, inputs, args, None if self.loose else name, where, DEVICES[device])
+            records = [Record(op, tuple(inputs), tuple(args), name, where, outputs, device)]
+            if ordinal > at:
+                records.append(Record("copy", (NodeRef(at, 0),), (), None, where, 1, device, moved=True))
         if name is not None and not self.loose:
             self.names.add(name)
-        self.records.append(record)
-        return record
+        self.records += records
+        return records[-1]
 
     def _compare(self, op: str, inputs: tuple[NodeRef, ...], args: tuple[Value, ...], name: str | None, where: str) -> Record:
         assert self.first is not None
@@ -138,6 +144,9 @@ class GraphBuilder:
 
     def _adopt(self, builder: GraphBuilder, op: int, known: dict[int, int]) -> None:
         record = builder.records[op]
+        if record.moved:  # has come with the operator that it moves
+            known[op] = known[record.inputs[0].op]
+            return
         if record.device in ("gpu", "mixed") and self.device_id is None:
             notice("the pipeline has no GPU (device_id=None): what was placed on it runs on the CPU")
         args: list[Value] = [

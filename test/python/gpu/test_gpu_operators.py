@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import stoker
 from both_sides import MEAN, STD, assert_sides_agree, batches, usable
 from stoker import fn, types
 from stoker.errors import StokerError
@@ -211,3 +212,31 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
         return [fn.experimental.remap(image, x, y, interp=i) for i in (types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC)]
 
     assert_sides_agree(define, 2)
+
+
+def test_what_is_made_on_the_cores_and_placed_on_the_gpu(tmp_path):
+    """It gets there by a copy that nobody wrote, after which the other operators are still the ones that were meant."""
+    array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
+    np.save(tmp_path / "a.npy", array)
+
+    @stoker.pipeline_def(batch_size=2, num_threads=2, device_id=0, seed=3)
+    def define():
+        drawn = fn.random.uniform(device="gpu")
+        seven = types.Constant(7.0, shape=[1])
+        read = fn.readers.numpy(files=[str(tmp_path / "a.npy")], device="gpu")
+        return drawn, seven, read, seven + drawn, read * 2
+
+    made = define()
+    for pipe in (made, stoker.Pipeline.deserialize(made.serialize())):
+        drawn, seven, read, both, twice = pipe.run()
+        assert [isinstance(o, stoker.tensors.TensorListGPU) for o in (drawn, seven, read, both, twice)] == [True, False, True, True, True]
+        for i in range(2):
+            x = np.asarray(drawn.as_cpu().at(i))
+            assert np.asarray(seven.at(i)) == 7 and np.asarray(both.as_cpu().at(i)) == 7 + x
+            assert np.array_equal(np.asarray(read.as_cpu().at(i)), array)
+            assert np.array_equal(np.asarray(twice.as_cpu().at(i)), array * 2)
+    alone = fn.random.uniform(device="gpu") + 1  # of no pipeline yet
+    pipe = stoker.Pipeline(batch_size=2, num_threads=1, device_id=0)
+    with pipe:
+        pipe.set_outputs(fn.random.coin_flip(), alone)
+    assert np.asarray(pipe.run()[1].as_cpu().at(0)) >= 1
