@@ -84,7 +84,7 @@ void stk__sample_part_done(struct stk_record *r, int32_t i)
 	if (s->failed_by >= 0 && replace_or_drop(r, i))
 		return;
 	if (r->level >= r->pipeline->program->last_read_level)
-		stk__fetch_release(s);
+		stk__fetch_read_through(s);
 	stk__level_part_done(r);
 }
 

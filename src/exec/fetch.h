@@ -40,6 +40,8 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Gives back the sample's bytes, but where a request for them is under way. */
 void stk__fetch_release(struct stk_sample_state *s);
+/* The same when its chains have run, but where the GPU may send it back and there is no other copy of its bytes. */
+void stk__fetch_read_through(struct stk_sample_state *s);
 
 /* Bytes of the sample that lie in pinned memory once more, while the batch has work for the GPU. No lock: chains of a sample ask at once.
  * file: NULL asks, else it is kept: the copy of `data`, should the cores be asked for it when those have gone. */

@@ -62,6 +62,7 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 	p->parts.fetch->in_flight++;
 	s->record->reading++;
 	q->read->left++;
+	q->under_way = true;
 	q->read->state = STK_READ_ASKED;
 }
 
@@ -91,6 +92,7 @@ void stk__request_done(struct stk_request *io)
 	STK_COUNT(p, retries, q->io.retries);
 	p->parts.fetch->in_flight--;
 	r->reading--;
+	q->under_way = false;
 	p->parts.fetch->in_callbacks++; /* keeps the pipeline until the last line below */
 	q->error = q->io.error;
 	q->io.error = NULL;
@@ -179,6 +181,8 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!read)
 			return;
+		if (!n) /* without bytes: left to the worker */
+			continue;
 		STK_COUNT(p, reads_started, 1);
 		STK_COUNT(p, reads_submitted, 1);
 		for (int32_t q = 0; q < n; q++)
@@ -201,6 +205,8 @@ void stk__fetch_restart(struct stk_pipeline *p)
 static void cancel(struct stk_pipeline *p, struct stk_read *read)
 {
 	for (int32_t q = 0; q < read->n_requests; q++) {
+		if (!read->requests[q].under_way) /* it was at hand, or has ended */
+			continue;
 		pthread_mutex_unlock(&p->lock);
 		stk__io_cancel(p->ctx->io, &read->requests[q].io);
 		pthread_mutex_lock(&p->lock);

@@ -26,32 +26,54 @@ static void describe(
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
 	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s, the wait for an object store's first byte being several times that */
-	int64_t end = before->offset + before->length;
-	return before->uri == next->uri && before->length >= 0 && next->length >= 0 && next->offset >= end && next->offset - end <= GAP;
+	return before->uri == next->uri && before->length >= 0 && next->length >= 0 &&
+	       next->offset - (before->offset + before->length) <= GAP;
 }
 
-/* Without the lock: which parts the sample has, and the requests for them. */
+/* The order of the parts in their objects, since a sample may name them in another. */
+static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
+{
+	for (int32_t i = 0; i < n; i++) {
+		int32_t k = i;
+		for (; k > 0; k--) {
+			const struct stk_part *before = &at[order[k - 1]];
+			if (before->uri < at[i].uri || (before->uri == at[i].uri && before->offset <= at[i].offset))
+				break;
+			order[k] = order[k - 1];
+		}
+		order[k] = (uint8_t)i;
+	}
+}
+
+/* Without the lock: which parts the sample has, and the requests for them. Parts without bytes need none. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;
 	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
 	int64_t id = stk__reader_place(p, read->reader, &read->sample->place).sample;
-	struct stk_part one = {.uri = id, .length = -1}, request;
+	struct stk_part one = {.uri = id, .length = -1}, request = one;
 	struct stk_part parts[STK_MAX_OUTPUTS], *at = n->def->reader->parts ? parts : &one;
+	uint8_t order[STK_MAX_OUTPUTS] = {0};
 	if (n->def->reader->parts)
 		n->def->reader->parts(n->shared, id, parts);
+	sort_parts(at, stk__read_parts(read), order);
 	read->n_requests = 0;
-	for (int32_t i = 0; i < stk__read_parts(read); i++) {
-		struct stk_read_part *part = &read->parts[i];
-		if (i == 0 || !joins(&request, &at[i])) {
-			request = at[i];
+	for (int32_t k = 0; k < stk__read_parts(read); k++) {
+		const struct stk_part *next = &at[order[k]];
+		struct stk_read_part *part = &read->parts[order[k]];
+		part->request = STK_NO_REQUEST;
+		part->length = next->length;
+		if (next->length == 0)
+			continue;
+		if (!read->n_requests || !joins(&request, next)) {
+			request = *next;
 			read->n_requests++;
 		}
-		if (request.length >= 0)
-			request.length = at[i].offset + at[i].length - request.offset;
+		int64_t length = next->offset + next->length - request.offset;
+		if (length > request.length && request.length >= 0)
+			request.length = length;
 		part->request = read->n_requests - 1;
-		part->begin = (size_t)(at[i].offset - request.offset);
-		part->length = at[i].length;
+		part->begin = (size_t)(next->offset - request.offset);
 		describe(read, part->request, &request, done, err);
 	}
 }
@@ -91,6 +113,29 @@ void stk__fetch_release(struct stk_sample_state *s)
 		release(s->record->pipeline, &s->reads[k]);
 }
 
+/* True if each part with bytes has a copy in pinned memory, or with `any`, one of them. */
+static bool is_copied(const struct stk_read *read, bool any)
+{
+	int32_t parts = 0, copies = 0;
+	for (int32_t i = 0; i < stk__read_parts(read); i++) {
+		parts += read->parts[i].request != STK_NO_REQUEST;
+		copies += read->parts[i].pinned != NULL;
+	}
+	return any ? copies > 0 : copies == parts;
+}
+
+/* What the GPU refuses goes through its sample's chains once more, on the cores. Of a file that was given to the GPU there is a copy; of what else these
+ * chains read, there may be none. */
+void stk__fetch_read_through(struct stk_sample_state *s)
+{
+	bool gpu = false;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		gpu |= s->record->device && is_copied(&s->reads[k], true);
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		if (!gpu || is_copied(&s->reads[k], false))
+			release(s->record->pipeline, &s->reads[k]);
+}
+
 void stk__fetch_forget(struct stk_sample_state *s)
 {
 	s->waiting = 0;
@@ -123,12 +168,13 @@ void stk__fetch_opened(struct stk_record *r)
 
 /* ---- a read has ended ---- */
 
-static bool has_come(const struct stk_sample_state *s, const struct stk_chain *chain)
+/* True unless someone is at one of the reads that the chain needs. Those that nobody has begun are for the worker that comes to it. */
+static bool is_free(const struct stk_sample_state *s, const struct stk_chain *chain)
 {
-	bool come = true;
+	bool free = true;
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
-		come &= !stk__chain_reads(chain, &s->reads[k]) || s->reads[k].state == STK_READ_DONE;
-	return come;
+		free &= !stk__chain_reads(chain, &s->reads[k]) || s->reads[k].state == STK_READ_DONE || s->reads[k].state == STK_READ_NONE;
+	return free;
 }
 
 void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
@@ -163,7 +209,7 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 	}
 	for (uint64_t left = s->waiting; left; left &= left - 1) {
 		int32_t c = __builtin_ctzll(left);
-		if (!wanted || has_come(s, stk__sample_chain(s, c))) {
+		if (!wanted || is_free(s, stk__sample_chain(s, c))) {
 			s->waiting &= ~(1ull << c);
 			stk__on_bytes(s, c);
 		}
@@ -210,6 +256,9 @@ size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain
 
 static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_read_part *part)
 {
+	static const uint8_t nothing[64];
+	if (part->request == STK_NO_REQUEST)
+		return (struct stk_bytes){nothing, 0};
 	const struct stk_request *io = &read->requests[part->request].io;
 	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned, .size = io->size};
 	if (part->length >= 0)

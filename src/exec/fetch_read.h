@@ -6,7 +6,7 @@
 
 #include "exec/fetch.h"
 
-enum { STK_FETCHES_NOTHING = -1 };
+enum { STK_FETCHES_NOTHING = -1, STK_NO_REQUEST = -1 };
 
 enum stk_read_state {
 	STK_READ_NONE,  /* not begun */
@@ -23,11 +23,12 @@ struct stk_read_request {
 	char *uri;               /* of a submitted request; kept for the next batch */
 	size_t uri_room;
 	int64_t uri_number;
+	bool under_way;   /* submitted, and not ended: what can be cancelled */
 	int64_t asked_ns; /* when it was submitted; in traces */
 };
 
 struct stk_read_part {
-	int32_t request; /* whose bytes hold it */
+	int32_t request; /* whose bytes hold it; STK_NO_REQUEST: it has none */
 	size_t begin;    /* in these */
 	int64_t length;  /* -1: all of them */
 	/* The same in pinned memory, or NULL. Chains write it at once. */

@@ -140,7 +140,8 @@ enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 64 };
 
 /* ---- readers ---- */
 
-/* Bytes that a sample needs: of the object that the reader's part_uri names by this number. length -1: to its end. */
+/* Bytes that a sample needs: of the object that the reader's part_uri names by this number. length -1: to its end; 0: none, as where a sample lacks
+ * the part. */
 struct stk_part {
 	int64_t uri, offset, length;
 };
@@ -162,7 +163,7 @@ struct stk_reader_def {
 	 * part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
 	/* Samples of several parts, or of parts of objects. part_count: how many each sample has, which the arguments say. Those that lie in one object,
-	 * one after the other and close together, are fetched in one request. Nullable, all three together. */
+	 * close together, are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);

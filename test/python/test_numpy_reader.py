@@ -221,7 +221,7 @@ def test_shuffled_sharded_and_resumed(tmp_path):
 
     whole = pipeline()
     expected = [[int(a) for a in arrays(whole.run()[0])] for _ in range(9)]
-    assert sorted(sum(expected, [])[:13]) == list(range(13))
+    assert sorted([n for step in expected for n in step][:13]) == list(range(13))
     first = pipeline()
     for _ in range(4):
         first.run()

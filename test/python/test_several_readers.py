@@ -183,3 +183,20 @@ def test_one_chain_of_two_readers(roots):
         difference, both = pipe.run()
         assert not any(np.asarray(difference.at(i)).any() for i in range(4))
         assert [int(np.asarray(both.at(i))[1, 0, 0, 0]) for i in range(4)] == [50, 51, 52, 53]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_reader_that_two_chains_share(roots, threads):
+    """One chain needs the images, the other needs them and the other reader: who waits for the images waits for no read that nobody has begun."""
+    pipe = stoker.Pipeline(batch_size=8, num_threads=threads, timeout=20)
+    with pipe:
+        files = [str(roots / "images" / "all" / f"{i:02}.png") for i in range(N)]
+        a, label = fn.readers.file(files=files, name="a")
+        _, other = fn.readers.file(files=files, labels=range(100, 100 + N), name="b")
+        pipe.set_outputs(fn.decoders.image(a), fn.cat(label, other))
+    for step in range(30):
+        images, labels = pipe.run()
+        for i in range(8):
+            number = (8 * step + i) % N
+            assert np.asarray(labels.at(i)).tolist() == [number, 100 + number]
+            assert int(np.asarray(images.at(i))[0, 0, 0]) == 2 * number

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,45 @@ def test_images_and_masks_by_two_readers(tmp_path):
         for a, b in zip(*(output.data for output in step), strict=True):
             x, y = (np.frombuffer(v, np.uint8).astype(int) for v in (a, b))
             assert np.abs(x - y).mean() < 12  # the same photograph, at the same place
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
+    """What the GPU refuses runs again on the cores, with all parts of its sample, those that were not meant for the GPU too."""
+    with tarfile.open(tmp_path / "zoo.tar", "w") as t:
+        for i, path in enumerate(sorted(zoo.rglob("*.jpg"))):
+            for name, data in ((f"{i:03d}.jpg", path.read_bytes()), (f"{i:03d}.cls", b"%03d" % i), (f"{i:03d}.txt", path.name.encode())):
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                t.addfile(info, io.BytesIO(data))
+
+    def define() -> Any:
+        jpg, cls, _, missing = fn.readers.webdataset(
+            paths=str(tmp_path / "zoo.tar"), ext=["jpg", "cls", "txt", "none"], random_shuffle=True, shuffle_seed=2
+        )
+        number = fn.cast(cls, dtype=types.INT32) + fn.slice(cls, start=0, end=1, axes=[0])
+        return fn.resize(fn.decoders.image(jpg, device="mixed"), size=[30, 40]), cls, number.gpu(), fn.cat(cls, missing)
+
+    assert_sides_agree(define, 20, policy, batch_size=8, on_error=policy, max_errors=1e9)
+
+
+def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
+    """The other reader's files are read by the cores, once more where its image is."""
+    files = sorted(str(p) for p in zoo.rglob("*.jpg"))
+    for i in range(len(files)):
+        np.save(tmp_path / f"{i:03d}.npy", np.asfortranarray(np.full((2, 3), i, np.int32)))
+
+    def define() -> Any:
+        order = {"random_shuffle": True, "shuffle_seed": 2}
+        jpg, label = fn.readers.file(files=files, labels=list(range(len(files))), name="images", **order)
+        array = fn.readers.numpy(file_root=str(tmp_path), name="arrays", **order)
+        return (
+            fn.resize(fn.decoders.image(jpg, device="mixed"), size=[30, 40]),
+            label,
+            array,
+            fn.cat(fn.cast(label, dtype=types.INT32), array[0]),
+        )
+
+    for step in assert_sides_agree(define, 20, batch_size=8, on_error="skip", max_errors=1e9):
+        labels, arrays = ([np.frombuffer(v, np.int32)[0] for v in output.data] for output in step[1:3])
+        assert labels == arrays

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Samples that are parts of archives: where each part lies, in 16 bytes a part and 16 a sample besides its name. */
+#ifndef STK_FORMAT_SAMPLES_H
+#define STK_FORMAT_SAMPLES_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct stk_sample_part {
+	int64_t offset, length; /* length 0: it has none */
+};
+
+/* Immutable once filled: any thread. */
+struct stk_samples {
+	const char **archives; /* paths or URIs */
+	int32_t archive_count, parts_each;
+	struct stk_sample_part *parts; /* parts_each of each sample */
+	struct stk_sample_place {
+		uint64_t name; /* in `names`: a member's, or "" */
+		uint32_t archive;
+	} * places;
+	int64_t size, room;
+	char *names;
+	uint64_t names_size, names_room;
+	char *text; /* of `archives` */
+};
+
+STK_MUST_USE enum stk_status stk__samples_init(
+	struct stk_samples *t, const char *const *archives, int32_t count, int32_t parts_each, struct stk_error *err);
+void stk__samples_free(struct stk_samples *t);
+
+/* Appends a sample of an archive, all of whose parts are empty; they are filled in at the result until the next call. NULL: out of memory. */
+STK_MUST_USE enum stk_status stk__samples_add(
+	struct stk_samples *t, int32_t archive, const char *name, size_t n, struct stk_sample_part **out, struct stk_error *err);
+void stk__samples_drop_last(struct stk_samples *t);
+
+/* A digest of archives' file names, without their folders, and of the places of parts in them. */
+uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
+
+/* "ARCHIVE:OFFSET:NAME", as DALI names a sample: the offset of its first part that is there. */
+size_t stk__samples_name(const struct stk_samples *t, int64_t id, char *out, size_t capacity);
+
+#endif

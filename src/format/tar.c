@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/tar.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK = 512, NAME_ROOM = 64 << 10 };
+
+/* Fields of a header. */
+enum { NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
+
+struct scan {
+	struct stk_archive_file *file;
+	int64_t at; /* of the header */
+	char *name; /* of the next member, as entries before it gave it, or as its header does; NAME_ROOM bytes */
+	bool named; /* by entries before it */
+	int64_t size;
+	bool sized;
+	struct stk_error *err;
+};
+
+static enum stk_status bad(const struct scan *t, enum stk_status code, const char *what)
+{
+	return stk__archive_bad(t->file, t->at, t->err, code, "%s", what);
+}
+
+/* ---- fields ---- */
+
+/* Octal digits between blanks and NULs; or, with the first bit set, a number in base 256 (sizes from 8 GiB on). -1: neither, or negative. */
+static int64_t number_of(const uint8_t *field, size_t n)
+{
+	int64_t value = 0;
+	size_t i = 0;
+	if (field[0] & 0x80) {
+		if (field[0] != 0x80)
+			return -1;
+		for (i = 1; i < n; i++)
+			if (__builtin_mul_overflow(value, 256, &value) || __builtin_add_overflow(value, field[i], &value))
+				return -1;
+		return value;
+	}
+	while (i < n && field[i] == ' ')
+		i++;
+	for (; i < n && field[i] >= '0' && field[i] <= '7'; i++)
+		if (__builtin_mul_overflow(value, 8, &value) || __builtin_add_overflow(value, field[i] - '0', &value))
+			return -1;
+	return i == n || field[i] == ' ' || field[i] == '\0' ? value : -1;
+}
+
+/* Old programs added signed bytes. */
+static bool sum_is_right(const uint8_t *h)
+{
+	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
+	for (int i = 0; i < BLOCK; i++) {
+		uint8_t c = i >= SUM && i < SUM + 8 ? ' ' : h[i];
+		sum += c;
+		sum_signed += (int8_t)c;
+	}
+	return want == sum || want == sum_signed;
+}
+
+static bool is_zero(const uint8_t *h)
+{
+	for (int i = 0; i < BLOCK; i++)
+		if (h[i])
+			return false;
+	return true;
+}
+
+static void take_header_name(struct scan *t, const uint8_t *h)
+{
+	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* GNU's own has other fields in the prefix's place */
+	size_t n = 0;
+	if (ustar && h[PREFIX]) {
+		n = strnlen((const char *)h + PREFIX, 155);
+		memcpy(t->name, h + PREFIX, n);
+		t->name[n++] = '/';
+	}
+	size_t rest = strnlen((const char *)h + NAME, 100);
+	memcpy(t->name + n, h + NAME, rest);
+	t->name[n + rest] = '\0';
+}
+
+/* ---- entries that are about the next one ---- */
+
+static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status *status)
+{
+	*status = STK_OK;
+	if (size > STK_ARCHIVE_PIECE)
+		*status = bad(t, STK_CORRUPT, "an entry with the attributes of the next file that is over 1 MiB large");
+	else if (size > t->file->size - t->at - BLOCK)
+		*status = bad(t, STK_CORRUPT, "the archive ends inside the attributes of a file: it is cut short");
+	if (*status)
+		return NULL;
+	const uint8_t *data = stk__archive_read(t->file, t->at + BLOCK, (size_t)size, t->err);
+	if (!data)
+		*status = t->err ? t->err->code : STK_IO;
+	return data;
+}
+
+static enum stk_status take_name(struct scan *t, const char *name, size_t n)
+{
+	n = strnlen(name, n);
+	if (n >= NAME_ROOM || n == 0)
+		return bad(t, STK_CORRUPT, n ? "the name of a file is longer than 64 KiB" : "a file without a name");
+	memcpy(t->name, name, n);
+	t->name[n] = '\0';
+	t->named = true;
+	return STK_OK;
+}
+
+static enum stk_status sparse(const struct scan *t)
+{
+	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds parts alone: pack it anew without tar's --sparse");
+}
+
+static bool is_key(const char *key, size_t n, const char *name)
+{
+	return strlen(name) == n && memcmp(key, name, n) == 0;
+}
+
+static enum stk_status take_attribute(struct scan *t, const char *key, size_t n, const char *value, const char *end)
+{
+	if (n >= 10 && memcmp(key, "GNU.sparse", 10) == 0)
+		return sparse(t);
+	if (is_key(key, n, "path"))
+		return take_name(t, value, (size_t)(end - value));
+	if (is_key(key, n, "size")) {
+		t->sized = true;
+		if (!stk__take_number(&value, end, &t->size) || value != end)
+			return bad(t, STK_CORRUPT, "the size of a file among its attributes is not a number");
+	}
+	return STK_OK;
+}
+
+/* Records "length key=value\n", the length being that of the whole record. */
+static enum stk_status take_attributes(struct scan *t, int64_t size)
+{
+	enum stk_status s;
+	const char *at = (const char *)entry_bytes(t, size, &s), *end = at ? at + size : NULL;
+	while (at < end && s == STK_OK) {
+		const char *record = at;
+		int64_t length;
+		if (*at == '\0') /* some programs fill up with them */
+			break;
+		if (!stk__take_number(&at, end, &length) || at == end || *at != ' ' || length > end - record || length < at - record + 3 ||
+			record[length - 1] != '\n')
+			return bad(t, STK_CORRUPT, "the attributes of a file are damaged");
+		const char *key = at + 1, *last = record + length - 1, *equals = memchr(key, '=', (size_t)(last - key));
+		if (!equals)
+			return bad(t, STK_CORRUPT, "the attributes of a file are damaged");
+		s = take_attribute(t, key, (size_t)(equals - key), equals + 1, last);
+		at = record + length;
+	}
+	return s;
+}
+
+static enum stk_status take_long_name(struct scan *t, int64_t size)
+{
+	enum stk_status s;
+	const char *name = (const char *)entry_bytes(t, size, &s);
+	return s ? s : take_name(t, name, (size_t)size);
+}
+
+/* ---- the archive ---- */
+
+/* What a file is that is no tar, where its first bytes tell. */
+static enum stk_status check_kind(const struct scan *t)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		const char *what;
+	} kinds[] = {{"\x1f\x8b", 2, "a .gz, in which nothing can be found by its place: unpack it (gunzip), and read the .tar"},
+		{"\x28\xb5\x2f\xfd", 4, "a .zst, in which nothing can be found by its place: unpack it (unzstd), and read the .tar"},
+		{"BZh", 3, "a .bz2, in which nothing can be found by its place: unpack it (bunzip2), and read the .tar"},
+		{"\xfd\x37zXZ", 5, "a .xz, in which nothing can be found by its place: unpack it (unxz), and read the .tar"},
+		{"PK\3\4", 4, "a .zip: pack its files as a .tar"}};
+	size_t size = t->file->size < BLOCK ? (size_t)t->file->size : BLOCK;
+	const uint8_t *h = stk__archive_read(t->file, 0, size, t->err);
+	if (!h)
+		return t->err ? t->err->code : STK_IO;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (size >= kinds[i].n && memcmp(h, kinds[i].bytes, kinds[i].n) == 0)
+			return bad(t, STK_UNSUPPORTED, kinds[i].what);
+	return STK_OK;
+}
+
+static bool is_file(char type)
+{
+	return type == '0' || type == '\0' || type == '7';
+}
+
+static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *size,
+	enum stk_status (*found)(void *, const struct stk_tar_member *, struct stk_error *), void *user)
+{
+	char type = (char)h[TYPE];
+	if (type == 'x')
+		return take_attributes(t, *size);
+	if (type == 'L')
+		return take_long_name(t, *size);
+	if (type == 'K' || type == 'g') /* the target of a link; attributes of all files, which neither name nor measure one */
+		return STK_OK;
+	if (type == 'S')
+		return sparse(t);
+	if (type == 'M')
+		return bad(t, STK_UNSUPPORTED, "the rest of a file that begins in another volume: join the volumes into one archive");
+	if (type >= '1' && type <= '6')
+		*size = 0; /* links, devices, folders: no bytes follow, whatever the header says */
+	else if (t->sized)
+		*size = t->size;
+	if (!t->named)
+		take_header_name(t, h);
+	t->named = t->sized = false;
+	size_t n = strlen(t->name);
+	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* so were folders written before there was a type for them */
+		return STK_OK;
+	return found(user, &(struct stk_tar_member){t->name, t->at + BLOCK, *size}, t->err);
+}
+
+static enum stk_status scan_entries(
+	struct scan *t, enum stk_status (*found)(void *, const struct stk_tar_member *, struct stk_error *), void *user)
+{
+	const int64_t end = t->file->size;
+	enum stk_status s = check_kind(t);
+	while (s == STK_OK && t->at < end) {
+		if (end - t->at < BLOCK)
+			return bad(t, STK_CORRUPT, "the archive ends inside a header: it is cut short, or no tar");
+		const uint8_t *h = stk__archive_read(t->file, t->at, BLOCK, t->err);
+		if (!h)
+			return t->err ? t->err->code : STK_IO;
+		if (is_zero(h))
+			return STK_OK;
+		int64_t size = number_of(h + SIZE, 12), next;
+		if (!sum_is_right(h) || size < 0)
+			return bad(t, STK_CORRUPT,
+				t->at ? "the header of a file is damaged" : "no tar: it does not begin with the header of a file");
+		if ((s = take_entry(t, h, &size, found, user)))
+			return s;
+		if (__builtin_add_overflow(size, t->at + 2 * BLOCK - 1, &next))
+			return bad(t, STK_CORRUPT, "the size of a file is out of range");
+		t->at = next / BLOCK * BLOCK;
+	}
+	return s;
+}
+
+enum stk_status stk__tar_scan(struct stk_archive_file *f,
+	enum stk_status (*found)(void *user, const struct stk_tar_member *m, struct stk_error *err), void *user, struct stk_error *err)
+{
+	struct scan t = {.file = f, .err = err, .name = stk__alloc(NAME_ROOM)};
+	if (!t.name)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %s", f->path);
+	enum stk_status s = f->size == 0 ? bad(&t, STK_CORRUPT, "the archive is empty") : scan_entries(&t, found, user);
+	stk__free(t.name);
+	return s;
+}

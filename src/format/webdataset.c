@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/webdataset.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/list.h"
+#include "format/tar.h"
+
+#include <string.h>
+
+enum { BLOCK = 512 };
+
+/* A sample under way. */
+struct collect {
+	const struct stk_webdataset_options *o;
+	struct stk_samples *t;
+	int32_t archive;
+	uint64_t have; /* a bit for each part that has been found, empty ones too */
+	bool open;
+	struct stk_sample_part *parts;
+	const char *where; /* the index, in messages, with `line`; NULL: the archive */
+	int64_t line;
+	struct stk_error *err;
+};
+
+static enum stk_status bad_index(const struct collect *c, const char *what)
+{
+	return stk__fail(c->err, STK_CORRUPT, "%.300s, line %lld: %s", c->where, (long long)c->line, what);
+}
+
+static const char *last_name(const struct collect *c)
+{
+	return c->t->names + c->t->places[c->t->size - 1].name;
+}
+
+static enum stk_status begin_sample(struct collect *c, const char *name, size_t n)
+{
+	c->have = 0;
+	c->open = true;
+	return stk__samples_add(c->t, c->archive, name, n, &c->parts, c->err);
+}
+
+static enum stk_status end_sample(struct collect *c)
+{
+	uint64_t all = c->o->part_count == 64 ? ~0ull : (1ull << c->o->part_count) - 1;
+	bool open = c->open;
+	c->open = false;
+	if (!open || c->have == all || c->o->missing == STK_MISSING_EMPTY)
+		return STK_OK;
+	if (c->o->missing == STK_MISSING_SKIP) {
+		stk__samples_drop_last(c->t);
+		return STK_OK;
+	}
+	const char *lacks = c->o->endings[__builtin_ctzll(~c->have)], *archive = c->t->archives[c->archive];
+	if (c->where)
+		return stk__fail(c->err, STK_NOT_FOUND,
+			"%.200s, line %lld: the sample has no component \"%.60s\"; missing_component_behavior "
+			"can be \"skip\" or \"empty\"",
+			c->where, (long long)c->line, lacks);
+	return stk__fail(c->err, STK_NOT_FOUND,
+		"%.200s: the sample that begins with %.100s has no component \"%.60s\"; missing_component_behavior can be \"skip\" or \"empty\"",
+		archive, last_name(c), lacks);
+}
+
+static bool same(const char *a, const char *b, size_t n, bool ignore_case)
+{
+	for (size_t i = 0; i < n; i++) {
+		char x = a[i], y = b[i];
+		if (ignore_case) {
+			x = x >= 'A' && x <= 'Z' ? (char)(x + ('a' - 'A')) : x;
+			y = y >= 'A' && y <= 'Z' ? (char)(y + ('a' - 'A')) : y;
+		}
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
+/* True if `ending`, of n bytes, is one of the alternatives "jpg;png". */
+static bool is_wanted(const char *alternatives, const char *ending, size_t n, bool ignore_case)
+{
+	for (const char *p = alternatives; *p; p += *p == ';') {
+		size_t length = strcspn(p, ";");
+		if (length == n && same(p, ending, n, ignore_case))
+			return true;
+		p += length;
+	}
+	return false;
+}
+
+static enum stk_status add_component(struct collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
+{
+	for (int32_t k = 0; k < c->o->part_count; k++) {
+		if ((c->have >> k & 1) || !is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
+			continue;
+		if (size % (int64_t)c->o->elements[k])
+			return stk__fail(c->err, STK_CORRUPT,
+				"%.200s, at byte %lld: component \"%.*s\" of %.100s has %lld bytes, no whole number of elements of %zu (dtypes)",
+				c->t->archives[c->archive], (long long)offset, n < 60 ? (int)n : 60, ending, last_name(c), (long long)size,
+				c->o->elements[k]);
+		c->have |= 1ull << k;
+		c->parts[k] = (struct stk_sample_part){offset, size};
+	}
+	return STK_OK;
+}
+
+/* ---- from the archive ---- */
+
+/* Up to its first dot behind the last slash a file has its sample's name. A name without dot is its own ending, as in DALI. */
+static size_t stem_of(const char *name)
+{
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
+	return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+static enum stk_status found_file(void *user, const struct stk_tar_member *m, struct stk_error *err)
+{
+	struct collect *c = user;
+	size_t stem = stem_of(m->name);
+	(void)err;
+	if (stem == 0 || m->name[stem - 1] == '/') /* hidden files are no samples */
+		return STK_OK;
+	const char *ending = m->name[stem] ? m->name + stem + 1 : m->name;
+	bool goes_on = c->open && stem_of(last_name(c)) == stem && memcmp(last_name(c), m->name, stem) == 0;
+	enum stk_status s = goes_on ? STK_OK : end_sample(c);
+	if (!s && !goes_on)
+		s = begin_sample(c, m->name, strlen(m->name));
+	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size);
+}
+
+enum stk_status stk__webdataset_scan(
+	const struct stk_webdataset_options *o, int32_t archive, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err)
+{
+	struct collect c = {.o = o, .t = t, .archive = archive, .err = err};
+	enum stk_status s = stk__tar_scan(f, found_file, &c, err);
+	return s ? s : end_sample(&c);
+}
+
+/* ---- from an index ---- */
+
+struct word {
+	const char *at;
+	size_t n;
+};
+
+/* The next word of a line; n 0: there is none. */
+static struct word next_word(const char **at, const char *end)
+{
+	while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r'))
+		++*at;
+	struct word w = {*at, 0};
+	while (*at < end && **at != ' ' && **at != '\t' && **at != '\r')
+		++*at;
+	w.n = (size_t)(*at - w.at);
+	return w;
+}
+
+static bool word_number(const char **at, const char *end, int64_t *out)
+{
+	struct word w = next_word(at, end);
+	const char *digit = w.at;
+	return stk__take_number(&digit, w.at + w.n, out) && digit == w.at + w.n;
+}
+
+static enum stk_status parse_sample(struct collect *c, const char *at, const char *end, bool named)
+{
+	enum stk_status s = STK_OK;
+	bool any = false;
+	for (struct word ending; s == STK_OK && (ending = next_word(&at, end)).n; any = true) {
+		int64_t offset, size, last;
+		struct word name = {"", 0};
+		if (!word_number(&at, end, &offset) || !word_number(&at, end, &size))
+			return bad_index(c, "an ending without a place and a size behind it");
+		if (named && !(name = next_word(&at, end)).n)
+			return bad_index(c, "a component without a name, which version 1.2 has");
+		if (offset % BLOCK || offset == 0 || __builtin_add_overflow(offset, size, &last))
+			return bad_index(c, "a place that no file in a tar has: is it an index of wds2idx?");
+		if (memchr(name.at, '\0', name.n))
+			return bad_index(c, "a name with a zero byte");
+		if (!any)
+			s = begin_sample(c, name.at, name.n);
+		if (!s)
+			s = add_component(c, ending.at, ending.n, offset, size);
+	}
+	if (s || !any)
+		return s ? s : bad_index(c, "a sample without components");
+	return end_sample(c);
+}
+
+static enum stk_status parse_head(struct collect *c, const char *at, const char *end, bool *named, int64_t *count)
+{
+	struct word version = next_word(&at, end);
+	*named = version.n == 4 && memcmp(version.at, "v1.2", 4) == 0;
+	if (!*named && !(version.n == 4 && memcmp(version.at, "v1.1", 4) == 0))
+		return bad_index(c, "not an index of wds2idx of version 1.1 or 1.2: it begins with neither v1.1 nor v1.2");
+	return word_number(&at, end, count) ? STK_OK : bad_index(c, "the number of samples is expected behind the version");
+}
+
+enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text, size_t size,
+	const char *path, struct stk_samples *t, struct stk_error *err)
+{
+	struct collect c = {.o = o, .t = t, .archive = archive, .where = path, .err = err};
+	bool named = false;
+	int64_t count = 0;
+	enum stk_status s = STK_OK;
+	const char *at = text, *end = text + size;
+	for (; s == STK_OK && (at < end || c.line == 0) && c.line <= count; c.line++) {
+		const char *stop = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+		stop = stop ? stop : end;
+		s = c.line == 0 ? parse_head(&c, at, stop, &named, &count) : parse_sample(&c, at, stop, named);
+		at = stop + (stop < end);
+	}
+	if (!s && c.line <= count)
+		s = stk__fail(err, STK_CORRUPT, "%.300s: it announces %lld samples and has %lld: it is cut short", path, (long long)count,
+			(long long)c.line - 1);
+	return s;
+}
+
+/* ---- all archives ---- */
+
+static enum stk_status open_archive(const struct stk_webdataset_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
+{
+	enum stk_status s;
+	if (o->index_paths) {
+		uint8_t *text = NULL;
+		size_t size;
+		if (!(s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err)))
+			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], t, err);
+		stk__free(text);
+		return s;
+	}
+	struct stk_archive_file f;
+	if ((s = stk__archive_open(&f, o->paths[i], "DALI's wds2idx", err)))
+		return s;
+	s = stk__webdataset_scan(o, i, &f, t, err);
+	stk__archive_close(&f);
+	return s;
+}
+
+enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err)
+{
+	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, o->part_count, err);
+	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++)
+		s = open_archive(o, i, out, err);
+	if (s)
+		stk__samples_free(out);
+	return s;
+}

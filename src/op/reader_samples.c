@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/reader_samples.h"
+
+#include <stdio.h>
+
+enum stk_status stk__reader_samples_keep(
+	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err)
+{
+	enum stk_status s = stk__reader_check(reader, from->size, err);
+	struct stk_samples *t = s ? NULL : stk__alloc(sizeof *t);
+	if (!s && !t)
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
+	if (s) {
+		stk__samples_free(from);
+		return s;
+	}
+	*t = *from;
+	*shared = t;
+	return STK_OK;
+}
+
+void stk__reader_samples_close(void *shared)
+{
+	stk__samples_free(shared);
+	stk__free(shared);
+}
+
+int64_t stk__reader_samples_size(const void *shared)
+{
+	return ((const struct stk_samples *)shared)->size;
+}
+
+uint64_t stk__reader_samples_fingerprint(const void *shared)
+{
+	return stk__samples_digest(shared, 0, stk__reader_samples_size(shared));
+}
+
+uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count)
+{
+	return stk__samples_digest(shared, first, count);
+}
+
+size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity)
+{
+	return stk__samples_name(shared, id, uri, capacity);
+}
+
+void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out)
+{
+	const struct stk_samples *t = shared;
+	for (int32_t k = 0; k < t->parts_each; k++) {
+		const struct stk_sample_part *p = &t->parts[id * t->parts_each + k];
+		out[k] = (struct stk_part){.uri = t->places[id].archive, .offset = p->offset, .length = p->length};
+	}
+}
+
+size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)
+{
+	return (size_t)snprintf(uri, capacity, "%s", ((const struct stk_samples *)shared)->archives[part]);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What readers have in common whose samples are parts of archives: `shared` is its struct stk_samples. */
+#ifndef STK_OP_READER_SAMPLES_H
+#define STK_OP_READER_SAMPLES_H
+
+#include "format/samples.h"
+#include "op/reader_args.h"
+
+/* Takes over what `from` holds, in memory of its own, and checks the reader's arguments against it; on failure it is freed. */
+STK_MUST_USE enum stk_status stk__reader_samples_keep(
+	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
+void stk__reader_samples_close(void *shared);
+
+/* Of struct stk_reader_def. */
+int64_t stk__reader_samples_size(const void *shared);
+uint64_t stk__reader_samples_fingerprint(const void *shared);
+uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
+size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
+void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
+size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
+
+#endif

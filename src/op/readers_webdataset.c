@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * readers.webdataset: samples of several files each, from tars. */
+#include "format/webdataset.h"
+#include "op/reader_samples.h"
+
+struct readers_webdataset {
+	struct stk_strings paths, index_paths, ext;
+	struct stk_ints dtypes;
+	const char *missing_component_behavior;
+	bool case_sensitive_extensions;
+	struct stk_reader_args reader;
+};
+
+static const struct stk_arg_def readers_webdataset_args[] = {
+	STK_ARG(struct readers_webdataset, paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
+		"Tars, of local paths or URIs. Samples are shuffled and shared among ranks over all of them."),
+	STK_ARG(struct readers_webdataset, ext, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
+		"What the names of the components end in, behind the first dot; one an output. Alternatives stand between semicolons: \"jpg;png\"."),
+	STK_ARG(struct readers_webdataset, index_paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
+		"Indexes as DALI's wds2idx makes them, one a tar. Default: the headers of each tar are read."),
+	STK_ARG(struct readers_webdataset, dtypes, STK_ARG_INTS, NULL, (0, STK_DTYPE_COUNT - 1), STK_SCALAR_OK,
+		"Types of the elements that a component's bytes are, one an output. Default: uint8."),
+	{.name = "missing_component_behavior",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct readers_webdataset, missing_component_behavior),
+		.fallback = "\"empty\"",
+		.choices = "empty|skip|error",
+		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error."},
+	STK_ARG(struct readers_webdataset, case_sensitive_extensions, STK_ARG_BOOL, "true", STK_FREE, 0,
+		"ext tells capitals from small letters."),
+	STK_ARG_GROUP(struct readers_webdataset, reader, stk__reader_group),
+	STK_ARG_END,
+};
+
+static enum stk_dtype dtype_of(const struct readers_webdataset *a, int32_t output)
+{
+	return output < a->dtypes.count ? (enum stk_dtype)a->dtypes.v[output] : STK_UINT8;
+}
+
+static int32_t readers_webdataset_outputs(const void *args)
+{
+	const struct readers_webdataset *a = args;
+	return a->ext.count < 1 ? 1 : a->ext.count < STK_MAX_OUTPUTS ? a->ext.count : STK_MAX_OUTPUTS;
+}
+
+static enum stk_status check(const struct readers_webdataset *a, struct stk_error *err)
+{
+	if (a->ext.count < 1 || a->ext.count > STK_MAX_OUTPUTS)
+		return stk__fail(err, STK_INVALID, "ext has %d values: name 1 to %d components", a->ext.count, STK_MAX_OUTPUTS);
+	if (a->dtypes.count >= 0 && a->dtypes.count != a->ext.count)
+		return stk__fail(err, STK_INVALID, "there are %d components in ext and %d dtypes", a->ext.count, a->dtypes.count);
+	return STK_OK;
+}
+
+static enum stk_status readers_webdataset_setup(const void *args, void **shared, struct stk_error *err)
+{
+	const struct readers_webdataset *a = args;
+	size_t elements[STK_MAX_OUTPUTS];
+	struct stk_samples samples;
+	if (a->paths.count < 1)
+		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
+	if (a->index_paths.count > 0 && a->index_paths.count != a->paths.count)
+		return stk__fail(err, STK_INVALID, "there are %d tars in paths and %d indexes in index_paths: give one for each, or none",
+			a->paths.count, a->index_paths.count);
+	for (int32_t k = 0; k < a->ext.count; k++)
+		elements[k] = stk_dtype_size(dtype_of(a, k));
+	const char *missing = a->missing_component_behavior;
+	const struct stk_webdataset_options o = {.paths = a->paths.v,
+		.index_paths = a->index_paths.count > 0 ? a->index_paths.v : NULL,
+		.path_count = a->paths.count,
+		.endings = a->ext.v,
+		.part_count = a->ext.count,
+		.ignore_case = !a->case_sensitive_extensions,
+		.missing = missing[1] == 'k'   ? STK_MISSING_SKIP
+			   : missing[1] == 'r' ? STK_MISSING_ERROR
+					       : STK_MISSING_EMPTY,
+		.elements = elements};
+	enum stk_status s = stk__webdataset_open(&o, &samples, err);
+	return s ? s : stk__reader_samples_keep(&samples, &a->reader, shared, err);
+}
+
+/* Views of what was read: a tar's files begin at multiples of 512 bytes, and so do elements at multiples of their size. */
+static enum stk_status readers_webdataset_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct readers_webdataset *a = call->args;
+	enum stk_status s = check(a, err);
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++) {
+		enum stk_dtype dtype = dtype_of(a, k);
+		int64_t n = call->bytes ? (int64_t)(call->bytes[k].size / stk_dtype_size(dtype)) : -1;
+		call->out[k].desc = (struct stk_desc){dtype, 1, {n}, ""};
+		call->out[k].data = call->bytes ? (void *)(uintptr_t)call->bytes[k].data : NULL;
+	}
+	return s;
+}
+
+/* Nothing is left to do: views are complete. */
+static enum stk_status readers_webdataset_run(const struct stk_call *call, struct stk_error *err)
+{
+	(void)call;
+	(void)err;
+	return STK_OK;
+}
+
+static void readers_webdataset_order(const void *args, const void *shared, struct stk_order *out)
+{
+	const struct readers_webdataset *a = args;
+	stk__reader_order(&a->reader, stk__reader_samples_size(shared), out);
+}
+
+static const struct stk_reader_def readers_webdataset_reader = {
+	.size = stk__reader_samples_size,
+	.fingerprint = stk__reader_samples_fingerprint,
+	.digest = stk__reader_samples_digest,
+	.order = readers_webdataset_order,
+	.uri = stk__reader_samples_uri,
+	.part_count = readers_webdataset_outputs,
+	.parts = stk__reader_samples_parts,
+	.part_uri = stk__reader_samples_part_uri,
+};
+
+const struct stk_op_def stk__op_readers_webdataset = {
+	.name = "readers.webdataset",
+	.doc = "Reads samples of several files each from tars, in WebDataset's format.\n\n"
+	       "Files that follow each other in a tar and have the same name up to its first dot are a sample; what follows the dot names the "
+	       "component.\n"
+	       "Gives the bytes of each component that ext names, as a tensor of one dim. Samples are read by their places, those of all tars "
+	       "shuffled as one\n"
+	       "data set, and what lies close together in one request. A .tar.gz has to be unpacked.",
+	.output_count = readers_webdataset_outputs,
+	.args = readers_webdataset_args,
+	.args_size = sizeof(struct readers_webdataset),
+	.flags = STK_OP_CLONED,
+	.setup = readers_webdataset_setup,
+	.teardown = stk__reader_samples_close,
+	.infer = readers_webdataset_infer,
+	.run_cpu = readers_webdataset_run,
+	.reader = &readers_webdataset_reader,
+};
