@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import stoker
 import torch
 from stoker import fn, pipeline_def
 from stoker.errors import InvalidArgumentError, StokerError
@@ -349,3 +350,35 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
             assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}: {steps}"
             if not shuffle:
                 assert all(told == taken for told, taken in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"
+
+
+def test_any_framework_by_dlpack(files, monkeypatch):
+    """NumPy in the place of a framework, and of JAX."""
+    import sys
+    from types import SimpleNamespace
+
+    from stoker.plugin.dlpack import DLPackIterator
+
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "jax.dlpack", SimpleNamespace(from_dlpack=np.from_dlpack))
+    from stoker.plugin.jax import DALIGenericIterator as JaxIterator
+
+    for policy in (FILL, PARTIAL, DROP):
+        want = epochs(DALIGenericIterator(seven(files), ["label"], reader_name="Reader", last_batch_policy=policy), 3)
+        made = [DLPackIterator(seven(files), ["label"], np.from_dlpack, reader_name="Reader", last_batch_policy=policy)]
+        if policy is not PARTIAL:
+            made.append(JaxIterator(seven(files), ["label"], reader_name="Reader", last_batch_policy=policy))
+        for iterator in made:
+            got = []
+            for _ in range(3):
+                got.append([step["label"].ravel().tolist() for step in iterator])
+                iterator.reset()
+            assert got == want, policy
+    for wrong, match in [
+        (lambda: JaxIterator(seven(files), ["label"], last_batch_policy=PARTIAL), "FILL or DROP"),
+        (lambda: JaxIterator(seven(files), ["label"], sharding=object()), "make_array_from"),
+        (lambda: DLPackIterator(seven(files), ["a", "b"], np.from_dlpack), "2 names"),
+        (lambda: DLPackIterator([seven(files), seven(files)], ["a"], np.from_dlpack), "2 pipelines"),
+    ]:
+        with pytest.raises(stoker.StokerError, match=match):
+            wrong()

@@ -229,7 +229,7 @@ def test_names_that_dali_alone_has_are_answered():
     with pytest.raises(ImportError, match=r"io\.file\.write"):
         from stoker.fn.io.file import write  # noqa: F401
     with pytest.raises(ImportError, match="DALI alone"):
-        from stoker.plugin import jax  # noqa: F401
+        from stoker.plugin import paddle  # noqa: F401
     with pytest.raises(ImportError, match="DALI alone"):
         from stoker import plugin_manager  # noqa: F401
     assert not hasattr(fn, "optical_flow") and not hasattr(stoker, "plugin_manager")

@@ -9,10 +9,9 @@ from stoker._where import missing
 
 # DALI's plugins for other frameworks: what to do instead.
 _DALI = {
-    "jax": "what Pipeline.run() gives takes part in DLPack: jax.dlpack.from_dlpack(output.as_tensor())",
     "numba": "fn.external_source takes functions that numba compiled",
-    "paddle": "what Pipeline.run() gives takes part in DLPack: paddle.utils.dlpack.from_dlpack(output.as_tensor().__dlpack__())",
-    "tf": "what Pipeline.run() gives takes part in DLPack: tf.experimental.dlpack.from_dlpack(output.as_tensor().__dlpack__())",
+    "paddle": "stoker.plugin.dlpack.DLPackIterator takes its from_dlpack: lambda tensor: paddle.utils.dlpack.from_dlpack(tensor.__dlpack__())",
+    "tf": "stoker.plugin.dlpack.DLPackIterator takes its from_dlpack: lambda tensor: tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())",
     "triton": "Stoker has no backend for Triton's server",
 }
 
