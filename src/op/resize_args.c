@@ -2,6 +2,8 @@
  * The rules are DALI's (its documentation of resize; edge cases measured on its CPU backend). */
 #include "op/resize_args.h"
 
+#include "base/math.h"
+
 #include <string.h>
 
 #define FILTER(member, dflt, text)                                                                                                         \
@@ -49,16 +51,17 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 const struct stk_arg_def stk__extent_core_group[] = {
 	PIXELS(resize_x, FLOAT, 0, "Width of the output; 0: as mode says. Negative mirrors the image."),
 	PIXELS(resize_y, FLOAT, 0, "Height of the output; 0: as mode says. Negative mirrors the image."),
-	PIXELS(resize_z, FLOAT, 0, "Depth of the output, for volumes, which are not supported yet."),
+	PIXELS(resize_z, FLOAT, 0, "Depth of the output, of volumes; 0: as mode says. Negative mirrors the volume."),
 	PIXELS(resize_shorter, FLOAT, 0, "Length of the shorter side; the other keeps the aspect ratio, up to max_size."),
 	PIXELS(resize_longer, FLOAT, 0, "Length of the longer side; the other keeps the aspect ratio."),
-	PIXELS(size, FLOATS, STK_SCALAR_OK, "Height and width of the output, or one value for both; 0 as for resize_x."),
+	PIXELS(size, FLOATS, STK_SCALAR_OK,
+		"Height and width of the output, of volumes depth, height and width, or one value for all; 0 as for resize_x."),
 	STK_ARG(struct stk_extent_args, max_size, STK_ARG_FLOATS, NULL, (0, 0x1p24), STK_SCALAR_OK,
-		"Limit of height and width, or one for both, that mode works with; 0: none. Default: none."),
+		"Limit of each extent, in the order of size, or one for all, that mode works with; 0: none. Default: none."),
 	STK_ARG(struct stk_extent_args, roi_start, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
-		"Top and left of the region to resize, in pixels, may be fractional. Default: the image."),
+		"Where the region to resize begins, in pixels, in the order of size; may be fractional. Default: the image."),
 	STK_ARG(struct stk_extent_args, roi_end, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
-		"Bottom and right of the region; before roi_start: mirrored."),
+		"Where the region ends; before roi_start: mirrored."),
 	STK_ARG(struct stk_extent_args, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"roi_start and roi_end are shares of the extents, 0..1."),
 	STK_ARG(struct stk_extent_args, subpixel_scale, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -87,10 +90,11 @@ const struct stk_arg_def stk__extent_group[] = {
 
 enum mode { MODE_DEFAULT, MODE_STRETCH, MODE_NOT_LARGER, MODE_NOT_SMALLER };
 
-/* Index 0 is y, 1 is x, as in `size`. */
+/* Extents are in the order of `size`: the outermost dim first. */
 struct request {
 	enum mode mode;
-	float size[2], limit[2]; /* 0: none */
+	int32_t n;
+	float size[STK_MAX_DIMS], limit[STK_MAX_DIMS]; /* 0: none */
 };
 
 static enum mode mode_of(const char *name)
@@ -98,63 +102,80 @@ static enum mode mode_of(const char *name)
 	return name[0] == 'd' ? MODE_DEFAULT : name[0] == 's' ? MODE_STRETCH : name[4] == 'l' ? MODE_NOT_LARGER : MODE_NOT_SMALLER;
 }
 
-static enum stk_status read_pair(const char *name, struct stk_floats v, bool one_ok, float out[2], struct stk_error *err)
+static enum stk_status read_list(const char *name, struct stk_floats v, bool one_ok, int32_t n, float *out, struct stk_error *err)
 {
-	if (v.count != 2 && !(one_ok && v.count == 1))
-		return stk__fail(
-			err, STK_INVALID, "%s has %d values; it takes (height, width)%s", name, v.count, one_ok ? " or one for both" : "");
-	out[0] = v.v[0];
-	out[1] = v.v[v.count - 1];
+	if (v.count != n && !(one_ok && v.count == 1))
+		return stk__fail(err, STK_INVALID, "%s has %d values; it takes %s%s", name, v.count,
+			n == 2   ? "(height, width)"
+			: n == 3 ? "(depth, height, width)"
+				 : "one for each axis",
+			one_ok ? " or one for all" : "");
+	for (int32_t d = 0; d < n; d++)
+		out[d] = v.v[v.count == 1 ? 0 : d];
 	return STK_OK;
 }
 
 /* Extents that will come sample by sample. */
-static bool is_open(const struct stk_call *call, const struct stk_extent_args *a)
+bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a)
 {
 	return stk__varies(call, &a->size) || stk__varies(call, &a->resize_x) || stk__varies(call, &a->resize_y) ||
-	       stk__varies(call, &a->resize_shorter) || stk__varies(call, &a->resize_longer);
+	       stk__varies(call, &a->resize_z) || stk__varies(call, &a->resize_shorter) || stk__varies(call, &a->resize_longer);
 }
 
-static enum stk_status read_request(const struct stk_extent_args *a, struct request *r, struct stk_error *err)
+static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, struct request *r, struct stk_error *err)
 {
-	bool xy = a->resize_x != 0 || a->resize_y != 0, list = a->size.count >= 0, shorter = a->resize_shorter != 0,
-	     longer = a->resize_longer != 0;
-	*r = (struct request){.mode = mode_of(a->mode), .size = {a->resize_y, a->resize_x}};
-	if (xy + list + shorter + longer != 1)
+	bool xyz = a->resize_x != 0 || a->resize_y != 0 || (n == 3 && a->resize_z != 0), list = a->size.count >= 0,
+	     shorter = a->resize_shorter != 0, longer = a->resize_longer != 0;
+	*r = (struct request){.mode = mode_of(a->mode), .n = n};
+	if (n == 2 && a->resize_z != 0)
+		return stk__fail(err, STK_INVALID, "resize_z is for volumes, of layout DHWC or CDHW");
+	if (xyz + list + shorter + longer != 1)
 		return stk__fail(err, STK_INVALID,
-			xy + list + shorter + longer
-				? "the extent is given twice; give one of resize_x and resize_y, size, resize_shorter, resize_longer"
+			xyz + list + shorter + longer
+				? "the extent is given twice; give one of resize_x, resize_y and resize_z, size, resize_shorter, resize_longer"
 				: "no extent is given: give resize_x or resize_y or both, size, resize_shorter or resize_longer");
-	if (a->resize_z != 0)
-		return stk__fail(err, STK_UNSUPPORTED, "resize_z is for volumes, which are not supported yet");
 	if ((shorter || longer) && r->mode != MODE_DEFAULT)
 		return stk__fail(
 			err, STK_INVALID, "resize_shorter and resize_longer are modes of their own: leave out mode=\"%s\"", a->mode);
-	if (shorter || longer) {
-		r->size[0] = r->size[1] = shorter ? a->resize_shorter : a->resize_longer;
-		r->mode = shorter ? MODE_NOT_SMALLER : MODE_NOT_LARGER;
+	if (xyz) {
+		r->size[n - 1] = a->resize_x;
+		r->size[n - 2] = a->resize_y;
+		r->size[0] = n == 3 ? a->resize_z : r->size[0];
 	}
-	enum stk_status s = list ? read_pair("size", a->size, true, r->size, err) : STK_OK;
-	return s || a->max_size.count < 0 ? s : read_pair("max_size", a->max_size, true, r->limit, err);
+	for (int32_t d = 0; (shorter || longer) && d < n; d++)
+		r->size[d] = shorter ? a->resize_shorter : a->resize_longer;
+	if (shorter || longer)
+		r->mode = shorter ? MODE_NOT_SMALLER : MODE_NOT_LARGER;
+	enum stk_status s = list ? read_list("size", a->size, true, n, r->size, err) : STK_OK;
+	return s || a->max_size.count < 0 ? s : read_list("max_size", a->max_size, true, n, r->limit, err);
 }
 
 /* The region, from low to high; `flip` where it was given the other way round. */
 struct region {
-	float lo[2], hi[2];
-	bool flip[2];
+	float lo[STK_MAX_DIMS], hi[STK_MAX_DIMS];
+	bool flip[STK_MAX_DIMS];
 };
 
-static enum stk_status read_region(const struct stk_extent_args *a, const int64_t extent[2], struct region *out, struct stk_error *err)
+static const char *along(int32_t n, int32_t d)
 {
-	float start[2] = {0, 0}, end[2] = {(float)extent[0], (float)extent[1]};
+	static const char *const names[] = {"wide", "high", "deep"};
+	return n <= 3 ? names[n - 1 - d] : "long";
+}
+
+static enum stk_status read_region(
+	const struct stk_extent_args *a, int32_t n, const int64_t *extent, struct region *out, struct stk_error *err)
+{
+	float start[STK_MAX_DIMS] = {0}, end[STK_MAX_DIMS];
+	for (int32_t d = 0; d < n; d++)
+		end[d] = (float)extent[d];
 	if (a->roi_start.count >= 0 || a->roi_end.count >= 0) {
 		if (a->roi_start.count < 0 || a->roi_end.count < 0)
 			return stk__fail(err, STK_INVALID, "roi_start and roi_end go together: give both");
-		enum stk_status s = read_pair("roi_start", a->roi_start, false, start, err);
-		if (s || (s = read_pair("roi_end", a->roi_end, false, end, err)))
+		enum stk_status s = read_list("roi_start", a->roi_start, false, n, start, err);
+		if (s || (s = read_list("roi_end", a->roi_end, false, n, end, err)))
 			return s;
 	}
-	for (int d = 0; d < 2; d++) {
+	for (int32_t d = 0; d < n; d++) {
 		if (a->roi_relative && a->roi_start.count >= 0) {
 			start[d] *= (float)extent[d];
 			end[d] *= (float)extent[d];
@@ -164,20 +185,20 @@ static enum stk_status read_region(const struct stk_extent_args *a, const int64_
 		out->hi[d] = out->flip[d] ? start[d] : end[d];
 		if (extent[d] >= 0 && !(out->lo[d] >= -0x1p30f && out->hi[d] <= 0x1p30f))
 			return stk__fail(err, STK_LIMIT, "the region from %g to %g lies too far outside an image %lld pixels %s",
-				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], d ? "wide" : "high");
+				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], along(n, d));
 		if (extent[d] >= 0 && !(out->hi[d] - out->lo[d] > 0))
 			return stk__fail(err, STK_SHAPE, "there is nothing to resize: the region is %g pixels %s",
-				(double)(out->hi[d] - out->lo[d]), d ? "wide" : "high");
+				(double)(out->hi[d] - out->lo[d]), along(n, d));
 	}
 	return STK_OK;
 }
 
-/* The scale that both axes share in the modes that keep the aspect ratio around or inside what is given. */
-static double common_scale(const struct request *r, const double scale[2], const bool given[2], const float extent[2])
+/* The scale that all axes share in the modes that keep the aspect ratio around or inside what is given. */
+static double common_scale(const struct request *r, const double *scale, const bool *given, const float *extent)
 {
 	double common = 0;
 	bool first = true;
-	for (int d = 0; d < 2; d++) {
+	for (int32_t d = 0; d < r->n; d++) {
 		double s = fabs(scale[d]);
 		if (!given[d])
 			continue;
@@ -185,103 +206,148 @@ static double common_scale(const struct request *r, const double scale[2], const
 			common = s;
 		first = false;
 	}
-	for (int d = 0; d < 2; d++)
+	for (int32_t d = 0; d < r->n; d++)
 		if (r->limit[d] > 0 && (double)r->limit[d] / extent[d] < common)
 			common = (double)r->limit[d] / extent[d];
 	return common;
 }
 
-/* Fractional extents, signed, from those given; extent: of the region. */
-static void complete(const struct request *r, const float extent[2], float size[2])
+/* The mean of the scales that are given, as factors have one. */
+static double mean_scale(const struct request *r, const double *scale, const bool *given)
 {
-	bool given[2] = {r->size[0] != 0, r->size[1] != 0};
-	double scale[2] = {1, 1};
-	for (int d = 0; d < 2; d++)
-		if (given[d])
-			scale[d] = (double)(r->size[d] / extent[d]);
+	double product = 1;
+	int32_t n = 0;
+	for (int32_t d = 0; d < r->n; d++)
+		if (given[d]) {
+			product *= fabs(scale[d]);
+			n++;
+		}
+	return n == 0 ? 1 : n == 1 ? product : n == 2 ? sqrt(product) : stk__exp(stk__log(product) / n);
+}
+
+/* Fractional extents, signed, from those given; extent: of the region. */
+static void complete(const struct request *r, const float *extent, float *size)
+{
+	bool given[STK_MAX_DIMS];
+	double scale[STK_MAX_DIMS];
+	for (int32_t d = 0; d < r->n; d++) {
+		given[d] = r->size[d] != 0;
+		scale[d] = given[d] ? (double)(r->size[d] / extent[d]) : 1;
+	}
 	if (r->mode == MODE_NOT_LARGER || r->mode == MODE_NOT_SMALLER) {
 		double common = common_scale(r, scale, given, extent);
-		for (int d = 0; d < 2; d++)
+		for (int32_t d = 0; d < r->n; d++)
 			size[d] = given[d] && fabs(scale[d]) == common ? r->size[d] : (float)(extent[d] * copysign(common, scale[d]));
 		return;
 	}
-	for (int d = 0; d < 2; d++) {
-		double from_other = r->mode == MODE_DEFAULT ? fabs(scale[1 - d]) : 1;
-		size[d] = given[d] ? r->size[d] : (float)(extent[d] * from_other);
+	double from_others = r->mode == MODE_DEFAULT ? mean_scale(r, scale, given) : 1;
+	for (int32_t d = 0; d < r->n; d++) {
+		size[d] = given[d] ? r->size[d] : (float)(extent[d] * from_others);
 		if (r->limit[d] > 0 && fabsf(size[d]) > r->limit[d])
 			size[d] = copysignf(r->limit[d], size[d]);
 	}
 }
 
-/* Cuts extents that follow from the other axis to whole pixels. In exact arithmetic: a quotient of floats may lie just below a whole number. */
-static void cut_extents(const struct request *r, const float extent[2], float size[2])
+/* Cuts extents that follow from the others to whole pixels. In exact arithmetic: a quotient of floats may lie just below a whole number. */
+static void cut_extents(const struct request *r, const float *extent, float *size)
 {
-	for (int d = 0; d < 2; d++)
-		if (size[d] != r->size[d])
-			size[d] = (float)copysign(floor((double)extent[d] * fabs((double)size[1 - d]) / (double)extent[1 - d]), size[d]);
+	for (int32_t d = 0; d < r->n; d++) {
+		if (size[d] == r->size[d])
+			continue;
+		double exact = r->n == 2 ? (double)extent[d] * fabs((double)size[1 - d]) / (double)extent[1 - d] : fabs((double)size[d]);
+		size[d] = (float)copysign(floor(exact), size[d]);
+	}
+}
+
+/* How a fractional extent becomes whole, and which point of the region keeps its place then. */
+static double whole_extent(float size, char rounding)
+{
+	double pixels = fabs((double)size);
+	pixels = rounding == 't' ? floor(pixels) : rounding == 'c' ? ceil(pixels) : round(pixels);
+	return pixels < 1 ? 1 : pixels;
 }
 
 /* One axis of the result. */
-static void finish(bool exact_scale, float size, float lo, float hi, bool flip, int32_t *out, float *begin, float *end)
+static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
-	double pixels = round(fabs((double)size));
-	*out = pixels < 1 ? 1 : (int32_t)pixels;
+	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);
+	x->out[d] = (int32_t)pixels;
 	double b = lo, e = hi;
-	if (exact_scale && size != 0 && fabsf(size) != (float)*out) {
-		double centre = ((double)lo + hi) / 2, grow = *out / fabs((double)size);
+	if (exact_scale && size != 0 && fabsf(size) != (float)x->out[d]) {
+		double share = x->alignment ? (double)x->alignment[d] : 0.5;
+		share = flip ? 1 - share : share;
+		double centre = x->alignment ? lo + (hi - lo) * share : (lo + hi) / 2, grow = pixels / fabs((double)size);
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
 	}
 	if (e - b > 0x1p30) { /* of a small part of a pixel: only the edges are visible */
-		double centre = ((double)lo + hi) / 2;
+		double centre = (lo + hi) / 2;
 		b = centre - 0x1p29;
 		e = centre + 0x1p29;
 	}
-	*begin = (float)(flip ? e : b);
-	*end = (float)(flip ? b : e);
+	x->begin[d] = (float)(flip ? e : b);
+	x->end[d] = (float)(flip ? b : e);
 }
 
 /* While an extent is unknown: outputs that do not depend on it. */
-static void guess(const struct request *r, int32_t out[2])
+static void guess(const struct request *r, int32_t *out)
 {
-	bool both = r->size[0] != 0 && r->size[1] != 0;
-	for (int d = 0; d < 2; d++) {
-		bool known = r->mode == MODE_STRETCH ? r->size[d] != 0 : r->mode == MODE_DEFAULT && both;
+	bool all = true;
+	for (int32_t d = 0; d < r->n; d++)
+		all &= r->size[d] != 0;
+	for (int32_t d = 0; d < r->n; d++) {
+		bool known = r->mode == MODE_STRETCH ? r->size[d] != 0 : r->mode == MODE_DEFAULT && all;
 		float limited = r->limit[d] > 0 && fabsf(r->size[d]) > r->limit[d] ? r->limit[d] : fabsf(r->size[d]);
 		out[d] = !known ? -1 : limited < 1 ? 1 : (int32_t)roundf(limited);
 	}
 }
 
-enum stk_status stk__extent_of_args(
-	const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err)
+enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool region_open, struct stk_extents *x, struct stk_error *err)
 {
 	struct request r;
-	out->out_w = out->out_h = -1;
-	if (is_open(call, a))
-		return STK_OK;
-	enum stk_status s = read_request(a, &r, err);
+	struct region region;
+	float extent[STK_MAX_DIMS], size[STK_MAX_DIMS];
+	bool known = !region_open;
+	enum stk_status s = read_request(a, x->n, &r, err);
 	if (s)
 		return s;
-	int32_t extents[2];
-	guess(&r, extents);
-	out->out_h = extents[0];
-	out->out_w = extents[1];
-	struct region region;
-	if (stk__varies(call, &a->roi_start) || stk__varies(call, &a->roi_end))
-		return STK_OK;
-	if ((s = read_region(a, (int64_t[2]){h, w}, &region, err)) || w < 0 || h < 0)
+	for (int32_t d = 0; d < x->n; d++) {
+		x->out[d] = -1;
+		known &= x->in[d] >= 0;
+	}
+	if (!x->scales)
+		guess(&r, x->out);
+	if (region_open || (s = read_region(a, x->n, x->in, &region, err)) || !known)
 		return s;
-	float extent[2] = {region.hi[0] - region.lo[0], region.hi[1] - region.lo[1]}, size[2];
+	for (int32_t d = 0; d < x->n; d++) {
+		extent[d] = region.hi[d] - region.lo[d];
+		if (x->scales)
+			r.size[d] = x->scales[d] * (float)x->in[d];
+	}
 	complete(&r, extent, size);
 	if (a->rounding && a->rounding[0] == 't')
 		cut_extents(&r, extent, size);
-	for (int d = 0; d < 2; d++)
+	for (int32_t d = 0; d < x->n; d++) {
 		if (!(fabsf(size[d]) <= 0x1p24f))
-			return stk__fail(
-				err, STK_LIMIT, "a resize to %g pixels %s is out of bounds", (double)size[d], d ? "of width" : "of height");
-	finish(a->subpixel_scale, size[0], region.lo[0], region.hi[0], region.flip[0] != (size[0] < 0), &out->out_h, &out->roi_y0,
-		&out->roi_y1);
-	finish(a->subpixel_scale, size[1], region.lo[1], region.hi[1], region.flip[1] != (size[1] < 0), &out->out_w, &out->roi_x0,
-		&out->roi_x1);
+			return stk__fail(err, STK_LIMIT, "a resize to %g pixels %s is out of bounds", (double)size[d], along(x->n, d));
+		finish(x, a->subpixel_scale, size[d], &region, d, region.flip[d] != (size[d] < 0));
+	}
 	return STK_OK;
+}
+
+enum stk_status stk__extent_of_args(
+	const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err)
+{
+	struct stk_extents x = {.n = 2, .in = {h, w}, .rounding = 'r'};
+	out->out_w = out->out_h = -1;
+	if (stk__extents_open(call, a))
+		return STK_OK;
+	enum stk_status s = stk__extents_of_args(a, stk__varies(call, &a->roi_start) || stk__varies(call, &a->roi_end), &x, err);
+	out->out_h = x.out[0];
+	out->out_w = x.out[1];
+	out->roi_y0 = x.begin[0];
+	out->roi_y1 = x.end[0];
+	out->roi_x0 = x.begin[1];
+	out->roi_x1 = x.end[1];
+	return s;
 }

@@ -27,6 +27,22 @@ struct stk_extent_args {
 extern const struct stk_arg_def stk__extent_group[];
 extern const struct stk_arg_def stk__extent_core_group[]; /* without rounding, a name that crop has too: it is then NULL */
 
+/* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */
+struct stk_extents {
+	int32_t n;
+	int64_t in[STK_MAX_DIMS];                     /* -1: not known yet */
+	char rounding;                                /* of a fractional extent: 'r' to the nearest, 't' down, 'c' up */
+	const float *scales, *alignment;              /* of each dim; NULL: sizes are given; the region's centre keeps its place */
+	int32_t out[STK_MAX_DIMS];                    /* -1: not known yet */
+	float begin[STK_MAX_DIMS], end[STK_MAX_DIMS]; /* the region that becomes the output; begin > end: mirrored */
+};
+
+/* Fills out, begin and end, as far as they are known. region_open: it comes sample by sample, and is not known yet. */
+enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool region_open, struct stk_extents *x, struct stk_error *err);
+
+/* True for extents that will come sample by sample. a: part of call->args. */
+bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a);
+
 /* a: part of call->args. out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
  * others are -1. */
 enum stk_status stk__extent_of_args(

@@ -361,6 +361,25 @@ static void draw_perspective(struct call *c)
 	c->args[c->n_args++] = stk_arg_string("pixel_origin", call_draw(2) ? "center" : "corner");
 }
 
+static void draw_tensor_resize(struct call *c)
+{
+	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT16, STK_FLOAT};
+	int64_t shape[4];
+	for (int d = 0; d < 4; d++)
+		shape[d] = 1 + call_draw(call_draw(4) ? 10 : 40);
+	call_input(c, types[call_draw(5)], 4, shape);
+	int n = 1 + (int)call_draw(3), first = (int)call_draw(4);
+	int64_t *axes = call_ints(c, "axes", n);
+	double *sizes = call_floats(c, "sizes", n);
+	for (int i = 0; i < n; i++) {
+		axes[i] = (first + i) % 4;
+		sizes[i] = (call_draw(2) ? 1 : -1) * (double)(1 + call_draw(20)) - (double)call_draw(4) / 8;
+	}
+	call_int(c, "interp_type", call_draw(6));
+	if (call_draw(2))
+		call_int(c, "dtype", STK_FLOAT);
+}
+
 static void draw_maps(struct call *c)
 {
 	call_input(c, call_draw(2) ? STK_UINT8 : STK_FLOAT, 3, (int64_t[3]){1 + call_draw(12), 1 + call_draw(12), 1 + call_draw(4)});
@@ -433,6 +452,7 @@ static const struct call_kind kinds[] = {
 	{"warp_affine", draw_warp},
 	{"experimental.warp_perspective", draw_perspective},
 	{"experimental.remap", draw_maps},
+	{"tensor_resize", draw_tensor_resize},
 	{"sphere", draw_displaced},
 	{"water", draw_displaced},
 	{"jitter", draw_displaced},

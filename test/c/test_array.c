@@ -6,6 +6,7 @@
 
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu.h"
+#include "kernel/array/array_resize.h"
 #include "kernel/array/array_sample.h"
 #include "kernel/convert/convert.h"
 #include "kernel/equalize/equalize_element.h"
@@ -130,6 +131,16 @@ static void run_filter(struct stk_array_job *job)
 			stk__filter_one(&job->filter, &data, axes[k], k, phases, i);
 }
 
+/* All phases of a resize. */
+static void run_resize(struct stk_array_job *job)
+{
+	job->work = malloc(job->work_bytes + 1);
+	for (int k = 0; k < job->resize.phases; k++)
+		for (uint32_t i = 0; i < stk__resize_outputs(&job->resize.phase[k]); i++)
+			stk__array_resize_one(job, k, i);
+	free(job->work);
+}
+
 /* Both phases of an equalisation. */
 static void run_equalize(struct stk_array_job *job)
 {
@@ -178,6 +189,9 @@ static bool run_image(struct stk_array_job *job)
 		return true;
 	case STK_ARRAY_EQUALIZE:
 		run_equalize(job);
+		return true;
+	case STK_ARRAY_RESIZE:
+		run_resize(job);
 		return true;
 	case STK_ARRAY_POINTWISE:
 		for (uint32_t i = 0; i < job->n; i++)
@@ -236,6 +250,7 @@ static void loops_do_what_elements_do(void **state)
 		used = 0;
 		if (call_open(&c)) {
 			kept.jobs.keep = keep_job;
+			kept.jobs.arena = &c.arena;
 			kept.count = 0;
 			ok(c.call.def->lower_array(&c.call, &kept.jobs, &err));
 			bool right = true;
@@ -285,6 +300,7 @@ static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *ke
 	call.in = in;
 	call.out = &out;
 	c->first_job = kept->count;
+	kept->jobs.arena = &c->arena;
 	ok(call.def->lower_array(&call, &kept->jobs, &err));
 	c->n_jobs = kept->count - c->first_job;
 }

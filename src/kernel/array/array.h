@@ -38,6 +38,7 @@ enum stk_array_kind {
 	STK_ARRAY_ONE_HOT,
 	STK_ARRAY_POINTS,
 	STK_ARRAY_SAMPLE,
+	STK_ARRAY_RESIZE,
 	STK_ARRAY_FILTER,
 	STK_ARRAY_POINTWISE,
 	STK_ARRAY_EQUALIZE,
@@ -150,6 +151,19 @@ struct stk_array_sample {
 	const float *maps[2]; /* of MAPS: x and y */
 };
 
+/* A tensor resampled along up to three of its dims, one after the other, with float32 between them. The job's constants are words of four bytes: for each phase
+ * the first source element of each output, an int32, and its weights, floats. Sums go from the first tap to the last. */
+enum { STK_RESIZE_PHASES = 3 };
+struct stk_resize_phase {
+	int64_t outer, inner; /* values before and after the dim, as far as they are resampled by then */
+	int32_t in, out, taps;
+	uint32_t first, weights; /* where they begin, in words */
+};
+struct stk_array_resize {
+	int32_t phases;
+	struct stk_resize_phase phase[STK_RESIZE_PHASES];
+};
+
 /* Pointers are valid on the side that runs the job, except `constants`, which lie in host memory until the job has run or is kept. */
 struct stk_array_job {
 	int32_t kind, ndim;
@@ -169,6 +183,7 @@ struct stk_array_job {
 		struct stk_array_reduce reduce;
 		struct stk_array_points points;
 		struct stk_array_sample sample;
+		struct stk_array_resize resize;
 		struct stk_filter filter; /* source 1: its weights, where they are no constants */
 		struct stk_pointwise pointwise;
 		struct stk_debayer debayer;
@@ -276,6 +291,12 @@ STK_MUST_USE enum stk_status stk__array_debayer(struct stk_array_jobs *jobs, con
 	const struct stk_tensor *out, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__array_jpeg_distortion(struct stk_array_jobs *jobs, const struct stk_jpeg_distortion *j,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* Resamples dims[0 .. n - 1], n from 1 to STK_RESIZE_PHASES, in the order in which the tensor shrinks most. axes: of each, whose in_size and outputs are the
+ * extents of in and out. in's type is one that float32 holds. */
+struct stk_filter_axis;
+STK_MUST_USE enum stk_status stk__array_resize(struct stk_array_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims,
+	int32_t n, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 /* ---- measures ---- */
 

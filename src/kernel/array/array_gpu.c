@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/array/array_resize.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
@@ -57,6 +58,9 @@ static const struct {
 	{STK_ARRAY_REDUCE, "array_gpu", "array_reduce"},
 	{STK_ARRAY_POINTS, "array_gpu", "array_points"},
 	{STK_ARRAY_SAMPLE, "array_gpu", "array_sample"},
+	{STK_ARRAY_RESIZE, "array_gpu", "array_resize"},
+	{STK_ARRAY_GPU_RESIZE_1, "array_gpu", "array_resize"},
+	{STK_ARRAY_GPU_RESIZE_2, "array_gpu", "array_resize"},
 	{STK_ARRAY_FILTER, "array_gpu_filter", "array_filter"},
 	{STK_ARRAY_GPU_FILTER_1, "array_gpu_filter", "array_filter"},
 	{STK_ARRAY_GPU_FILTER_2, "array_gpu_filter", "array_filter"},
@@ -164,6 +168,12 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 		blocks[STK_ARRAY_JPEG_DISTORTION] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 0));
 		blocks[STK_ARRAY_GPU_JPEG_1] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 1));
 		blocks[STK_ARRAY_GPU_JPEG_2] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 2));
+		return;
+	}
+	if (job->kind == STK_ARRAY_RESIZE) {
+		static const int resize_launch[STK_RESIZE_PHASES] = {STK_ARRAY_RESIZE, STK_ARRAY_GPU_RESIZE_1, STK_ARRAY_GPU_RESIZE_2};
+		for (int k = 0; k < job->resize.phases; k++)
+			blocks[resize_launch[k]] += blocks_of(stk__resize_outputs(&job->resize.phase[k]));
 		return;
 	}
 	if (job->kind == STK_ARRAY_EQUALIZE)

@@ -2,6 +2,7 @@
  * Array jobs on the GPU (array_gpu.h): array_element.h's lines, an output a thread. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
+#include "kernel/array/array_resize.h"
 #include "kernel/array/array_sample.h"
 
 #define THREADS STK_ARRAY_GPU_THREADS
@@ -56,6 +57,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_sample(const __grid_
 	outputs o = outputs_of(v, it, it.job.n);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__array_sample_one(&it.job, i);
+}
+
+/* A launch for each phase. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_resize(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	int phase = v.launch == STK_ARRAY_RESIZE ? 0 : v.launch - STK_ARRAY_GPU_RESIZE_1 + 1;
+	outputs o = outputs_of(v, it, stk__resize_outputs(&it.job.resize.phase[phase]));
+	for (uint32_t i = o.begin; i < o.end; i += THREADS)
+		stk__array_resize_one(&it.job, phase, i);
 }
 
 /* ---- measures ---- */

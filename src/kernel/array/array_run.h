@@ -10,6 +10,7 @@ void stk__array_run_reduce(const struct stk_array_job *job);
 void stk__array_run_one_hot(const struct stk_array_job *job);
 void stk__array_run_points(const struct stk_array_job *job);
 void stk__array_run_sample(const struct stk_array_job *job);
+void stk__array_run_resize(const struct stk_array_job *job); /* its work memory is there */
 STK_MUST_USE enum stk_status stk__array_run_arithmetic(const struct stk_array_job *job, struct stk_error *err);
 void stk__array_run_normalize(const struct stk_array_job *job); /* its work memory is there */
 

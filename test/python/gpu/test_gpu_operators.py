@@ -26,6 +26,7 @@ TABLES = (
     "cases_tensors",
     "cases_reductions",
     "cases_boxes",
+    "cases_resize",
 )
 
 # Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/geometry/resize_axes.h"
+
+enum stk_status stk__resize_axes_type(enum stk_dtype dtype, struct stk_error *err)
+{
+	if (dtype != STK_NO_DTYPE && !stk__dtype_in_float(dtype))
+		return stk__fail(err, STK_UNSUPPORTED, "tensors of %s are not resized; cast them to float32 first", stk_dtype_name(dtype));
+	return STK_OK;
+}
+
+enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dims, const struct stk_resize *filters,
+	struct stk_resize_axes *out, struct stk_error *err)
+{
+	out->n = 0;
+	for (int32_t d = 0; d < x->n; d++) {
+		if (x->in[d] > STK_PASS_MAX_EXTENT)
+			return stk__fail(
+				err, STK_LIMIT, "a dim of %lld; resized are dims of up to %d", (long long)x->in[d], STK_PASS_MAX_EXTENT);
+		if (x->out[d] == x->in[d] && x->begin[d] == 0 && x->end[d] == (float)x->in[d])
+			continue;
+		if (out->n == STK_RESIZE_PHASES)
+			return stk__fail(err, STK_UNSUPPORTED,
+				"more than %d dims change their extent or have a region: resize some of them first, and "
+				"then the others",
+				STK_RESIZE_PHASES);
+		float extent = fabsf(x->end[d] - x->begin[d]);
+		uint8_t filter = (float)x->out[d] < extent ? filters->min_filter : filters->mag_filter;
+		out->dims[out->n] = dims[d];
+		out->axis[out->n++] = stk__filter_axis(
+			(enum stk_interp)filter, filters->antialias, filters->drop, (int32_t)x->in[d], x->out[d], x->begin[d], x->end[d]);
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__resize_axes_run(
+	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
+	if (r->n == 0)
+		return stk__array_copy_all(jobs, in, out, in->desc.dtype != out->desc.dtype, err);
+	return stk__array_resize(jobs, r->axis, r->dims, r->n, in, out, err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Resampling along any dims of a tensor: what resize does to volumes, and tensor_resize to anything. */
+#ifndef STK_OP_GEOMETRY_RESIZE_AXES_H
+#define STK_OP_GEOMETRY_RESIZE_AXES_H
+
+#include "kernel/resample/filter.h"
+#include "op/resize_args.h"
+
+/* The dims that change; left in call->state by infer. */
+struct stk_resize_axes {
+	int32_t n, dims[STK_RESIZE_PHASES];
+	struct stk_filter_axis axis[STK_RESIZE_PHASES];
+};
+
+/* x: of dims[0 .. x->n - 1] of a tensor, all known. STK_UNSUPPORTED where more than STK_RESIZE_PHASES of them change. */
+enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dims, const struct stk_resize *filters,
+	struct stk_resize_axes *out, struct stk_error *err);
+
+/* STK_UNSUPPORTED for types that are not resampled here. */
+enum stk_status stk__resize_axes_type(enum stk_dtype dtype, struct stk_error *err);
+
+enum stk_status stk__resize_axes_run(
+	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_array_jobs *jobs, struct stk_error *err);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor_resize: resampling of tensors along any of their dims. */
+#include "op/geometry/resize_axes.h"
+#include "op/slice_args.h"
+
+#include <string.h>
+
+struct tensor_resize {
+	struct stk_floats sizes, scales, alignment, max_size, roi_start, roi_end;
+	struct stk_ints axes;
+	bool roi_relative, subpixel_scale;
+	const char *axis_names, *mode, *size_rounding;
+	struct stk_filter_args filter;
+};
+
+#define VALUES(member, low, sh, fl, dflt, text)                                                                                            \
+	{                                                                                                                                  \
+		.name = #member, .type = STK_ARG_FLOATS, .flags = (fl), .offset = offsetof(struct tensor_resize, member),                  \
+		.fallback = dflt, .min = low, .max = 0x1p24, .shapes = sh, .doc = text                                                     \
+	}
+
+static const struct stk_arg_def tensor_resize_args[] = {
+	VALUES(sizes, -0x1p24, true, STK_PER_SAMPLE | STK_SCALAR_OK, NULL,
+		"Extents of the output along the axes, or one for all; 0: as mode says. Negative mirrors."),
+	VALUES(scales, -0x1p24, true, STK_PER_SAMPLE | STK_SCALAR_OK, NULL,
+		"The same as multiples of the input's extents, instead of sizes."),
+	VALUES(alignment, 0, false, STK_PER_SAMPLE | STK_SCALAR_OK, "[0.5]",
+		"Where a size is not whole, which point of the region keeps its place: 0 where it begins, 1 where it ends; one value an axis, or one "
+		"for all."),
+	VALUES(max_size, 0, false, STK_SCALAR_OK, NULL,
+		"Limit of each extent, or one for all, that mode works with; 0: none. Default: none."),
+	VALUES(roi_start, -0x1p24, false, STK_PER_SAMPLE, NULL,
+		"Where the region to resize begins along each axis; may be fractional. Default: all."),
+	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL, "Where the region ends; before roi_start: mirrored."),
+	STK_ARG(struct tensor_resize, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"roi_start and roi_end are shares of the extents, 0..1."),
+	STK_ARG(struct tensor_resize, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"The dims that the values are of; negative ones count from the end. Default: all."),
+	STK_ARG(struct tensor_resize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout, instead of axes."),
+	{.name = "mode",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct tensor_resize, mode),
+		.fallback = "\"default\"",
+		.choices = "default|stretch|not_larger|not_smaller",
+		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
+		       "keep the aspect ratio inside or around those given."},
+	STK_ARG(struct tensor_resize, subpixel_scale, STK_ARG_BOOL, "true", STK_FREE, 0,
+		"Where an extent was rounded, adjusts the region so that the scale is the exact one; false resizes just the region."),
+	{.name = "size_rounding",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct tensor_resize, size_rounding),
+		.fallback = "\"round\"",
+		.choices = "round|truncate|ceil",
+		.doc = "How an extent becomes whole: to the nearest, down or up; at least 1."},
+	STK_ARG_GROUP(struct tensor_resize, filter, stk__filter_group),
+	STK_ARG_END,
+};
+
+/* The dims, in the order of the values. */
+static enum stk_status read_dims(const struct tensor_resize *a, const struct stk_desc *in, int32_t *dims, int32_t *n, struct stk_error *err)
+{
+	bool names = a->axis_names && a->axis_names[0], listed = names || a->axes.count >= 0;
+	if (names && a->axes.count >= 0)
+		return stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
+	*n = listed ? stk__axes_of(a->axes, names ? a->axis_names : NULL, in, dims, err) : in->ndim;
+	if (*n < 0)
+		return STK_INVALID;
+	for (int32_t k = 0; k < *n; k++) {
+		dims[k] = listed ? dims[k] : k;
+		for (int32_t i = 0; i < k; i++)
+			if (dims[i] == dims[k])
+				return stk__fail(err, STK_INVALID, "dim %d is given twice in axes", dims[k]);
+	}
+	return STK_OK;
+}
+
+static enum stk_status spread(const char *name, struct stk_floats v, int32_t n, float *out, struct stk_error *err)
+{
+	if (v.count != 1 && v.count != n)
+		return stk__fail(err, STK_INVALID, "%s has %d values for %d axes: give one an axis, or one for all", name, v.count, n);
+	for (int32_t d = 0; d < n; d++)
+		out[d] = v.v[v.count == 1 ? 0 : d];
+	return STK_OK;
+}
+
+static enum stk_status infer_axes(const struct stk_call *call, const int32_t *dims, int32_t n, struct stk_error *err)
+{
+	const struct tensor_resize *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	float scales[STK_MAX_DIMS], alignment[STK_MAX_DIMS];
+	struct stk_resize filters = {0};
+	struct stk_extents x = {
+		.n = n, .rounding = a->size_rounding[0], .alignment = alignment, .scales = a->scales.count >= 0 ? scales : NULL};
+	struct stk_extent_args extent = {.size = a->scales.count >= 0 ? a->scales : a->sizes,
+		.max_size = a->max_size,
+		.roi_start = a->roi_start,
+		.roi_end = a->roi_end,
+		.roi_relative = a->roi_relative,
+		.subpixel_scale = a->subpixel_scale,
+		.mode = a->mode};
+	bool open = stk__varies(call, &a->roi_start) || stk__varies(call, &a->roi_end) || stk__varies(call, &a->alignment), known = true;
+	enum stk_status s = stk__filter_of_args(&a->filter, in->dtype, &filters, err);
+	if (s || (s = spread("alignment", a->alignment, n, alignment, err)) ||
+		(x.scales && (s = spread("scales", a->scales, n, scales, err))))
+		return s;
+	for (int32_t d = 0; d < n; d++)
+		x.in[d] = in->shape[dims[d]];
+	if ((s = stk__extents_of_args(&extent, open, &x, err)))
+		return s;
+	for (int32_t d = 0; d < n; d++) {
+		call->out[0].desc.shape[dims[d]] = x.out[d];
+		known &= x.in[d] >= 0 && x.out[d] >= 0 && !open;
+	}
+	return known ? stk__resize_axes(&x, dims, &filters, call->state, err) : STK_OK;
+}
+
+static enum stk_status tensor_resize_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct tensor_resize *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_desc *out = &call->out[0].desc;
+	int32_t dims[STK_MAX_DIMS], n = 0;
+	bool sizes = a->sizes.count >= 0 || stk__varies(call, &a->sizes), scales = a->scales.count >= 0 || stk__varies(call, &a->scales);
+	*out = *in;
+	out->dtype = stk__dtype_or(a->filter.dtype, in->dtype);
+	enum stk_status s = stk__resize_axes_type(in->dtype, err);
+	if (s)
+		return s;
+	if (sizes == scales)
+		return stk__fail(err, STK_INVALID,
+			sizes ? "sizes and scales are both given: choose one" : "no extent is given: give sizes or scales");
+	if (in->ndim < 0)
+		return STK_OK;
+	if ((s = read_dims(a, in, dims, &n, err)))
+		return s;
+	for (int32_t d = 0; d < n; d++)
+		out->shape[dims[d]] = -1;
+	if (stk__varies(call, &a->sizes) || stk__varies(call, &a->scales))
+		return STK_OK;
+	return infer_axes(call, dims, n, err);
+}
+
+static enum stk_status tensor_resize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	return stk__resize_axes_run(call, call->state, jobs, err);
+}
+
+const struct stk_op_def stk__op_tensor_resize = {
+	.name = "tensor_resize",
+	.doc = "Resizes tensors along any of their dims.\n\n"
+	       "The input is a tensor of a type that float32 holds (uint8, int8, uint16, int16, float16, float32); so is the output, or float32. Dims that are "
+	       "not listed stay; up to three may change. Filters are those of resize.",
+	.inputs = {1, 1},
+	.tolerance =
+		"Values are float32 until they are rounded once, at the end; DALI's CPU rounds uint8 along the way where both axes of an image "
+		"change.",
+	.args = tensor_resize_args,
+	.args_size = sizeof(struct tensor_resize),
+	.state_size = sizeof(struct stk_resize_axes),
+	.infer = tensor_resize_infer,
+	.lower_array = tensor_resize_lower_array,
+};
