@@ -15,6 +15,8 @@ double stk__intensity_range(enum stk_dtype dtype)
 		return 65535;
 	case STK_INT16:
 		return 32767;
+	case STK_INT32:
+		return 2147483647;
 	case STK_FLOAT:
 	case STK_FLOAT16:
 	case STK_BFLOAT16:

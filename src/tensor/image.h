@@ -33,4 +33,10 @@ static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, 
 /* True for types whose values float32 holds exactly: those that passes compute on. */
 bool stk__dtype_in_float(enum stk_dtype dtype);
 
+/* True for types on which pointwise steps compute: those, and int32, of which steps see the nearest float32. */
+static inline bool stk__dtype_in_steps(enum stk_dtype dtype)
+{
+	return dtype == STK_INT32 || stk__dtype_in_float(dtype);
+}
+
 #endif

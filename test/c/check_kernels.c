@@ -222,7 +222,8 @@ static void gray(struct job *j)
 	j->k->rows.gray(rows, rows + 256, rows + 512, between(j, 1, 100, 224), w);
 }
 
-static const enum stk_dtype types[] = {STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT, STK_BOOL};
+static const enum stk_dtype types[] = {
+	STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_INT32, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT, STK_BOOL};
 
 static void round_and_store(struct job *j)
 {

@@ -82,7 +82,7 @@ static void add_fill(struct stk_pass *p, const float *value)
 	if (!step)
 		return;
 	memcpy(step->value, value, (size_t)p->c * sizeof *value);
-	for (int32_t c = 0; c < p->c && stk__dtype_in_float((enum stk_dtype)p->dtype); c++) {
+	for (int32_t c = 0; c < p->c && stk__dtype_in_steps((enum stk_dtype)p->dtype); c++) {
 		uint32_t rounded;
 		stk__convert(&rounded, (enum stk_dtype)p->dtype, &value[c], STK_FLOAT, 1);
 		stk__convert(&step->value[c], STK_FLOAT, &rounded, (enum stk_dtype)p->dtype, 1);
@@ -225,11 +225,13 @@ bool stk__pass_supports(const struct stk_pass *p)
 		return false;
 	if (stk__pass_pure_geometry(p))
 		return true;
-	if (p->c > STK_PASS_MAX_CHANNELS || p->in_c > STK_PASS_MAX_CHANNELS || !stk__dtype_in_float((enum stk_dtype)p->in_dtype) ||
-		!stk__dtype_in_float((enum stk_dtype)p->dtype))
+	if (p->c > STK_PASS_MAX_CHANNELS || p->in_c > STK_PASS_MAX_CHANNELS || !stk__dtype_in_steps((enum stk_dtype)p->in_dtype) ||
+		!stk__dtype_in_steps((enum stk_dtype)p->dtype))
+		return false;
+	if (p->in_dtype == STK_INT32 && p->sampler != STK_SAMPLE_NONE)
 		return false;
 	for (int32_t i = 0; i < p->n_steps; i++)
-		if (!stk__dtype_in_float((enum stk_dtype)p->steps[i].dtype))
+		if (!stk__dtype_in_steps((enum stk_dtype)p->steps[i].dtype))
 			return false;
 	return true;
 }

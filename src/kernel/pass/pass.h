@@ -146,7 +146,8 @@ void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype d
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype);
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value);
 
-/* True where the pass was built and can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool).
+/* True where the pass was built and can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool),
+ * and, without a sampler, int32, of which steps see the nearest float32.
  * Pure geometry (no sampler but none or NN, no steps but fill) runs on every type. */
 bool stk__pass_supports(const struct stk_pass *p);
 

@@ -60,6 +60,11 @@ static __device__ __forceinline__ float round_to(float x, int32_t dtype)
 		return round_integer(x, 0, 65535);
 	case STK_INT16:
 		return round_integer(x, -32768, 32767);
+	case STK_INT32:
+		x = x == x ? x : 0;
+		x = x > -0x1p31f ? x : -0x1p31f;
+		x = x < 0x1p31f ? x : 0x1p31f;
+		return x > -0x1p23f && x < 0x1p23f ? round_integer(x, -0x1p23f, 0x1p23f) : x;
 	case STK_BOOL:
 		return x >= 0.5f || x <= -0.5f;
 	case STK_FLOAT16:
@@ -82,6 +87,9 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	case STK_UINT16:
 	case STK_INT16:
 		*(uint16_t *)to = (uint16_t)(int32_t)x;
+		break;
+	case STK_INT32:
+		*(int32_t *)to = x < 0x1p31f ? (int32_t)x : INT32_MAX;
 		break;
 	case STK_FLOAT16:
 		*(uint16_t *)to = to_half(x);

@@ -22,6 +22,8 @@ template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *
 		return (float)*(const uint16_t *)from;
 	case STK_INT16:
 		return (float)*(const int16_t *)from;
+	case STK_INT32:
+		return (float)*(const int32_t *)from;
 	case STK_FLOAT16:
 		return stk__half_to_float(*(const uint16_t *)from);
 	case STK_BFLOAT16:

@@ -63,6 +63,8 @@ void stk__row_load(float *dst, const void *src, ptrdiff_t stride, int32_t n, enu
 		LOAD_AS(uint16_t, (float));
 	case STK_INT16:
 		LOAD_AS(int16_t, (float));
+	case STK_INT32:
+		LOAD_AS(int32_t, (float));
 	case STK_FLOAT16:
 		LOAD_AS(uint16_t, stk__half_to_float);
 	case STK_BFLOAT16:

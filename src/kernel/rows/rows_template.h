@@ -51,6 +51,17 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
+/* Beyond 2^23 there is nothing to round. The largest int32 is no float32: what reaches 2^31 stands for it. */
+static void round_int32(float *row, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		float x = row[i] == row[i] ? row[i] : 0;
+		x = x > -0x1p31f ? x : -0x1p31f;
+		x = x < 0x1p31f ? x : 0x1p31f;
+		row[i] = x > -0x1p23f && x < 0x1p23f ? round_one(x, -0x1p23f, 0x1p23f) : x;
+	}
+}
+
 static void round_half(float *row, int32_t n)
 {
 	uint16_t half[64];
@@ -86,6 +97,9 @@ static void round_row(float *row, int32_t n, enum stk_dtype dtype)
 		break;
 	case STK_INT16:
 		round_integer(row, n, -32768, 32767);
+		break;
+	case STK_INT32:
+		round_int32(row, n);
 		break;
 	case STK_BOOL:
 		for (int32_t i = 0; i < n; i++)
@@ -124,6 +138,10 @@ static void store_row(void *dst, const float *restrict row, int32_t n, enum stk_
 		break;
 	case STK_INT16:
 		STORE_AS(int16_t);
+		break;
+	case STK_INT32:
+		for (int32_t i = 0; i < n; i++)
+			((int32_t *)dst)[i] = row[i] < 0x1p31f ? (int32_t)row[i] : INT32_MAX;
 		break;
 	case STK_FLOAT16:
 		to_half(dst, row, n);

@@ -183,6 +183,27 @@ def colour() -> Iterator[Case]:
         yield case(op, dtype=T.INT16, **each[0])
 
 
+def colour_of_int32() -> Iterator[Case]:
+    """Computed in float32 by both; what is beyond its 24 bits differs in the last of them."""
+    rng = rng_of("colour of int32")
+    few = Batch([rng.integers(-300, 300, (9, 11 + i, 3)).astype(np.int32) for i in range(3)], "HWC")
+    wide = images(rng, "int32")
+    for op, kwargs in (
+        ("brightness", {"brightness": 1.3, "brightness_shift": 1e-7}),
+        ("contrast", {"contrast": 0.7, "contrast_center": 100.0}),
+        ("brightness_contrast", {"brightness": 0.7, "contrast": 1.6, "contrast_center": 100.0}),
+        ("hue", {"hue": 40.0}),
+        ("saturation", {"saturation": 1.4}),
+        ("hsv", {"hue": 33.0, "saturation": 1.4, "value": 0.8}),
+        ("color_twist", {"brightness": 1.2, "hue": 25.0}),
+    ):
+        for out in (T.INT32, T.UINT8, T.INT16, T.FLOAT):
+            yield Case(op, [few], {**kwargs, "dtype": out}, share=0.9)
+        yield Case(op, [images(rng)], {**kwargs, "dtype": T.INT32}, share=0.9, bound=4 if "shift" not in str(kwargs) else 40)
+        yield Case(op, [wide], {**kwargs, "dtype": T.INT32}, bound=2.0**11)
+    yield Case("contrast", [wide], {"contrast": 0.5}, bound=2.0**11)
+
+
 def color_space_conversion() -> Iterator[Case]:
     rng = rng_of("color_space_conversion")
     spaces = (T.RGB, T.BGR, T.GRAY, T.YCbCr)
@@ -203,5 +224,5 @@ def color_space_conversion() -> Iterator[Case]:
 
 
 def all_cases() -> Iterator[Case]:
-    for group in (crop_mirror_normalize, normalize, colour, color_space_conversion):
+    for group in (crop_mirror_normalize, normalize, colour, colour_of_int32, color_space_conversion):
         yield from group()
