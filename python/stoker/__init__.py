@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, transforms, types
+    from stoker import backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, tfrecord, transforms, types
     from stoker._advise import advise
     from stoker._image import imdecode, imread
     from stoker.data_node import DataNode, newaxis
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoker.loader import Loader, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
-_MODULES = ("backend", "backend_impl", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "transforms", "types")
+_MODULES = ("backend", "backend_impl", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "tfrecord", "transforms", "types")
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -44,7 +44,6 @@ _DALI = {
     "auto_aug": "write the policy with operators of stoker.fn, or give torchvision's to a Loader",
     "experimental": "stoker.fn and stoker.ops have the operators; fn.eager calls one by itself",
     "plugin_manager": "operators of one's own are Python functions: fn.external_source",
-    "tfrecord": "hand records in by fn.external_source",
 }
 
 __all__ = [
@@ -69,6 +68,7 @@ __all__ = [
     "plugin",
     "sample_rng",
     "tensors",
+    "tfrecord",
     "transforms",
     "types",
 ]

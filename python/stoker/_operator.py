@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker import _docs
+from stoker import _docs, tfrecord
 from stoker._build import GraphBuilder, Value, building, current_builder, node_value
 from stoker._catalog import Arg, Op, find
 from stoker._values import BadValue, convert
@@ -89,6 +89,7 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
 
 def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
     """Refuses arguments that the operator does not have, and constants that they do not take, before any graph is there."""
+    kwargs, _ = tfrecord.as_arguments(op, kwargs)
     for arg, value in _known_arguments(op, kwargs):
         if not any(_graphs_of([value])):
             try:
@@ -107,9 +108,11 @@ def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
 
 
 def call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Adds an operator to the graph, as users call it: its node, or the list of its nodes."""
+    """Adds an operator to the graph, as users call it: its node, or the list of its nodes; of features that have names, a dict."""
+    kwargs, names = tfrecord.as_arguments(op, kwargs)
     with building(current_builder(_graphs_of((*inputs, *kwargs.values())))) as builder:
-        return _call(op, inputs, kwargs, builder)
+        made = _call(op, inputs, kwargs, builder)
+    return made if names is None else dict(zip(names, made if isinstance(made, list) else [made], strict=True))
 
 
 def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> Any:

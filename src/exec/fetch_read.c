@@ -113,15 +113,20 @@ void stk__fetch_release(struct stk_sample_state *s)
 		release(s->record->pipeline, &s->reads[k]);
 }
 
-/* True if each part with bytes has a copy in pinned memory, or with `any`, one of them. */
-static bool is_copied(const struct stk_read *read, bool any)
+static bool was_lent(const struct stk_read *read)
 {
-	int32_t parts = 0, copies = 0;
-	for (int32_t i = 0; i < stk__read_parts(read); i++) {
-		parts += read->parts[i].request != STK_NO_REQUEST;
-		copies += read->parts[i].pinned != NULL;
-	}
-	return any ? copies > 0 : copies == parts;
+	bool lent = false;
+	for (int32_t i = 0; i < stk__read_parts(read); i++)
+		lent |= read->parts[i].pinned || read->parts[i].lent;
+	return lent;
+}
+
+static bool has_copies(const struct stk_read *read)
+{
+	bool copies = true;
+	for (int32_t i = 0; i < stk__read_parts(read); i++)
+		copies &= read->parts[i].request == STK_NO_REQUEST || read->parts[i].pinned;
+	return copies;
 }
 
 /* What the GPU refuses goes through its sample's chains once more, on the cores. Of a file that was given to the GPU there is a copy; of what else these
@@ -130,10 +135,16 @@ void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
-		gpu |= s->record->device && is_copied(&s->reads[k], true);
+		gpu |= s->record->device && was_lent(&s->reads[k]);
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
-		if (!gpu || is_copied(&s->reads[k], false))
+		if (!gpu || has_copies(&s->reads[k]))
 			release(s->record->pipeline, &s->reads[k]);
+}
+
+static void forget_copies(struct stk_read_part *part)
+{
+	part->pinned = NULL;
+	part->lent = false;
 }
 
 void stk__fetch_forget(struct stk_sample_state *s)
@@ -144,7 +155,7 @@ void stk__fetch_forget(struct stk_sample_state *s)
 		if (!stk__read_under_way(read))
 			read->state = STK_READ_NONE;
 		for (int32_t i = 0; i < stk__read_parts(read); i++)
-			read->parts[i].pinned = NULL;
+			forget_copies(&read->parts[i]);
 	}
 }
 
@@ -154,7 +165,7 @@ void stk__fetch_again(struct stk_sample_state *s)
 		struct stk_read *read = &s->reads[k];
 		read->state = stk__read_under_way(read) ? STK_READ_STALE : STK_READ_NONE;
 		for (int32_t i = 0; i < stk__read_parts(read); i++)
-			read->parts[i].pinned = NULL;
+			forget_copies(&read->parts[i]);
 	}
 }
 
@@ -285,7 +296,12 @@ bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data)
 void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, const uint8_t *file)
 {
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
-		for (int32_t i = 0; i < stk__read_parts(&s->reads[k]); i++)
-			if (bytes_of(&s->reads[k], &s->reads[k].parts[i]).data == data)
-				s->reads[k].parts[i].pinned = file;
+		for (int32_t i = 0; i < stk__read_parts(&s->reads[k]); i++) {
+			struct stk_read_part *part = &s->reads[k].parts[i];
+			struct stk_bytes bytes = bytes_of(&s->reads[k], part);
+			if (bytes.data == data)
+				part->pinned = file;
+			else if (bytes.data && data > bytes.data && data < bytes.data + bytes.size)
+				part->lent = true;
+		}
 }

@@ -33,6 +33,7 @@ struct stk_read_part {
 	int64_t length;  /* -1: all of them */
 	/* The same in pinned memory, or NULL. Chains write it at once. */
 	_Atomic(const uint8_t *) pinned;
+	_Atomic bool lent; /* a stretch of it was given to the GPU, in a copy */
 };
 
 /* What one reader fetches for one sample. */

@@ -91,6 +91,7 @@ ROI = [
 ]
 
 
+@pytest.mark.dali
 @pytest.mark.parametrize("roi", ROI, ids=[" ".join(r) for r in ROI])
 @pytest.mark.parametrize("order", "CF")
 def test_windows_as_dali_has_them(roi, order, rng, tmp_path):

@@ -141,6 +141,7 @@ CASES = [
 ]
 
 
+@pytest.mark.dali
 @pytest.mark.parametrize("case", CASES, ids=[" ".join(c["ext"]) + c.get("missing_component_behavior", "") for c in CASES])
 @pytest.mark.parametrize("indexed", [False, True])
 def test_components_as_dali_has_them(case, indexed, tmp_path):

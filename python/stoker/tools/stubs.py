@@ -16,7 +16,7 @@ from stoker._groups import public_names
 _HEAD = """# SPDX-License-Identifier: Apache-2.0
 # Made from the operators' tables by stoker.tools.stubs.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 

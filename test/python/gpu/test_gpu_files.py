@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from both_sides import Output, assert_sides_agree, batches, difference, make
 from PIL import Image
-from stoker import Pipeline, fn, types
+from stoker import Pipeline, fn, tfrecord, types
 from stoker.errors import StokerError
 from support import SEED, hostile_jpeg, photograph
+from test_tfrecord import example, write
 
 KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("baseline 420", "RGB", {"quality": 90, "subsampling": 2}),
@@ -327,3 +328,22 @@ def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) ->
     for step in assert_sides_agree(define, 20, batch_size=8, on_error="skip", max_errors=1e9):
         labels, arrays = ([np.frombuffer(v, np.int32)[0] for v in output.data] for output in step[1:3])
         assert labels == arrays
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_images_inside_records(zoo: Path, tmp_path: Path, policy: str) -> None:
+    """The GPU is given a stretch of what was read; a file that it refuses runs again with the whole record."""
+    files = [p.read_bytes() for p in sorted(zoo.rglob("*.jpg"))]
+    path = write(tmp_path / "zoo.tfr", [example({"image": ("s", [data]), "label": ("i", [i])}) for i, data in enumerate(files)])
+    features = {
+        "image": tfrecord.FixedLenFeature([], tfrecord.string, ""),
+        "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+        "none": tfrecord.FixedLenFeature([2], tfrecord.int64, 7),
+    }
+
+    def define() -> Any:
+        read = fn.readers.tfrecord(path=path, features=features, random_shuffle=True, shuffle_seed=2)
+        image = fn.resize(fn.decoders.image(read["image"], device="mixed"), size=[30, 40])
+        return image, read["label"], fn.cat(read["label"], read["none"]), read["label"].gpu()
+
+    assert_sides_agree(define, 20, policy, batch_size=8, on_error=policy, max_errors=1e9)

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tf.train.Example, of which Protocol Buffers' wire format is all that is read: fields of a number and a type, lengths checked, unknown ones passed over. */
+#include "format/tfrecord.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+struct span {
+	const uint8_t *at, *end;
+};
+
+struct field {
+	uint64_t number;
+	enum wire wire;
+	uint64_t value;    /* of VARINT */
+	struct span bytes; /* of the others */
+};
+
+static bool take_varint(struct span *s, uint64_t *out)
+{
+	*out = 0;
+	for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
+		uint8_t c = *s->at++;
+		*out |= (uint64_t)(c & 0x7f) << shift;
+		if (!(c & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* The next field of a message; false where it is damaged. */
+static bool take_field(struct span *s, struct field *out)
+{
+	uint64_t key, size = 0;
+	if (!take_varint(s, &key))
+		return false;
+	*out = (struct field){.number = key >> 3, .wire = (enum wire)(key & 7)};
+	switch (out->wire) {
+	case WIRE_VARINT:
+		return take_varint(s, &out->value);
+	case WIRE_64:
+		size = 8;
+		break;
+	case WIRE_32:
+		size = 4;
+		break;
+	case WIRE_BYTES:
+		if (!take_varint(s, &size))
+			return false;
+		break;
+	default: /* groups, which nobody writes any more */
+		return false;
+	}
+	if (out->number == 0 || size > (uint64_t)(s->end - s->at))
+		return false;
+	out->bytes = (struct span){s->at, s->at + size};
+	s->at += size;
+	return true;
+}
+
+/* Of a feature: 1 strings, 2 floats, 3 whole numbers. */
+static uint64_t kind_of(enum stk_dtype dtype)
+{
+	return dtype == STK_UINT8 ? 1 : dtype == STK_FLOAT ? 2 : 3;
+}
+
+static const char *kind_name(uint64_t kind)
+{
+	return kind == 1 ? "strings" : kind == 2 ? "floats" : "whole numbers";
+}
+
+static enum stk_status damaged(struct stk_error *err)
+{
+	return stk__fail(err, STK_CORRUPT, "the record holds no tf.train.Example, or a damaged one");
+}
+
+/* ---- values ---- */
+
+/* Numbers come packed, or one by one. Each is handed to *out, which goes on behind it; NULL: they are counted. */
+static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
+{
+	struct field f;
+	while (list.at < list.end) {
+		if (!take_field(&list, &f))
+			return false;
+		if (f.number != 1)
+			continue;
+		enum wire single = kind == 2 ? WIRE_32 : WIRE_VARINT;
+		if (f.wire != single && f.wire != WIRE_BYTES)
+			return false;
+		if (kind == 2) {
+			size_t bytes = (size_t)(f.bytes.end - f.bytes.at);
+			if (bytes % sizeof(float))
+				return false;
+			*count += (int64_t)(bytes / sizeof(float));
+			if (out && bytes) {
+				memcpy(*out, f.bytes.at, bytes);
+				*out += bytes;
+			}
+			continue;
+		}
+		while (f.wire == WIRE_VARINT || f.bytes.at < f.bytes.end) {
+			if (f.wire == WIRE_BYTES && !take_varint(&f.bytes, &f.value))
+				return false;
+			++*count;
+			if (out) {
+				memcpy(*out, &f.value, sizeof f.value);
+				*out += sizeof f.value;
+			}
+			if (f.wire == WIRE_VARINT)
+				break;
+		}
+	}
+	return true;
+}
+
+static bool each_string(struct span list, int64_t *count, struct span *first)
+{
+	struct field f;
+	while (list.at < list.end) {
+		if (!take_field(&list, &f))
+			return false;
+		if (f.number != 1)
+			continue;
+		if (f.wire != WIRE_BYTES)
+			return false;
+		if (*count == 0 && first)
+			*first = f.bytes;
+		++*count;
+	}
+	return true;
+}
+
+/* Counts a feature's values; those of another kind than asked for are an error. */
+static enum stk_status count_values(const struct stk_feature *feature, struct stk_feature_values *v, struct stk_error *err)
+{
+	struct span s = {v->data, v->data + v->size};
+	uint64_t kind = kind_of(feature->dtype);
+	struct field f;
+	v->count = 0;
+	while (s.at < s.end) {
+		if (!take_field(&s, &f))
+			return damaged(err);
+		if (f.number < 1 || f.number > 3)
+			continue;
+		if (f.wire != WIRE_BYTES)
+			return damaged(err);
+		if (f.number != kind && f.bytes.at < f.bytes.end)
+			return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" holds %s in this record, where %s are asked for",
+				feature->name, kind_name(f.number), kind_name(kind));
+		if (!(kind == 1 ? each_string(f.bytes, &v->count, NULL) : each_number(f.bytes, kind, &v->count, NULL)))
+			return damaged(err);
+	}
+	return STK_OK;
+}
+
+void stk__example_numbers(const struct stk_feature *feature, const struct stk_feature_values *v, void *out)
+{
+	struct span s = {v->data, v->data + v->size};
+	uint64_t kind = kind_of(feature->dtype);
+	uint8_t *at = out;
+	int64_t count = 0;
+	for (struct field f; s.at < s.end && take_field(&s, &f);)
+		if (f.number == kind)
+			each_number(f.bytes, kind, &count, &at);
+}
+
+const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *size)
+{
+	struct span s = {v->data, v->data + v->size}, first = {NULL, NULL};
+	int64_t count = 0;
+	for (struct field f; s.at < s.end && count == 0 && take_field(&s, &f);)
+		if (f.number == 1)
+			each_string(f.bytes, &count, &first);
+	*size = (size_t)(first.end - first.at);
+	return first.at;
+}
+
+/* ---- an Example ---- */
+
+/* An entry of the map: 1 the name, 2 the feature. Of several with one name the last counts. */
+static bool take_entry(struct span entry, const struct stk_feature *features, int32_t n, struct stk_feature_values *out)
+{
+	struct span name = {NULL, NULL}, value = {entry.end, entry.end};
+	struct field f;
+	while (entry.at < entry.end) {
+		if (!take_field(&entry, &f))
+			return false;
+		if (f.number > 2)
+			continue;
+		if (f.wire != WIRE_BYTES)
+			return false;
+		*(f.number == 1 ? &name : &value) = f.bytes;
+	}
+	size_t length = (size_t)(name.end - name.at);
+	for (int32_t k = 0; k < n; k++)
+		if (strlen(features[k].name) == length && (!length || memcmp(features[k].name, name.at, length) == 0))
+			out[k] = (struct stk_feature_values){value.at, (size_t)(value.end - value.at), 0};
+	return true;
+}
+
+enum stk_status stk__example_find(const uint8_t *data, size_t size, const struct stk_feature *features, int32_t n,
+	struct stk_feature_values *out, struct stk_error *err)
+{
+	struct span example = {data, data + size};
+	struct field f, entry;
+	memset(out, 0, (size_t)n * sizeof *out);
+	while (example.at < example.end) {
+		if (!take_field(&example, &f) || (f.number == 1 && f.wire != WIRE_BYTES))
+			return damaged(err);
+		while (f.number == 1 && f.bytes.at < f.bytes.end)
+			if (!take_field(&f.bytes, &entry) ||
+				(entry.number == 1 && (entry.wire != WIRE_BYTES || !take_entry(entry.bytes, features, n, out))))
+				return damaged(err);
+	}
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < n && s == STK_OK; k++)
+		if (out[k].data)
+			s = count_values(&features[k], &out[k], err);
+	return s;
+}
+
+/* ---- what a feature is asked to be ---- */
+
+static enum stk_status bad_spec(const char *name, const char *spec, struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID,
+		"feature \"%.100s\" is described as \"%.60s\"; a description is a type, int64, float32 or string, its shape, and a default: "
+		"\"int64[3,2]=0\", \"string[]\", \"float32[*]\", \"float32[*,4]\"",
+		name, spec);
+}
+
+static bool take_type(const char **at, enum stk_dtype *out)
+{
+	static const struct {
+		const char *name;
+		enum stk_dtype dtype;
+	} types[] = {{"int64[", STK_INT64}, {"float32[", STK_FLOAT}, {"string[", STK_UINT8}};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		size_t n = strlen(types[i].name);
+		if (strncmp(*at, types[i].name, n) == 0) {
+			*at += n;
+			*out = types[i].dtype;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool take_dims(const char **at, struct stk_feature *out)
+{
+	const char *end = *at + strlen(*at);
+	out->each = 1;
+	out->varies = **at == '*';
+	*at += out->varies;
+	for (bool more = out->varies ? **at == ',' : **at != ']'; more; more = **at == ',') {
+		*at += **at == ',';
+		int32_t most = STK_MAX_DIMS - out->varies;
+		if (out->ndim == most || !stk__take_number(at, end, &out->shape[out->ndim]) ||
+			__builtin_mul_overflow(out->each, out->shape[out->ndim], &out->each))
+			return false;
+		out->ndim++;
+	}
+	return *(*at)++ == ']' && out->each <= INT32_MAX;
+}
+
+/* Digits, a point, an exponent: not strtod's, which asks the locale what a point is. */
+static bool take_real(const char *at, double *out)
+{
+	bool minus = *at == '-', any = false;
+	int exponent = 0, sign = 1, given = 0;
+	at += minus;
+	*out = 0;
+	for (bool behind = false; (*at >= '0' && *at <= '9') || (*at == '.' && !behind); at++) {
+		if (*at == '.') {
+			behind = true;
+			continue;
+		}
+		any = true;
+		bool counts = *out < 1e17; /* what comes then is beyond a double's digits */
+		*out = counts ? *out * 10 + (*at - '0') : *out;
+		exponent += (counts ? 0 : 1) - behind;
+	}
+	if (any && (*at == 'e' || *at == 'E')) {
+		at++;
+		sign = *at == '-' ? -1 : 1;
+		at += *at == '-' || *at == '+';
+		any = *at >= '0' && *at <= '9';
+		for (; *at >= '0' && *at <= '9'; at++)
+			given = given < 10000 ? given * 10 + (*at - '0') : given;
+	}
+	exponent += sign * given;
+	for (; exponent > 0 && *out < 1e300; exponent--)
+		*out *= 10;
+	for (; exponent < 0 && *out > 0; exponent++)
+		*out /= 10;
+	*out = minus ? -*out : *out;
+	return any && !*at;
+}
+
+static bool take_whole(const char *at, int64_t *out)
+{
+	const char *end = at + strlen(at);
+	bool minus = *at == '-';
+	at += minus;
+	if (minus && strcmp(at, "9223372036854775808") == 0) {
+		*out = INT64_MIN;
+		return true;
+	}
+	bool good = stk__take_number(&at, end, out) && at == end;
+	*out = minus ? -*out : *out;
+	return good;
+}
+
+static bool take_default(const char *at, struct stk_feature *out)
+{
+	double real = 0;
+	if (!*at)
+		return true;
+	if (*at++ != '=')
+		return false;
+	out->has_default = true;
+	out->text = at;
+	if (out->dtype == STK_INT64)
+		return take_whole(at, &out->whole);
+	bool good = out->dtype == STK_UINT8 || take_real(at, &real);
+	out->real = (float)real;
+	return good;
+}
+
+enum stk_status stk__feature_parse(const char *name, const char *spec, struct stk_feature *out, struct stk_error *err)
+{
+	const char *at = spec;
+	*out = (struct stk_feature){.name = name};
+	if (!take_type(&at, &out->dtype) || !take_dims(&at, out) || !take_default(at, out))
+		return bad_spec(name, spec, err);
+	if (out->dtype == STK_UINT8 && (out->varies || out->each != 1))
+		return stk__fail(err, STK_UNSUPPORTED,
+			"feature \"%.100s\": tensors of strings do not exist, as in DALI; a string of shape () or (1,) is read as its bytes",
+			name);
+	if (out->varies && out->each == 0)
+		return bad_spec(name, spec, err);
+	return STK_OK;
+}

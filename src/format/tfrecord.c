@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/tfrecord.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/list.h"
+
+#include <string.h>
+
+enum { HEAD = 12, TAIL = 4 };
+
+/* ---- checks ---- */
+
+static uint32_t load32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t load64(const uint8_t *p)
+{
+	return load32(p) | (uint64_t)load32(p + 4) << 32;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc_instructions(const uint8_t *data, size_t size)
+{
+	uint64_t crc = ~0u;
+	for (; size >= 8; data += 8, size -= 8)
+		crc = __builtin_ia32_crc32di(crc, load64(data));
+	for (; size; data++, size--)
+		crc = __builtin_ia32_crc32qi((uint32_t)crc, *data);
+	return ~(uint32_t)crc;
+}
+#endif
+
+uint32_t stk__crc32c(const uint8_t *data, size_t size)
+{
+	/* Of four bits at a time, reflected. */
+	static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("sse4.2"))
+		return crc_instructions(data, size);
+#endif
+	uint32_t crc = ~0u;
+	for (size_t i = 0; i < size; i++) {
+		crc ^= data[i];
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return ~crc;
+}
+
+static bool agrees(const uint8_t *check, const uint8_t *data, size_t size)
+{
+	uint32_t crc = stk__crc32c(data, size);
+	return load32(check) == (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static bool agrees_or_none(const uint8_t *check, const uint8_t *data, size_t size)
+{
+	return !load32(check) || agrees(check, data, size);
+}
+
+enum stk_status stk__tfrecord_payload(
+	const uint8_t *record, size_t size, const uint8_t **payload, size_t *payload_size, struct stk_error *err)
+{
+	if (size < HEAD + TAIL || load64(record) > size - HEAD - TAIL || !agrees_or_none(record + 8, record, 8))
+		return stk__fail(err, STK_CORRUPT, "the record's length is damaged, or the index is of another file");
+	*payload_size = (size_t)load64(record);
+	*payload = record + HEAD;
+	if (!agrees_or_none(*payload + *payload_size, *payload, *payload_size))
+		return stk__fail(err, STK_CORRUPT, "the record's bytes are damaged: its check differs");
+	return STK_OK;
+}
+
+/* ---- files ---- */
+
+static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
+{
+	struct stk_sample_part *part;
+	enum stk_status s = stk__samples_add(t, file, "", 0, &part, err);
+	if (!s)
+		*part = (struct stk_sample_part){offset, size};
+	return s;
+}
+
+/* Without an index the checks of the lengths are all that tells records from other bytes, so they must be there. The bytes of the last record may be missing: reading it is then that record's failure. */
+enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int64_t at = 0, next; at < f->size && s == STK_OK; at = next) {
+		if (f->size - at < HEAD)
+			return stk__archive_bad(
+				f, at, err, STK_CORRUPT, "the file ends inside a record's length: it is cut short, or no TFRecord file");
+		const uint8_t *head = stk__archive_read(f, at, HEAD, err);
+		if (!head)
+			return err ? err->code : STK_IO;
+		bool zip = at == 0 && head[0] == 0x1f && head[1] == 0x8b;
+		if (zip && !agrees(head + 8, head, 8))
+			return stk__archive_bad(f, at, err, STK_UNSUPPORTED,
+				"a compressed TFRecord file, in which nothing can be found by its place: write it again without compression");
+		uint64_t length = load64(head);
+		if (!agrees(head + 8, head, 8) || length > INT64_MAX - HEAD - TAIL ||
+			__builtin_add_overflow(at, (int64_t)length + HEAD + TAIL, &next))
+			return stk__archive_bad(f, at, err, STK_CORRUPT,
+				at ? "a record's length is damaged" : "no TFRecord file: it does not begin with a record's length");
+		s = add_record(t, file, at, next - at, err);
+	}
+	return s;
+}
+
+enum stk_status stk__tfrecord_parse_index(
+	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	int64_t number = 1;
+	for (const char *at = text, *end = text + size, *stop; at < end && s == STK_OK; at = stop + 1, number++) {
+		int64_t offset, length, last;
+		stop = memchr(at, '\n', (size_t)(end - at));
+		stop = stop ? stop : end;
+		const char *p = at;
+		if (stop == at || *at == '\r')
+			continue;
+		bool good = stk__take_number(&p, stop, &offset) && p < stop && (*p == ' ' || *p == '\t');
+		while (good && p < stop && (*p == ' ' || *p == '\t'))
+			p++;
+		good = good && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
+		if (!good || length < HEAD + TAIL || __builtin_add_overflow(offset, length, &last))
+			return stk__fail(err, STK_CORRUPT,
+				"%.300s, line %lld: a line of such an index is the offset and the size of a record", path,
+				(long long)number);
+		s = add_record(t, file, offset, length, err);
+	}
+	return s;
+}
+
+static enum stk_status open_file(const struct stk_tfrecord_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
+{
+	enum stk_status s;
+	if (o->index_paths) {
+		uint8_t *text = NULL;
+		size_t size;
+		if (!(s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err)))
+			s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
+		stk__free(text);
+		return s;
+	}
+	struct stk_archive_file f;
+	if ((s = stk__archive_open(&f, o->paths[i], "DALI's tfrecord2idx", err)))
+		return s;
+	s = stk__tfrecord_scan(i, &f, t, err);
+	stk__archive_close(&f);
+	return s;
+}
+
+enum stk_status stk__tfrecord_open(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
+{
+	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, 1, err);
+	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++)
+		s = open_file(o, i, out, err);
+	if (s)
+		stk__samples_free(out);
+	return s;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tars, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte says which. What is accepted must be consistent. */
+#include "fuzz.h"
+
+#include "format/tfrecord.h"
+#include "format/webdataset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const archives[] = {"fuzz"};
+static const char *const endings[] = {"jpg;png", "cls"};
+static const size_t elements[] = {1, 1};
+
+static void check_samples(const struct stk_samples *t)
+{
+	char name[64];
+	for (int64_t i = 0; i < t->size; i++) {
+		stk__samples_name(t, i, name, sizeof name);
+		for (int32_t k = 0; k < t->parts_each; k++) {
+			const struct stk_sample_part *p = &t->parts[i * t->parts_each + k];
+			int64_t end;
+			if (p->offset < 0 || p->length < 0 || __builtin_add_overflow(p->offset, p->length, &end))
+				abort();
+		}
+	}
+	stk__samples_digest(t, 0, t->size);
+}
+
+static void fuzz_samples(int kind, const uint8_t *data, size_t size)
+{
+	struct stk_webdataset_options o = {.paths = archives,
+		.path_count = 1,
+		.endings = endings,
+		.part_count = 2,
+		.ignore_case = kind & 1,
+		.missing = (enum stk_missing)(kind % 3),
+		.elements = elements};
+	struct stk_archive_file f = {.path = "fuzz", .fd = -1, .size = (int64_t)size, .buffer = (uint8_t *)(uintptr_t)data};
+	struct stk_error err = {0};
+	struct stk_samples t;
+	if (stk__samples_init(&t, archives, 1, kind < 4 ? 2 : 1, &err))
+		return;
+	enum stk_status s;
+	if (kind < 2)
+		s = stk__webdataset_scan(&o, 0, &f, &t, &err);
+	else if (kind < 4)
+		s = stk__webdataset_parse_index(&o, 0, (const char *)data, size, "fuzz", &t, &err);
+	else if (kind == 4)
+		s = stk__tfrecord_scan(0, &f, &t, &err);
+	else
+		s = stk__tfrecord_parse_index(0, (const char *)data, size, "fuzz", &t, &err);
+	if (s ? !strstr(err.message, "fuzz") : false)
+		abort();
+	if (!s)
+		check_samples(&t);
+	stk__samples_free(&t);
+}
+
+static void fuzz_example(const uint8_t *data, size_t size)
+{
+	static const char *const specs[] = {"int64[*]", "float32[*,2]", "string[]=x"};
+	static const char *const names[] = {"i", "f", "s"};
+	struct stk_feature features[3];
+	struct stk_feature_values values[3];
+	const uint8_t *payload = data;
+	for (int k = 0; k < 3; k++)
+		if (stk__feature_parse(names[k], specs[k], &features[k], NULL))
+			abort();
+	if (stk__tfrecord_payload(data, size, &payload, &size, NULL)) /* else the record itself is the message */
+		payload = data;
+	if (stk__example_find(payload, size, features, 3, values, NULL))
+		return;
+	for (int k = 0; k < 2; k++) {
+		size_t element = k ? sizeof(float) : sizeof(int64_t);
+		void *out = malloc((size_t)values[k].count * element + 1);
+		if (out && values[k].data)
+			stk__example_numbers(&features[k], &values[k], out);
+		free(out);
+	}
+	size_t length;
+	if (values[2].data && values[2].count) {
+		const uint8_t *string = stk__example_string(&values[2], &length);
+		if (length > size || (length && (string < payload || string + length > payload + size)))
+			abort();
+	}
+}
+
+static void fuzz_spec(const uint8_t *data, size_t size)
+{
+	char text[200];
+	struct stk_feature f;
+	struct stk_error err = {0};
+	size_t n = size < sizeof text - 1 ? size : sizeof text - 1;
+	memcpy(text, data, n);
+	text[n] = '\0';
+	if (stk__feature_parse("name", text, &f, &err) ? !strstr(err.message, "name") : f.each < 0 || f.ndim + f.varies > STK_MAX_DIMS)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	int kind = data[0] & 7;
+	if (kind < 6)
+		fuzz_samples(kind, data + 1, size - 1);
+	else if (kind == 6)
+		fuzz_example(data + 1, size - 1);
+	else
+		fuzz_spec(data + 1, size - 1);
+	return 0;
+}
