@@ -2,7 +2,7 @@
 """stoker.Loader: the short way from a folder of images to batches of tensors."""
 
 from stoker.loader._batch import Batch
-from stoker.loader._fetch import sample_rng
+from stoker.loader._random import sample_rng
 from stoker.loader.loader import Loader
 
 __all__ = ["Batch", "Loader", "sample_rng"]

@@ -27,10 +27,11 @@ from stoker.loader._finish import Finish, Finishing, Lists, by_value, planes
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
 from stoker.loader._lower import Image
+from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column, is_array
 from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
-from stoker.loader._spec import Spec, mix
+from stoker.loader._spec import Spec
 
 _AHEAD = 2  # batches that are asked for before they are needed
 
@@ -128,20 +129,21 @@ class DatasetSource(Source):
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
     def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
-        """The batch of this rank that begins at the position `first`: ids, each with its seed; none behind the end."""
+        """The batch of this rank that begins at the position `first`: ids, each with its place; none behind the end."""
         rank = 0 if per_rank else spec.shard.rank
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
         total = self._sequence(epoch, spec, indices)[1]
         end = first + spec.batch if spec.last_batch == "pad" else min(first + spec.batch, total)
         found = self.samples(epoch, range(first, end), spec, indices)
-        return [(i, self._seed_at(position, epoch, spec, per_rank)) for position, (i, _) in enumerate(found, first)]
+        seed, _, _, rank = self.place_of(first, epoch, spec, per_rank)
+        return [(i, (seed, epoch, position, rank)) for position, (i, _) in enumerate(found, first)]
 
     # ---- samples ----
 
-    def _seed_at(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> int:
-        """Of a sample's own random numbers."""
-        return mix(self.order_seed(spec), epoch, position, spec.shard.rank if per_rank else 0)
+    def place_of(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> Place:
+        """What a sample's own random numbers follow from."""
+        return self.order_seed(spec), epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
         """What comes of these samples, in pieces that are worth a call."""

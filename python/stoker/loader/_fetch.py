@@ -10,43 +10,16 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples
 
-Item = tuple[int, int]  # a sample's id, and the seed of its own random numbers
-_sample = threading.local()
-
-
-def sample_rng() -> Any:
-    """A numpy.random.Generator of the sample that a Dataset is asked for, for random numbers in its own code.
-
-    Call it inside __getitem__: its numbers follow from the Loader's seed, the epoch and the sample's position alone, whatever thread or process runs and
-    wherever a run was resumed. The global generators (random, numpy.random, torch) are shared by all threads, the training loop's included; with
-    Loader(python_workers=N) each process seeds its own for each sample.
-    """
-    import numpy as np
-
-    seed = getattr(_sample, "seed", None)
-    if seed is None:
-        raise StateError("sample_rng() is of a sample: call it inside the __getitem__ of a Dataset that a Loader reads")
-    if getattr(_sample, "generator", None) is None:
-        _sample.generator = np.random.Generator(np.random.Philox(key=seed))
-    return _sample.generator
-
-
-@contextmanager
-def random_numbers(seed: int) -> Iterator[None]:
-    """What sample_rng() is inside."""
-    _sample.seed, _sample.generator = seed, None
-    try:
-        yield
-    finally:
-        _sample.seed = None
+Item = tuple[int, Place]  # a sample's id, and its place
 
 
 class Fetch:
@@ -65,17 +38,19 @@ class Fetch:
         self.samples.know(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        return [self._one(index, seed) for index, seed in items]
+        return [self._one(index, place) for index, place in items]
 
-    def _one(self, index: int, seed: int) -> tuple[Any, ...]:
-        with random_numbers(seed):
-            try:
-                return self.samples.convert(self.dataset[index])
-            except StopIteration as e:  # to the source it would mean that the epoch is over
-                raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
-            except Exception as e:
-                e.add_note(f"in dataset[{index}]")
-                raise
+    def _one(self, index: int, place: Place) -> tuple[Any, ...]:
+        current.place, current.generator = place, None
+        try:
+            return self.samples.convert(self.dataset[index])
+        except StopIteration as e:  # to the source it would mean that the epoch is over
+            raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
+        except Exception as e:
+            e.add_note(f"in dataset[{index}]")
+            raise
+        finally:
+            current.place = None
 
 
 class FetchMany(Fetch):
@@ -256,7 +231,7 @@ def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
 
 def _seed_all(item: Item) -> None:
     """The global generators of this process, by the sample alone."""
-    seed = item[1]
+    seed = mix(*item[1])
     random.seed(seed)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:

@@ -10,7 +10,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.loader._fetch import random_numbers
+from stoker.loader._random import random_numbers
 
 Gate = Any  # a node, or 1
 
@@ -86,7 +86,7 @@ class _Call:
         self.function, self.takes, self.name = function, takes, name
 
     def __call__(self, image: Any, seeds: Any) -> Any:
-        with random_numbers(int(seeds[0]) << 24 | int(seeds[1])):
+        with random_numbers((int(seeds[0]), int(seeds[1]))):
             return self._array(self.function(self._given(image)))
 
     def _given(self, image: Any) -> Any:

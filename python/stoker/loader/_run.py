@@ -14,9 +14,10 @@ from stoker._session import Session
 from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
+from stoker.loader._random import mix
 from stoker.loader._saved import Saved
 from stoker.loader._sources import Source
-from stoker.loader._spec import Spec, mix
+from stoker.loader._spec import Spec
 from stoker.loader._waiting import Watch
 from stoker.pipeline import Pipeline
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from typing import Any
 
 from stoker import _core
@@ -24,17 +25,12 @@ class Samples:
         self.names, self.given, self.oriented = names, given, oriented
         self.keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
         self.kinds: list[Kind] | None = None  # of the parts behind the image; None: no sample has been seen
+        self.follow = False  # a part goes where the image's pixels go
+        self._converters: list[tuple[int, Callable[[Any, int], Any]]] = []  # of the parts, with their numbers
         self.arrays = False  # images are arrays, and not the bytes of files
-
-    @property
-    def follow(self) -> bool:
-        """Whether a part goes where the image's pixels go."""
-        return any(kind.follows for kind in self.kinds or ())
 
     def convert(self, item: Any) -> tuple[Any, ...]:
         """A sample of any type that a Dataset may give."""
-        import numpy as np
-
         if (
             isinstance(item, tuple)
             and len(item) == 2
@@ -46,18 +42,20 @@ class Samples:
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
         first = self.kinds is None
         if self.kinds is None:
-            self.kinds = self._kinds(parts[1:])
-        if len(parts) != 1 + len(self.kinds):
-            raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self.kinds)}")
+            self._settle(self._kinds(parts[1:]))
+        if len(parts) != 1 + len(self._converters):
+            raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
         image = _image(parts[0])
         if first:
             self.arrays = is_array(image)
         elif is_array(image) != self.arrays:
             was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
             raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
-        rest = [_part(p, kind, k) for k, (p, kind) in enumerate(zip(parts[1:], self.kinds, strict=True), 1)]
+        rest = [convert(parts[k], k) for k, convert in self._converters]
         if not self.follow:
             return (image, *rest)
+        import numpy as np
+
         height, width = extent = _extent(image, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
         if extent != (1, 1):
             self._check_masks(rest, height, width)
@@ -72,7 +70,13 @@ class Samples:
         return self.keys, self.kinds, self.arrays
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        self.keys, self.kinds, self.arrays = learned
+        self.keys, kinds, self.arrays = learned
+        self._settle(kinds)
+
+    def _settle(self, kinds: list[Kind]) -> None:
+        self.kinds = kinds
+        self.follow = any(kind.follows for kind in kinds)
+        self._converters = [(k, _CONVERTERS.get(kind.name, _target)) for k, kind in enumerate(kinds, 1)]
 
     def _kinds(self, values: tuple[Any, ...]) -> list[Kind]:
         names = self.names_of_parts()
@@ -118,15 +122,11 @@ def _extent(image: Any, oriented: bool) -> tuple[int, int] | None:
     return (header["width"], header["height"]) if turned else (header["height"], header["width"])
 
 
-def _part(value: Any, kind: Kind, number: int) -> Any:
-    """A part behind the image."""
-    if kind.name == MASK:
-        return _mask(value, number)
-    if kind.name in (BOXES, POINTS):
-        import numpy as np
+def _coordinates(value: Any, _number: int) -> Any:
+    """An array of the type that it has, float32 if it has none."""
+    import numpy as np
 
-        return np.asarray(value, None if getattr(value, "dtype", None) is not None else np.float32)
-    return _target(value, number)
+    return np.asarray(value, None if getattr(value, "dtype", None) is not None else np.float32)
 
 
 def _mask(value: Any, number: int) -> Any:
@@ -198,6 +198,9 @@ def _target(value: Any, number: int) -> Any:
     if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
         return _targets.whole(int(value.reshape(())), number)
     return value
+
+
+_CONVERTERS: dict[str, Callable[[Any, int], Any]] = {MASK: _mask, BOXES: _coordinates, POINTS: _coordinates}
 
 
 def column(values: list[Any], number: int) -> list[Any]:

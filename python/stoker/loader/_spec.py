@@ -78,11 +78,3 @@ class Spec:
         """Batches of an epoch, the same for all ranks."""
         together = self.batch * (1 if per_rank else self.shard.world)
         return samples // together if self.last_batch == "drop" else -(-samples // together)
-
-
-def mix(seed: int, *parts: int) -> int:
-    """A seed for something of its own."""
-    import hashlib
-
-    text = ":".join(str(p) for p in (seed, *parts)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")

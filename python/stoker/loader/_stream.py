@@ -11,7 +11,7 @@ from typing import Any
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._dataset import Asked, DatasetSource
-from stoker.loader._fetch import random_numbers
+from stoker.loader._random import random_numbers
 from stoker.loader._samples import column
 from stoker.loader._saved import Facts
 from stoker.loader._spec import Spec
@@ -122,7 +122,7 @@ class StreamSource(DatasetSource):
 
     def _pull(self, spec: Spec, epoch: int, position: int) -> Any:
         assert self._iterator is not None
-        with random_numbers(self._seed_at(position, epoch, spec, True)):
+        with random_numbers(self.place_of(position, epoch, spec, True)):
             try:
                 return next(self._iterator, _END)
             except Exception as e:

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds, and the random numbers of a sample's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stoker.errors import StateError
+
+Place = tuple[int, ...]  # what a sample's own random numbers follow from: seed, epoch, position, and the rank where positions are its own
+current = (
+    threading.local()
+)  # place: of the sample that this thread asks for, or None. generator: its random numbers, once they were asked for
+
+
+def mix(seed: int, *parts: int) -> int:
+    """A seed for something of its own."""
+    import hashlib
+
+    text = ":".join(str(p) for p in (seed, *parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
+
+
+def sample_rng() -> Any:
+    """A numpy.random.Generator of the sample that a Dataset is asked for, for random numbers in its own code.
+
+    Call it inside __getitem__: its numbers follow from the Loader's seed, the epoch and the sample's position alone, whatever thread or process runs and
+    wherever a run was resumed. The global generators (random, numpy.random, torch) are shared by all threads, the training loop's included; with
+    Loader(python_workers=N) each process seeds its own for each sample.
+    """
+    import numpy as np
+
+    place = getattr(current, "place", None)
+    if place is None:
+        raise StateError("sample_rng() is of a sample: call it inside the __getitem__ of a Dataset that a Loader reads")
+    if getattr(current, "generator", None) is None:
+        current.generator = np.random.Generator(np.random.Philox(key=mix(*place)))
+    return current.generator
+
+
+@contextmanager
+def random_numbers(place: Place) -> Iterator[None]:
+    """What sample_rng() is inside."""
+    current.place, current.generator = place, None
+    try:
+        yield
+    finally:
+        current.place = None
