@@ -123,6 +123,23 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	return r;
 }
 
+bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
+{
+	const int64_t calm_ns = 5000000000;
+	pthread_mutex_lock(&s->lock);
+	bool may = s->hedges * 20 < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
+	s->hedges += may;
+	pthread_mutex_unlock(&s->lock);
+	return may;
+}
+
+void stk__http_end_hedge(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->hedges--;
+	pthread_mutex_unlock(&s->lock);
+}
+
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l)
 {
 	pthread_mutex_lock(&s->lock);

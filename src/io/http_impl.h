@@ -38,9 +38,11 @@ struct stk_http_loop {
 	int epoll, event; /* event: written to wake the loop */
 	int64_t timer_ns; /* when curl wants to be called; -1: not */
 	struct stk_transfer *active, *idle;
-	int count;         /* of active ones; with the source's lock */
-	_Atomic bool look; /* a request was cancelled */
-	bool sleeping;     /* with the source's lock: waits, and would take a request */
+	int count;                  /* of active ones; with the source's lock */
+	_Atomic bool look;          /* a request was cancelled */
+	double first_ns, spread_ns; /* mean time to the first byte, and mean distance from it */
+	int firsts;                 /* answers that they are made of */
+	bool sleeping;              /* with the source's lock: waits, and would take a request */
 };
 
 struct stk_http_source {
@@ -65,7 +67,7 @@ struct stk_http_source {
 		bool limited;      /* others waited meanwhile */
 	} window;
 	double base_ns, base_size; /* what a request takes if it waits for no other; of this mean size */
-	int under_way;
+	int under_way, hedges;     /* requests; second transfers for them */
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */
@@ -83,6 +85,7 @@ struct stk_http_response {
 
 struct stk_transfer {
 	struct stk_transfer *next, *before;
+	struct stk_transfer *twin; /* for the same request, on another connection; the one whose answer begins first goes on alone */
 	struct stk_http_loop *loop;
 	CURL *easy;
 	struct curl_slist *headers;
@@ -129,8 +132,18 @@ STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struc
 void stk__http_loop_wake(struct stk_http_loop *l);
 void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
 
+/* http_hedge.c: second transfers for requests whose answers are late, on the loop's thread. */
+void stk__hedge_learn(struct stk_http_loop *l, int64_t first_byte_ns);
+/* Whether the answer of t, and of its twin if it has one, is late. */
+bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
+/* The other of the two has begun: this one is to be given up. */
+bool stk__hedge_lost(const struct stk_transfer *t);
+
 /* http.c: the source, under its lock. The next request that a loop may begin, or NULL: then it sleeps, and is woken for the next. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
+/* Whether one more second transfer may be under way: they are one in twenty, and none while servers ask for less. Each that began has an end. */
+bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
+void stk__http_end_hedge(struct stk_http_source *s);
 /* The loop sleeps no more: it asks for the next by itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
 /* One under way has ended. */

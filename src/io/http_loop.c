@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, LOOK_NS = 100000000 };
+enum { EVENTS = 64, LOOK_NS = 50000000 };
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
@@ -42,6 +42,27 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
+/* The transfer is idle, and its twin alone. */
+static void retire(struct stk_transfer *t)
+{
+	if (t->twin) {
+		t->twin->twin = NULL;
+		t->twin = NULL;
+		stk__http_end_hedge(t->loop->source);
+	}
+	unlink_active(t);
+	stk__transfer_clear(t);
+	t->next = t->loop->idle;
+	t->loop->idle = t;
+}
+
+/* Takes curl off a transfer in the middle, which closes its connection. */
+static void drop(struct stk_transfer *t)
+{
+	t->loop->source->curl.curl_multi_remove_handle(t->loop->multi, t->easy);
+	retire(t);
+}
+
 /* The request's end: the transfer is idle, and the request io's, before its owner hears of it and perhaps asks for more. */
 static void end(struct stk_transfer *t, enum stk_status status)
 {
@@ -59,43 +80,74 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		r->size = t->used;
 		t->buffer = NULL;
 	}
-	unlink_active(t);
-	stk__transfer_clear(t);
-	t->next = l->idle;
-	l->idle = t;
+	if (t->twin)
+		drop(t->twin);
+	retire(t);
 	stk__http_ended(s, l, &e);
 	stk__io_finish(s->io, r, status);
 }
 
-/* Takes curl off a transfer in the middle, which closes its connection. */
 static void abandon(struct stk_transfer *t, enum stk_status status)
 {
 	t->loop->source->curl.curl_multi_remove_handle(t->loop->multi, t->easy);
 	end(t, status);
 }
 
-static void begin(struct stk_http_loop *l, struct stk_request *r)
+/* A transfer for the request, or NULL: out of memory. */
+static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_request *r, int64_t begun_ns)
 {
 	struct stk_transfer *t = l->idle;
 	if (t)
 		l->idle = t->next;
 	else
 		t = stk__transfer_create(l);
-	if (!t) {
-		stk__http_ended(l->source, l, &(struct stk_http_end){0});
-		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
-		return;
-	}
+	if (!t)
+		return NULL;
 	t->r = r;
-	t->begun_ns = stk__clock_ns();
+	t->begun_ns = begun_ns;
 	t->before = NULL;
 	t->next = l->active;
 	if (l->active)
 		l->active->before = t;
 	l->active = t;
+	return t;
+}
+
+static void begin(struct stk_http_loop *l, struct stk_request *r)
+{
+	struct stk_transfer *t = take_transfer(l, r, stk__clock_ns());
+	if (!t) {
+		stk__http_ended(l->source, l, &(struct stk_http_end){0});
+		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
+		return;
+	}
 	enum stk_status status = stk__transfer_begin(t);
 	if (status)
 		end(t, status);
+}
+
+/* Where both are late, the older one stays, since it has waited for longer, and gets another twin; true: the younger one has gone. What cannot be begun was
+ * no more than a second try. */
+static bool hedge(struct stk_transfer *t, int64_t now)
+{
+	struct stk_http_source *s = t->loop->source;
+	const bool both = t->twin;
+	if (both && t->twin->window_ns < t->window_ns)
+		t = t->twin;
+	if (both)
+		drop(t->twin);
+	if (!stk__http_begin_hedge(s, now))
+		return both;
+	struct stk_transfer *twin = take_transfer(t->loop, t->r, t->begun_ns);
+	if (!twin) {
+		stk__http_end_hedge(s);
+		return both;
+	}
+	t->twin = twin;
+	twin->twin = t;
+	if (stk__transfer_begin(twin))
+		retire(twin);
+	return both;
 }
 
 /* What curl is through with. */
@@ -109,6 +161,12 @@ static void take_ended(struct stk_http_loop *l)
 		if (m->msg != CURLMSG_DONE || curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) || !t)
 			continue;
 		curl->curl_multi_remove_handle(l->multi, t->easy); /* m has gone */
+		if (t->twin && !t->begun) {                        /* the other one may still succeed */
+			retire(t);
+			continue;
+		}
+		if (t->twin)
+			drop(t->twin);
 		bool resume = false;
 		enum stk_status status = stk__http_verdict(t, code, &resume);
 		if (!status && resume)
@@ -118,21 +176,30 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Ends what was cancelled, and what waits for too long. */
+/* Ends a transfer that was cancelled, has lost against its twin, or waits for too long; gives one that is late a twin. True: some transfer has ended. */
+static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, bool all)
+{
+	struct stk_request *r = t->r;
+	enum stk_status status = STK_OK;
+	if (stk__hedge_lost(t)) {
+		drop(t);
+		return true;
+	}
+	if (all || atomic_load(&r->cancelled))
+		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
+	else
+		status = stk__transfer_check_pace(t, now);
+	if (status)
+		abandon(t, status);
+	return status || (stk__hedge_due(l, t, now) && hedge(t, now));
+}
+
+/* What ends may take another one off the list: the look begins anew. */
 static void look_over(struct stk_http_loop *l, bool all)
 {
 	int64_t now = stk__clock_ns();
-	for (struct stk_transfer *t = l->active, *next; t; t = next) {
-		next = t->next;
-		struct stk_request *r = t->r;
-		enum stk_status status = STK_OK;
-		if (all || atomic_load(&r->cancelled))
-			status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
-		else
-			status = stk__transfer_check_pace(t, now);
-		if (status)
-			abandon(t, status);
-	}
+	for (struct stk_transfer *t = l->active; t;)
+		t = look_at(l, t, now, all) ? l->active : t->next;
 }
 
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)

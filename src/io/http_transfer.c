@@ -157,6 +157,13 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
 {
 	struct stk_transfer *t = user;
 	size_t n = size * count;
+	if (stk__hedge_lost(t))
+		return 0;
+	if (!t->begun) {
+		stk__hedge_learn(t->loop, stk__clock_ns() - t->window_ns);
+		if (t->twin)
+			atomic_store(&t->loop->look, true); /* the other one is given up soon */
+	}
 	t->begun = true;
 	if (n > 9 && memcmp(line, "HTTP/", 5) == 0) { /* of a redirect, or the one that counts */
 		const char *blank = memchr(line, ' ', n - 1);

@@ -296,6 +296,7 @@ static void drop(struct s3_server *s, struct connection *c)
 		s->under_way--;
 		pthread_mutex_unlock(&s->lock);
 	}
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* a child between its fork and its exec may hold the file open */
 	close(c->fd);
 	free(c->head.s);
 	free(c->body);

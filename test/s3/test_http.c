@@ -19,7 +19,7 @@
 static struct s3_server *server;
 static char folder[64];
 static const struct stk_http_settings quick = {
-	.connect_ms = 2000, .first_byte_ms = 200, .stall_ms = 150, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
+	.connect_ms = 2000, .first_byte_ms = 1000, .stall_ms = 500, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
 
 static uint8_t byte_at(const char *name, size_t i)
 {
@@ -279,17 +279,22 @@ static int read_many(struct stk_io *io)
 	return retries;
 }
 
+static void put_many(void)
+{
+	for (int i = 0; i < 20; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "b/%d", i);
+		put(name, 3000 + 7000 * (size_t)i);
+	}
+}
+
 static void test_faults_are_got_over(void **state)
 {
 	(void)state;
 	const char *const faults[] = {"p503=0.3", "p500=0.3", "reset=0.4", "truncate=0.4", "change=0.4", "length=0.3", "stall=0.1",
 		"silent=0.1", "trickle=0.05",
 		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=20&latency_ms=20"};
-	for (int i = 0; i < 20; i++) {
-		char name[16];
-		snprintf(name, sizeof name, "b/%d", i);
-		put(name, 3000 + 7000 * (size_t)i);
-	}
+	put_many();
 	for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
 		struct stk_io *io = make_io();
 		uint64_t before = s3_server_counts(server).faults;
@@ -303,6 +308,24 @@ static void test_faults_are_got_over(void **state)
 		assert_int_equal(io_counts.completed, MANY);
 		stk__io_destroy(io);
 	}
+}
+
+/* Requests that are never answered: their twins are, long before anything is given up. */
+static void test_late_answers_are_hedged(void **state)
+{
+	(void)state;
+	const struct stk_http_settings patient = {.first_byte_ms = 1000000, .stall_ms = 1000000};
+	struct stk_io *io;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	assert_int_equal(stk__http_add(io, &patient, NULL), STK_OK);
+	put_many();
+	s3_server_set(server, "latency_ms=2");
+	assert_int_equal(read_many(io), 0); /* from here on it is known what late is */
+	uint64_t before = s3_server_counts(server).faults;
+	s3_server_set(server, "latency_ms=2&silent=0.05");
+	assert_int_equal(read_many(io), 0);
+	assert_true(s3_server_counts(server).faults > before);
+	stk__io_destroy(io);
 }
 
 /* A body that is cut goes on where it ended: without a try of its own, and with no byte asked for twice. */
@@ -537,6 +560,7 @@ int main(void)
 		TEST(test_room_and_most),
 		TEST(test_plain_http),
 		TEST(test_faults_are_got_over),
+		TEST(test_late_answers_are_hedged),
 		TEST(test_resumption),
 		TEST(test_errors_are_named),
 		TEST(test_token_and_region),

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hedges: a request whose answer is later than nearly all others gets a second transfer on another connection (Dean and Barroso, The Tail at Scale, 2013).
+ * Late is what lies five mean distances above the mean (TCP's retransmission timer takes four): one or two in a hundred answers of a store. */
+#include "io/http_impl.h"
+
+enum { ENOUGH = 64, LEAST_NS = 20000000 };
+
+static double late_ns(const struct stk_http_loop *l)
+{
+	double late = l->first_ns + 5 * l->spread_ns;
+	return late > LEAST_NS ? late : LEAST_NS;
+}
+
+/* Answers that are late count as if they had been twice late, so that a slow few do not make slowness the rule. */
+void stk__hedge_learn(struct stk_http_loop *l, int64_t first_byte_ns)
+{
+	double x = (double)first_byte_ns, most = 2 * late_ns(l), weight = l->firsts < ENOUGH ? 1.0 / (l->firsts + 1) : 1.0 / ENOUGH;
+	x = l->firsts >= ENOUGH && x > most ? most : x;
+	double distance = x > l->first_ns ? x - l->first_ns : l->first_ns - x;
+	l->spread_ns += l->firsts ? (distance - l->spread_ns) * weight : 0;
+	l->first_ns += (x - l->first_ns) * weight;
+	l->firsts += l->firsts < ENOUGH;
+}
+
+bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
+{
+	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
+	return !t->begun && !t->resumes && l->firsts == ENOUGH && (double)(now - latest) > late_ns(l);
+}
+
+bool stk__hedge_lost(const struct stk_transfer *t)
+{
+	return t->twin && t->twin->begun && !t->begun;
+}
