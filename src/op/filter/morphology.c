@@ -29,6 +29,8 @@ enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial 
 	if (s == STK_OK && in->dtype != STK_NO_DTYPE && !stk__dtype_in_float(in->dtype))
 		s = stk__fail(err, STK_UNSUPPORTED, "values must be such that float32 holds exactly (up to 16 bits, or float32), not %s",
 			stk_dtype_name(in->dtype));
+	if (s == STK_OK && dims.known && dims.w != dims.h + 1)
+		s = stk__fail(err, STK_SHAPE, "in the layout \"%s\" W does not stand right behind H; use transpose", in->layout);
 	*out = (struct stk_spatial){dims.h, dims.known ? 2 : -1};
 	return s;
 }

@@ -72,3 +72,13 @@ def test_errors(op: str, bad: dict[str, Any]) -> None:
 
     with pytest.raises((StokerError, ValueError)):
         run(op, images(rng_of("errors")), **bad)
+
+
+@pytest.mark.parametrize("op", ["dilate", "erode", "median_blur"])
+@pytest.mark.parametrize("layout", ["CWH", "WHC", "HCW"])
+def test_columns_before_rows_are_refused(op: str, layout: str) -> None:
+    from stoker.errors import StokerError
+
+    batch = Batch([np.zeros((3, 5, 7), np.uint8)] * 2, layout)
+    with pytest.raises(StokerError, match=f'"{layout}"'):
+        run(op, batch)
