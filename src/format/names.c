@@ -22,7 +22,7 @@ void stk__names_free(struct stk_names *n)
 }
 
 /* While names are added, `at` holds offsets in place of addresses: the text moves. */
-static enum stk_status add_name(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
+enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
 {
 	if (n->count == n->room) {
 		size_t room = 2 * n->room + 64;
@@ -47,7 +47,7 @@ static enum stk_status add_name(struct stk_names *n, const char *name, size_t le
 	return STK_OK;
 }
 
-static void settle(struct stk_names *n)
+void stk__names_settle(struct stk_names *n)
 {
 	for (size_t i = 0; i < n->count; i++)
 		n->at[i] = n->text + (uintptr_t)n->at[i];
@@ -71,7 +71,7 @@ static enum stk_status add_lines(struct stk_names *n, const char *text, size_t s
 			return stk__fail(
 				err, STK_INVALID, "%s, line %lld: it holds a zero byte; is this a text file?", path, (long long)number);
 		if (line < last)
-			s = add_name(n, line, (size_t)(last - line), err);
+			s = stk__names_add(n, line, (size_t)(last - line), err);
 	}
 	return s;
 }
@@ -85,7 +85,7 @@ enum stk_status stk__names_read_list(const char *path, struct stk_names *out, st
 	if (!s)
 		s = add_lines(out, (const char *)text, size, path, err);
 	stk__free(text);
-	settle(out);
+	stk__names_settle(out);
 	if (s)
 		stk__names_free(out);
 	return s;
@@ -126,7 +126,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 		} else if (stk__glob_match(w->glob, e->d_name, w->case_sensitive)) {
 			char name[2 * NAME_MAX + 2];
 			int n = snprintf(name, sizeof name, "%s%s%s", below, *below ? "/" : "", e->d_name);
-			s = add_name(w->names, name, (size_t)n, w->err);
+			s = stk__names_add(w->names, name, (size_t)n, w->err);
 		}
 	}
 	closedir(dir);
@@ -157,7 +157,7 @@ enum stk_status stk__names_read_folder(
 			stk__uri_shown(folder), folder);
 	else
 		s = walk_folder(&w, strncmp(folder, "file://", 7) == 0 ? folder + 7 : folder, "");
-	settle(out);
+	stk__names_settle(out);
 	if (!s && !out->count)
 		s = stk__fail(err, STK_NOT_FOUND, "%s: no file in it, or in a folder of it, matches \"%s\"", folder, glob);
 	if (s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of files without labels: those of a folder, and the lines of a list. */
+ * Names of files without labels: those of a folder, the lines of a list, and what paths with braces and globs stand for. */
 #ifndef STK_FORMAT_NAMES_H
 #define STK_FORMAT_NAMES_H
 
@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Zeroed: none. */
 struct stk_names {
@@ -24,5 +25,13 @@ STK_MUST_USE enum stk_status stk__names_read_list(const char *path, struct stk_n
  * folder on ("a.npy", "sub/b.npy"). Hidden ones count. STK_NOT_FOUND where there is none. */
 STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
+
+/* Paths with what shells expand: "shard-{000..127}.tar", "{train,val}.tar", and of local paths * ? [a-z], sorted. A local file of just that name is
+ * meant itself. STK_NOT_FOUND where nothing matches. */
+STK_MUST_USE enum stk_status stk__names_expand(const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
+
+/* For who fills one: adds a name; then, once all are there, makes `at` addresses of them. */
+STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
+void stk__names_settle(struct stk_names *n);
 
 #endif

@@ -3,8 +3,17 @@
 #ifndef STK_OP_READER_SAMPLES_H
 #define STK_OP_READER_SAMPLES_H
 
+#include "format/names.h"
 #include "format/samples.h"
 #include "op/reader_args.h"
+
+/* Archives and their indexes, with braces and globs expanded: as many of both, or no indexes. Names them in messages by their arguments. */
+struct stk_archive_paths {
+	struct stk_names archives, indexes;
+};
+STK_MUST_USE enum stk_status stk__archive_paths(const char *archives_name, const struct stk_strings *archives, const char *indexes_name,
+	const struct stk_strings *indexes, struct stk_archive_paths *out, struct stk_error *err);
+void stk__archive_paths_free(struct stk_archive_paths *p);
 
 /* Takes over what `from` holds, in memory of its own, and checks the reader's arguments against it; on failure it is freed. */
 STK_MUST_USE enum stk_status stk__reader_samples_keep(

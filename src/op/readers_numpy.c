@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.numpy: arrays from .npy files, whole or a window of each. */
 #include "format/names.h"
-#include "format/npy.h"
-#include "kernel/convert/convert.h"
+#include "op/npy_array.h"
 #include "op/reader_files.h"
 #include "op/slice_args.h"
 
@@ -17,12 +16,6 @@ struct readers_numpy {
 	float fill_value;
 	bool cache_header_information, register_buffers, use_o_direct; /* without meaning here */
 	struct stk_reader_args reader;
-};
-
-struct numpy_state {
-	struct stk_npy file;
-	struct stk_window window;
-	const void *elements;
 };
 
 #define BOUND(member, kind, text)                                                                                                          \
@@ -119,99 +112,42 @@ static bool has_window(const struct readers_numpy *a)
 	       a->rel_roi_end.count >= 0 || a->rel_roi_shape.count >= 0;
 }
 
-static enum stk_status find_window(const struct readers_numpy *a, const struct stk_call *call, const struct stk_desc *whole,
-	struct stk_window *out, struct stk_error *err)
+static enum stk_status find_window(
+	const struct readers_numpy *a, const struct stk_call *call, struct stk_npy_array *array, struct stk_error *err)
 {
 	static const int64_t all[STK_MAX_DIMS] = {0, 1, 2, 3, 4, 5, 6, 7};
 	const struct stk_slice_args slice = {.start = a->roi_start,
 		.end = a->roi_end,
 		.shape = a->roi_shape,
-		.axes = a->roi_axes.count > 0 ? a->roi_axes : (struct stk_ints){whole->ndim, all},
+		.axes = a->roi_axes.count > 0 ? a->roi_axes : (struct stk_ints){array->whole.ndim, all},
 		.rel_start = a->rel_roi_start,
 		.rel_end = a->rel_roi_end,
 		.rel_shape = a->rel_roi_shape};
 	const struct stk_bounds_args bounds = {.out_of_bounds_policy = a->out_of_bounds_policy};
-	*out = stk__window_full(whole);
 	if (!has_window(a))
 		return STK_OK;
-	enum stk_status s = stk__window_of_slice(&slice, call, whole, out, err);
-	return s ? s : stk__window_bound(out, whole, stk__bounds(&bounds), err);
-}
-
-static void swap_bytes(uint8_t *data, size_t bytes, size_t element)
-{
-	for (size_t i = 0; i < bytes; i += element)
-		for (size_t k = 0; k < element / 2; k++) {
-			uint8_t t = data[i + k];
-			data[i + k] = data[i + element - 1 - k];
-			data[i + element - 1 - k] = t;
-		}
-}
-
-/* The elements as a tensor can hold them: in the machine's byte order, at an address that suits their type. Most files have that already. */
-static enum stk_status take_elements(const struct stk_call *call, struct numpy_state *state, struct stk_error *err)
-{
-	const struct stk_npy *f = &state->file;
-	const uint8_t *data = call->bytes->data + f->begin;
-	size_t element = stk_dtype_size(f->dtype);
-	state->elements = data;
-	if (!f->swapped && (uintptr_t)data % element == 0)
-		return STK_OK;
-	uint8_t *copy = stk__arena_take(call->tools->arena, f->bytes ? f->bytes : 1);
-	if (!copy)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu bytes of an array", f->bytes);
-	memcpy(copy, data, f->bytes);
-	if (f->swapped)
-		swap_bytes(copy, f->bytes, element);
-	state->elements = copy;
-	return STK_OK;
+	enum stk_status s = stk__window_of_slice(&slice, call, &array->whole, &array->window, err);
+	return s ? s : stk__window_bound(&array->window, &array->whole, stk__bounds(&bounds), err);
 }
 
 /* A whole array in C's order is a view of the file's bytes: nothing is copied unless it leaves the pipeline. */
 static enum stk_status readers_numpy_infer(const struct stk_call *call, struct stk_error *err)
 {
-	const struct readers_numpy *a = call->args;
-	struct numpy_state *state = call->state;
-	struct stk_npy *f = &state->file;
-	struct stk_tensor *out = &call->out[0];
-	out->desc = (struct stk_desc){.dtype = STK_NO_DTYPE, .ndim = -1};
+	struct stk_npy_array *array = call->state;
+	call->out[0].desc = (struct stk_desc){.dtype = STK_NO_DTYPE, .ndim = -1};
 	if (!call->bytes)
 		return STK_OK;
-	enum stk_status s = stk__npy_parse(call->bytes->data, call->bytes->size, f, err);
-	if (s)
+	enum stk_status s = stk__npy_array_take(call, call->bytes->data, call->bytes->size, array, err);
+	if (s || (s = find_window(call->args, call, array, err)))
 		return s;
-	out->desc = (struct stk_desc){.dtype = f->dtype, .ndim = f->ndim};
-	memcpy(out->desc.shape, f->shape, sizeof f->shape);
-	const struct stk_desc whole = out->desc;
-	if ((s = find_window(a, call, &whole, &state->window, err)) || (s = take_elements(call, state, err)))
-		return s;
-	bool as_is = !f->fortran && f->dtype != STK_BOOL;
-	for (int32_t d = 0; d < f->ndim; d++) {
-		as_is &= state->window.start[d] == 0 && state->window.extent[d] == f->shape[d];
-		out->desc.shape[d] = state->window.extent[d];
-	}
-	if (as_is)
-		out->data = (void *)(uintptr_t)state->elements;
+	stk__npy_array_place(array, array->file.dtype, &call->out[0]);
 	return STK_OK;
 }
 
-/* A copy of the window, into C's order. Bools become 0 or 1, whatever the file holds. */
 static enum stk_status readers_numpy_run(const struct stk_call *call, struct stk_error *err)
 {
 	const struct readers_numpy *a = call->args;
-	const struct numpy_state *state = call->state;
-	const struct stk_npy *f = &state->file;
-	const struct stk_tensor in = {.desc = {.dtype = f->dtype, .ndim = f->ndim}, .data = (void *)(uintptr_t)state->elements};
-	struct stk_copy_dim dims[STK_MAX_DIMS];
-	int64_t stride = 1;
-	uint64_t fill = 0;
-	stk__convert(&fill, f->dtype, &a->fill_value, STK_FLOAT, 1);
-	stk__copy_dims(dims, f->ndim, f->shape, NULL, state->window.start, NULL, call->out[0].desc.shape);
-	for (int32_t d = 0; f->fortran && d < f->ndim; d++) {
-		dims[d].src = stride;
-		stride *= f->shape[d];
-	}
-	return stk__array_copy(&call->tools->cpu_jobs, &in, &call->out[0], dims, f->ndim, &fill, f->dtype == STK_BOOL, err);
+	return stk__npy_array_copy(call, call->state, a->fill_value, err);
 }
 
 static void readers_numpy_order(const void *args, const void *shared, struct stk_order *out)
@@ -238,7 +174,7 @@ const struct stk_op_def stk__op_readers_numpy = {
 	       "runs code.",
 	.args = readers_numpy_args,
 	.args_size = sizeof(struct readers_numpy),
-	.state_size = sizeof(struct numpy_state),
+	.state_size = sizeof(struct stk_npy_array),
 	.flags = STK_OP_CLONED,
 	.setup = readers_numpy_setup,
 	.teardown = stk__reader_files_close,

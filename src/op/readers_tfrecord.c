@@ -17,7 +17,7 @@ struct tfrecord_state {
 
 static const struct stk_arg_def readers_tfrecord_args[] = {
 	STK_ARG(struct readers_tfrecord, path, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"TFRecord files, of local paths or URIs. Records are shuffled and shared among ranks over all of them."),
+		"TFRecord files, of local paths or URIs, also as \"train-{000..127}.tfrecord\" and \"train-*\". Records are shuffled and shared among ranks over all of them."),
 	STK_ARG(struct readers_tfrecord, index_path, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
 		"Indexes as DALI's tfrecord2idx makes them, one a file. Default: the lengths of each file's records are read."),
 	STK_ARG(struct readers_tfrecord, feature_names, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Names of the features, one an output."),
@@ -63,25 +63,23 @@ struct tfrecord {
 static enum stk_status readers_tfrecord_setup(const void *args, void **shared, struct stk_error *err)
 {
 	const struct readers_tfrecord *a = args;
-	if (a->path.count < 1)
-		return stk__fail(err, STK_INVALID, "path is empty: name at least one file");
-	if (a->index_path.count > 0 && a->index_path.count != a->path.count)
-		return stk__fail(err, STK_INVALID, "there are %d files in path and %d indexes in index_path: give one for each, or none",
-			a->path.count, a->index_path.count);
+	struct stk_archive_paths paths;
+	enum stk_status s = stk__archive_paths("path", &a->path, "index_path", &a->index_path, &paths, err);
+	if (s)
+		return s;
 	struct tfrecord *t = stk__calloc(1, sizeof *t);
-	if (!t)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
 	const struct stk_tfrecord_options o = {
-		.paths = a->path.v, .index_paths = a->index_path.count > 0 ? a->index_path.v : NULL, .path_count = a->path.count};
-	enum stk_status s = parse_features(a, t->features, err);
+		.paths = paths.archives.at, .index_paths = paths.indexes.at, .path_count = (int32_t)paths.archives.count};
+	s = t ? parse_features(a, t->features, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
 	if (!s)
 		s = stk__tfrecord_open(&o, &t->samples, err);
 	if (!s)
 		s = stk__reader_check(&a->reader, t->samples.size, err);
-	if (s)
-		stk__reader_samples_close(t);
-	else
+	stk__archive_paths_free(&paths);
+	if (!s)
 		*shared = t;
+	else if (t)
+		stk__reader_samples_close(t);
 	return s;
 }
 

@@ -13,7 +13,7 @@ struct readers_webdataset {
 
 static const struct stk_arg_def readers_webdataset_args[] = {
 	STK_ARG(struct readers_webdataset, paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"Tars, of local paths or URIs. Samples are shuffled and shared among ranks over all of them."),
+		"Tars, of local paths or URIs, also as \"shard-{000..127}.tar\" and \"*.tar\". Samples are shuffled and shared among ranks over all of them."),
 	STK_ARG(struct readers_webdataset, ext, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
 		"What the names of the components end in, behind the first dot; one an output. Alternatives stand between semicolons: \"jpg;png\"."),
 	STK_ARG(struct readers_webdataset, index_paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
@@ -57,17 +57,16 @@ static enum stk_status readers_webdataset_setup(const void *args, void **shared,
 	const struct readers_webdataset *a = args;
 	size_t elements[STK_MAX_OUTPUTS];
 	struct stk_samples samples;
-	if (a->paths.count < 1)
-		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
-	if (a->index_paths.count > 0 && a->index_paths.count != a->paths.count)
-		return stk__fail(err, STK_INVALID, "there are %d tars in paths and %d indexes in index_paths: give one for each, or none",
-			a->paths.count, a->index_paths.count);
+	struct stk_archive_paths paths;
+	enum stk_status s = stk__archive_paths("paths", &a->paths, "index_paths", &a->index_paths, &paths, err);
+	if (s)
+		return s;
 	for (int32_t k = 0; k < a->ext.count; k++)
 		elements[k] = stk_dtype_size(dtype_of(a, k));
 	const char *missing = a->missing_component_behavior;
-	const struct stk_webdataset_options o = {.paths = a->paths.v,
-		.index_paths = a->index_paths.count > 0 ? a->index_paths.v : NULL,
-		.path_count = a->paths.count,
+	const struct stk_webdataset_options o = {.paths = paths.archives.at,
+		.index_paths = paths.indexes.at,
+		.path_count = (int32_t)paths.archives.count,
 		.endings = a->ext.v,
 		.part_count = a->ext.count,
 		.ignore_case = !a->case_sensitive_extensions,
@@ -75,7 +74,8 @@ static enum stk_status readers_webdataset_setup(const void *args, void **shared,
 			   : missing[1] == 'r' ? STK_MISSING_ERROR
 					       : STK_MISSING_EMPTY,
 		.elements = elements};
-	enum stk_status s = stk__webdataset_open(&o, &samples, err);
+	s = stk__webdataset_open(&o, &samples, err);
+	stk__archive_paths_free(&paths);
 	return s ? s : stk__reader_samples_keep(&samples, &a->reader, shared, err);
 }
 

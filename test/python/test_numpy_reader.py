@@ -228,3 +228,24 @@ def test_shuffled_sharded_and_resumed(tmp_path):
         first.run()
     second = pipeline(checkpoint=first.checkpoint())
     assert [[int(a) for a in arrays(second.run()[0])] for _ in range(5)] == expected[4:]
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_arrays_of_other_readers_bytes(order, rng, tmp_path):
+    """decoders.numpy: the same files as bytes, in their type or another."""
+    made = [np.asarray((rng.random((3, 4)) * 300 - 20).astype(d), order=order) for d in ("f4", "i2", ">i4", "?")]
+    names = [save(tmp_path / f"{k}.npy", a) for k, a in enumerate(made)] + [str(tmp_path / "bad.npy")]
+    (tmp_path / "bad.npy").write_bytes((tmp_path / "0.npy").read_bytes()[:-1])
+    pipe = stoker.Pipeline(batch_size=5, num_threads=2, on_error="skip", max_errors=5)
+    with pipe:
+        data = fn.readers.file(files=names)[0]
+        pipe.set_outputs(fn.decoders.numpy(data, dtype=stoker.types.UINT8))
+    for got, a in zip(arrays(pipe.run()[0]), made, strict=True):
+        assert got.dtype == np.uint8 and np.array_equal(got, np.clip(np.round(a.astype("f8")), 0, 255))
+    assert "cut short" in str(pipe.bad_samples()[0])
+    for name, a in zip(names, made, strict=False):
+        pipe = stoker.Pipeline(batch_size=1, num_threads=1)
+        with pipe:
+            pipe.set_outputs(fn.decoders.numpy(fn.readers.file(files=[name])[0]))
+        got = arrays(pipe.run()[0])[0]
+        assert got.dtype == a.dtype.newbyteorder("=") and np.array_equal(got, a)

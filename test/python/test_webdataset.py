@@ -165,7 +165,7 @@ def test_types_of_components(tmp_path):
         ({"ext": ["jpg"], "missing_component_behavior": "raise"}, "missing_component_behavior"),
         ({"ext": ["zip"], "missing_component_behavior": "skip"}, "no samples"),
         ({"ext": []}, "ext"),
-        ({"ext": ["jpg"], "index_paths": ["a", "b"]}, "1 tars in paths and 2 indexes"),
+        ({"ext": ["jpg"], "index_paths": ["a", "b"]}, "1 files in paths and 2 indexes"),
         ({"ext": ["jpg"], "paths": "s3://bucket/a.tar"}, "wds2idx, and give index_paths"),
         ({"ext": ["jpg"], "paths": []}, "paths"),
     ]:
@@ -295,6 +295,32 @@ def test_shuffled_shared_and_resumed(shards):
     assert [n for step in steps for part in step for n in part] == flat[:18]
     with pytest.raises(stoker.errors.StateError, match="changed"):
         build(options=checkpointing | {"checkpoint": first.checkpoint()}, **{**given, "paths": shards[::-1]}).run()
+
+
+def test_paths_with_braces_and_globs(tmp_path):
+    names = ["s-08", "s-09", "s-10", "val-a", "val-b", "odd{1..2}", "odd[1]"]
+    for name in names:
+        write_index(write(tmp_path / f"{name}.tar", [("0.txt", name.encode())]), tmp_path / f"{name}.idx")
+
+    def read(paths, **given):
+        paths = [f"{tmp_path}/{p}" for p in paths]
+        return [s[0].decode() for s in epoch(build(paths=paths[0] if len(paths) == 1 else paths, ext="txt", **given))]
+
+    assert read(["s-{08..10}.tar"]) == names[:3] and read(["s-{10..09}.tar"]) == ["s-10", "s-09"]
+    assert read(["val-{b,a}.tar", "s-{09..09}.tar"]) == ["val-b", "val-a", "s-09"]
+    assert read(["s-*.tar"]) == names[:3] and read(["[sv]*[0b].tar"]) == ["s-10", "val-b"]
+    assert read(["odd{1..2}.tar"]) == ["odd{1..2}"] and read(["odd[1].tar"]) == ["odd[1]"]
+    assert read(["{s-08,val-a}.tar"], index_paths=f"{tmp_path}/{{s-08,val-a}}.idx") == ["s-08", "val-a"]
+    for path, message in [
+        ("t-*.tar", "no file matches"),
+        ("s-{08..11}.tar", r"s-11\.tar"),
+        ("s-{08}.tar", "between braces stand"),
+        ("s-{0..99999999}.tar", "more than"),
+    ]:
+        with pytest.raises(stoker.StokerError, match=message):
+            read([path])
+    with pytest.raises(stoker.StokerError, match="only local paths take"):
+        build(paths="s3://b/*.tar", ext="txt")
 
 
 def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Braces and globs of paths, as shells expand them. */
+#include "format/names.h"
+
+#include "base/error.h"
+#include "format/archive_file.h"
+#include "format/list.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 1 << 20 }; /* names that one call makes */
+
+static int by_text(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+	return strcmp(*x, *y);
+}
+
+static enum stk_status add_matches(const char *path, struct stk_names *out, struct stk_error *err)
+{
+	glob_t found = {0};
+	int failed = glob(path, GLOB_NOSORT, NULL, &found);
+	enum stk_status s = STK_OK;
+	if (failed == GLOB_NOSPACE)
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the files that %.200s matches", path);
+	else if (failed || !found.gl_pathc)
+		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no file matches", path);
+	else
+		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
+	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)
+		s = stk__names_add(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
+	globfree(&found);
+	return s;
+}
+
+static enum stk_status add_path(const char *path, struct stk_names *out, struct stk_error *err)
+{
+	bool uri = stk__is_uri(path);
+	if (out->count >= MOST)
+		return stk__fail(err, STK_LIMIT, "the paths stand for more than %d files", MOST);
+	if (uri && strncmp(path, "s3://", 5) == 0 && strchr(path, '*'))
+		return stk__fail(
+			err, STK_UNSUPPORTED, "%.300s: only local paths take *; name the objects, as \"shard-{000..127}.tar\"", path);
+	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
+		return add_matches(path, out, err);
+	return stk__names_add(out, path, strlen(path), err);
+}
+
+static enum stk_status expand(const char *path, struct stk_names *out, struct stk_error *err);
+
+/* head + piece + tail, whose tail may have braces of its own. */
+static enum stk_status expand_with(
+	const char *path, const char *open, const char *piece, size_t n, const char *tail, struct stk_names *out, struct stk_error *err)
+{
+	char whole[PATH_MAX];
+	int length = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)(open - path), path, (int)n, piece, tail);
+	if ((size_t)length >= sizeof whole)
+		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", path);
+	return expand(whole, out, err);
+}
+
+/* "000..127" between braces: as many digits as the longer end has, where one begins with a zero. False: it is no range. */
+static bool is_range(const char *at, const char *end, int64_t *first, int64_t *last, int *digits)
+{
+	const char *begin = at, *second;
+	if (!stk__take_number(&at, end, first) || end - at < 3 || at[0] != '.' || at[1] != '.')
+		return false;
+	int n = (int)(at - begin);
+	second = at + 2;
+	at = second;
+	if (!stk__take_number(&at, end, last) || at != end)
+		return false;
+	int m = (int)(end - second);
+	*digits = (*begin == '0' && n > 1) || (*second == '0' && m > 1) ? (n > m ? n : m) : 1;
+	return true;
+}
+
+static enum stk_status expand_range(const char *path, const char *open, const char *tail, int64_t first, int64_t last, int digits,
+	struct stk_names *out, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	int64_t step = first <= last ? 1 : -1;
+	if ((last - first) * step >= MOST || digits > 20)
+		return stk__fail(err, STK_LIMIT, "%.200s: it stands for more than %d files", path, MOST);
+	for (int64_t i = first; s == STK_OK; i += step) {
+		char number[32];
+		int n = snprintf(number, sizeof number, "%0*lld", digits, (long long)i);
+		s = expand_with(path, open, number, (size_t)n, tail, out, err);
+		if (i == last)
+			break;
+	}
+	return s;
+}
+
+static enum stk_status expand(const char *path, struct stk_names *out, struct stk_error *err)
+{
+	const char *open = strchr(path, '{'), *close = open ? strchr(open, '}') : NULL;
+	if (!close || (!stk__is_uri(path) && access(path, F_OK) == 0))
+		return add_path(path, out, err);
+	int64_t first, last;
+	int digits;
+	if (is_range(open + 1, close, &first, &last, &digits))
+		return expand_range(path, open, close + 1, first, last, digits, out, err);
+	if (!memchr(open, ',', (size_t)(close - open)))
+		return stk__fail(err, STK_INVALID, "%.300s: between braces stand a range, {000..127}, or names, {train,val}", path);
+	enum stk_status s = STK_OK;
+	for (const char *piece = open + 1; s == STK_OK && piece <= close;) {
+		size_t n = strcspn(piece, ",}");
+		s = expand_with(path, open, piece, n, close + 1, out, err);
+		piece += n + 1;
+	}
+	return s;
+}
+
+enum stk_status stk__names_expand(const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	*out = (struct stk_names){0};
+	for (int32_t i = 0; i < count && s == STK_OK; i++)
+		s = expand(paths[i], out, err);
+	stk__names_settle(out);
+	if (s)
+		stk__names_free(out);
+	return s;
+}
