@@ -5,20 +5,35 @@
 
 #include <string.h>
 
-/* Pixels 1 .. width - 2 of a row, of which those with (x & 1) == phase are of the row's own colour, the others green. own: where in a pixel that colour
- * stands; the third one stands at 2 - own. */
-#define ROW(name, type)                                                                                                                    \
-	static inline __attribute__((always_inline)) void name##_of(type *restrict out, const type *restrict north,                        \
-		const type *restrict row, const type *restrict south, int width, int phase, int own)                                       \
+enum { PART = 512 }; /* pixels that are worked on together */
+
+/* Pixels begin .. begin + n - 1 of a row, of which those with (x & 1) == phase are of the row's own colour, the others green. own: where in a pixel that
+ * colour stands; the third one stands at 2 - own. `sum` holds four values. */
+#define ROW(name, type, sum)                                                                                                               \
+	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
+		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \
 	{                                                                                                                                  \
-		for (int x = 1; x < width - 1; x++) {                                                                                      \
-			int side = row[x - 1] + row[x + 1], above = north[x] + south[x];                                                   \
-			int corners = north[x - 1] + north[x + 1] + south[x - 1] + south[x + 1];                                           \
-			bool colour = (x & 1) == phase;                                                                                    \
-			out[3 * x + own] = (type)(colour ? row[x] : (side + 1) >> 1);                                                      \
-			out[3 * x + 1] = (type)(colour ? (side + above + 2) >> 2 : row[x]);                                                \
-			out[3 * x + 2 - own] = (type)(colour ? (corners + 2) >> 2 : (above + 1) >> 1);                                     \
+		type colours[3][PART];                                                                                                     \
+		for (int i = 0; i < n; i++) {                                                                                              \
+			int x = begin + i;                                                                                                 \
+			sum side = (sum)(row[x - 1] + row[x + 1]), above = (sum)(north[x] + south[x]);                                     \
+			sum corners = (sum)(north[x - 1] + north[x + 1] + south[x - 1] + south[x + 1]);                                    \
+			type mask = (type) - (type)((x & 1) == phase);                                                                     \
+			type cross = (type)((sum)(side + above + 2) >> 2), green = row[x];                                                 \
+			colours[own][i] = (type)((mask & green) | (~mask & (type)((sum)(side + 1) >> 1)));                                 \
+			colours[1][i] = (type)((mask & cross) | (~mask & green));                                                          \
+			colours[2 - own][i] = (type)((mask & (type)((sum)(corners + 2) >> 2)) | (~mask & (type)((sum)(above + 1) >> 1)));  \
 		}                                                                                                                          \
+		out += 3 * begin;                                                                                                          \
+		for (int i = 0; i < n; i++)                                                                                                \
+			for (int c = 0; c < 3; c++)                                                                                        \
+				out[3 * i + c] = colours[c][i];                                                                            \
+	}                                                                                                                                  \
+	static inline __attribute__((always_inline)) void name##_of(                                                                       \
+		type *out, const type *north, const type *row, const type *south, int width, int phase, int own)                           \
+	{                                                                                                                                  \
+		for (int x = 1; x < width - 1; x += PART)                                                                                  \
+			name##_part(out, north, row, south, x, width - 1 - x < PART ? width - 1 - x : PART, phase, own);                   \
 		memcpy(out, out + 3, 3 * sizeof *out);                                                                                     \
 		memcpy(out + 3 * (width - 1), out + 3 * (width - 2), 3 * sizeof *out);                                                     \
 	}                                                                                                                                  \
@@ -37,8 +52,8 @@
 		memcpy(dst + 3 * w * (b->height - 1), dst + 3 * w * (b->height - 2), (size_t)(3 * w) * sizeof *dst);                       \
 	}
 
-ROW(debayer_bytes, uint8_t)
-ROW(debayer_words, uint16_t)
+ROW(debayer_bytes, uint8_t, uint16_t)
+ROW(debayer_words, uint16_t, uint32_t)
 
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels)
 {

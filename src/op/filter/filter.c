@@ -20,8 +20,7 @@ static const struct stk_arg_def filter_args[] = {
 		.fallback = "\"reflect_101\"",
 		.choices = "reflect_101|reflect_1001|wrap|clamp|constant",
 		.doc = "What lies outside the image: its mirror image without (dcb|abcdef|edc) or with the outermost pixels (cba|abcdef|fed), "
-		       "its other "
-		       "side (def|abcdef|abc), its outermost pixels (aaa|abcdef|fff), or the third input (0 without)."},
+		       "its other side (def|abcdef|abc), its outermost pixels (aaa|abcdef|fff), or the third input (0 without)."},
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct filter, mode),
@@ -84,9 +83,7 @@ static enum stk_status filter_infer(const struct stk_call *call, struct stk_erro
 		return s;
 	if (dims.count < 2 || window->ndim != dims.count)
 		return stk__fail(err, STK_SHAPE,
-			"the window has %d dims, the image %d spatial ones (layout \"%s\"; without a layout all dims are spatial): both must "
-			"have 2, "
-			"or 3",
+			"the window has %d dims, the image %d spatial ones (layout \"%s\"; all dims are without one): both must have 2, or 3",
 			window->ndim, dims.count, in->layout);
 	for (int32_t i = 0; i < dims.count; i++) {
 		int64_t *extent = &out->shape[dims.first + i];
@@ -142,9 +139,8 @@ const struct stk_op_def stk__op_filter = {
 	.name = "filter",
 	.alias = "experimental.filter",
 	.doc = "Sums pixels over a window, each with its own weight.\n\n"
-	       "Inputs are the image, the weights (float32, of as many dims as the image has spatial ones: 2, or 3 of a volume), and optionally "
-	       "a "
-	       "scalar of the image's type that lies outside of it, for border constant. The weights are not flipped: this is a correlation. "
+	       "Inputs are the image, the weights (float32, of as many dims as the image has spatial ones: 2, or 3 of a volume), and "
+	       "optionally a scalar of the image's type that lies outside of it, for border constant. The weights are not flipped: this is a correlation. "
 	       "Spatial dims are all but frames (F) and channels (C), which come before or behind the others; all dims of a tensor without "
 	       "layout. Values are float32 until they are stored.",
 	.inputs = {2, 3},

@@ -17,9 +17,7 @@ enum stk_status stk__spatial_of(const struct stk_desc *desc, struct stk_spatial 
 		*out = (struct stk_spatial){(int32_t)before, (int32_t)spatial};
 		if (behind > 1 || (behind && layout[before + spatial] != 'C') || (behind && memchr(layout, 'C', before)))
 			return stk__fail(err, STK_SHAPE,
-				"layout \"%s\" has channels or frames in between: frames come first, channels before or behind all spatial "
-				"dims; "
-				"use transpose",
+				"layout \"%s\" has frames or channels between spatial dims: transpose it, frames first, channels before or behind",
 				layout);
 	}
 	if (out->count < 1 || out->count > STK_FILTER_AXES)
