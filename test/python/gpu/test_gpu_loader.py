@@ -333,3 +333,25 @@ def test_masks_follow_on_the_gpu() -> None:
     assert not difference(Output.of(a), Output.of(b)), f"seed {SEED}"
     assert not difference(Output.of(mask_a), Output.of(mask_b)) and Output.of(mask_b).kind == "gpu"
     assert not difference(Output.of(numbers_a), Output.of(numbers_b))
+
+
+MORE = {
+    "blur, gray": [T.RandomResizedCrop(24), T.RandomApply([T.GaussianBlur(5)], 0.5), T.RandomGrayscale(0.5)],
+    "warp, erased": [T.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 10), T.RandomErasing(1)],
+    "bilinear, values": [T.RandomRotation(20, "bilinear", fill=9), T.RandomSolarize(100), T.RandomPosterize(3), T.RandomInvert()],
+    "extents": [T.Pad(3), T.Resize(20, max_size=25), T.RandomCrop(30, pad_if_needed=True)],
+    "function": [T.Lambda(lambda a: a[::-1]), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.5] * 3), T.RandomErasing(1)],
+    "one channel": [T.Grayscale(), T.Normalize([0.5], [0.5])],
+}
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in MORE), ("blur, gray", "extents")], ids=str)
+def test_transforms_and_views_make_the_same(names: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(SEED)
+    source = rng.integers(0, 256, (8, 40, 50, 3), dtype=np.uint8), list(range(8))
+    given: dict[str, Any] = {"views": [(2, MORE[n]) for n in names]} if len(names) > 1 else {"transforms": MORE[names[0]]}
+    cores, gpu = (Loader(source, 4, device=d, num_threads=2, **given).pipeline for d in ("cpu", "cuda:0"))
+    for _ in range(2):
+        a, b = cores.run(), gpu.run()
+        assert len(a) == len(b) == (5 if len(names) > 1 else 2)
+        assert not [d for d in (difference(Output.of(x), Output.of(y)) for x, y in zip(a, b, strict=True)) if d], f"seed {SEED}"
