@@ -41,6 +41,15 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 		desc->ndim == 1 ? "" : "s");
 }
 
+enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err)
+{
+	enum stk_status s = stk__dims_of(desc, out, err);
+	if (!s && out->known && out->w != out->h + 1)
+		return stk__fail(err, STK_SHAPE,
+			"the width must follow the height, as in HWC and CHW, not as in \"%s\"; transpose the image", desc->layout);
+	return s;
+}
+
 enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err)
 {
 	if (values.count != 1 && values.count != n)

@@ -15,6 +15,9 @@ struct stk_dims {
 /* STK_SHAPE when the desc is no image. */
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
+/* The same for loops over rows of pixels: STK_SHAPE too unless the width follows the height. */
+enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
+
 /* Channels: 1 without the dim, -1 when not known. */
 static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct stk_desc *desc)
 {

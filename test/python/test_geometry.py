@@ -176,3 +176,22 @@ def test_all_polygons_of_a_mask_are_selected() -> None:
     rows, points = run(define)
     assert rows[0].tolist() == [[1, 0, 3], [1, 3, 6]]
     assert (points[0] == vertices[0][[0, 1, 2, 7, 8, 9]]).all()
+
+
+@pytest.mark.parametrize(
+    ("layout", "call"),
+    [
+        ("CFHW", lambda x: fn.warp_affine(x, matrix=[1.0, 0, 0, 0, 1, 0])),
+        ("HWCF", lambda x: fn.rotate(x, angle=10.0)),
+        ("HFWC", lambda x: fn.experimental.warp_perspective(x, matrix=[1.0, 0, 0, 0, 1, 0, 0, 0, 1])),
+        ("WHFC", lambda x: fn.multi_paste(x, output_size=[9, 9])),
+        ("FWHC", lambda x: fn.grid_mask(x, ratio=25.0)),
+        ("FHCW", lambda x: fn.grid_mask(x, ratio=25.0)),
+        ("WHFC", lambda x: fn.equalize(x)),
+        ("FWHC", lambda x: fn.experimental.erode(x)),
+    ],
+)
+def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: Any) -> None:
+    tensor = [np.zeros((3, 4, 5, 6), np.uint8)] * 2
+    with pytest.raises(StokerError, match="transpose"):
+        run(lambda: call(fn.external_source(source=lambda: tensor, layout=layout)))

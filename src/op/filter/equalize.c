@@ -12,7 +12,7 @@ static enum stk_status equalize_infer(const struct stk_call *call, struct stk_er
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
 		return stk__fail(
 			err, STK_UNSUPPORTED, "the histogram of uint8 images can be equalised, not of %s", stk_dtype_name(in->dtype));
-	return stk__dims_of(in, &dims, err);
+	return stk__dims_of_rows(in, &dims, err);
 }
 
 static enum stk_status equalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)

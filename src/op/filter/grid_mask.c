@@ -28,7 +28,7 @@ static enum stk_status grid_mask_infer(const struct stk_call *call, struct stk_e
 	call->out[0].desc = call->in[0].desc;
 	if (!stk__varies(call, &a->tile) && a->tile <= 0)
 		return stk__fail(err, STK_INVALID, "tile must be at least 1, not %lld", (long long)a->tile);
-	return stk__dims_of(&call->in[0].desc, &dims, err);
+	return stk__dims_of_rows(&call->in[0].desc, &dims, err);
 }
 
 static enum stk_status grid_mask_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)

@@ -25,7 +25,7 @@ const struct stk_arg_def stk__morphology_args[] = {
 enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial *out, struct stk_error *err)
 {
 	struct stk_dims dims;
-	enum stk_status s = stk__dims_of(in, &dims, err);
+	enum stk_status s = stk__dims_of_rows(in, &dims, err);
 	if (s == STK_OK && in->dtype != STK_NO_DTYPE && !stk__dtype_in_float(in->dtype))
 		s = stk__fail(err, STK_UNSUPPORTED, "values must be such that float32 holds exactly (up to 16 bits, or float32), not %s",
 			stk_dtype_name(in->dtype));

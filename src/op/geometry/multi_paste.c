@@ -3,6 +3,8 @@
 #include "op/dims.h"
 #include "op/tensor/batch_table.h"
 
+#include <string.h>
+
 struct multi_paste {
 	struct stk_ints in_ids, in_anchors, out_anchors, shapes, output_size;
 	struct stk_floats in_anchors_rel, out_anchors_rel, shapes_rel;
@@ -52,7 +54,7 @@ static enum stk_status check_image(const struct stk_desc *d, const struct stk_de
 	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_UINT8 && d->dtype != STK_INT16 && d->dtype != STK_INT32 && d->dtype != STK_FLOAT)
 		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, int16, int32 or float32 here, not %s; cast them",
 			stk_dtype_name(d->dtype));
-	if (d->ndim >= 0 && ((d->ndim != 3 && d->ndim != 4) || layout[d->ndim - 1] != 'C' || layout[d->ndim - 2] != 'W'))
+	if (d->ndim >= 0 && ((d->ndim != 3 && d->ndim != 4) || strcmp(layout + d->ndim - 3, "HWC") != 0))
 		return stk__fail(err, STK_SHAPE, "images have the layout HWC or FHWC here, not \"%s\"; transpose them", layout);
 	if (d->ndim < 1 || first->ndim < 1)
 		return STK_OK;

@@ -38,7 +38,7 @@ static enum stk_status check_image(const struct paste *a, const struct stk_desc 
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
 		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8 here, not %s; cast them, or take multi_paste",
 			stk_dtype_name(in->dtype));
-	if (in->ndim >= 0 && (in->ndim != 3 || dims->c != 2))
+	if (in->ndim >= 0 && (in->ndim != 3 || dims->c != 2 || dims->h != 0))
 		return stk__fail(err, STK_SHAPE, "the input must be an image of layout HWC; transpose it");
 	if (channels >= 0 && channels != a->n_channels)
 		return stk__fail(err, STK_SHAPE, "the image has %lld channels, and n_channels says %lld", (long long)channels,

@@ -29,7 +29,15 @@ enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims
 	enum stk_status s = stk__dims_of(desc, &dims, err);
 	int32_t depth = stk__layout_find(desc, 'D');
 	*out = (struct stk_warp_dims){!dims.known ? 0 : depth < 0 ? 2 : 3, {{dims.w, dims.h, depth}, dims.c}};
-	return s;
+	if (s || !dims.known)
+		return s;
+	int32_t first = dims.w < dims.h ? dims.w : dims.h, used = out->count + (dims.c >= 0);
+	first = depth >= 0 && depth < first ? depth : first;
+	first = dims.c >= 0 && dims.c < first ? dims.c : first;
+	if (desc->ndim - first != used)
+		return stk__fail(
+			err, STK_SHAPE, "frames come first in an image, as in FHWC and FCHW, not as in \"%s\"; transpose it", desc->layout);
+	return STK_OK;
 }
 
 static enum stk_status output_type(const struct stk_warp_args *a, enum stk_dtype in, enum stk_dtype *out, struct stk_error *err)
