@@ -78,16 +78,6 @@ const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, siz
 	return f->buffer;
 }
 
-bool stk__take_number(const char **at, const char *end, int64_t *out)
-{
-	const char *first = *at;
-	*out = 0;
-	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
-		if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, **at - '0', out))
-			return false;
-	return *at > first;
-}
-
 enum stk_status stk__archive_bad(
 	const struct stk_archive_file *f, int64_t offset, struct stk_error *err, enum stk_status code, const char *fmt, ...)
 {

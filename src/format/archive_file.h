@@ -5,7 +5,6 @@
 
 #include "stoker/status.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct stk_archive_file {
@@ -24,9 +23,6 @@ void stk__archive_close(struct stk_archive_file *f);
 /* n bytes at `offset`, valid until the next call; NULL with *err filled. The caller has seen that the file has them. n is at most STK_ARCHIVE_PIECE. */
 enum { STK_ARCHIVE_PIECE = 1 << 20 };
 const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err);
-
-/* A whole number of decimal digits from *at on, which goes behind it; false: there is none, or one of more than 63 bits. */
-bool stk__take_number(const char **at, const char *end, int64_t *out);
 
 /* A failure of the archive's bytes, which are at `offset`. */
 STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, int64_t offset, struct stk_error *err, enum stk_status code,

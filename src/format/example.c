@@ -3,6 +3,7 @@
 #include "format/tfrecord.h"
 
 #include "base/error.h"
+#include "format/number.h"
 
 #include <string.h>
 
@@ -267,40 +268,6 @@ static bool take_dims(const char **at, struct stk_feature *out)
 	return *(*at)++ == ']' && out->each <= INT32_MAX;
 }
 
-/* Digits, a point, an exponent: not strtod's, which asks the locale what a point is. */
-static bool take_real(const char *at, double *out)
-{
-	bool minus = *at == '-', any = false;
-	int exponent = 0, sign = 1, given = 0;
-	at += minus;
-	*out = 0;
-	for (bool behind = false; (*at >= '0' && *at <= '9') || (*at == '.' && !behind); at++) {
-		if (*at == '.') {
-			behind = true;
-			continue;
-		}
-		any = true;
-		bool counts = *out < 1e17; /* what comes then is beyond a double's digits */
-		*out = counts ? *out * 10 + (*at - '0') : *out;
-		exponent += (counts ? 0 : 1) - behind;
-	}
-	if (any && (*at == 'e' || *at == 'E')) {
-		at++;
-		sign = *at == '-' ? -1 : 1;
-		at += *at == '-' || *at == '+';
-		any = *at >= '0' && *at <= '9';
-		for (; *at >= '0' && *at <= '9'; at++)
-			given = given < 10000 ? given * 10 + (*at - '0') : given;
-	}
-	exponent += sign * given;
-	for (; exponent > 0 && *out < 1e300; exponent--)
-		*out *= 10;
-	for (; exponent < 0 && *out > 0; exponent++)
-		*out /= 10;
-	*out = minus ? -*out : *out;
-	return any && !*at;
-}
-
 static bool take_whole(const char *at, int64_t *out)
 {
 	const char *end = at + strlen(at);
@@ -326,7 +293,8 @@ static bool take_default(const char *at, struct stk_feature *out)
 	out->text = at;
 	if (out->dtype == STK_INT64)
 		return take_whole(at, &out->whole);
-	bool good = out->dtype == STK_UINT8 || take_real(at, &real);
+	const char *end = at + strlen(at);
+	bool good = out->dtype == STK_UINT8 || (stk__take_real(&at, end, &real) && at == end);
 	out->real = (float)real;
 	return good;
 }

@@ -3,8 +3,8 @@
 #include "format/names.h"
 
 #include "base/error.h"
-#include "format/archive_file.h"
 #include "format/list.h"
+#include "format/number.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/number.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
+#include "format/number.h"
 
 #include <string.h>
 

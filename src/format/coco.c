@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/coco.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void stk__coco_free(struct stk_coco *c)
+{
+	stk__free(c->images.at);
+	stk__free(c->objects.at);
+	stk__free(c->polygons.at);
+	stk__free(c->vertices.at);
+	stk__free(c->categories.at);
+	stk__free(c->names);
+	*c = (struct stk_coco){0};
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct stk_coco_image *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int by_image(const void *a, const void *b)
+{
+	const struct stk_coco_object *x = a, *y = b;
+	if (x->image != y->image)
+		return x->image < y->image ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort(struct stk_coco_list *l, size_t element, int (*order)(const void *, const void *))
+{
+	if (l->count)
+		qsort(l->at, (size_t)l->count, element, order);
+}
+
+/* Gives each image its objects. Both are sorted by the image's id. */
+static enum stk_status join(struct stk_coco *c, const char *path, struct stk_error *err)
+{
+	int64_t k = 0;
+	for (int64_t i = 0; i < c->images.count; i++) {
+		struct stk_coco_image *image = stk__coco_image(c, i);
+		if (i && image->id == image[-1].id)
+			return stk__fail(err, STK_CORRUPT, "%.300s: two images have the id %lld", path, (long long)image->id);
+		image->first = k;
+		while (k < c->objects.count && stk__coco_object(c, k)->image == image->id)
+			k++;
+		image->count = k - image->first;
+		if (k < c->objects.count && stk__coco_object(c, k)->image < image->id)
+			break;
+	}
+	if (k < c->objects.count)
+		return stk__fail(err, STK_CORRUPT, "%.300s: an annotation is of image %lld, which is not among the images", path,
+			(long long)stk__coco_object(c, k)->image);
+	return STK_OK;
+}
+
+/* Categories are numbered in the order of the file, from 1 on. */
+static enum stk_status remap(struct stk_coco *c, const char *path, struct stk_error *err)
+{
+	for (int64_t k = 0; k < c->objects.count; k++) {
+		struct stk_coco_object *object = stk__coco_object(c, k);
+		int64_t label = 0;
+		while (label < c->categories.count && ((const int64_t *)c->categories.at)[label] != object->label)
+			label++;
+		if (label == c->categories.count)
+			return stk__fail(err, STK_CORRUPT, "%.300s: an annotation is of category %d, which is not among the categories",
+				path, object->label);
+		object->label = (int32_t)label + 1;
+	}
+	return STK_OK;
+}
+
+struct named {
+	const char *name;
+	int64_t image;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+/* The images that were asked for, in their order. */
+static enum stk_status choose(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
+{
+	struct named *index = stk__alloc(((size_t)c->images.count + 1) * sizeof *index);
+	struct stk_coco_image *chosen = stk__alloc(((size_t)o->image_count + 1) * sizeof *chosen);
+	enum stk_status s = index && chosen ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for the images of %.300s", path);
+	for (int64_t i = 0; i < c->images.count && s == STK_OK; i++)
+		index[i] = (struct named){c->names + stk__coco_image(c, i)->name, i};
+	if (!s)
+		qsort(index, (size_t)c->images.count, sizeof *index, by_name);
+	for (int32_t i = 0; i < o->image_count && s == STK_OK; i++) {
+		const struct named key = {o->images[i], 0};
+		const struct named *found = bsearch(&key, index, (size_t)c->images.count, sizeof *index, by_name);
+		if (found)
+			chosen[i] = *stk__coco_image(c, found->image);
+		else
+			s = stk__fail(err, STK_NOT_FOUND, "%.300s has no image \"%.200s\", which is named in images", path, o->images[i]);
+	}
+	stk__free(index);
+	if (s) {
+		stk__free(chosen);
+		return s;
+	}
+	stk__free(c->images.at);
+	c->images = (struct stk_coco_list){chosen, o->image_count, o->image_count};
+	return STK_OK;
+}
+
+static void drop_empty(struct stk_coco *c)
+{
+	int64_t kept = 0;
+	for (int64_t i = 0; i < c->images.count; i++)
+		if (stk__coco_image(c, i)->count)
+			*stk__coco_image(c, kept++) = *stk__coco_image(c, i);
+	c->images.count = kept;
+}
+
+enum stk_status stk__coco_parse(
+	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err)
+{
+	*out = (struct stk_coco){0};
+	enum stk_status s = stk__coco_read_json(o, text, size, path, out, err);
+	sort(&out->images, sizeof(struct stk_coco_image), by_id);
+	sort(&out->objects, sizeof(struct stk_coco_object), by_image);
+	if (!s)
+		s = join(out, path, err);
+	if (!s && o->remap)
+		s = remap(out, path, err);
+	if (!s && o->images)
+		s = choose(o, out, path, err);
+	if (!s && o->skip_empty)
+		drop_empty(out);
+	if (!s && !out->images.count)
+		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no images in it%s", path, o->skip_empty ? " that have objects" : "");
+	if (s)
+		stk__coco_free(out);
+	return s;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * COCO's annotations of objects (cocodataset.org/#format-data): images, boxes, categories, polygons. */
+#ifndef STK_FORMAT_COCO_H
+#define STK_FORMAT_COCO_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stk_coco_image {
+	int64_t id;
+	int32_t width, height;
+	uint64_t name;        /* in `names` */
+	int64_t first, count; /* objects */
+};
+
+struct stk_coco_object {
+	int64_t image, order; /* the image's id; its place in the file */
+	int32_t label;
+	float box[4]; /* left, top, width, height */
+	int64_t polygon;
+	int32_t polygons; /* from `polygon` on */
+};
+
+struct stk_coco_polygon {
+	int64_t first; /* of its vertices, two floats each */
+	int64_t count;
+};
+
+/* An array that grows. */
+struct stk_coco_list {
+	void *at;
+	int64_t count, room;
+};
+
+struct stk_coco_options {
+	float size_threshold; /* boxes that are narrower or lower are left out */
+	bool crowds, polygons, remap, skip_empty;
+	const char *const *images; /* names of those that are read, in this order; NULL: all, by id */
+	int32_t image_count;
+};
+
+struct stk_coco {
+	struct stk_coco_list images, objects, polygons, vertices, categories; /* of the structs above; float pairs; int64_t ids */
+	char *names;
+	uint64_t names_size, names_room;
+};
+
+/* text: the file's; path names it in messages. Images are then those that are read, in their order, with their objects one after the other. */
+STK_MUST_USE enum stk_status stk__coco_parse(
+	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
+void stk__coco_free(struct stk_coco *c);
+
+/* coco_json.c: fills the lists in the file's order, labels being category ids. */
+STK_MUST_USE enum stk_status stk__coco_read_json(
+	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
+
+static inline struct stk_coco_image *stk__coco_image(const struct stk_coco *c, int64_t i)
+{
+	return &((struct stk_coco_image *)c->images.at)[i];
+}
+
+static inline struct stk_coco_object *stk__coco_object(const struct stk_coco *c, int64_t i)
+{
+	return &((struct stk_coco_object *)c->objects.at)[i];
+}
+
+#endif

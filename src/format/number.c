@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/number.h"
+
+static bool is_digit(const char *at, const char *end)
+{
+	return at < end && *at >= '0' && *at <= '9';
+}
+
+bool stk__take_number(const char **at, const char *end, int64_t *out)
+{
+	const char *first = *at;
+	*out = 0;
+	for (; is_digit(*at, end); ++*at)
+		if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, **at - '0', out))
+			return false;
+	return *at > first;
+}
+
+/* One operation where the power is a double itself, so that it rounds once. */
+static double scale(double value, int exponent)
+{
+	static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+		1e18, 1e19, 1e20, 1e21, 1e22};
+	for (; exponent > 22 && value < 1e300; exponent -= 22)
+		value *= 1e22;
+	for (; exponent < -22 && value > 0; exponent += 22)
+		value /= 1e22;
+	if (exponent > 22 || exponent < -22) /* beyond all doubles, or 0 */
+		return exponent > 0 && value > 0 ? value * 1e22 : value;
+	return exponent < 0 ? value / powers[-exponent] : value * powers[exponent];
+}
+
+bool stk__take_real(const char **at, const char *end, double *out)
+{
+	const char *p = *at;
+	bool minus = p < end && *p == '-', any = false;
+	int exponent = 0;
+	int64_t digits = 0;
+	p += minus;
+	for (bool behind = false; is_digit(p, end) || (p < end && *p == '.' && !behind); p++) {
+		if (*p == '.') {
+			behind = true;
+			continue;
+		}
+		any = true;
+		bool counts = digits < 100000000000000000; /* what comes then is beyond a double's digits */
+		digits = counts ? digits * 10 + (*p - '0') : digits;
+		if (exponent > -10000 && exponent < 10000)
+			exponent += (counts ? 0 : 1) - behind;
+	}
+	if (any && p < end && (*p == 'e' || *p == 'E')) {
+		int sign = 1, given = 0;
+		p++;
+		if (p < end && (*p == '-' || *p == '+'))
+			sign = *p++ == '-' ? -1 : 1;
+		any = is_digit(p, end);
+		for (; is_digit(p, end); p++)
+			given = given < 10000 ? given * 10 + (*p - '0') : given;
+		exponent += sign * given;
+	}
+	*out = scale((double)digits, exponent);
+	*out = minus ? -*out : *out;
+	*at = p;
+	return any;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * COCO's annotations. The first byte says with which options; what is accepted must be consistent. */
+#include "fuzz.h"
+
+#include "base/error.h"
+#include "format/coco.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_image(const struct stk_coco *c, const struct stk_coco_image *image)
+{
+	if (image->name >= c->names_size || image->first < 0 || image->count < 0 || image->first + image->count > c->objects.count)
+		abort();
+	for (int64_t k = 0; k < image->count; k++) {
+		const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
+		if (object->image != image->id || object->polygon < 0 || object->polygon + object->polygons > c->polygons.count)
+			abort();
+		for (int32_t p = 0; p < object->polygons; p++) {
+			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[object->polygon + p];
+			if (polygon->first < 0 || polygon->count < 0 || 2 * (polygon->first + polygon->count) > c->vertices.count)
+				abort();
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const images[] = {"1.jpg"};
+	if (size == 0)
+		return 0;
+	struct stk_coco_options o = {.crowds = data[0] & 1,
+		.polygons = data[0] & 2,
+		.remap = data[0] & 4,
+		.skip_empty = data[0] & 8,
+		.images = data[0] & 16 ? images : NULL,
+		.image_count = 1};
+	struct stk_error err = {0};
+	struct stk_coco c;
+	if (stk__coco_parse(&o, (const char *)data + 1, size - 1, "fuzz", &c, &err)) {
+		if (!strstr(err.message, "fuzz"))
+			abort();
+		return 0;
+	}
+	for (int64_t i = 0; i < c.images.count; i++)
+		check_image(&c, stk__coco_image(&c, i));
+	stk__coco_free(&c);
+	return 0;
+}

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""readers.coco: against the annotations as written, and where it is installed against DALI."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+import stoker
+from support import SEED
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Images that are named by their number, and annotations in no order."""
+    root = tmp_path_factory.mktemp("coco")
+    rng = np.random.default_rng(SEED)
+    ids = [int(i) * 7 + 3 for i in rng.permutation(12)]
+    names = {i: f"é{i:04}.jpg" if k % 5 == 0 else f"{i:04}.jpg" for k, i in enumerate(ids)}
+    for i in ids:
+        (root / names[i]).write_bytes(b"image %d" % i)
+    images = [{"license": None, "id": i, "file_name": names[i], "height": 30 + i, "width": 50 + 2 * i, "x": [{"y": 'a"\\'}]} for i in ids]
+    annotations = []
+    for k in range(40):
+        crowd = k % 9 == 0
+        polygons = [[round(float(v), 2) for v in rng.uniform(0, 30, 2 * int(rng.integers(3, 6)))] for _ in range(int(rng.integers(1, 3)))]
+        box = [round(float(v), 3) for v in rng.uniform(0, 20, 4)]
+        if k % 11 == 0:
+            box[2] = 0.04
+        annotations.append(
+            {
+                "segmentation": {"counts": [3, 4, 1e2], "size": [7, 8]} if crowd else polygons,
+                "area": 1.5e-3,
+                "iscrowd": int(crowd),
+                "image_id": ids[int(rng.integers(0, 10))],
+                "bbox": box,
+                "category_id": int(rng.choice([3, 1, 90])),
+                "id": k,
+            }
+        )
+    whole = {"info": {"a": [1, -2.5e3, True, None]}, "annotations": annotations, "images": images}
+    whole["categories"] = [{"id": c, "name": f"c{c}"} for c in (3, 1, 90)]
+    (root / "a.json").write_text(json.dumps(whole))
+    return root, whole
+
+
+def build(root, library=stoker, batch=4, options=None, **kwargs):
+    pipe = library.Pipeline(batch_size=batch, num_threads=2, device_id=None, **(options or {}))
+    given = {"file_root": str(root), "annotations_file": str(root / "a.json"), **kwargs}
+    with pipe:
+        pipe.set_outputs(*library.fn.readers.coco(name="R", **given))
+    pipe.build()
+    return pipe
+
+
+def epoch(pipe):
+    size, seen = pipe.reader_meta("R")["epoch_size"], []
+    while len(seen) < size:
+        outputs = pipe.run()
+        seen += [[np.asarray(o.at(i)) for o in outputs] for i in range(len(outputs[0]))]
+    return seen[:size]
+
+
+CASES = [
+    {},
+    {"ltrb": True},
+    {"ratio": True},
+    {"ratio": True, "ltrb": True, "image_ids": True},
+    {"skip_empty": True, "include_iscrowd": False},
+    {"avoid_class_remapping": True, "size_threshold": 5.0},
+    {"polygon_masks": True},
+    {"polygon_masks": True, "ratio": True, "image_ids": True, "skip_empty": True},
+]
+
+
+@pytest.mark.dali
+@pytest.mark.parametrize("case", CASES, ids=[" ".join(c) for c in CASES])
+def test_as_dali_reads_it(case, data):
+    dali = pytest.importorskip("nvidia.dali", reason="NVIDIA DALI is not installed")
+    importlib.import_module("nvidia.dali.fn")
+    ours, theirs = epoch(build(data[0], **case)), epoch(build(data[0], dali, **case))
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        for k, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert x.dtype == y.dtype and x.shape == y.shape and np.array_equal(x, y), (k, x, y)
+
+
+def test_what_was_written(data):
+    root, whole = data
+    images = sorted(whole["images"], key=lambda i: i["id"])
+    numbers = {3: 1, 1: 2, 90: 3}
+    for image, (data_, boxes, labels, polygons, vertices, number) in zip(
+        images, epoch(build(root, polygon_masks=True, image_ids=True, size_threshold=0.0)), strict=True
+    ):
+        own = [a for a in whole["annotations"] if a["image_id"] == image["id"]]
+        assert data_.tobytes() == b"image %d" % image["id"] and number.tolist() == [image["id"]]
+        assert np.array_equal(boxes, np.array([a["bbox"] for a in own], "f4").reshape(-1, 4))
+        assert labels.tolist() == [numbers[a["category_id"]] for a in own]
+        flat = [(k, p) for k, a in enumerate(own) if not a["iscrowd"] for p in a["segmentation"]]
+        assert polygons[:, 0].tolist() == [k for k, _ in flat]
+        for (_, begin, end), (_, p) in zip(polygons.tolist(), flat, strict=True):
+            assert np.array_equal(vertices[begin:end].ravel(), np.array(p, "f4"))
+
+
+def test_chosen_shuffled_and_resumed(data):
+    root, whole = data
+    names = [i["file_name"] for i in whole["images"]][7:2:-1]
+    got = epoch(build(root, images=names))
+    assert [int(s[0].tobytes().split()[1]) for s in got] == [i["id"] for i in whole["images"]][7:2:-1]
+    options = {"enable_checkpointing": True}
+    given = {"random_shuffle": True, "shuffle_seed": SEED, "image_ids": True, "batch": 5}
+    first = build(root, options=options, **given)
+    expected = [[int(x) for x in np.concatenate([np.asarray(o.at(i)) for i in range(5)])] for o in (first.run()[3] for _ in range(6))]
+    second = build(root, options=options, **given)
+    second.run()
+    resumed = build(root, options=options | {"checkpoint": second.checkpoint()}, **given)
+    step = resumed.run()[3]
+    assert [int(np.asarray(step.at(i))[0]) for i in range(5)] == expected[1]
+    (root / "other.json").write_text(json.dumps({**whole, "annotations": whole["annotations"][2:]}))
+    with pytest.raises(stoker.errors.StateError, match="changed"):
+        other = {"annotations_file": str(root / "other.json")}
+        build(root, options=options | {"checkpoint": second.checkpoint()}, **given, **other).run()
+
+
+def test_what_is_no_such_file_is_told(data, tmp_path):
+    root, whole = data
+    image, note = whole["images"][0], whole["annotations"][1]
+    text = json.dumps(whole)
+    bad = [
+        ("", "byte 0: an object is expected"),
+        ("[]", "an object is expected"),
+        (text[:-1], "comma or the end"),
+        (text + "x", "something follows"),
+        (text.replace('"id"', '"jd"'), "lacks its id"),
+        (text.replace('"bbox": [', '"bbox": [1, '), "more than four"),
+        (text.replace('"bbox": [', '"bbox": ["a", '), "a number is expected"),
+        (text.replace('"a\\"', '"a\\q"', 1), "escape"),
+        (json.dumps({**whole, "images": [image, image], "annotations": []}), "two images have the id"),
+        (json.dumps({**whole, "images": []}), "not among the images"),
+        (json.dumps({**whole, "categories": []}), "not among the categories"),
+        (json.dumps({"images": []}), "no images in it"),
+        (json.dumps({**whole, "annotations": [{**note, "segmentation": [[1, 2, 3]]}]}), "odd count"),
+        (json.dumps({**whole, "annotations": [{**note, "image_id": 1.5}]}), "whole number"),
+        (json.dumps({**whole, "annotations": [{**note, "category_id": 1e12}]}), "lacks its image_id, category_id"),
+        ('{"a": ' + "[" * 100 + "]" * 100 + "}", "nested too deeply"),
+        ('{"images": [{"id": 1, "file_name": "\\ud800"}]}', "escape"),
+        ('{"images": [{"id": 1, "file_name": "a\\u0000"}]}', "escape|zero byte"),
+    ]
+    for content, message in bad:
+        (tmp_path / "a.json").write_text(content)
+        with pytest.raises(stoker.StokerError, match=message):
+            build(tmp_path, polygon_masks=True)
+    for given, message in [
+        ({"images": ["nobody.jpg"]}, 'no image "nobody.jpg"'),
+        ({"pixelwise_masks": True}, "polygon_masks=True"),
+        ({"preprocessed_annotations": "x"}, "annotations_file"),
+        ({"annotations_file": str(tmp_path / "none")}, "cannot open"),
+    ]:
+        with pytest.raises(stoker.StokerError, match=message):
+            build(root, **given)
