@@ -6,6 +6,7 @@
 #include <string.h>
 
 #ifdef __AVX2__
+#include <immintrin.h>
 enum { LANES = 8 };
 #else
 enum { LANES = 4 };
@@ -46,6 +47,15 @@ static void store_bytes(uint8_t *restrict out, const float *restrict in, int n)
 {
 	typedef uint8_t bytes __attribute__((vector_size(LANES)));
 	int i = 0;
+#ifdef __AVX2__ /* the compiler takes lanes out one by one */
+	for (; i + 32 <= n; i += 32) {
+		const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+		__m256i a = (__m256i)to_bytes(load(in + i)), b = (__m256i)to_bytes(load(in + i + 8));
+		__m256i c = (__m256i)to_bytes(load(in + i + 16)), d = (__m256i)to_bytes(load(in + i + 24));
+		a = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+		_mm256_storeu_si256((void *)(out + i), _mm256_permutevar8x32_epi32(a, order));
+	}
+#endif
 	for (; i + LANES <= n; i += LANES) {
 		bytes b = __builtin_convertvector(to_bytes(load(in + i)), bytes);
 		memcpy(out + i, &b, sizeof b);
