@@ -97,10 +97,20 @@ STK_API void stk_graph_destroy(struct stk_graph *g);
  * on the GPU as soon as one of them is. A value of the cores that an operator on the GPU reads is copied there. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
+/* An operator in a branch runs for the samples for which a condition holds: where the predicate, a scalar bool in host memory, is as wanted. */
+struct stk_condition {
+	struct stk_node predicate;
+	bool wanted;
+};
+
 struct stk_graph_options {
 	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
 	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
+	/* The branches that it stands in, outermost first. What an operator in a branch makes is read in this branch alone, and by the operator "_merge"
+	 * behind it: of a predicate and the values of both branches it makes one that all samples have. Readers and external_source run for all samples. */
+	const struct stk_condition *when;
+	size_t n_when;
 };
 
 /* Appends an operator and checks names, types and ranges of its arguments. *out is its first output; the others are {out->op, 1}, ...

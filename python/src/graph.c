@@ -71,26 +71,55 @@ static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
 	return nodes;
 }
 
+/* Of a sequence of (predicate, wanted). */
+static struct stk_condition *conditions_from(PyObject *sequence, size_t *count)
+{
+	const Py_ssize_t n = PySequence_Size(sequence);
+	struct stk_condition *when;
+
+	if (n < 0)
+		return NULL;
+	when = PyMem_Calloc((size_t)n + 1, sizeof(*when));
+	if (!when)
+		return (struct stk_condition *)PyErr_NoMemory();
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *item = PySequence_GetItem(sequence, i), *node;
+		int wanted = 0;
+		const bool ok = item && PyArg_ParseTuple(item, "Op", &node, &wanted) && core_node_from(node, &when[i].predicate);
+		when[i].wanted = wanted;
+		Py_XDECREF(item);
+		if (!ok) {
+			PyMem_Free(when);
+			return NULL;
+		}
+	}
+	*count = (size_t)n;
+	return when;
+}
+
 static PyObject *graph_add(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"op", "inputs", "args", "name", "where", "device", NULL};
+	static char *names[] = {"op", "inputs", "args", "name", "where", "device", "when", NULL};
 	struct graph_object *self = (struct graph_object *)object;
 	struct stk_graph_options options = {0};
 	struct core_args values = {0};
 	struct stk_node *inputs = NULL, out = {0};
 	struct stk_error err = {0};
-	PyObject *input_seq, *value_seq, *result = NULL;
+	PyObject *input_seq, *value_seq, *when_seq = NULL, *result = NULL;
+	struct stk_condition *when = NULL;
 	size_t n_inputs = 0;
 	const char *op;
 	int device = STK_DEVICE_ANY;
 	enum stk_status status;
 
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kwargs, "sOO|zzi:add", names, &op, &input_seq, &value_seq, &options.name, &options.where, &device))
+		    args, kwargs, "sOO|zziO:add", names, &op, &input_seq, &value_seq, &options.name, &options.where, &device, &when_seq))
 		return NULL;
 	options.device = (enum stk_device)device;
 	inputs = nodes_from(input_seq, &n_inputs);
 	if (!inputs || core_args_fill(&values, value_seq) < 0)
+		goto out;
+	if (when_seq && !(options.when = when = conditions_from(when_seq, &options.n_when)))
 		goto out;
 	Py_BEGIN_ALLOW_THREADS /* a reader may list a million files */
 		status = stk_graph_add(self->g, op, inputs, n_inputs, values.args, values.count, &options, &out, &err);
@@ -99,6 +128,7 @@ static PyObject *graph_add(PyObject *object, PyObject *args, PyObject *kwargs)
 out:
 	core_args_clear(&values);
 	PyMem_Free(inputs);
+	PyMem_Free(when);
 	return result;
 }
 

@@ -49,6 +49,9 @@ class Record:
         return [*self.inputs, *(NodeRef(*value) for _, kind, value in self.args if kind == ValueKind.NODE)]
 
 
+Condition = tuple[NodeRef, bool]  # a predicate, and what it has to be
+
+
 class UserSource(NamedTuple):
     """An external_source of a graph, by its ordinal, and what gives its samples."""
 
@@ -72,6 +75,8 @@ class GraphBuilder:
         self.first = first
         self.names: set[str] = set()
         self.built = False
+        self.conditionals = False  # its definition is rewritten (stoker._branches)
+        self.when: tuple[Condition, ...] = ()  # the branches that operators are added in, outermost first
         self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
 
     loose = False  # no pipeline's
@@ -97,7 +102,7 @@ class GraphBuilder:
         else:
             if name is not None and name in self.names:
                 raise InvalidArgumentError(f"{op} at {where}: there is already an operator named {name!r}")
-            ordinal, outputs = self.graph.add(op, inputs, args, None if self.loose else name, where, DEVICES[device])
+            ordinal, outputs = self.graph.add(op, inputs, args, None if self.loose else name, where, DEVICES[device], self.when)
             records = [Record(op, tuple(inputs), tuple(args), name, where, outputs, device)]
             if ordinal > at:
                 records.append(Record("copy", (NodeRef(at, 0),), (), None, where, 1, device, moved=True))
@@ -138,8 +143,12 @@ class GraphBuilder:
             if op not in known and op not in needed:
                 needed.add(op)
                 left += [operand.op for operand in builder.records[op].operands()]
-        for op in sorted(needed):
-            self._adopt(builder, op, known)
+        when, self.when = self.when, ()  # they stand outside of all branches
+        try:
+            for op in sorted(needed):
+                self._adopt(builder, op, known)
+        finally:
+            self.when = when
         return NodeRef(known[node.op], node.output)
 
     def _adopt(self, builder: GraphBuilder, op: int, known: dict[int, int]) -> None:

@@ -55,6 +55,7 @@ def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
 def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
     """Runs a definition once more, only to compare it with the records of its first run."""
     dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
+    dry.conditionals = builder.conditionals
     with defining(pipeline, dry):
         define()
     if len(dry.records) != len(first):

@@ -139,11 +139,6 @@ def _dims(name: str, value: Any) -> Any:
     return value
 
 
-def _no_conditionals(name: str, value: Any) -> None:
-    if value:
-        raise UnsupportedError(f"{name}=True: if, and, or, not of DataNodes are not in Stoker yet")
-
-
 def _processes(name: str, value: Any) -> int:
     return _whole(name, value, 1)
 
@@ -265,6 +260,15 @@ class ByName(PassedOn, total=False):
     ]
     read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _limit, core="read_bytes")]
 
+    enable_conditionals: Annotated[
+        bool,
+        Setting(
+            "if, elif, else, and, or, not of the definition may depend on a sample's data, which then takes its branch alone.",
+            _flag,
+            default=False,
+        ),
+    ]
+
     exec_pipelined: Annotated[Any, _accepted()]
     exec_async: Annotated[Any, _accepted()]
     exec_dynamic: Annotated[Any, _accepted()]
@@ -275,7 +279,6 @@ class ByName(PassedOn, total=False):
     default_cuda_stream_priority: Annotated[Any, _accepted()]
     enable_memory_stats: Annotated[Any, _accepted()]
     enable_checkpointing: Annotated[Any, _accepted("a state can always be taken")]
-    enable_conditionals: Annotated[Any, _accepted("True is refused", _no_conditionals)]
     debug: Annotated[Any, _accepted("True is refused", _no_debug)]
     py_num_workers: Annotated[int, Setting("processes for each external_source(parallel=True).", _processes, default=1)]
     py_start_method: Annotated[str, Setting('how they start: "fork", "spawn" or "forkserver".', _start_method, default="fork")]

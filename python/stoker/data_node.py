@@ -106,9 +106,15 @@ class DataNode:
     # ---- what it is not ----
 
     def __bool__(self) -> bool:
+        if current_builder([self._builder]).conditionals:
+            way = (
+                "enable_conditionals=True does not reach this place: an assert, the condition of a comprehension, a function under @do_not_convert, or one whose "
+                "source cannot be had (typed at a prompt, or made by exec), which has to stand in a file. & | and comparisons work per sample."
+            )
+        else:
+            way = "@pipeline_def(enable_conditionals=True) lets if, and, or, not depend on samples; & | and comparisons work per sample without it."
         raise NoTruthError(
-            f"at {users_line()}: a DataNode has no truth value while the graph is built, since each sample has its own. if, and, or, not with "
-            "enable_conditionals=True are not in Stoker yet; & | and comparisons work per sample, and a * condition + b * (condition == 0) selects."
+            f"at {users_line()}: a DataNode has no truth value while the graph is built, since each sample has its own. {way}"
         )
 
     def __iter__(self) -> NoReturn:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from stoker import _core, _definition, types
+from stoker._branches import converted
+from stoker._branches import do_not_convert as do_not_convert
 from stoker._build import GraphBuilder
 from stoker._context import close_at_exit, workers
 from stoker._session import Session
@@ -48,6 +50,7 @@ class Pipeline:
         leading: Leading = {"batch_size": batch_size, "num_threads": num_threads, "device_id": device_id, "seed": seed}
         self._settings = Settings.from_arguments(leading, args, dict(kwargs))
         self._builder = GraphBuilder(self._settings.device_id)
+        self._builder.conditionals = self._settings.enable_conditionals
         self._outputs: list[DataNode] | None = None
         self._session: Session | None = None  # from build() on
         self._workers: Any = None
@@ -194,7 +197,7 @@ class Pipeline:
             return
         if self._outputs is None:
             with self:
-                nodes = self.define_graph()
+                nodes = (converted(self.define_graph) if self._settings.enable_conditionals else self.define_graph)()
             self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
         assert self._outputs is not None
         if not self._outputs:
@@ -438,7 +441,7 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
     def create(*args: Any, **kwargs: Any) -> Pipeline:
         for_pipeline, for_function = _definition.split(fn, kwargs, SETTINGS)
         pipe = Pipeline(**{**pipeline_kwargs, **for_pipeline})
-        define = functools.partial(fn, *args, **for_function)
+        define = functools.partial(converted(fn) if pipe._settings.enable_conditionals else fn, *args, **for_function)
         with pipe:
             result = define()
         records = list(pipe._builder.records)
@@ -454,8 +457,3 @@ class experimental:
     """DALI's older place of pipeline_def."""
 
     pipeline_def = staticmethod(pipeline_def)
-
-
-def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Taken for DALI's sake: no function is rewritten here."""
-    return func

@@ -128,6 +128,16 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	memset(b->named, 0, (size_t)r->count * sizeof *b->named);
 }
 
+/* Of a merged value: what its branches were made by. */
+static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
+{
+	char sides[2][96];
+	for (int32_t k = 0; k < 2; k++)
+		stk__node_title(p->nodes[p->values[merge->inputs[1 + k]].node].node, sides[k], sizeof sides[k]);
+	size_t n = strlen(err->message);
+	snprintf(err->message + n, sizeof err->message - n, "; the branches, %s and %s, must agree", sides[0], sides[1]);
+}
+
 static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
 {
 	const struct stk_value *value = &p->program->values[p->program->slot_values[v]];
@@ -175,6 +185,8 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 			char title[96];
 			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
 			stk__error_set_op(err, title);
+			if (err && (p->program->nodes[v->node].def->flags & STK_OP_MERGES))
+				name_sides(p->program, &p->program->nodes[v->node], err);
 			if (err)
 				stk__name_sample(p, &r->samples[i], p->program->lead, err);
 			return s;

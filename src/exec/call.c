@@ -21,6 +21,17 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
+/* In a branch the batch is the samples that take it. */
+static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
+{
+	const struct stk_takers *takers = &run->record->takers[n->gathers];
+	call->gathered = run->record->gathered[n->gathers].data;
+	if (!n->node->n_when)
+		return;
+	call->index = takers->rank[run->sample];
+	call->batch = takers->count;
+}
+
 /* Fills the call of one operator for this sample: arguments (those of the graph, or a copy with the sample's own), inputs, outputs, stream. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
@@ -71,7 +82,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	if ((n->def->flags & STK_OP_NAMES) && name_sample(run, n->origin, call, err))
 		return STK_NO_MEMORY;
 	if (n->gathers >= 0)
-		call->gathered = run->record->gathered[n->gathers].data;
+		set_gathered(run, n, call);
 	if (n->reader >= 0 && g->readers[n->reader].parts) {
 		struct stk_bytes *bytes = stk__arena_take(&w->arena, (size_t)g->readers[n->reader].parts * sizeof *bytes);
 		if (!bytes)
@@ -98,11 +109,44 @@ static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_
 		memset(t->data, run->pipeline->crew.poison, (size_t)bytes);
 }
 
+enum stk_status stk__branch_taken(
+	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err)
+{
+	*taken = true;
+	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner predicate exists only where those around it hold */
+		const struct stk_tensor *t = &run->worker->values[when[k].value];
+		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
+			return stk__fail(err, STK_SHAPE, "its condition is no scalar of type bool here");
+		*taken = *(const bool *)t->data == when[k].wanted;
+	}
+	return STK_OK;
+}
+
+int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value)
+{
+	const struct stk_program *g = run->pipeline->program;
+	int32_t to = value;
+	while (g->values[to].slot < 0) {
+		if (g->values[to].merge < 0)
+			return value;
+		const struct stk_program_node *merge = &g->nodes[g->values[to].merge];
+		const struct stk_tensor *predicate = &run->worker->values[merge->inputs[0]];
+		bool runs;
+		if (merge->level != run->level || merge->chain != run->chain ||
+			stk__branch_taken(run, merge->when, merge->node->n_when, &runs, NULL) || !runs ||
+			predicate->desc.dtype != STK_BOOL || predicate->desc.ndim != 0 ||
+			merge->inputs[*(const bool *)predicate->data ? 1 : 2] != to)
+			return value;
+		to = merge->first_value;
+	}
+	return to;
+}
+
 /* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
-	const struct stk_value *v = &run->pipeline->program->values[value];
 	struct stk_tensor *t = &run->worker->values[value];
+	const struct stk_value *v = &run->pipeline->program->values[t->data ? value : stk__value_destination(run, value)];
 	size_t limit = run->pipeline->config.memory_limit;
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
@@ -111,9 +155,14 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (keeps(run, v)) {
 		const void *view = t->data;
+		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
+		if (view && view == place->data) { /* what was merged has been written there */
+			place->desc = t->desc;
+			return STK_OK;
+		}
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %lld bytes", (long long)bytes);
-		t->data = run->record->slot->values[v->slot].samples[run->sample].data;
+		t->data = place->data;
 		if (view)
 			memcpy(t->data, view, (size_t)bytes);
 		else

@@ -49,6 +49,14 @@ static void load_kept(const struct stk_chain_run *run, int32_t level)
 	}
 }
 
+/* The sample does not take the group's branch: its values stay without data, and nobody reads them (graph/when.c). */
+static void skip(const struct stk_chain_run *run, const struct stk_group *group)
+{
+	STK_COUNT(run->pipeline, branch_skips, group->count);
+	if (group->step >= 0)
+		stk__device_skip(run, group);
+}
+
 /* There is memory, but not for this sample: says so instead, of the same operator. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
@@ -73,9 +81,15 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
-		s = group->step >= 0 ? stk__device_describe(&run, group, err)
-		    : group->pass    ? run_pass(&run, group, err)
-				     : run_single(&run, group->nodes[0], err);
+		bool taken = true;
+		if (group->n_when)
+			s = stk__branch_taken(&run, group->when, group->n_when, &taken, err);
+		if (!taken)
+			skip(&run, group);
+		else if (s == STK_OK)
+			s = group->step >= 0 ? stk__device_describe(&run, group, err)
+			    : group->pass    ? run_pass(&run, group, err)
+					     : run_single(&run, group->nodes[0], err);
 		if (s && err) {
 			char title[96];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);
@@ -89,6 +103,14 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	return s;
 }
 
+static enum stk_status begin_takers(const struct stk_pipeline *p, struct stk_takers *t, struct stk_error *err)
+{
+	t->count = 0;
+	if (!t->rank)
+		t->rank = stk__calloc((size_t)p->config.batch_size, sizeof *t->rank);
+	return t->rank ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a branch's samples");
+}
+
 /* Samples whose arguments cannot be had are left out: their chain fails for the same reason, and there the policy applies to them. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
@@ -99,11 +121,19 @@ enum stk_status stk__gather_run(
 	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
 	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");
 	int32_t count = 0;
+	bool taken = true;
+	if (n->node->n_when && s == STK_OK)
+		s = begin_takers(p, &r->takers[n->gathers], err);
 	for (int32_t i = 0; i < r->count && s == STK_OK; i++) {
 		if (!r->samples[i].present)
 			continue;
 		const struct stk_chain_run run = {p, w, r, n->level, -1, i};
 		load_kept(&run, n->level - 1); /* the level in which it gathers, beside whose chains it runs */
+		if (n->node->n_when) {
+			if ((s = stk__branch_taken(&run, n->when, n->node->n_when, &taken, err)) || !taken)
+				continue;
+			r->takers[n->gathers].rank[i] = r->takers[n->gathers].count++;
+		}
 		enum stk_status prepared = stk__call_prepare(&run, node, &calls[count], err);
 		if (prepared == STK_NO_MEMORY)
 			s = prepared;
@@ -114,6 +144,8 @@ enum stk_status stk__gather_run(
 		calls[count].n_out = 0;
 		samples[count++] = i;
 	}
+	for (int32_t i = 0; i < count && n->node->n_when; i++)
+		calls[i].batch = r->takers[n->gathers].count;
 	if (s == STK_OK && count > 0 && stk__program_fetches(p->program, node))
 		s = stk__device_fetch(p, r, node, calls, count, err);
 	if (s == STK_OK && count > 0)

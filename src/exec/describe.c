@@ -69,8 +69,8 @@ static enum stk_status upload(
 
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
-	const struct stk_value *v = &run->pipeline->program->values[value];
 	struct stk_tensor *t = &run->worker->values[value];
+	const struct stk_value *v = &run->pipeline->program->values[t->data ? value : stk__value_destination(run, value)];
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
@@ -306,8 +306,12 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	bool host, int32_t value, struct stk_error *err)
 {
 	const struct stk_tensor from = *view;
-	if (!host && run->pipeline->program->values[value].slot < 0)
+	int32_t slot = run->pipeline->program->values[value].slot;
+	if (!host && (slot < 0 || from.data == run->record->slot->values[slot].samples[run->sample].data)) { /* or merged, and made there */
+		if (slot >= 0)
+			run->record->slot->values[slot].samples[run->sample].desc = from.desc;
 		return STK_OK;
+	}
 	enum stk_status s = stk__device_place(run, value, err);
 	if (s)
 		return s;
@@ -425,6 +429,11 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++)
 		s = describe_view(run, group, &call.out[k], host, n->first_value + k, err);
 	return s;
+}
+
+void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group)
+{
+	run->record->device->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
 }
 
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)

@@ -189,6 +189,8 @@ void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
 /* describe.c: what a group on the GPU does to a sample becomes jobs. Without the lock. */
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+/* It does nothing to the sample. */
+void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group);
 /* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 

@@ -95,6 +95,12 @@ struct stk_ready {
 	int32_t head, count;
 };
 
+/* The samples that take part in what a node in a branch gathers: rank[i] of sample i among them. For other nodes NULL. */
+struct stk_takers {
+	int32_t *rank;
+	int32_t count;
+};
+
 /* How a batch came out; it holds from ENDING on. */
 struct stk_result {
 	enum stk_result_kind {
@@ -122,6 +128,7 @@ struct stk_record {
 	struct stk_sample_state *samples;
 	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
 	struct stk_gathered *gathered; /* by node that gathers */
+	struct stk_takers *takers;     /* the same */
 	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
 	int32_t n_bad;
 	struct stk_result result;
@@ -157,7 +164,7 @@ struct stk_exec_worker {
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
 	X(gpu_decodes) X(gpu_refused) X(resident_batches) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
-	X(busy_ns) X(source_ns)
+	X(busy_ns) X(source_ns) X(branch_skips)
 /* clang-format on */
 
 /* Rows of a trace, behind the workers'. */
@@ -335,6 +342,11 @@ struct stk_chain_run {
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
+/* Whether the sample takes the branches of these conditions. */
+enum stk_status stk__branch_taken(
+	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err);
+/* The value whose place in the slot is this one's, before it is placed: that of a merge, where the sample takes the side that it is. Else itself. */
+int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 /* False where a node of a group that makes a pass has an image for which lower_array must serve, which the graph could not know. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);

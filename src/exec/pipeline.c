@@ -95,7 +95,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	r->samples = stk__calloc(batch, sizeof *r->samples);
 	r->ready.items = stk__calloc((size_t)stk__ready_room(p), sizeof *r->ready.items);
 	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
-	if (!r->samples || !r->ready.items || !r->gathered)
+	r->takers = stk__calloc((size_t)p->program->n_gathers, sizeof *r->takers);
+	if (!r->samples || !r->ready.items || !r->gathered || !r->takers)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
@@ -232,7 +233,10 @@ static void free_records(struct stk_pipeline *p)
 		struct stk_record *r = &p->flight.records[i];
 		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
 			stk__free(r->gathered[g].data);
+		for (int32_t g = 0; r->takers && g < p->program->n_gathers; g++)
+			stk__free(r->takers[g].rank);
 		stk__free(r->gathered);
+		stk__free(r->takers);
 		stk__free(r->samples);
 		stk__free(r->ready.items);
 	}

@@ -244,7 +244,7 @@ static bool few_runs(const struct stk_order *o)
 static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 {
 	const struct stk_program *g = p->program;
-	if (g->n_readers != 1 || !g->nodes[g->reader].def->reader->resident || g->reads || !g->fused)
+	if (g->branches || g->n_readers != 1 || !g->nodes[g->reader].def->reader->resident || g->reads || !g->fused)
 		return false;
 	for (int32_t k = 0; k < g->n_slot_values; k++)
 		if (g->values[g->slot_values[k]].on_gpu != gpu || !g->values[g->slot_values[k]].is_output)

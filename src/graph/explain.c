@@ -36,6 +36,27 @@ static const char *step_kind(const struct stk_program_node *n)
 	return n->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
 }
 
+/* The branches that a group stands in, by the lines of their conditions. */
+static void when_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
+{
+	for (int32_t k = 0; k < g->n_when; k++) {
+		char title[96];
+		stk__node_title(p->nodes[p->values[g->when[k].value].node].node, title, sizeof title);
+		stk__text_add(t, "%s%s%s", k ? " and " : ", when ", g->when[k].wanted ? "" : "not ", title);
+	}
+}
+
+static void when_json(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
+{
+	stk__text_add(t, ", \"when\": [");
+	for (int32_t k = 0; k < g->n_when; k++) {
+		const struct stk_program_node *n = &p->nodes[p->values[g->when[k].value].node];
+		stk__text_add(t, "%s{\"operator\": \"%s\", \"ordinal\": %d, \"wanted\": %s}", k ? ", " : "", n->def->name,
+			(int)(n - p->nodes), g->when[k].wanted ? "true" : "false");
+	}
+	stk__text_add(t, "]");
+}
+
 static void group_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
 {
 	stk__text_add(t, "    %s%-13s ", !p->on_gpu ? "" : g->step >= 0 ? "gpu " : "    ", group_kind(p, g));
@@ -52,6 +73,7 @@ static void group_text(const struct stk_program *p, const struct stk_group *g, s
 		add_shape(t, &v->desc);
 		stk__text_add(t, v->is_output ? " in the slot, output" : v->slot >= 0 ? " in the slot" : "");
 	}
+	when_text(p, g, t);
 	stk__text_add(t, "\n");
 }
 
@@ -83,7 +105,10 @@ static void group_json(const struct stk_program *p, const struct stk_group *g, s
 	for (int32_t k = 0; k < g->count; k++)
 		stk__text_add(t, "%s{\"name\": \"%s\", \"step\": \"%s\"}", k ? ", " : "", p->nodes[g->nodes[k]].def->name,
 			g->pass ? step_kind(&p->nodes[g->nodes[k]]) : "run");
-	stk__text_add(t, "], \"device\": \"%s\"}", g->step >= 0 ? "gpu" : "cpu");
+	stk__text_add(t, "], \"device\": \"%s\"", g->step >= 0 ? "gpu" : "cpu");
+	if (g->n_when)
+		when_json(p, g, t);
+	stk__text_add(t, "}");
 }
 
 static void level_json(const struct stk_program *p, int32_t l, struct stk_text *t)

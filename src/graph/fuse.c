@@ -23,7 +23,8 @@ static int32_t steps_of(const struct stk_program_node *n)
 
 static bool joins(const struct stk_program *p, const struct stk_program_node *last, unsigned sofar, const struct stk_program_node *next)
 {
-	if (!p->fused || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu || next->inputs[0] != last->first_value)
+	if (!p->fused || !stk__program_same_branch(last, next) || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu ||
+		next->inputs[0] != last->first_value)
 		return false;
 	const struct stk_value *between = &p->values[last->first_value];
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
@@ -43,7 +44,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		if (taken[i])
 			continue;
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
-		struct stk_group g = {.nodes = order + used, .pass = last->lowers};
+		struct stk_group g = {.nodes = order + used, .pass = last->lowers, .when = last->when, .n_when = last->node->n_when};
 		unsigned classes = last->classes;
 		int32_t steps = steps_of(last);
 		bool planes = by_plane(p, last);

@@ -37,14 +37,6 @@ void stk_graph_destroy(struct stk_graph *g)
 	stk__free(g);
 }
 
-void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity)
-{
-	if (node->where)
-		snprintf(text, capacity, "%s at %s", node->def->name, node->where);
-	else
-		snprintf(text, capacity, "%s", node->def->name);
-}
-
 bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed)
 {
 	struct stk_arg_def def;
@@ -201,7 +193,8 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 		return stk__fail(err, n_inputs > STK_MAX_INPUTS ? STK_LIMIT : STK_NO_MEMORY, "%s: %s", op,
 			n_inputs > STK_MAX_INPUTS ? "too many inputs" : "out of memory");
 	size_t room = (size_t)g->room_nodes;
-	if ((s = set_inputs(g, node, inputs, n_inputs, err)) || (s = set_args(g, node, args, n_args, err)))
+	if ((s = set_inputs(g, node, inputs, n_inputs, err)) || (s = set_args(g, node, args, n_args, err)) ||
+		(options && (s = stk__when_set(g, node, options->when, options->n_when, err))) || (s = stk__when_check(g, node, err)))
 		goto out;
 	node->device = place(g, node);
 	if (def->output_count)
@@ -219,7 +212,8 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	g->nodes[g->n_nodes++] = node;
 	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
 		/* made on the cores whatever was asked for: draws, constants */
-		const struct stk_graph_options moved = {.where = options->where, .device = STK_DEVICE_GPU};
+		const struct stk_graph_options moved = {
+			.where = options->where, .device = STK_DEVICE_GPU, .when = options->when, .n_when = options->n_when};
 		return stk_graph_add(g, "copy", out, 1, NULL, 0, &moved, out, err);
 	}
 out:
@@ -254,6 +248,8 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	if (g->frozen)
 		return stk__fail(err, STK_STATE, "a pipeline was made from this graph: build another graph");
 	enum stk_status s = check_node(g, node, "the output", err);
+	if (s == STK_OK)
+		s = stk__when_always(g, node, err);
 	for (int32_t i = 0; s == STK_OK && i < g->n_outputs; i++)
 		if (g->outputs[i].op == node.op && g->outputs[i].output == node.output) /* outputs never alias */
 			return (s = stk_graph_add(g, "copy", &node, 1, NULL, 0, NULL, &node, err)) ? s : stk_graph_output(g, node, err);

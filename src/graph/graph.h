@@ -27,6 +27,8 @@ struct stk_graph_node {
 	struct stk_varying *varying;
 	int32_t n_varying;
 	struct stk_desc *outputs;
+	struct stk_condition *when; /* the branches that it stands in, outermost first */
+	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
 	bool gathers; /* with its arguments over its inputs: needs all samples of the batch */
@@ -62,6 +64,14 @@ enum stk_status stk__arg_check_sample(const struct stk_arg_def *def, const struc
 /* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors). memory: of the sample. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
+
+/* when.c: takes the conditions that were asked for, and checks that they can be known where the node stands. */
+enum stk_status stk__when_set(
+	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
+/* That what the node reads exists wherever it runs, and that what a merge reads fits together. */
+enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_graph_node *node, struct stk_error *err);
+/* That a node exists for all samples. */
+enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
 
 /* infer.c: descs of a node's outputs from what is known of its inputs, with the checks of layouts. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]],
- * "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
+ * "when": [[op, output, wanted]], "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only what was given is written; defaults are the reader's. */
 #include "graph/graph.h"
 
 #include <jansson.h>
@@ -87,6 +87,14 @@ static json_t *json_of_args(const struct stk_graph_node *n)
 	return NULL;
 }
 
+static json_t *json_of_conditions(const struct stk_graph_node *n)
+{
+	json_t *when = json_array();
+	for (int32_t k = 0; k < n->n_when; k++)
+		json_array_append_new(when, json_pack("[i,i,b]", n->when[k].predicate.op, n->when[k].predicate.output, n->when[k].wanted));
+	return when;
+}
+
 enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err)
 {
 	json_t *ops = json_array(), *outputs = json_array();
@@ -104,6 +112,8 @@ enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struc
 		if (n->device == STK_DEVICE_GPU)
 			json_object_set_new(o, "device", json_string("gpu"));
 		json_object_set_new(o, "inputs", inputs);
+		if (n->n_when)
+			ok &= !json_object_set_new(o, "when", json_of_conditions(n));
 		ok &= !json_object_set_new(o, "args", json_of_args(n));
 		ok &= !json_array_append_new(ops, o);
 	}
@@ -196,17 +206,41 @@ struct read_op {
 	struct stk_node inputs[STK_MAX_INPUTS];
 	struct stk_arg args[MAX_ARGS];
 	void *memory[MAX_ARGS];
-	size_t n_inputs, n_args;
+	struct stk_condition *when;
+	size_t n_inputs, n_args, n_when;
 };
+
+/* The memory is the caller's to free. */
+static enum stk_status read_conditions(const json_t *when, struct read_op *op, size_t index, struct stk_error *err)
+{
+	size_t n = json_array_size(when);
+	op->when = stk__calloc(n + 1, sizeof *op->when);
+	if (!op->when)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the conditions of operator %zu", index);
+	for (; op->n_when < n; op->n_when++) {
+		const json_t *j = json_array_get(when, op->n_when), *wanted = json_array_get(j, 2);
+		json_t *node = json_array_size(j) == 3 && json_is_boolean(wanted)
+				       ? json_pack("[O,O]", json_array_get(j, 0), json_array_get(j, 1))
+				       : NULL;
+		bool ok = node && node_of_json(node, &op->when[op->n_when].predicate);
+		json_decref(node);
+		if (!ok)
+			return stk__fail(err, STK_INVALID, "condition %zu of operator %zu of the JSON is no [operator, output, wanted]",
+				op->n_when, index);
+		op->when[op->n_when].wanted = json_is_true(wanted);
+	}
+	return STK_OK;
+}
 
 static enum stk_status read_op(const json_t *j, struct read_op *op, size_t index, struct stk_error *err)
 {
-	const json_t *inputs = json_object_get(j, "inputs");
+	const json_t *inputs = json_object_get(j, "inputs"), *when = json_object_get(j, "when");
 	json_t *args = json_object_get(j, "args"), *v;
 	const char *name;
-	if (!json_is_string(json_object_get(j, "op")) || (inputs && !json_is_array(inputs)) || (args && !json_is_object(args)))
-		return stk__fail(
-			err, STK_INVALID, "operator %zu of the JSON needs \"op\", a list \"inputs\" and an object \"args\"", index);
+	if (!json_is_string(json_object_get(j, "op")) || (inputs && !json_is_array(inputs)) || (args && !json_is_object(args)) ||
+		(when && !json_is_array(when)))
+		return stk__fail(err, STK_INVALID,
+			"operator %zu of the JSON needs \"op\", a list \"inputs\" and an object \"args\"; \"when\" is a list", index);
 	if (json_array_size(inputs) > STK_MAX_INPUTS || json_object_size(args) > MAX_ARGS)
 		return stk__fail(err, STK_LIMIT, "operator %zu of the JSON has too many inputs or arguments", index);
 	for (; op->n_inputs < json_array_size(inputs); op->n_inputs++)
@@ -219,7 +253,7 @@ static enum stk_status read_op(const json_t *j, struct read_op *op, size_t index
 				err, STK_INVALID, "argument \"%s\" of operator %zu of the JSON has a value of no known kind", name, index);
 		op->n_args++;
 	}
-	return STK_OK;
+	return when ? read_conditions(when, op, index, err) : STK_OK;
 }
 
 static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index, struct stk_error *err)
@@ -228,15 +262,19 @@ static enum stk_status add_op(struct stk_graph *g, const json_t *j, size_t index
 	struct stk_node out;
 	enum stk_status s = read_op(j, &op, index, err);
 	const char *device = json_string_value(json_object_get(j, "device"));
-	const struct stk_graph_options o = {json_string_value(json_object_get(j, "name")), json_string_value(json_object_get(j, "where")),
-		!device                      ? STK_DEVICE_CPU
-		: strcmp(device, "gpu") == 0 ? STK_DEVICE_GPU
-					     : STK_DEVICE_ANY};
+	const struct stk_graph_options o = {.name = json_string_value(json_object_get(j, "name")),
+		.where = json_string_value(json_object_get(j, "where")),
+		.device = !device                      ? STK_DEVICE_CPU
+			  : strcmp(device, "gpu") == 0 ? STK_DEVICE_GPU
+						       : STK_DEVICE_ANY,
+		.when = op.when,
+		.n_when = op.n_when};
 	if (s == STK_OK)
 		s = stk_graph_add(
 			g, json_string_value(json_object_get(j, "op")), op.inputs, op.n_inputs, op.args, op.n_args, &o, &out, err);
 	for (size_t i = 0; i < MAX_ARGS; i++)
 		stk__free(op.memory[i]);
+	stk__free(op.when);
 	return s;
 }
 

@@ -34,10 +34,12 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			.gathers = from->gathers ? p->n_gathers++ : -1,
 			.on_gpu = p->on_gpu && from->device == STK_DEVICE_GPU};
 		for (int32_t k = 0; k < from->n_outputs; k++)
-			p->values[v++] = (struct stk_value){i, k, from->outputs[k], -1, 0, false, n->on_gpu};
+			p->values[v++] = (struct stk_value){
+				.node = i, .output = k, .desc = from->outputs[k], .slot = -1, .merge = -1, .on_gpu = n->on_gpu};
 		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
 		n->varying = stk__program_alloc(p, (size_t)from->n_varying, sizeof *n->varying);
-		if (!n->inputs || !n->varying)
+		n->when = stk__program_alloc(p, (size_t)from->n_when, sizeof *n->when);
+		if (!n->inputs || !n->varying || !n->when)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for operator %s", from->name);
 		for (int32_t k = 0; k < from->n_inputs; k++)
 			p->values[n->inputs[k] = value_of(p, from->inputs[k])].consumers++;
@@ -45,6 +47,11 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			n->varying[k] = (struct stk_program_varying){from->varying[k].def, value_of(p, from->varying[k].node)};
 			p->values[n->varying[k].value].consumers++;
 		}
+		for (int32_t k = 0; k < from->n_when; k++) {
+			n->when[k] = (struct stk_program_condition){value_of(p, from->when[k].predicate), from->when[k].wanted};
+			p->values[n->when[k].value].consumers++;
+		}
+		p->branches |= from->n_when > 0 || (n->def->flags & STK_OP_MERGES);
 		n->cloned = (n->def->flags & STK_OP_CLONED) && !from->n_inputs && !from->n_varying;
 		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
 		n->classes = stk__op_classes(n->def, from->args, in);
@@ -53,23 +60,72 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
+/* Predicates, and what they are made from, come first in their chains: so wherever a value is placed it is known which branches the sample takes. What
+ * a merge chooses may then be written at once to where the merged value belongs. */
+static void find_branches(struct stk_program *p)
+{
+	for (int32_t i = p->n_nodes - 1; i >= 0 && p->branches; i--) {
+		struct stk_program_node *n = &p->nodes[i];
+		if (n->def->flags & STK_OP_MERGES)
+			p->nodes[p->values[n->inputs[0]].node].decides = true;
+		for (int32_t k = 0; k < n->node->n_when; k++)
+			p->nodes[p->values[n->when[k].value].node].decides = true;
+		for (int32_t k = 0; k < stk__program_sources(n); k++) {
+			struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
+			from->decides |= n->decides;
+			/* a gather takes it from the slot: then it is made once, and where its condition is known */
+			from->cloned &= n->gathers < 0 || !from->node->n_when;
+		}
+	}
+	for (int32_t i = 0; i < p->n_nodes && p->branches; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		for (int32_t k = 1; k <= 2 && (n->def->flags & STK_OP_MERGES) && !n->decides; k++) {
+			struct stk_value *side = &p->values[n->inputs[k]];
+			if (side->merge < 0 && !p->nodes[side->node].decides && side->on_gpu == n->on_gpu)
+				side->merge = i;
+		}
+	}
+}
+
+/* A merged value is an address: of host memory, or of the GPU's. */
+static enum stk_status check_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
+{
+	const struct stk_value *a = &p->values[merge->inputs[1]], *b = &p->values[merge->inputs[2]];
+	if (!merge->on_gpu || a->on_gpu == b->on_gpu)
+		return STK_OK;
+	char on_gpu[96], on_cores[96];
+	stk__node_title(p->nodes[(a->on_gpu ? a : b)->node].node, on_gpu, sizeof on_gpu);
+	stk__node_title(p->nodes[(a->on_gpu ? b : a)->node].node, on_cores, sizeof on_cores);
+	return stk__fail(err, STK_UNSUPPORTED,
+		"the branches differ: %s leaves its value on the GPU, %s on the cores; add .gpu() to the latter, or .cpu() to the former",
+		on_gpu, on_cores);
+}
+
 /* The cores do not see the GPU's values; they are worked out beforehand where a shape or an argument depends on them. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct stk_program_node *n = &p->nodes[i];
-		for (int32_t k = 0; k < n->node->n_inputs + n->node->n_varying; k++) {
-			bool input = k < n->node->n_inputs;
-			int32_t v = input ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+		enum stk_status s = n->def->flags & STK_OP_MERGES ? check_sides(p, n, err) : STK_OK;
+		if (s)
+			return s;
+		for (int32_t k = 0; k < stk__program_sources(n); k++) {
+			bool input = k < n->node->n_inputs, argument = !input && k < n->node->n_inputs + n->node->n_varying;
+			int32_t v = stk__program_source(n, k);
 			bool host = input && stk__op_host_input(n->def, k);
-			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) || (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
+			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) ||
+				((input || argument) && (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES))))
 				continue;
 			char from[96], to[96];
 			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);
 			stk__node_title(n->node, to, sizeof to);
 			return stk__fail(err, STK_UNSUPPORTED,
 				"%s reads on the cores what %s leaves on the GPU%s%s; bring it back with .cpu(), or make it on the cores (device=\"cpu\")",
-				to, from, input ? "" : ": argument ", input ? "" : n->varying[k - n->node->n_inputs].def.name);
+				to, from,
+				argument ? ": argument "
+				: input  ? ""
+					 : " as its condition",
+				argument ? n->varying[k - n->node->n_inputs].def.name : "");
 		}
 	}
 	return STK_OK;
@@ -279,7 +335,7 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 		return true;
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		for (int32_t k = 0; k < stk__program_sources(n); k++)
+		for (int32_t k = 0; !n->cloned && k < stk__program_sources(n); k++) /* clones run where what reads them does */
 			if (stk__program_source(n, k) == v &&
 				!(is_chain_node(n) && n->gathers < 0 &&
 					(from->cloned || (n->level == from->level && n->chain == from->chain))))
@@ -308,10 +364,11 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	c->nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *c->nodes);
 	if (!c->nodes)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
-	for (int32_t i = 0; i < p->n_nodes; i++) {
+	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) { /* what decides first */
+		int32_t i = k % p->n_nodes;
 		const struct stk_program_node *n = &p->nodes[i];
 		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));
-		if (n->cloned ? here || chain_reads(p, level, index, i) : here) {
+		if (n->decides == (k < p->n_nodes) && (n->cloned ? here || chain_reads(p, level, index, i) : here)) {
 			c->nodes[c->n_nodes++] = i;
 			if (n->reader >= 0 && p->readers[n->reader].parts)
 				c->reads |= 1ull << n->reader;
@@ -410,6 +467,7 @@ enum stk_status stk__program_create(
 	enum stk_status s = make_nodes(p, err);
 	if (s || (s = check_places(p, err)) || (s = find_readers(p, err)))
 		goto out;
+	find_branches(p);
 	name_streams(p);
 	p->n_outputs = graph->n_outputs;
 	p->outputs = stk__program_alloc(p, (size_t)graph->n_outputs, sizeof *p->outputs);

@@ -19,7 +19,8 @@ struct stk_value {
 	int32_t node, output;
 	struct stk_desc desc; /* what is known beforehand */
 	int32_t slot;         /* its place among the values kept in the slot; -1: lives in a worker's scratch */
-	int32_t consumers;    /* inputs and arguments that read it */
+	int32_t consumers;    /* inputs, arguments and conditions that read it */
+	int32_t merge;        /* node that merges it, where its memory may be that of the merged value; -1: none */
 	bool is_output;
 	bool on_gpu; /* its data are addresses there */
 };
@@ -27,6 +28,12 @@ struct stk_value {
 struct stk_program_varying {
 	struct stk_arg_def def;
 	int32_t value;
+};
+
+/* Of a branch: the predicate's value is as wanted. */
+struct stk_program_condition {
+	int32_t value;
+	bool wanted;
 };
 
 struct stk_program_node {
@@ -37,8 +44,10 @@ struct stk_program_node {
 	int32_t first_value; /* its outputs are first_value .. first_value + n_outputs - 1 */
 	int32_t *inputs;     /* values */
 	struct stk_program_varying *varying;
+	struct stk_program_condition *when; /* the branches that it stands in, outermost first; as many as node->n_when */
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	bool decides;                  /* is a predicate, or what one is made from: runs before the rest of its chain */
 	bool on_gpu;                   /* described by its chain, done by the batch's step on the GPU */
 	unsigned classes;              /* what it adds to a pass */
 	int32_t level, chain;          /* chain: in its level; -1 for callback and cloned nodes */
@@ -47,11 +56,14 @@ struct stk_program_node {
 	int32_t gathers;               /* its place among the nodes that gather, one level before its own; -1: does not */
 };
 
+/* All nodes of a group stand in the same branches. */
 struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
 	bool pass;    /* its nodes make one pass; the first may be a decoder */
 	int32_t step; /* on the GPU: its number among the program's steps there; -1: on the cores */
+	const struct stk_program_condition *when;
+	int32_t n_when;
 };
 
 struct stk_chain {
@@ -101,6 +113,7 @@ struct stk_program {
 	int32_t reader; /* node of the leading one, which defines the epoch; -1: there is none */
 	int32_t lead;   /* its place among the readers */
 	bool reads;     /* bytes are fetched for samples */
+	bool branches;  /* some operators run for some samples alone, or values are merged */
 	bool fused;
 	bool on_gpu;       /* operators may be */
 	int32_t max_nodes; /* of the longest chain */
@@ -142,15 +155,26 @@ static inline bool stk__program_fetches(const struct stk_program *p, int32_t nod
 	return fetches;
 }
 
-/* All values that a node reads, arguments' too: how many, and each. */
+/* All values that a node reads, those of arguments and of conditions too: how many, and each. */
 static inline int32_t stk__program_sources(const struct stk_program_node *n)
 {
-	return n->node->n_inputs + n->node->n_varying;
+	return n->node->n_inputs + n->node->n_varying + n->node->n_when;
 }
 
 static inline int32_t stk__program_source(const struct stk_program_node *n, int32_t k)
 {
-	return k < n->node->n_inputs ? n->inputs[k] : n->varying[k - n->node->n_inputs].value;
+	if (k < n->node->n_inputs)
+		return n->inputs[k];
+	k -= n->node->n_inputs;
+	return k < n->node->n_varying ? n->varying[k].value : n->when[k - n->node->n_varying].value;
+}
+
+static inline bool stk__program_same_branch(const struct stk_program_node *a, const struct stk_program_node *b)
+{
+	bool same = a->node->n_when == b->node->n_when;
+	for (int32_t k = 0; k < a->node->n_when && same; k++)
+		same = a->when[k].value == b->when[k].value && a->when[k].wanted == b->when[k].wanted;
+	return same;
 }
 
 #endif

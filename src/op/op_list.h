@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every operator, one line each, sorted by name: X(symbol). */
 X(arithmetic)
+X(merge)
 X(subscript)
 X(to_cpu)
+X(truth)
 X(batch_permutation)
 X(bb_flip)
 X(bbox_paste)

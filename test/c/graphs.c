@@ -16,7 +16,8 @@ struct value add_op(struct stk_graph *g, const char *op, const struct added_op *
 	struct stk_node in[GRAPH_INPUTS];
 	size_t n_in = 0, n_args = 0;
 	struct value out = {.there = true};
-	const struct stk_graph_options options = {.name = how->name, .device = how->gpu ? STK_DEVICE_GPU : STK_DEVICE_ANY};
+	const struct stk_graph_options options = {
+		.name = how->name, .device = how->gpu ? STK_DEVICE_GPU : STK_DEVICE_ANY, .when = how->when, .n_when = how->n_when};
 	for (; n_in < GRAPH_INPUTS && how->in[n_in].there; n_in++)
 		in[n_in] = how->in[n_in].node;
 	while (n_args < GRAPH_ARGS && how->args[n_args].name)

@@ -27,6 +27,8 @@ struct added_op {
 	bool gpu;
 	struct value in[GRAPH_INPUTS];
 	struct stk_arg args[GRAPH_ARGS];
+	struct stk_condition when[GRAPH_INPUTS];
+	size_t n_when;
 };
 
 struct stk_graph *new_graph(void);

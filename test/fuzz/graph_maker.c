@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VALUES = 24, MOST_ARGS = 24, MOST_LIST = 18, TRIES = 10 };
+enum { MOST_VALUES = 24, MOST_ARGS = 24, MOST_LIST = 18, MOST_NESTED = 3, TRIES = 10 };
 
 /* ---- numbers ---- */
 
@@ -161,6 +161,8 @@ struct maker {
 	int hostile; /* how many numbers of a hundred are extreme */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
+	struct stk_condition when[MOST_NESTED + 1]; /* the branches that operators are added in */
+	size_t n_when;
 };
 
 static void keep(struct maker *m, struct stk_node first)
@@ -360,11 +362,43 @@ static void add_operator(struct maker *m)
 			inputs[k] =
 				m->values[chance(&m->rng, 70) ? (uint32_t)m->n_values - 1 : test_random(&m->rng) % (uint32_t)m->n_values];
 		size_t n = random_args(m, def, args, &lists, texts);
-		const struct stk_graph_options o = {.device = m->on_gpu && chance(&m->rng, 70) ? STK_DEVICE_GPU : STK_DEVICE_ANY};
+		const struct stk_graph_options o = {
+			.device = m->on_gpu && chance(&m->rng, 70) ? STK_DEVICE_GPU : STK_DEVICE_ANY, .when = m->when, .n_when = m->n_when};
 		if (stk_graph_add(m->graph, def->name, inputs, (size_t)n_in, args, n, &o, &out, NULL) == STK_OK) {
 			keep(m, out);
 			return;
 		}
+	}
+}
+
+/* A branch or two of a coin, perhaps with one inside, over the newest value; and what merges them, where they agree. */
+static void add_branches(struct maker *m)
+{
+	struct stk_node in[3], sides[2];
+	const struct stk_graph_options around = {.when = m->when, .n_when = m->n_when};
+	int32_t before = m->n_values;
+	if (stk_graph_add(m->graph, "random.coin_flip", NULL, 0, NULL, 0, &around, &in[0], NULL) ||
+		stk_graph_add(m->graph, "_truth", in, 1, NULL, 0, &around, &in[0], NULL))
+		return;
+	for (int side = 0; side < 2; side++) {
+		m->when[m->n_when++] = (struct stk_condition){in[0], side == 0};
+		for (int n = test_random_in(&m->rng, 0, 2); n; n--)
+			add_operator(m);
+		if (m->n_when < MOST_NESTED && chance(&m->rng, 25))
+			add_branches(m);
+		m->n_when--;
+		sides[side] = m->values[m->n_values - 1];
+		m->n_values = before; /* what was made inside is read there alone */
+	}
+	in[1] = sides[0];
+	in[2] = sides[1];
+	for (int tries = 0; tries < 3; tries++) {
+		const struct stk_graph_options o = {.when = around.when, .n_when = m->n_when};
+		if (stk_graph_add(m->graph, "_merge", in, 3, NULL, 0, &o, &in[0], NULL) == STK_OK) {
+			keep(m, in[0]);
+			return;
+		}
+		in[1 + tries % 2] = m->values[before - 1];
 	}
 }
 
@@ -382,6 +416,10 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	int32_t sources = m.n_values;
 	for (int n = test_random_in(&m.rng, 1, 7); n; n--)
 		add_operator(&m);
+	for (int n = seed % 3 ? 0 : 2; n; n--) {
+		add_branches(&m);
+		add_operator(&m);
+	}
 	bool any = false;
 	for (int32_t v = m.n_values - 1; v >= sources; v--)
 		if (!any || chance(&m.rng, 15))

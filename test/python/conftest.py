@@ -16,7 +16,7 @@ LAYERS = {
         "test_arithmetic test_batchwide test_catalog test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_random test_random_boxes test_gpu_operators"
     ),
-    "graph": "test_definition test_ops_classes test_places",
+    "graph": "test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
     "exec": (
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_several_readers "

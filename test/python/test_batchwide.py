@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stoker import Pipeline, fn, newaxis, pipeline_def, types
+from stoker import Pipeline, fn, newaxis, types
 from support import SEED, write_tree
 
 TRIALS = 25
@@ -303,16 +303,3 @@ def test_empty_images(name: str, shape: tuple[int, ...]) -> None:
 def test_a_warp_to_nothing() -> None:
     with pytest.raises(Exception, match="nothing to warp"):
         run(lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], size=[0, 5]), [np.zeros((4, 5, 3), np.uint8)], layout="HWC")
-
-
-# ---- refused ----
-
-
-def test_conditionals_are_refused() -> None:
-    with pytest.raises(Exception, match="enable_conditionals=True"):
-
-        @pipeline_def(batch_size=1, num_threads=1, device_id=None, enable_conditionals=True)
-        def pipe() -> Any:
-            return fn.random.coin_flip()
-
-        pipe()

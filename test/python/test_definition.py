@@ -133,8 +133,6 @@ def test_nodes_have_no_truth_value(tree):
 
     with pytest.raises(TypeError, match=r"test_definition.py:\d+: a DataNode has no truth value"):
         pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
-    with pytest.raises(NotImplementedError, match="enable_conditionals"):
-        pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_conditionals=True)(define)()
 
 
 def test_nodes_are_not_sequences():

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewriting of definitions with enable_conditionals=True: `if`, `and`, `or`, `not`, comparisons and calls become calls of stoker._branches, which do what
+Python does where no DataNode is involved. Statements stay where they are, in the same function, with their lines and variables:
+
+    if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
+        image = fn.flip(image)              if _branches_1.first():             # of a DataNode: always
+                                                image = _stoker.call(fn.flip)(image)
+                                            if _branches_1.second(_stoker.locals(), []):
+                                                ...                             # the variables as they were before, then what stood in `else`
+                                            if _branches_1.both:
+                                                ...                             # the variables merged
+
+A function whose `if` statements return is first brought to a form in which each `return` is the last thing that happens: what follows an `if` that
+returns moves into its branches. A `return` is then an assignment to a variable, and merged like one.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import linecache
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+from stoker._liveness import Liveness, within, writes
+
+RUNTIME = "_stoker"
+RESULT = "_stoker_result"
+_MOST_COPIES = 2000  # nodes of code that follows `if` statements that return on some paths
+
+DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable behind an `if`
+
+
+# ---- returns ----
+
+
+def _returns(statement: ast.stmt) -> bool:
+    """Whether a `return` stands in the branches of an `if`, with nothing but `if` statements around it."""
+    if isinstance(statement, ast.If):
+        return any(isinstance(s, ast.Return) or _returns(s) for s in (*statement.body, *statement.orelse))
+    return False
+
+
+def _falls_through(body: Sequence[ast.stmt]) -> bool:
+    """Whether what follows these statements may be reached."""
+    return all(
+        _falls_through(s.body) or _falls_through(s.orelse) if isinstance(s, ast.If) else not isinstance(s, (ast.Return, ast.Raise))
+        for s in body
+    )
+
+
+class _Tail:
+    """Moves what follows an `if` that returns into its branches."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+
+    def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The body in that form; as it is, where no `if` returns, or too much would have to stand twice."""
+        gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
+        if gives_up or not any(_returns(s) for s in body):
+            return list(body)
+        made = self._block(list(body), body[-1])
+        if self.copied > _MOST_COPIES:
+            return list(body)
+        end = ast.Return(ast.Name(RESULT, ast.Load()))
+        return [*made, ast.fix_missing_locations(ast.copy_location(end, body[-1]))]
+
+    def _block(self, statements: list[ast.stmt], last: ast.stmt) -> list[ast.stmt]:
+        for at, s in enumerate(statements):
+            if isinstance(s, ast.Return):
+                return [*statements[:at], self._result(s.value, s)]
+            if isinstance(s, ast.If) and _returns(s):
+                rest = statements[at + 1 :]
+                twice = _falls_through(s.body) and _falls_through(s.orelse)
+                body = self._block(s.body + rest, s)  # what stands behind a `return` goes
+                orelse = self._block(s.orelse + (self._copy(rest) if twice else rest), s)
+                return [*statements[:at], ast.copy_location(ast.If(s.test, body, orelse), s)]
+            if isinstance(s, ast.Raise):
+                return statements[: at + 1]
+        return [*statements, self._result(None, last)]
+
+    def _copy(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        self.copied += sum(1 for s in statements for _ in ast.walk(s))
+        return [] if self.copied > _MOST_COPIES else copy.deepcopy(statements)
+
+    @staticmethod
+    def _result(value: ast.expr | None, at: ast.stmt) -> ast.stmt:
+        assigned = ast.Assign([ast.Name(RESULT, ast.Store())], value or ast.Constant(None))
+        return ast.fix_missing_locations(ast.copy_location(assigned, at))
+
+
+# ---- what a branch does ----
+
+
+def _leaves(body: Sequence[ast.stmt]) -> str:
+    """A statement that leaves the branch, or that nothing can merge, with its line; "" where there is none."""
+    for statement in body:
+        for part, in_loop in _with_loops(statement, False):
+            line = getattr(part, "lineno", 0)
+            if isinstance(part, (ast.Break, ast.Continue)) and not in_loop:
+                return f"{type(part).__name__.lower()} in line {line}"
+            if isinstance(part, ast.Return):
+                return f"return in line {line}, inside a loop, with or try,"
+            if isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)):
+                return f"yield or await in line {line}"
+            if isinstance(part, ast.Global):
+                return f"the assignment to the global variable {part.names[0]!r} in line {line}"
+    return ""
+
+
+def _with_loops(node: ast.AST, in_loop: bool) -> Any:
+    yield node, in_loop
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+        return
+    for child in ast.iter_child_nodes(node):
+        inner = in_loop or (isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and child in node.body)
+        yield from _with_loops(child, inner)
+
+
+def _place(target: ast.expr) -> str | None:
+    """The name in whose attribute or item (a constant one) something is stored: it can be read, restored and merged; None where it cannot."""
+    if isinstance(target, ast.Name):
+        return target.id
+    if isinstance(target, ast.Attribute):
+        return _place(target.value)
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        return _place(target.value)
+    return None
+
+
+def _places(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
+    """Attributes and items of objects from outside that the branch stores to, as Python writes them, with lines; and what cannot be merged."""
+    found: dict[str, int] = {}
+    for statement in body:
+        for part in within(statement):
+            if not isinstance(part, (ast.Attribute, ast.Subscript)) or isinstance(part.ctx, ast.Load):
+                continue
+            base = _place(part)
+            if base is None:
+                return found, f"the assignment to {ast.unparse(part)} in line {part.lineno}"
+            if base not in names:
+                found[ast.unparse(part)] = part.lineno
+    return found, ""
+
+
+class _Rewriter(ast.NodeTransformer):
+    """One function's statements and expressions."""
+
+    def __init__(self) -> None:
+        self.live: list[Liveness] = []
+        self.everywhere: list[frozenset[str]] = []  # nonlocal variables of the function
+        self.globals: list[frozenset[str]] = []
+        self.count = 0
+
+    # ---- functions ----
+
+    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Rewrites the body."""
+        node.body = _Tail().function(node.body)
+        declared = [part for s in node.body for part in within(s)]
+        self.everywhere.append(frozenset(n for part in declared if isinstance(part, ast.Nonlocal) for n in part.names))
+        self.globals.append(frozenset(n for part in declared if isinstance(part, ast.Global) for n in part.names))
+        self.live.append(Liveness(node.body))
+        node.body = self._statements(node.body)
+        for stack in (self.live, self.everywhere, self.globals):
+            stack.pop()
+        return node
+
+    def _statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for s in body:
+            new = self.visit(s)
+            made += new if isinstance(new, list) else [new]
+        return made
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if any(isinstance(d, (ast.Name, ast.Attribute)) and ast.unparse(d).endswith("do_not_convert") for d in node.decorator_list):
+            return node
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        return self.function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    # ---- statements ----
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        after, live = self.live[-1].after[id(node)], self.live[-1]
+        first: dict[str, int] = {}
+        second: dict[str, int] = {}
+        for body, found in ((node.body, first), (node.orelse, second)):
+            for s in body:
+                found.update(writes(s))
+        names = sorted(first.keys() | second.keys(), key=lambda n: first.get(n, 0) or second[n])
+        places: dict[str, tuple[int, int]] = {}
+        leaves = _leaves(node.body) or _leaves(node.orelse)
+        for i, body in enumerate((node.body, node.orelse)):
+            found, odd = _places(body, {n: 0 for n in names})
+            leaves = leaves or odd
+            for place, line in found.items():
+                lines = places.get(place, (0, 0))
+                places[place] = (line, lines[1]) if i == 0 else (lines[0], line)
+        for name in names:
+            if name in self.globals[-1]:
+                leaves = leaves or f"the assignment to the global variable {name!r} in line {first.get(name, 0) or second[name]}"
+        read = after | self.everywhere[-1]
+        spec: list[tuple[str, int, int, int]] = [
+            (n, first.get(n, 0), second.get(n, 0), READ if n in read or n == RESULT else CAPTURED if n in live.captured else DEAD)
+            for n in names
+            if n not in self.globals[-1]
+        ]
+        spec += [(place, *lines, READ) for place, lines in places.items()]
+        return self._branches(node, spec, [f"lambda: {place}" for place in places], leaves)
+
+    def _branches(self, node: ast.If, spec: list[tuple[str, int, int, int]], peeks: list[str], leaves: str) -> list[ast.stmt]:
+        self.count += 1
+        b = f"_branches_{self.count}"
+        state = f"{RUNTIME}.locals(), [{', '.join(peeks)}]"
+        put = "".join(f"\n    {name} = {b}.value({i})\n    if {b}.missing({i}): del {name}" for i, (name, *_) in enumerate(spec))
+        text = (
+            f"{b} = {RUNTIME}.begin(_test, {tuple(spec)!r}, {leaves!r}, {state})\n"
+            f"if {b}.first():\n    pass\n"
+            f"if {b}.second({state}):\n    if {b}.both:\n        pass{put.replace(chr(10), chr(10) + '    ')}\n"
+            f"if {b}.both:\n    {b}.merge({state}){put}\n"
+        )
+        begin, first, second, merge = made = ast.parse(text).body
+        for s in made:
+            for part in ast.walk(s):
+                if "lineno" in part._attributes:
+                    ast.copy_location(part, node)
+                    part.end_lineno, part.end_col_offset = node.test.end_lineno, node.test.end_col_offset  # type: ignore[attr-defined]
+        assert (
+            isinstance(begin, ast.Assign) and isinstance(begin.value, ast.Call) and isinstance(first, ast.If) and isinstance(second, ast.If)
+        )
+        begin.value.args[0] = self.visit(node.test)
+        first.body = self._statements(node.body)
+        second.body += self._statements(node.orelse)
+        return [begin, first, second, merge]
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._call("loop", [node.test], node.test)
+        return node
+
+    # ---- expressions ----
+
+    @staticmethod
+    def _call(name: str, args: list[ast.expr], at: ast.expr) -> ast.Call:
+        function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
+        return ast.fix_missing_locations(ast.copy_location(ast.Call(function, args, []), at))
+
+    @staticmethod
+    def _later(value: ast.expr) -> ast.expr:
+        none = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        return ast.fix_missing_locations(ast.copy_location(ast.Lambda(none, value), value))
+
+    @staticmethod
+    def _may_wait(*values: ast.expr) -> bool:
+        """Whether these may be put into functions of their own: they assign nothing and give nothing up."""
+        odd = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+        return not any(isinstance(part, odd) for value in values for part in ast.walk(value))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        if not self._may_wait(*node.values[1:]):
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return self._call(name, [node.values[0], *map(self._later, node.values[1:])], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return self._call("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if not self._may_wait(node.body, node.orelse):
+            return node
+        return self._call("either", [node.test, self._later(node.body), self._later(node.orelse)], node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or not self._may_wait(*node.comparators):
+            return node
+        links: list[ast.expr] = [
+            ast.copy_location(ast.Tuple([ast.Constant(type(op).__name__), self._later(value)], ast.Load()), value)
+            for op, value in zip(node.ops, node.comparators, strict=True)
+        ]
+        return self._call("compare", [node.left, *links], node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.func = self._call("call", [node.func], node.func)
+        return node
+
+
+# ---- code objects ----
+
+
+@functools.lru_cache(64)
+def _parsed(source: str) -> tuple[ast.Module, dict[int, ast.ClassDef]]:
+    """A file's tree, and the class that each function stands in, by the function's id."""
+    tree = ast.parse(source)
+    classes = {id(child): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for child in node.body}
+    return tree, classes
+
+
+def _arguments(node: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
+    a = node.args
+    return tuple(x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x is not None)
+
+
+def _is_source_of(node: ast.AST, code: CodeType) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        line = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        same = code.co_name == node.name and line == code.co_firstlineno
+    elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+        at = {(p[0], p[2]) for p in code.co_positions()}
+        same = node.lineno == code.co_firstlineno and any(
+            (getattr(x, "lineno", 0), getattr(x, "col_offset", -1)) in at for x in ast.walk(node.body)
+        )
+    else:
+        return False
+    flags = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    count = code.co_argcount + code.co_kwonlyargcount + flags
+    return same and len(_arguments(node)) == count and set(_arguments(node)) == set(code.co_varnames[:count])
+
+
+def _find(module: CodeType, path: Sequence[str]) -> CodeType | None:
+    for name in path:
+        inner = [c for c in module.co_consts if isinstance(c, CodeType) and c.co_name == name]
+        if not inner:
+            return None
+        module = inner[0]
+    return module
+
+
+@functools.cache
+def rewritten(code: CodeType) -> CodeType | None:
+    """The code of a function, rewritten; None where its source cannot be had. It has the variables that it had, and RUNTIME as a further free one."""
+    lines = linecache.getlines(code.co_filename)
+    if not lines:
+        return None
+    try:
+        tree, classes = _parsed("".join(lines))
+    except SyntaxError:
+        return None
+    found = [node for node in ast.walk(tree) if _is_source_of(node, code)]
+    if len(found) != 1:
+        return None
+    node = copy.deepcopy(found[0])
+    holder = classes.get(id(found[0]))
+    inner = _wrapped(node, holder)
+    outer = ast.FunctionDef(
+        name="_outer",
+        args=ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(name) for name in (RUNTIME, *code.co_freevars) if name != "__class__"],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=[],
+        ),
+        body=[inner],
+        decorator_list=[],
+    )
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    path = ["_outer", *([holder.name] if holder is not None else []), code.co_name]
+    made = _find(compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000), path)
+    return None if made is None else made.replace(co_qualname=code.co_qualname)
+
+
+def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
+    """The rewritten function as a statement, in a class of the same name where it is a method: names with two underscores then mean the same."""
+    if isinstance(node, ast.FunctionDef):
+        node.decorator_list = []
+        node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+        node.args.kw_defaults = [None if d is None else ast.Constant(None) for d in node.args.kw_defaults]
+        _unannotate(node)
+        made: ast.stmt = _Rewriter().function(node)
+    else:
+        assert isinstance(node, ast.Lambda)
+        rewriter = _Rewriter()
+        node.body = rewriter.visit(node.body)
+        made = ast.copy_location(ast.Expr(node), node)
+    if holder is not None:
+        made = ast.copy_location(ast.ClassDef(name=holder.name, bases=[], keywords=[], body=[made], decorator_list=[]), made)
+    return made
+
+
+def _unannotate(node: ast.FunctionDef) -> None:
+    """Annotations belong to the function object, which keeps its own."""
+    node.returns = None
+    for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
+        if arg is not None:
+            arg.annotation = None

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Branches on the GPU: the same bytes as on the cores, no jobs for samples that do not take one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from both_sides import MEAN, STD, Output, difference
+from stoker import fn, pipeline_def, types
+from stoker.errors import StokerError
+
+
+def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple[list[list[Output]], dict[str, float]]:
+    settings = {"batch_size": 5, "num_threads": 2, "seed": 4, "enable_conditionals": True, **kwargs}
+    pipe = pipeline_def(define)(device_id=device_id, **settings)
+    made = [[Output.of(o) for o in pipe.run()] for _ in range(batches)]
+    return made, pipe.counters()
+
+
+def test_the_same_as_on_the_cores(tree: Path) -> None:
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(tree), random_shuffle=True, name="Reader")
+        image = fn.resize(fn.decoders.image(data, device="mixed"), size=(40, 48))
+        kept, which = image, label[0]
+        if fn.random.coin_flip():
+            image = fn.flip(image)
+            if which == 1:
+                image = fn.brightness_contrast(image, brightness=1.25)
+        elif which == 2:
+            image = fn.crop(image, crop=(40, 48), out_of_bounds_policy="pad")
+            image = fn.color_twist(image, saturation=fn.random.uniform(range=(0.5, 1.5)))
+        if which == 0:
+            corner = image[0:4, 0:4].cpu()  # waits for the GPU, with the samples of this branch alone
+        else:
+            corner = kept[2:6, 2:6].cpu()
+        return image, fn.crop_mirror_normalize(image, crop=(30, 30), mean=MEAN, std=STD), corner, which
+
+    for fuse in (True, False):
+        cores, _ = on(None, define, 4, fuse=fuse)
+        gpu, counters = on(0, define, 4, fuse=fuse)
+        assert counters["branch_skips"] > 0
+        for a, b in zip(cores, gpu, strict=True):
+            assert [o.kind for o in b] == ["gpu", "gpu", "cpu", "cpu"]
+            for i, (x, y) in enumerate(zip(a, b, strict=True)):
+                worst = difference(x, y)
+                if worst and x.dtype == types.FLOAT:  # fused multiplications on a real GPU
+                    for p, q in zip(x.data, y.data, strict=True):
+                        np.testing.assert_allclose(np.frombuffer(p, np.float32), np.frombuffer(q, np.float32), atol=1e-5)
+                else:
+                    assert not worst, f"output {i}: {worst}"
+
+
+def test_files_are_decoded_for_who_takes_the_branch(tree: Path) -> None:
+    def define() -> Any:
+        data, label = fn.readers.file(file_root=str(tree))
+        if label[0] == 1:
+            image = fn.resize(fn.decoders.image(data, device="mixed"), size=(8, 8))
+        else:
+            image = fn.constant(idata=[7] * 192, shape=(8, 8, 3), dtype=types.UINT8, layout="HWC").gpu()
+        return image, label
+
+    (batch,), counters = on(0, define, 1, batch_size=21, max_batches=1, prefetch_queue_depth=1)
+    for image, label in zip(batch[0].data, batch[1].data, strict=True):
+        assert (image == bytes([7]) * 192) == (np.frombuffer(label, np.int32)[0] != 1)
+    assert counters["decodes"] == 7 * counters["batches_opened"]
+
+
+def test_places_that_cannot_be() -> None:
+    def condition() -> Any:
+        if fn.random.coin_flip().gpu():
+            return 1
+        return 2
+
+    def sides() -> Any:
+        x = fn.random.uniform(range=(0, 1))
+        if fn.random.coin_flip():
+            x = x.gpu()
+        return x
+
+    def constant() -> Any:
+        x = fn.random.uniform(range=(0, 1)).gpu()
+        if fn.random.coin_flip():
+            x = np.float32(5)
+        return x
+
+    with pytest.raises(StokerError, match=r"`if` at test_gpu_conditionals.py:\d+: its condition lies on the GPU.*\.cpu\(\)"):
+        on(0, condition, 1)
+    with pytest.raises(
+        StokerError, match=r"leaves its value on the GPU, random.uniform at test_gpu_conditionals.py:\d+ on the cores; add \.gpu\(\)"
+    ):
+        on(0, sides, 1)
+    ((output,),), _ = on(0, constant, 1, seed=5)
+    assert output.kind == "gpu" and any(np.frombuffer(x, np.float32)[0] == 5 for x in output.data)
