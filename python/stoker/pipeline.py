@@ -6,8 +6,10 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Unpack, overload
 
 from stoker import _core, _definition, types
@@ -453,7 +455,7 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
     return create
 
 
-class experimental:
-    """DALI's older place of pipeline_def."""
-
-    pipeline_def = staticmethod(pipeline_def)
+# DALI's older place of pipeline_def, an attribute and a module to import from.
+experimental = ModuleType(f"{__name__}.experimental", "DALI's older place of pipeline_def.")
+experimental.pipeline_def = pipeline_def  # type: ignore[attr-defined]
+sys.modules[experimental.__name__] = experimental

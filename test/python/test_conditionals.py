@@ -291,6 +291,13 @@ def test_errors_point_to_the_users_line() -> None:
 # ---- Python ----
 
 
+def test_dalis_older_place_of_the_decorator() -> None:
+    import stoker.pipeline
+    from stoker.pipeline.experimental import pipeline_def as older
+
+    assert older is pipeline_def is stoker.pipeline.experimental.pipeline_def
+
+
 class Definition(Pipeline):
     scale = 3
 
