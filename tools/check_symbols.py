@@ -26,7 +26,7 @@ GLOBALS = {
     ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
-STILL_CIRCLES = {"format", "io"}  # layers that have some: to be cut
+
 # Files of src/exec: each calls only those behind it.
 EXEC_ORDER = (
     "pipeline report state changes deliver resident schedule chain drain held open resident_run engine batch device feed fetch context describe "
@@ -118,7 +118,7 @@ def calls_between_files(build: Path) -> dict[tuple[str, str], set[str]]:
 
 def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
     """Files are taken away that nobody left over needs, or that need nobody: what stays is a circle, or between two."""
-    left = {(a, b) for a, b in calls if not {a.split("_")[0], b.split("_")[0]} <= STILL_CIRCLES}
+    left = set(calls)
     while True:
         callers, called = {a for a, _ in left}, {b for _, b in left}
         ends = (callers ^ called) & (callers | called)

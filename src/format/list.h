@@ -36,6 +36,9 @@ STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
+/* Of a list that is filled. */
+uint64_t stk__list_fingerprint(const struct stk_file_list *l);
+
 /* Fill a list whose root is set. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* The same of a root that is s3://BUCKET/PREFIX. */

@@ -21,22 +21,9 @@ struct stk_file_source {
 	pthread_t threads[];
 };
 
-enum stk_status stk__file_source_create(int threads, struct stk_io *io, struct stk_file_source **out, struct stk_error *err)
+static uint64_t threads(void *source)
 {
-	int limit = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
-	struct stk_file_source *s = stk__calloc(1, sizeof *s + (size_t)limit * sizeof(pthread_t));
-	*out = s;
-	if (!s)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d reading threads", limit);
-	s->io = io;
-	s->limit = limit;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->wake, NULL);
-	return STK_OK;
-}
-
-uint64_t stk__file_source_threads(struct stk_file_source *s)
-{
+	struct stk_file_source *s = source;
 	pthread_mutex_lock(&s->lock);
 	uint64_t n = (uint64_t)s->started;
 	pthread_mutex_unlock(&s->lock);
@@ -145,11 +132,25 @@ static void destroy(void *source)
 	stk__free(s);
 }
 
-const struct stk_source_ops stk__file_source_ops = {
+static const struct stk_source_ops file_source_ops = {
 	.scheme = "file",
 	.try_now = try_now,
 	.submit = submit,
 	.cancel = cancel,
 	.cancel_all = cancel_all,
+	.threads = threads,
 	.destroy = destroy,
 };
+
+enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err)
+{
+	int limit = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+	struct stk_file_source *s = stk__calloc(1, sizeof *s + (size_t)limit * sizeof(pthread_t));
+	if (!s)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d reading threads", limit);
+	s->io = io;
+	s->limit = limit;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->wake, NULL);
+	return stk__io_add_source(io, &file_source_ops, s, err);
+}

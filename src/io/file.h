@@ -22,10 +22,8 @@ struct stk_file_habits {
 bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status);
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r);
 
-/* The source. threads: at most so many, started on need, while more requests wait than threads are idle. */
+/* Adds the source of local files, as the first. threads: at most so many, started on need, while more requests wait than threads are idle. */
 struct stk_file_source;
-STK_MUST_USE enum stk_status stk__file_source_create(int threads, struct stk_io *io, struct stk_file_source **out, struct stk_error *err);
-uint64_t stk__file_source_threads(struct stk_file_source *s);
-extern const struct stk_source_ops stk__file_source_ops;
+STK_MUST_USE enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err);
 
 #endif

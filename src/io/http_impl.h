@@ -165,5 +165,7 @@ struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the ca
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri);
 void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
+/* With the lock: a loop that sleeps, the least busy one; or NULL. */
+struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);
 
 #endif

@@ -257,13 +257,6 @@ static void *run(void *arg)
 	return NULL;
 }
 
-void stk__http_loop_wake(struct stk_http_loop *l)
-{
-	uint64_t one = 1;
-	ssize_t n = write(l->event, &one, sizeof one); /* full: it is awake */
-	(void)n;
-}
-
 static void release(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t = l->idle, *next; t; t = next) {

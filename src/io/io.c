@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/buffer.h"
-#include "io/file.h"
 #include "io/retry.h"
 
 #include <assert.h>
@@ -38,26 +37,15 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
 
 static void hand_on(void *user, struct stk_request *r);
 
-enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err)
+enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 {
-	struct stk_io *io = stk__calloc(1, sizeof *io);
-	struct stk_file_source *files = NULL;
-	*out = NULL;
+	struct stk_io *io = *out = stk__calloc(1, sizeof *io);
 	if (!io)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the reading of files");
-	enum stk_status status = stk__file_source_create(threads, io, &files, err);
-	if (status) {
-		stk__free(io);
-		return status;
-	}
 	stk__buffer_pool_init(&io->buffers);
 	stk__retry_init(&io->retry, hand_on, io);
 	pthread_mutex_init(&io->lock, NULL);
 	pthread_cond_init(&io->idle, NULL);
-	io->sources[0].ops = &stk__file_source_ops;
-	io->sources[0].source = files;
-	io->source_count = 1;
-	*out = io;
 	return STK_OK;
 }
 
@@ -276,8 +264,9 @@ void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)
 		.failed = atomic_load(&io->failed),
 		.bytes = atomic_load(&io->bytes),
 		.tried_now = atomic_load(&io->tried_now),
-		.threads = stk__file_source_threads(io->sources[0].source),
 	};
+	for (int i = 0; i < io->source_count; i++)
+		out->threads += io->sources[i].ops->threads ? io->sources[i].ops->threads(io->sources[i].source) : 0;
 	pthread_mutex_lock(&pool->lock);
 	out->buffers_bytes = pool->held;
 	out->buffers_peak_bytes = pool->peak_held;

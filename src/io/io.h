@@ -64,6 +64,7 @@ struct stk_source_ops {
 	void (*cancel_all)(void *source);
 	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds, to be given keys. NULL: nothing to take. */
 	void (*refresh)(void *source, const char *uri);
+	uint64_t (*threads)(void *source); /* of blocking reads, started so far; nullable: none */
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -78,6 +79,8 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 
 /* threads: of blocking reads for local files, started on first need. */
 STK_MUST_USE enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err);
+/* The same without any source; the first one that is added reads plain paths. */
+STK_MUST_USE enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err);
 /* Cancels what is under way and waits for it. All buffers have been released. Takes NULL. */
 void stk__io_destroy(struct stk_io *io);
 
