@@ -4,7 +4,7 @@
 
 Hard limits, which fail: 150 lines a function, 600 lines a file. Functions over 60 lines are listed; more than one in fifty of them fails too.
 A struct of src/exec that more than three of its files see has at most 20 fields.
-Also: the licence on the first line (second after #!), no trailing blanks, tabs for indentation in C.
+Also: the licence on the first line (second after #!), no trailing blanks, tabs for indentation in C, and nowhere a merge that was not resolved.
 """
 
 import ast
@@ -101,6 +101,8 @@ def main() -> int:
     faults, long_ones, count = [], [], 0
     for path in tracked():
         name = str(path.relative_to(ROOT))
+        if path.suffix in {".md", ".toml", ".txt", ".build"} and re.search(r"^(<{7}|>{7}) ", path.read_text(encoding="utf-8"), re.M):
+            faults.append(f"{name}: a merge that was not resolved")
         is_c = path.suffix in {".c", ".h", ".cu", ".cuh"} and name.split("/")[0] in C_FOLDERS
         if not is_c and path.suffix != ".py":
             continue

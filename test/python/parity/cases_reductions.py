@@ -148,7 +148,8 @@ def normalized() -> Iterator[Case]:
     rng = rng_of("reductions, normalize")
 
     def own_mean(lib: Library, x: Any) -> Any:
-        return lib.fn.normalize(x, mean=lib.fn.reductions.mean(x, axes=[0, 1], keep_dims=True), axes=[0, 1])
+        mean = lib.fn.reductions.mean(x, axes=[0, 1], keep_dims=True)
+        return lib.fn.normalize(x, mean=mean.cpu() if mean.device == "gpu" else mean, axes=[0, 1])
 
     yield Case("normalize", [batch(rng, SMALL[:2], "float32", "HWC")], build=own_mean, title="its own mean from a node")
 
