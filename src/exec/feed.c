@@ -242,9 +242,11 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	pthread_mutex_lock(&p->lock); /* reading ahead looks at it */
-	r->count = count;
-	pthread_mutex_unlock(&p->lock);
+	if (count != r->count) { /* never beside a reader, whose chains run meanwhile and look at it */
+		pthread_mutex_lock(&p->lock);
+		r->count = count;
+		pthread_mutex_unlock(&p->lock);
+	}
 	for (int32_t c = 0; c < n && s == STK_OK; c++)
 		s = keep(p, r, c, err);
 	return s;
