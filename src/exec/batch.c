@@ -12,8 +12,8 @@
 struct stk_batch {
 	_Atomic int refs, wholes;
 	struct stk_face *face;     /* NULL: a copy in memory of its own */
-	struct stk_block **blocks; /* of the slot's values; one is there as long as it is held */
-	int32_t *values;           /* by output: which of them it is */
+	struct stk_block **blocks; /* of the slot's values; each is valid while it is held */
+	int32_t *values;           /* by output: its index in `blocks` */
 	int32_t n_values;
 	struct stk_program *program; /* names of samples are made when asked for */
 	struct stk_batch_place at;
@@ -29,8 +29,8 @@ struct stk_batch {
 	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
 	bool *named;
-	void *copy;                  /* without a slot: descriptions of the samples, and their bytes or */
-	void (*release)(void *user); /* what ends those that are the caller's; nullable */
+	void *copy;                  /* without a slot: descriptions of the samples, and their bytes unless they are the caller's */
+	void (*release)(void *user); /* gives the caller's bytes back; nullable */
 	void *user;
 };
 
@@ -128,7 +128,7 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	memset(b->named, 0, (size_t)r->count * sizeof *b->named);
 }
 
-/* Of a merged value: what its branches were made by. */
+/* Names the operators that made the two sides of a merged value. */
 static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	char sides[2][96];
@@ -239,7 +239,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 /* Gives up n blocks, then the reference itself. */
 static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
-	/* The only reference stays it: those that hold one output come of others. */
+	/* An only reference stays the only one: new references are made from existing ones. */
 	bool last = atomic_load(&b->refs) == 1;
 	if (n && !last && b->face)
 		stk__face_release(b->face, blocks, n, false);
@@ -530,7 +530,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch; /* of a copy; else NULL, and */
+	struct stk_batch *batch; /* keeps the memory where there is no block */
 	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* By the reader that the node's input comes from; what comes from none has the name of the sample as a whole. */
+/* Takes the name from the reader that the node's input comes from; if it comes from none, from the leading reader. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -95,14 +95,14 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	return STK_OK;
 }
 
-/* A clone computes everywhere and is kept once: by the chain that is its home. */
+/* A clone runs in each chain that reads it, but only the chain that is its home writes it to the slot. */
 static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[v->node];
 	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
 }
 
-/* What an operator leaves unwritten is then seen: by eye, and by the fuzzer, which runs with one byte and with another. */
+/* Makes bytes that an operator leaves unwritten visible: by eye, and to the fuzzer, which runs with two different fill bytes. */
 static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
 {
 	if (run->pipeline->crew.poison >= 0)
@@ -151,7 +151,7 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
-	if ((size_t)bytes > limit && !t->data) /* its place in a batch too, although that is not the sample's own memory */
+	if ((size_t)bytes > limit && !t->data) /* also for a place in the slot, which is not scratch */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (keeps(run, v)) {
 		const void *view = t->data;

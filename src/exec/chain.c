@@ -20,7 +20,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
-/* Where the head's image turns out to be none for a pass, each operator of the group runs by itself. */
+/* If the head's image turns out not to suit a pass, each operator of the group runs by itself. */
 static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	if (stk__pass_serves(run, group->nodes[0]))
@@ -57,7 +57,7 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 		stk__device_skip(run, group);
 }
 
-/* There is memory, but not for this sample: says so instead, of the same operator. */
+/* memory_limit refused the memory, not the system: replaces the error by one that says so, of the same operator. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
 	const struct stk_error lost = *err;
@@ -76,7 +76,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
-	bool recipes = p->parts.resident != NULL; /* of the cores: one on the GPU has no chains */
+	bool recipes = p->parts.resident != NULL; /* on the cores; a resident data set on the GPU has no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
@@ -116,7 +116,7 @@ enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
-	stk__arena_limit(&w->arena, 0); /* a batch's */
+	stk__arena_limit(&w->arena, 0); /* none: memory_limit is a sample's, this scratch a batch's */
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);
 	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
 	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");
@@ -128,7 +128,7 @@ enum stk_status stk__gather_run(
 		if (!r->samples[i].present)
 			continue;
 		const struct stk_chain_run run = {p, w, r, n->level, -1, i};
-		load_kept(&run, n->level - 1); /* the level in which it gathers, beside whose chains it runs */
+		load_kept(&run, n->level - 1); /* it gathers in the level before its own, beside that level's chains */
 		if (n->node->n_when) {
 			if ((s = stk__branch_taken(&run, n->when, n->node->n_when, &taken, err)) || !taken)
 				continue;

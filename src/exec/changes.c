@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What changed in a list of files since a state was saved. A state has no room for names, so it keeps a digest of each of 32 runs of files of equal
- * length: of two lists, the runs that are equal up to the first that is not tell where the first change is, and what the list has there now. */
+ * What changed in a list of files since a state was saved. A state has no room for names, so it keeps digests of 32 runs of
+ * files, all of one length. The first run whose digest differs tells where the first change is, and which file the list has there now. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -93,7 +93,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == have)
 		stk__text_add(t, "; those behind it are missing");
-	else if (begin < end && end <= have) /* of an empty run the digest was damaged */
+	else if (begin < end && end <= have) /* a difference in an empty run is a damaged digest */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }

@@ -28,7 +28,7 @@ static void destroy(struct stk_context *ctx)
 	stk__free(ctx);
 }
 
-/* A misspelt setting would do nothing. */
+/* Warns of misspelt settings, which would silently do nothing. */
 static void tell_unknown_settings(struct stk_context *ctx)
 {
 	const char *entry, *meant;

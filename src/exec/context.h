@@ -29,11 +29,11 @@ struct stk_context {
 	stk_log_fn log;
 	void *log_user;
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores of the process when the workers were started; none: more than a set holds */
+	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than a set holds */
 	pthread_mutex_t gpu_lock;        /* of what follows */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
-	struct stk_cpu_near near;        /* cores near the devices, where that are not all */
+	struct stk_cpu_near near;        /* cores near the devices in use; empty if all are near */
 	int32_t bound;                   /* workers that stay there */
 };
 
@@ -46,7 +46,7 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Workers stay near this device from now on (near.c), unless STOKER_AFFINITY is 0. Files of the system are looked for below `root`, "" in earnest. */
+/* Workers stay near this device from now on (near.c), unless STOKER_AFFINITY is 0. System files are read below `root`, "" except in tests. */
 void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
 /* How many workers stay, and where. */
 int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct stk_delivery {
-	bool end_pending; /* the end of the epoch is to be told, behind its last batch */
+	bool end_pending; /* the epoch's last batch was delivered: the next call returns STK_END */
 	bool stall_told;
 	int64_t waited_since_ns; /* when the consumer first waited for the batch that is next; 0: it has not. Bindings wait in slices */
 	struct {
@@ -64,7 +64,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 	return r->state < STK_BATCH_OPEN ? "a free slot" : p->way->stage(r, s);
 }
 
-/* After 30 s without a batch, once: what is waited for. With the lock. */
+/* Describes what the next batch waits for, for a timeout or the notice after 30 s. With the lock. */
 static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
@@ -79,7 +79,7 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 		stk__fetch_counts(p).in_flight, p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
-/* No slot is to be had and none is being filled: this wait would never end. With the lock. */
+/* An error if there is neither a free slot nor a batch under way: this wait would never end. With the lock. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (p->flight.next_open != p->flight.next_deliver || !stk__open_lacks_slot(p))
@@ -145,7 +145,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 
 /* ---- delivering ---- */
 
-/* Counts what batches up to this one lost, whatever is under way behind it. */
+/* Counts the bad samples of the batches up to this one; those of later batches do not count yet. */
 static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
 	struct stk_delivery *d = p->parts.delivery;
@@ -178,7 +178,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 	return STK_OK;
 }
 
-/* With the lock, which it gives up for what is foreign. */
+/* With the lock, which it gives up while the batch is handed over. */
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
@@ -204,7 +204,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* A look that finds nothing is no wait. */
+/* Waits, and traces that. A call with ms 0 that finds nothing is not traced as a wait. */
 static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
 {
 	int64_t begin = stk__clock_ns();
@@ -241,7 +241,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
 	stk__tell_held(p);
-	/* A wait goes on in slices: with each, somebody looks again at what nobody tells of, as the end of a capture. */
+	/* Callers wait in slices. Wake a worker after each one, so that it notices events that signal nobody, such as the end of a stream capture. */
 	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;

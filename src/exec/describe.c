@@ -10,7 +10,7 @@
 static void lost(struct stk_error *err)
 {
 	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
-		/* the caller says so */
+		/* the caller returns the status */
 	}
 }
 
@@ -100,7 +100,7 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Host values that the head of a group reads on the GPU are copied there; while the group is described they stand for them. */
+/* Sends the host values that the head of a group reads on the GPU. While it is described, values point to the copies; `kept` has the originals. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -111,7 +111,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent, as an input before */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent, as an earlier input */
 			continue;
 		uintptr_t to = stk__device_memory_take(&run->record->device->scratch, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -182,7 +182,7 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Whether the cores would do it within memory_limit. What is near the limit is theirs, so that the verdict is the same. */
+/* Whether the cores could do it within memory_limit. They get samples near the limit, so that the same ones are refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
@@ -301,13 +301,13 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 	return s || taken ? s : run_on_cores(run, &g, group->step, err);
 }
 
-/* A view: of what lies there, moved where the slot must have a copy; or of a host value, which is sent to its place. */
+/* A view of a value on the GPU is moved only where the slot must have a copy; a view of a host value is sent to its place. */
 static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
 	bool host, int32_t value, struct stk_error *err)
 {
 	const struct stk_tensor from = *view;
 	int32_t slot = run->pipeline->program->values[value].slot;
-	if (!host && (slot < 0 || from.data == run->record->slot->values[slot].samples[run->sample].data)) { /* or merged, and made there */
+	if (!host && (slot < 0 || from.data == run->record->slot->values[slot].samples[run->sample].data)) { /* or merged: written there */
 		if (slot >= 0)
 			run->record->slot->values[slot].samples[run->sample].desc = from.desc;
 		return STK_OK;
@@ -362,7 +362,7 @@ static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
 }
 
-/* Host values alone: the cores do it, and what comes out is sent to its place. */
+/* All inputs are host values: the cores run the operator, and its outputs are sent to their places. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {

@@ -105,12 +105,12 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free = b;
 }
 
-/* One more batch at a time fits into the memory limit. */
+/* Whether the memory limit allows one more batch under way. */
 static bool has_room(const struct stk_pipeline *p)
 {
 	const struct stk_device_stage *d = p->parts.device;
 	size_t decoding = d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
-	/* One more under way, and the one that the consumer has. Before the first was submitted nobody knows what they take. */
+	/* One more under way, and the one that the consumer has. What a batch takes is not known before the first was submitted. */
 	return batch && decoding + batch * (size_t)(p->flight.depth + 2) <= d->memory_limit;
 }
 
@@ -160,7 +160,7 @@ bool stk__device_works(const struct stk_device_stage *d)
 	return d->submitted.first || d->resting.first || d->busy;
 }
 
-/* The operator that a step of array jobs is. */
+/* The operator whose array jobs a step runs. */
 static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
 {
 	const struct stk_level *l = &g->levels[level];
@@ -171,7 +171,7 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Flags of array jobs tell of one thing. The error stays with the step. */
+/* Array jobs set flags for one reason only, a division by zero. The error is kept with the step, for later batches too. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
@@ -213,7 +213,7 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 	t->n_flags = 0;
 }
 
-/* Samples that the GPU would not do, or that failed there; the first word about each. */
+/* Collects the samples that the GPU refused or that failed there, with the first verdict on each. */
 static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
@@ -269,7 +269,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 		s = stk__jpeg_gpu_wait(b->decodes.jpeg, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, b->stream, NULL) ||
 			 (b->decodes.jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* As where submitting fails: nothing is under way any more, or nothing works. */
+		/* As where submitting fails: either nothing is under way any more, or the device is lost. */
 	}
 	if (!s)
 		stk__device_trace(p, b);
@@ -277,7 +277,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
-/* The consumer's kernels before the loader's next: none of ours waits on the GPU. */
+/* Waits here for the consumer's kernels that read the slot, so that no stream of ours has to wait for them on the GPU. */
 static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
@@ -296,7 +296,7 @@ static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* of what this thread sees; the span begins with the submission */
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* covers this thread's wait; the span begins with the submission */
 	enum stk_status s = wait_for(p, b, &err);
 	stk__range_end(p->ctx->ranges);
 	stk__trace_row(p, STK_ROW_GPU,
@@ -338,7 +338,7 @@ static void *wait_thread(void *arg)
 
 /* ---- the stage ---- */
 
-/* What is taken for the sake of speed, if the user says nothing: of a GPU that is there for training. */
+/* The most that is taken for the sake of speed if the user sets no gpu_memory: the GPU is there for training. */
 enum { MEMORY_LIMIT = 928 << 20 };
 
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)

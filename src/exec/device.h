@@ -36,7 +36,7 @@ struct stk_decode_job {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* As large as its kind needs: what comes behind is not there. */
+/* Allocated only as large as its kind needs: members behind those do not exist. */
 struct stk_device_job {
 	struct stk_device_job *next; /* of the same step and sample */
 	enum stk_job_kind kind;
@@ -52,7 +52,7 @@ struct stk_device_job {
 			uint32_t index; /* in its step */
 		};
 	};
-	struct stk_image src, dst; /* PASS; of DECODE, dst */
+	struct stk_image src, dst; /* PASS; DECODE has dst alone */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };
@@ -65,16 +65,16 @@ struct stk_device_tables {
 	struct stk_array_gpu_limits array_limits;
 	void *host; /* pinned */
 	stk_gpu_ptr device;
-	uint32_t *flags; /* pinned: of arrays that divide; those of the last submission */
+	uint32_t *flags; /* pinned, one a job of the last submission: it divided by zero */
 	uint32_t n_flags;
-	struct stk_error *error; /* what a flag says of its sample; NULL until one has been raised */
+	struct stk_error *error; /* of flagged samples; NULL until a flag has been set */
 };
 
 /* For traces: events on a batch's stream, and what ended at each. */
 struct stk_device_marks {
 	struct stk_device_mark {
 		stk_gpu_event event;
-		const char *name; /* constant; NULL: nothing that is told */
+		const char *name; /* constant; NULL: no span ends here */
 		enum stk_span_kind kind;
 	} * mark;
 	int32_t count, room;
@@ -92,7 +92,7 @@ struct stk_gpu_verdict;
 /* Files that the level's jobs decode. */
 struct stk_device_decodes {
 	struct stk_jpeg_gpu_batch *jpeg;
-	struct stk_device_job **jobs; /* what was submitted to it, as it numbers them */
+	struct stk_device_job **jobs; /* what was submitted to `jpeg`, by its numbers */
 	struct stk_jpeg_gpu_item *items;
 	int32_t n;
 };
@@ -119,7 +119,7 @@ struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
 	stk_gpu_stream stream;
-	stk_gpu_event done;                               /* behind the last submission, its files apart */
+	stk_gpu_event done;                               /* behind the last submission; files are waited for apart */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
 	struct stk_device_jobs {
@@ -127,7 +127,7 @@ struct stk_device_batch {
 		struct stk_device_job **first; /* [step * batch + sample] */
 		_Atomic bool *pending;         /* [sample]: described since the last submission */
 		bool *submitted;               /* [sample]: jobs of it were in the last submission: flags tell of no others */
-		bool steps;                    /* there are jobs behind the files */
+		bool steps;                    /* there are jobs that run after the files */
 	} jobs;
 	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
 	struct stk_device_tables *tables; /* [step] */
@@ -136,7 +136,7 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts verdicts;
 	struct stk_device_marks marks;
-	bool used;    /* since it was taken */
+	bool used;    /* taken, and not cleaned since */
 	bool resting; /* its jobs wait until its slot is at rest; written with the pipeline's lock */
 	struct stk_device_turn {
 		int64_t begin_ns, k; /* of the record */
@@ -144,7 +144,7 @@ struct stk_device_batch {
 	} turn;
 };
 
-/* The first in goes first. */
+/* First in, first out. */
 struct stk_device_list {
 	struct stk_device_batch *first, **end;
 };
@@ -161,8 +161,8 @@ struct stk_device_stage {
 	bool runs, ending;
 	bool busy;                 /* with a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* of all batches; NULL where the program decodes nothing */
-	size_t memory_limit;       /* of what is here for the sake of speed: decoding, and batches under way */
-	_Atomic size_t largest;    /* of a batch's slot and scratch */
+	size_t memory_limit;       /* of decoding and batches under way, which take memory for the sake of speed */
+	_Atomic size_t largest;    /* bytes of a batch's slot and scratch, so far */
 	struct stk_device_clock clock;
 };
 
@@ -180,7 +180,7 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* With the lock: the waiting thread has something to do. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* With the lock: the consumer waits. If it is for a batch that the GPU has, more of them at once keep it busier, as far as its memory goes. */
+/* With the lock: the consumer waits. If its batch is on the GPU, one more batch may be under way from now on, as far as memory goes. */
 void stk__device_deepen(struct stk_pipeline *p);
 /* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
@@ -189,19 +189,19 @@ void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
 /* describe.c: what a group on the GPU does to a sample becomes jobs. Without the lock. */
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* It does nothing to the sample. */
+/* The sample does not take the group's branch: there are no jobs. */
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group);
 /* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
 /* A read by a worker lands in pinned memory of the batch: where the worker's last file ended, so that files lie together. Between begin and end the
- * request asks for room; end says how much was used, and where it lies. */
+ * request asks for room; end is told how much was used, and returns where it lies. */
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
-/* device_trace.c, inside stk__gpu_enter. Nothing without a trace; what fails is not told. */
+/* device_trace.c, inside stk__gpu_enter. They do nothing without a trace; failures are ignored. */
 void stk__device_mark(
-	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* of what ended here */
+	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* what was submitted last ends here */
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a batch that is done */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);

@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "codec/jpeg_gpu/jpeg_gpu.h"
 
-/* GUARD: a block is an allocation, and the next one may begin where it ends; pieces of two never lie so close that they could be taken for one that is
- * copied at once. */
+/* GUARD: the next allocation may begin where a block ends. The guard keeps pieces of two blocks so far apart that they are never taken for
+ * neighbours, which would be copied at once. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
 _Static_assert((int)GUARD > (int)STK_JPEG_GPU_GAP, "files in two blocks would travel in one copy");
 
@@ -95,7 +95,7 @@ void stk__device_memory_reset(struct stk_device_memory *m)
 		size_t wanted = m->taken + m->taken / 4;
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
-			/* Then the next take tries, and tells. */
+			/* The next take tries again, and reports the error. */
 		}
 	}
 	m->used = m->taken = 0;

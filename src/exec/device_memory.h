@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of one batch on its way over the GPU, taken piece by piece and given back at once: pinned host memory that copies start from, or device
+ * Memory of one batch on its way over the GPU, taken piece by piece and given back all at once: pinned host memory that copies start from, or device
  * memory for what lives between two steps. Pieces come from one block once warm: after a batch that took more, the block grows to what it took.
  * No two pieces touch, and those of two blocks are further apart than STK_JPEG_GPU_GAP: what lies closer together lies in one allocation.
  *
@@ -25,7 +25,7 @@ struct stk_device_memory {
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned);
-void stk__device_memory_destroy(struct stk_device_memory *m); /* zeroed memory too */
+void stk__device_memory_destroy(struct stk_device_memory *m); /* also of a zeroed struct */
 
 /* An address of the host or of the device, aligned to 256 bytes; 64 bytes behind the piece may be read. 0: out of memory, err says which.
  * Takes a block now and then, which takes milliseconds; not inside stk__gpu_enter. */

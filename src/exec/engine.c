@@ -8,7 +8,7 @@
 
 /* ---- a sample ---- */
 
-/* The chain's sample is ready, or will be when its bytes have come. */
+/* The sample is ready for each chain of the level, or will be when the chain's bytes have come. */
 static void begin_sample(struct stk_record *r, int32_t i)
 {
 	const struct stk_level *level = &r->pipeline->program->levels[r->level];
@@ -186,7 +186,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
-		r->todo = 1; /* not over before all is told */
+		r->todo = 1; /* keeps the level open until all verdicts are in */
 		for (int32_t k = 0; k < count; k++)
 			judge(r, &verdicts[k]);
 		stk__level_part_done(r);
@@ -297,7 +297,7 @@ void stk__record_return(struct stk_record *r)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	bool left = stk__record_under_way(r); /* the run is left; else it was done when the batch ended */
+	bool left = stk__record_under_way(r); /* the run is left; else end_batch has released its samples */
 	stk__record_enter(r, STK_BATCH_FREE);
 	for (int32_t i = 0; i < r->placed; i++) {
 		if (left)

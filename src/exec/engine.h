@@ -20,12 +20,12 @@ struct stk_gpu_verdict {
 };
 void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdicts, int32_t count, const struct stk_error *err);
 
-/* Batches by levels and chains. Its wait is never asked for. */
+/* Batches by levels and chains. It has no `wait`: what is FINISHED has arrived. */
 extern const struct stk_way stk__way_of_workers;
 
 /* ---- a batch ---- */
 
-/* It has a slot. no_memory: it has none, and will be an error. */
+/* It has a slot. no_memory: it has none, and ends as an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(
 	struct stk_record *r, const struct stk_error *err, int64_t rank); /* it has failed, unless an error of a lower rank is there */
@@ -39,7 +39,7 @@ void stk__record_reset(struct stk_record *r);  /* after that */
 /* ---- a sample ---- */
 
 void stk__sample_part_done(struct stk_record *r, int32_t i); /* one chain of the level is through with it */
-/* It fails in this chain. reader: by whose name it is told. */
+/* It fails in this chain; the error of the first chain that it fails in counts. */
 void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const struct stk_error *err);
 
 #endif

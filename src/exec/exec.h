@@ -15,10 +15,10 @@
  *   fetch.h     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     what the consumer gets                               state.c    save and restore
- *   failures.c  what is told of bad samples                          held.c     what the consumer holds, in words
- *   open.c      how many batches are under way, and their slots      changes.c  what differs from a state's files
- *   engine.c    the life of a batch: levels, failed samples, what    inflight.c its states, and what of it is ready
- *               parts tell */
+ *   failures.c  errors of bad samples, and the list of them          held.c     messages about what the consumer holds
+ *   open.c      how many batches are under way, and their slots      changes.c  how the files differ from a state's
+ *   engine.c    the life of a batch: levels, failed samples,         inflight.c its states, and which of its items are ready
+ *               events from the other parts */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -46,10 +46,10 @@ struct stk_sample_state {
 	struct stk_place place;  /* of the replacement, where there is one */
 	int32_t attempt;         /* 0: the sample itself */
 	int32_t chains_left;     /* of the current level */
-	int32_t failed_by;       /* the first chain that this attempt failed in, which is told; those behind it pass it by; -1: none */
+	int32_t failed_by;       /* first chain that this attempt failed in: its error counts, and later chains skip the sample; -1: none */
 	bool dropped;            /* for good: not in the batch */
 	bool on_cores;           /* the GPU would not decode it */
-	bool present;            /* was not dropped when the level began: what gathers go by, whatever goes on beside them */
+	bool present;            /* not dropped when the level began; gathers use this snapshot, since samples may be dropped while they run */
 	uint64_t waiting;        /* chains of the level that wait for bytes, a bit each */
 	struct stk_read *reads;  /* fetch.h: one a reader that fetches */
 	struct stk_error *error; /* of the failure; NULL: none */
@@ -95,7 +95,7 @@ struct stk_ready {
 	int32_t head, count;
 };
 
-/* The samples that take part in what a node in a branch gathers: rank[i] of sample i among them. For other nodes NULL. */
+/* The samples that take the branch of a node that gathers; rank[i] is sample i's index among them. NULL for nodes outside of branches. */
 struct stk_takers {
 	int32_t *rank;
 	int32_t count;
@@ -106,27 +106,27 @@ struct stk_result {
 	enum stk_result_kind {
 		STK_RESULT_BATCH,
 		STK_RESULT_END,    /* the source had no more: an end of epoch instead of a batch */
-		STK_RESULT_MISFIT, /* the samples do not fit together, which counts behind max_errors */
+		STK_RESULT_MISFIT, /* the outputs of its samples do not fit together; an exceeded max_errors is reported first */
 		STK_RESULT_ERROR,  /* fatal for the batch, whatever the policy */
 	} kind;
-	struct stk_error error; /* of the latter two. In place: there may be no memory for it */
-	int64_t rank;           /* of several errors the one of the lowest rank is told: nodes that gather, then samples */
+	struct stk_error error; /* of the latter two; stored here, since an allocation might fail */
+	int64_t rank;           /* of several errors the one with the lowest rank is reported: nodes that gather come before samples */
 };
 
 struct stk_record {
 	struct stk_pipeline *pipeline;
 	int64_t k;
 	enum stk_batch_state state;
-	struct stk_record *next_ending; /* in the list of those */
+	struct stk_record *next_ending; /* in stk_flight.ending */
 	struct stk_batch_place at;
-	int32_t placed;             /* samples that have places: all, or none where the way needs none */
+	int32_t placed;             /* samples that have places: all of them, or none (stk_way.places) */
 	int32_t count, level, todo; /* todo: samples, gathers and callbacks that the level waits for */
 	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch; /* what will be delivered, over the slot; made when the record is done, on whatever thread ends it */
 	struct stk_device_batch *device; /* while it has work for the GPU */
 	struct stk_sample_state *samples;
-	int32_t reading;               /* requests under way for its samples; until they have ended it stands for no other batch */
+	int32_t reading;               /* requests under way for its samples; the record is not reused before they have ended */
 	struct stk_gathered *gathered; /* by node that gathers */
 	struct stk_takers *takers;     /* the same */
 	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
@@ -152,11 +152,11 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* of the sample in hand, by program value */
 	struct stk_call *calls;    /* room for a group's calls */
 	struct stk_error error;
-	struct stk_device_batch *reading; /* whose pinned memory `room` is of */
-	int64_t reading_use;              /* and which of its uses that was */
-	uint8_t *room;                    /* what is left of the worker's own piece of it */
+	struct stk_device_batch *reading; /* the batch whose pinned memory `room` points into */
+	int64_t reading_use;              /* that batch's turn.use then */
+	uint8_t *room;                    /* the rest of the piece that this worker took */
 	size_t room_left;
-	_Atomic size_t scratch_peak; /* the arena's, for whoever asks */
+	_Atomic size_t scratch_peak; /* of the arena; read by stk_pipeline_counters */
 };
 
 /* Counters that many threads add to. X-macro: the names that stk_pipeline_counters shows. */
@@ -195,9 +195,9 @@ struct stk_crew {
 struct stk_run {
 	bool started, stopping;
 	bool restored;  /* from a state */
-	bool held_told; /* what the consumer holds */
+	bool held_told; /* the notice about what the consumer holds was given */
 	_Atomic bool cancelled;
-	struct stk_cancel halt; /* what workers are at is wanted no more: the pipeline was cancelled, or it drains */
+	struct stk_cancel halt; /* tells workers to abandon what they do: the pipeline was cancelled, or it drains */
 };
 
 /* Where the run stands: its last delivered batch; step -1: none of that epoch. */
@@ -206,16 +206,16 @@ struct stk_position {
 	bool last;
 };
 
-/* What each is, only its own file knows, or the few files of its header. */
+/* Each is private to the file named here, or to the few files that include that header. */
 struct stk_parts {
 	struct stk_fetch *fetch;         /* fetch.h */
 	struct stk_feed_stage *feed;     /* feed.h; NULL: there are no users' sources */
 	struct stk_device_stage *device; /* device.h; NULL: all runs on the cores, or over a resident data set */
-	struct stk_resident *resident;   /* resident.h; NULL: the program is none of those */
+	struct stk_resident *resident;   /* resident.h; NULL: the program does not qualify */
 	struct stk_opening *opening;     /* open.c */
 	struct stk_delivery *delivery;   /* deliver.c */
-	struct stk_bad_list *bad;        /* failures.c; NULL: none was bad */
-	struct stk_digests *digests;     /* changes.c; NULL: nobody asked */
+	struct stk_bad_list *bad;        /* failures.c; NULL: no sample was bad so far */
+	struct stk_digests *digests;     /* changes.c; NULL: no state was saved so far */
 };
 
 struct stk_pipeline {
@@ -240,13 +240,13 @@ struct stk_pipeline {
 
 /* How batches are made: by workers, chain by chain (engine.h), or by the GPU from a data set that lies there (resident.h). The lock is held unless said. */
 struct stk_way {
-	bool places;                           /* samples get their places when a batch is planned; else when somebody asks */
-	bool crew;                             /* workers take part, who open batches; else the consumer does when it comes */
+	bool places;                           /* samples get their places when a batch is planned; else when the consumer asks for them */
+	bool crew;                             /* workers take part, and open batches; else the consumer opens them when it wants one */
 	void (*begin)(struct stk_record *r);   /* it is open; may give the lock up */
-	bool (*arrived)(struct stk_record *r); /* finished: it can be delivered now */
-	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* for one that has not; gives the lock up for a while */
+	bool (*arrived)(struct stk_record *r); /* a FINISHED batch can be delivered now */
+	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* until one may have arrived; gives the lock up for a while */
 	const char *(*stage)(const struct stk_record *r,
-		const struct stk_sample_state **s); /* of one that is open: what it waits for, and at which sample */
+		const struct stk_sample_state **s); /* what an open batch waits for, and at which sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
@@ -305,24 +305,25 @@ void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for
 
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
-/* Where steps of sources that lead stand; without a reader: the position in the global sequence at which the ranks' batches of a step begin. Steps count
- * from the epoch's start, also in a run that began in its middle. */
+/* For pipelines without a reader: the position in the global sequence at which the batches of a step begin, those of all ranks together. Steps
+ * count from the epoch's start, also in a run that began in its middle. */
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
 /* Whole steps of an epoch that lie before this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* by the leading reader */
-/* By a reader, of the sample that it has at this place of the leading one; "" without readers. */
+/* The URI of the sample that a reader has while the leading one is at this place; "" without readers. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* The reader whose samples a chain is about: the one whose bytes it reads alone, else the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
-/* Adds whose fault it is: the sample, by the name that a reader has for it. No lock. */
+/* Adds the sample to the error: its place, and the name that this reader has for it. No lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
-const char *stk__bad_last(const struct stk_pipeline *p); /* what was told of the last one */
+const char *stk__bad_last(const struct stk_pipeline *p); /* the message of the last one */
 void stk__bad_free(struct stk_pipeline *p);
-/* With the lock: a bad sample of the batch; the batch's turn has come, so that they are the pipeline's; they are forgotten with it. */
+/* With the lock. add: notes a bad sample of the batch. deliver: the batch's turn has come, and the pipeline keeps its bad samples.
+ * drop: forgets them. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
 void stk__bad_drop(struct stk_record *r);
@@ -345,18 +346,18 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 /* Whether the sample takes the branches of these conditions. */
 enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err);
-/* The value whose place in the slot is this one's, before it is placed: that of a merge, where the sample takes the side that it is. Else itself. */
+/* The value in whose place in the slot this one is to be written: the merged value, if the sample takes the side that this value is; else itself. */
 int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* False where a node of a group that makes a pass has an image for which lower_array must serve, which the graph could not know. */
+/* Whether this node's input suits a pass; else its lower_array must serve. Asked for each sample where the graph could not know. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 
-/* The same in parts: what a group does to a sample's image, worked out; the work itself. */
+/* stk__pass_group_run in parts: `infer` works out what a group does to a sample's image, `cores` does it. */
 struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* the worker's, one an operator; inferred */
 	struct stk_frames src;  /* of a decoder: the whole image, without data */
-	struct stk_pass pass;   /* with planes: of the one it was lowered for last */
+	struct stk_pass pass;   /* with `planes`: of the plane that it was lowered for last */
 	int32_t value;          /* what comes out */
 	bool stream;            /* to memory rather than into caches */
 	bool planes;            /* one pass a channel: of planar images, and of more channels than a pass has room for */
@@ -369,14 +370,14 @@ enum stk_status stk__pass_group_cores(
 
 /* held.c */
 enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
-size_t stk__held_bytes(struct stk_pipeline *p); /* kept beside the ring */
-void stk__tell_held(struct stk_pipeline *p);    /* one notice when the ring has first let go of what is held; without the lock */
+size_t stk__held_bytes(struct stk_pipeline *p); /* of blocks that the ring has let go of */
+void stk__tell_held(struct stk_pipeline *p);    /* one notice, when the ring first lets go of held blocks; without the lock */
 
 /* changes.c */
 void stk__changes_free(struct stk_pipeline *p);
-/* Adds what tells of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
+/* Adds the size and digests of the list of files to a state: `, "files": N, "runs": "..."`; nothing where the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
-/* What changed since a state was saved with these entries, as an error; STK_OK: no more is known than that something did. */
+/* What changed since a state was saved with these entries, as an error; STK_OK: it is not known what did. */
 STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */

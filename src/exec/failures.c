@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is told of a bad sample, and what is remembered. */
+ * Errors of bad samples: their text, and the list that a pipeline keeps. */
 #include "exec/exec.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Of batches whose turn has come; the first of them. */
+/* Bad samples of batches whose turn has come: the first 10000, and the last. */
 struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, room;
@@ -62,7 +62,7 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 	compose_message(err);
 }
 
-/* A repeat that only fills up a batch is not counted: its sample has been, where it stands. */
+/* A repeat that only fills up a batch is not counted: its sample counts at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	if (r->samples[i].place.padded)

@@ -19,7 +19,7 @@ struct fed {
 	bool last; /* of its epoch, where there is no reader */
 };
 
-/* What an output of a source was first. Later batches have the same type and number of dimensions. */
+/* What a source's output was in its first batch: later ones have the same type and number of dimensions. */
 struct first_given {
 	bool known;
 	enum stk_dtype dtype;
@@ -30,7 +30,7 @@ struct stk_feed_stage {
 	pthread_t thread;
 	pthread_cond_t work; /* it has something to do */
 	bool started, runs;
-	void (*destroy)(struct stk_pipeline *p); /* the pipeline, when the thread's callback has returned; or NULL */
+	void (*destroy)(struct stk_pipeline *p); /* called when the thread's callback has returned; or NULL */
 	int64_t k;                               /* the batch that is fed next */
 	int64_t epoch, step;                     /* and where that stands */
 	struct fed *feds;                        /* [place of the batch * sources + source] */
@@ -74,7 +74,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (letters && letters != (size_t)t->desc.ndim)
 		return stk__fail(
 			err, STK_USER, "\"%s\" gave a tensor of %d dims with the layout \"%.8s\"", name, t->desc.ndim, t->desc.layout);
-	/* What the graph took a tensor without layout for. Where it did not know the dims, operators look at each sample. */
+	/* The layout that the graph assumed where none was declared. Where it did not know the dims, operators look at each sample. */
 	const char *promised = v->desc.layout[0] ? v->desc.layout : v->desc.ndim >= 0 ? stk__layout_of(&v->desc) : "";
 	if (letters && (v->desc.layout[0] || v->desc.ndim >= 0) && strcmp(t->desc.layout, promised) != 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the graph was built for \"%s\": declare it (layout=)",
@@ -118,7 +118,7 @@ static enum stk_status check_steady(struct first_given *first, const char *name,
 	return STK_OK;
 }
 
-/* An error of a source says which, and where it was. */
+/* An error of a source says which source it was, and at which position. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
@@ -199,7 +199,7 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 	return STK_OK;
 }
 
-/* What one source has for a batch. STK_END: nothing, in this epoch. Beside a reader a source that ends early would lose the reader's samples. */
+/* Asks one source for a batch. STK_END: it has no more in this epoch. Beside a reader a source that ends early would lose the reader's samples. */
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
@@ -252,7 +252,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Without a reader: where this batch stands, as far as anybody knows. */
+/* Without a reader: places the batch where the sources stand; its last samples may turn out not to exist. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};

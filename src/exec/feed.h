@@ -12,14 +12,14 @@
 STK_MUST_USE enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__feed_destroy(struct stk_pipeline *p);                                              /* stopped */
 STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err); /* its thread */
-void stk__feed_stop(struct stk_pipeline *p);                                                 /* and the end of that */
+void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends it */
 void stk__feed_wake(struct stk_pipeline *p);      /* with the lock: a batch waits for its sources */
 bool stk__feed_waits(const struct stk_record *r); /* with the lock: its sources have not given yet */
 
 /* Stopped: the sources go on at this step of the epoch. tell: they are told that it begins. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
 
-bool stk__feed_is_me(const struct stk_pipeline *p); /* a user's callback is calling */
+bool stk__feed_is_me(const struct stk_pipeline *p); /* the caller runs in a callback of its sources */
 /* By a callback: its thread calls `destroy` when it has returned. */
 void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p));
 

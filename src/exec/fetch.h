@@ -10,13 +10,13 @@
 
 #include "exec/exec.h"
 
-STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* when its batches are made */
-void stk__fetch_destroy(struct stk_pipeline *p);                                               /* drained; takes what creating left */
+STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* after the records */
+void stk__fetch_destroy(struct stk_pipeline *p);                                               /* drained, or after a create that failed */
 
 /* ---- a batch ---- */
 
-void stk__fetch_forget(struct stk_sample_state *s); /* it will stand for another sample, when no request is under way for this one */
-void stk__fetch_again(struct stk_sample_state *s);  /* for another one, in the place of a bad one */
+void stk__fetch_forget(struct stk_sample_state *s); /* its batch is left; a read that is not under way may begin for another */
+void stk__fetch_again(struct stk_sample_state *s);  /* the sample was replaced: its reads begin anew */
 void stk__fetch_opened(struct stk_record *r);       /* what was read of its samples is not early any more */
 
 /* ---- a sample ---- */
@@ -26,25 +26,25 @@ enum stk_fetch_turn {
 	STK_FETCH_LATER, /* a try would most likely add a request to a full window: again when one of those has ended */
 	STK_FETCH_WAITS, /* the chain is ready when they have come */
 };
-/* A worker comes to the chain's sample. idle: it will do nothing but count it. */
+/* A worker comes to the chain's sample. idle: it will only count it, since another chain has failed. */
 enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle);
 /* The chain's bytes are on their way, and it is ready when they have come. */
 bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain);
 /* Without the lock, after STK_FETCH_TAKE. False: not all of it was at hand, and the chain waits. */
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
-/* What of a chain's bytes could not be had. Without the lock, when all have come. */
+/* Why some of a chain's bytes could not be read, or STK_OK. Without the lock, when all reads have ended. */
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
 size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* how many; no lock */
 /* The parts of a reader's read, into out[0 .. parts - 1]. No lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 bool stk__fetch_complete(const struct stk_sample_state *s);
-/* Gives back the sample's bytes, but where a request for them is under way. */
+/* Gives back the sample's bytes, except where a request for them is under way. */
 void stk__fetch_release(struct stk_sample_state *s);
-/* The same when its chains have run, but where the GPU may send it back and there is no other copy of its bytes. */
+/* The same when its chains have run, except where the GPU may send the sample back and there is no other copy of its bytes. */
 void stk__fetch_read_through(struct stk_sample_state *s);
 
-/* Bytes of the sample that lie in pinned memory once more, while the batch has work for the GPU. No lock: chains of a sample ask at once.
- * file: NULL asks, else it is kept: the copy of `data`, should the cores be asked for it when those have gone. */
+/* Copies of the sample's bytes in pinned memory, while the batch has work for the GPU. is_pinned: `data` is such a copy. keep_pinned: `file` is the
+ * copy of `data`, which the cores read if the GPU refuses it and `data` has gone. No lock: chains of a sample call at once. */
 bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data);
 void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, const uint8_t *file);
 
@@ -56,7 +56,7 @@ bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
 /* Without the lock, when nothing more is asked for: cancels what has not begun, and waits for the rest. */
 void stk__fetch_end(struct stk_pipeline *p);
-/* Object after object is missing: no matter of single bad samples. */
+/* Many objects in a row are missing: that is a lost source, not single bad samples. */
 bool stk__fetch_source_lost(const struct stk_pipeline *p);
 
 struct stk_fetch_counts {

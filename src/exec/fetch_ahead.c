@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Requests of reads, and reading ahead: requests go out `read_requests` at a time, none while as many reads are there before their batch is open, or while
- * `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's try; two in a row that are at hand turn
- * reading ahead off again. */
+ * Requests of reads, and reading ahead. At most `read_requests` are under way; none go out while as many reads have ended whose batches are not open
+ * yet, or while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's
+ * try; two in a row that are at hand turn reading ahead off again. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@ size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacit
 			     : reader->uri(n->shared, q->uri_number, uri, capacity);
 }
 
-/* The uri of a request that others serve lives in its own buffer, kept for the next batch. */
+/* The URI of a submitted request lives in a buffer of its own, kept for the next batch. */
 static bool keep_uri(struct stk_read_request *q)
 {
 	char uri[STK_MAX_URI];
@@ -66,7 +66,7 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 	q->read->state = STK_READ_ASKED;
 }
 
-/* With the lock, which makes it one thread a row. */
+/* With the lock, so that one thread at a time writes to the row. */
 static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -129,7 +129,7 @@ void stk__fetch_taken(struct stk_pipeline *p)
 	f->taken_ns = now;
 }
 
-/* The first that has not begun of the batch's reads, from where the last look ended. */
+/* The batch's first read that has not begun, from where the last look ended. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
@@ -217,7 +217,7 @@ void stk__fetch_end(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	pthread_mutex_lock(&p->lock);
-	while (f->in_callbacks) /* one of them may be about to submit what it was told before the pipeline stopped */
+	while (f->in_callbacks) /* one of them may be about to submit what it took before the pipeline stopped */
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (size_t i = 0; i < f->n_reads && f->in_flight; i++)
 		if (stk__read_under_way(&f->reads[i]))

@@ -192,7 +192,7 @@ void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	if (q->io.status) {
-		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a large file is there */
+		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large is not missing */
 		return;
 	}
 	f->bytes_held += q->io.buffer ? (int64_t)q->io.size : 0;
@@ -202,8 +202,8 @@ void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Chains that waited for it are ready. Nobody waits any more for the bytes of a batch that has gone, as one does that got no slot, or of a sample
- * that was replaced. */
+/* Chains that waited for it are ready. Bytes are not wanted any more if the batch has ended already, as one without a slot does, or
+ * if the sample was replaced. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;

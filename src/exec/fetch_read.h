@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fetch.c and fetch_ahead.c share, and no other file sees. */
+ * What fetch.c, fetch_ahead.c and fetch_read.c share, and no other file sees. */
 #ifndef STK_EXEC_FETCH_READ_H
 #define STK_EXEC_FETCH_READ_H
 
@@ -29,9 +29,9 @@ struct stk_read_request {
 
 struct stk_read_part {
 	int32_t request; /* whose bytes hold it; STK_NO_REQUEST: it has none */
-	size_t begin;    /* in these */
+	size_t begin;    /* of the part, in the request's bytes */
 	int64_t length;  /* -1: all of them */
-	/* The same in pinned memory, or NULL. Chains write it at once. */
+	/* A copy in pinned memory, or NULL. Several chains may write it at once. */
 	_Atomic(const uint8_t *) pinned;
 	_Atomic bool lent; /* a stretch of it was given to the GPU, in a copy */
 };
@@ -53,7 +53,7 @@ struct stk_fetch {
 	int32_t read_i, read_j;
 	int32_t in_flight, in_callbacks, held; /* requests; threads inside request_done; reads whose bytes are held */
 	int32_t early;                         /* of these, of batches that are not open yet */
-	int64_t bytes_held, mean_bytes;        /* mean: of the last objects; before the first, so much that few are asked for */
+	int64_t bytes_held, mean_bytes;        /* mean: of recent objects; large before the first, so that few are asked for */
 	int32_t sized;                         /* objects that the mean is of, at most 16 */
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	bool seen_at_hand;         /* some read has been */
@@ -90,7 +90,7 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* fetch_read.c; with the lock. count: what a request brought. ended: a read has, so that chains that waited for it are ready. */
+/* fetch_read.c; with the lock. count: adds up what a request brought. ended: a read has ended, and chains that waited for it become ready. */
 bool stk__read_is_held(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);

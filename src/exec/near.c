@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that feed a GPU stay on the cores near it: what they write to pinned memory, which they take themselves, then lies on the GPU's side of a
- * machine with several memories. A worker stays only where there is a core for it, counting those of the other ranks; the others go where the
- * system likes, and so do all where the machine does not say what is near, or none of that is allowed. */
+ * Workers that feed a GPU stay on the cores near it: the pinned memory that they take and write to then belongs to the GPU's
+ * NUMA node. A worker stays only where there is a core for it, counting those of the other ranks; the others run where the
+ * system puts them, and so do all if the machine does not say which cores are near, or none of those is allowed. */
 #include "exec/context.h"
 
 #include "thread/thread.h"
@@ -40,7 +40,7 @@ void stk__context_stay_near(struct stk_context *ctx, const char *root, const str
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__cpus_near(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &near);
 	bool tells = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
-	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores come to the first one's */
+	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to the first one's */
 		int ranks = ranks_beside(ctx, root, &near);
 		CPU_OR(&ctx->near.cpus, &ctx->near.cpus, &near.cpus);
 		stk__cpus_describe(&ctx->near);

@@ -6,12 +6,12 @@
 
 struct stk_opening {
 	struct stk_slot *slot;   /* laid out for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;    /* a thread lays one out; another one would have */
-	bool no_slot, no_memory; /* the last try found none to be had, or memory short */
+	bool laying, came_by;    /* a thread lays one out; another one came by meanwhile */
+	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
 /* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
- * the oldest of them is not done, since it may be held up by a straggler, if that takes no further slot or if it is reads that hold it up. With the one
+ * the oldest of them is not done, since one slow sample may hold it up, if that takes no further slot or if reads are under way. With the one
  * that the consumer holds, that is prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
@@ -19,7 +19,7 @@ static bool may_open(struct stk_pipeline *p)
 	bool behind = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
 	if (p->run.stopping || open > p->flight.depth)
 		return false;
-	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* which is out already */
+	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* which counts as out */
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
@@ -30,7 +30,7 @@ static bool have_slot(struct stk_pipeline *p)
 	struct stk_opening *o = p->parts.opening;
 	if (o->slot || o->no_memory)
 		return true;
-	if (o->laying) { /* who does it opens the batch, and wakes this thread */
+	if (o->laying) { /* that thread opens the batch, and then wakes a worker */
 		o->came_by = true;
 		return false;
 	}

@@ -141,7 +141,7 @@ static enum stk_status run_planes(
 	return STK_OK;
 }
 
-/* All operators of a group are inferred before the first of them runs; what is told of a failure must not depend on that. So an operator before the one
+/* All operators of a group are inferred before the first of them runs; the error must not depend on that. So an operator before the one
  * that failed is run by itself: should it fail too, it is the one to blame. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)

@@ -27,7 +27,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return STK_OK;
 }
 
-/* From a store, bytes come out of order, some a second late: what comes behind them needs room, or requests run dry. */
+/* Object stores answer out of order, some requests a second late. What arrives meanwhile needs room, or too few are under way. */
 static void prepare_reads(struct stk_pipeline *p)
 {
 	char uri[STK_MAX_URI];
@@ -143,7 +143,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Nothing is placed on the GPU, but one that is not there is an error all the same. */
+/* The program places nothing on the GPU, but a GPU that does not exist is an error all the same. */
 static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = NULL;
@@ -249,7 +249,7 @@ static void *destroy_elsewhere(void *p)
 	return NULL;
 }
 
-/* On a worker, whose own work would be waited for. Without a thread to do it on, the pipeline stays and does nothing any more. */
+/* Called on a worker, for whose own work destroying would wait. Without a thread to do it on, the pipeline stays and does nothing any more. */
 static void destroy_from_worker(struct stk_pipeline *p)
 {
 	pthread_t thread;

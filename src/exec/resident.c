@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What is found out, on the host. */
+/* What is found out about the program, on the host. */
 struct plan {
 	struct stk_pipeline *p;
 	struct stk_chain_run run; /* a sample of the first record, by the first worker: nothing runs yet */
@@ -52,7 +52,7 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
-/* Runs the needed operators for one sample. False: one failed, which it will say where the sample is asked for. */
+/* Runs the needed operators for one sample. False: one failed; its error is reported when a batch has the sample. */
 static bool evaluate(struct plan *plan, int64_t id)
 {
 	const struct stk_program *g = plan->p->program;
@@ -129,7 +129,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* The coins' values as they fall in this variant, where the operator's arguments are taken from. */
+/* Sets the coins' values to those of this variant; the operator's arguments are read from them. */
 static bool toss(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -234,7 +234,7 @@ static bool add_table(struct plan *plan, int32_t value)
 
 /* ---- the program ---- */
 
-/* Whether batches are of so few runs of positions that a launch takes them. */
+/* Whether a batch's positions form so few runs that one launch takes them. */
 static bool few_runs(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;
@@ -375,7 +375,7 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* The tables are the pipeline's from here on, and the images the reader's, as they are. */
+/* From here on the pipeline owns the tables; the images stay the reader's. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {
 	struct stk_resident *d = plan->d;
@@ -420,7 +420,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* there was less than the GPU had told: the ordinary path takes little */
+	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: the ordinary path takes little */
 		s = STK_OK;
 		fit = false;
 	}
@@ -439,7 +439,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");
 	p->flight.depth = p->flight.most_depth;
 	stk__ring_fix(p->ring);
-	p->ring->on_return = NULL; /* who comes for the next batch looks by itself */
+	p->ring->on_return = NULL; /* the consumer looks for a slot itself when it wants a batch */
 	return stk__device_place_values(p, plan.d->dev, err);
 }
 

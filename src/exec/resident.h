@@ -9,8 +9,9 @@
  * those.
  *
  * A program qualifies where it is one level, fused, with a reader whose images lie in memory (stk_reader_def.resident); where each value in the slot
- * is on the GPU (or each on the cores) and either follows from the sample's id alone (a table is made of it) or is one pass over the reader's images whose operators have a
- * place in a recipe; and where all of it fits into the memory that a pipeline may take. Everything else takes the ordinary path, with the same bytes. */
+ * is on the GPU (or each on the cores) and either follows from the sample's id alone (a table is made of it) or is one pass over the reader's images
+ * whose operators have a place in a recipe; and where all of it fits into the memory that a pipeline may take. Everything else takes the
+ * ordinary path, with the same bytes. */
 #ifndef STK_EXEC_RESIDENT_H
 #define STK_EXEC_RESIDENT_H
 
@@ -42,7 +43,7 @@ struct stk_resident {
 	int64_t *begin_ns; /* by place of the batch: when it went to the GPU */
 };
 
-/* resident.c: p->parts.resident, on the GPU (dev) or on the cores; NULL where the program is none of these. */
+/* resident.c: p->parts.resident, on the GPU (dev) or on the cores; stays NULL where the program does not qualify. */
 STK_MUST_USE enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__resident_destroy(struct stk_pipeline *p); /* drained */
 

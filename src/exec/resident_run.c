@@ -105,7 +105,7 @@ static void fails(struct stk_record *r, struct stk_error *err)
 	r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = *err};
 }
 
-/* Launches what the batch is. Without the lock: no other thread has the batch. */
+/* Launches the batch's kernels. Without the lock: no other thread has the batch. */
 static void submit(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_resident *d = p->parts.resident;

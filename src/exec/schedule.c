@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
- * have nothing ready: so a straggler does not hold up the batches behind it, and few slots are in use. */
+ * have nothing ready: so a slow sample does not hold up the batches behind it, and few slots are in use. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
@@ -22,7 +22,7 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-/* left: items to look at, so that what goes round is seen once. */
+/* left: items still to look at, so that one that is put back is not seen again. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -95,7 +95,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
-/* The sample is next. */
+/* Tells readers that the sample is next, so that they can prefetch its bytes into the caches. */
 static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
 {
 	for (int32_t i = 0; i < p->program->n_readers; i++) {
@@ -129,7 +129,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		}
 	}
 	stk__stores_fence();
-	pthread_mutex_lock(&p->lock); /* once a unit: samples may be smaller than a lock */
+	pthread_mutex_lock(&p->lock); /* once a unit: a small sample may take less time than the lock */
 	for (int32_t k = 0; k < n_done; k++)
 		stk__sample_part_done(r, done[k]);
 	stk__end_records(p);

@@ -130,7 +130,7 @@ static enum stk_status get_seed(const json_t *j, const char *name, uint64_t *out
 		v ? "has another type or value" : "is missing");
 }
 
-/* Text of so many hexadecimal digits. */
+/* A text of exactly `digits` hexadecimal digits. */
 static enum stk_status get_hex(const json_t *j, const char *name, size_t digits, const char **out, struct stk_error *err)
 {
 	const json_t *v = json_object_get(j, name);
@@ -222,7 +222,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	return STK_OK;
 }
 
-/* One that goes along, against its entry in the state; its order is the state's from then on. */
+/* Checks a reader that goes along against its entry in the state, and takes over the order's seed. */
 static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -268,7 +268,7 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 static enum stk_status check_sources(const struct stk_pipeline *p, int64_t consumed, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
-	bool between = consumed % ((int64_t)p->order.batch * p->order.ranks) == 0; /* two batches */
+	bool between = consumed % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)

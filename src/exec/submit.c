@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step; files on lanes that batches share, the
- * rest on the batch's own stream. Lanes and stream wait for each other only where there is something to wait for. */
+ * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step; files on decoder streams that
+ * batches share, the rest on the batch's own stream. Streams wait for each other only where there is something to wait for. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Pieces that lie behind each other on both sides travel together. They are one allocation's on both: no two pieces of staging touch, so these are samples
+/* Pieces that lie behind each other on both sides travel together. Each side is one allocation: no two pieces of staging touch, so these are samples
  * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot (or scratch, whose pieces do not touch either). */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
@@ -113,7 +113,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-/* What grows takes a quarter more, for the next. */
+/* Tables that grow take a quarter more than needed, for the next batch. */
 static uint32_t room_for(uint32_t n)
 {
 	return n + n / 4 < n ? n : n + n / 4;
@@ -267,7 +267,7 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 		if (s == STK_OK)
 			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
 	}
-	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* as they lie: then they travel in one copy */
+	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* by address: neighbours travel in one copy */
 	return s;
 }
 
@@ -285,7 +285,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	if (b->decodes.n) {
 		if ((s = decode(b, err)) || (b->jobs.steps && (s = stk__jpeg_gpu_join(b->decodes.jpeg, b->stream, err))))
 			return s;
-		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* lanes' rows tell of the files */
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* decoder streams' rows show files */
 	}
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = run_step(p, r, level->first_step + k, err);

@@ -134,7 +134,7 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* What has no inputs, describes or fetches is made on the cores; what is placed nowhere goes where its inputs are. */
+/* Operators without inputs, and those that describe or fetch, run on the cores; others without a placement run where their inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if (!node->n_inputs || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))

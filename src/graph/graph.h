@@ -31,7 +31,7 @@ struct stk_graph_node {
 	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
-	bool gathers; /* with its arguments over its inputs: needs all samples of the batch */
+	bool gathers; /* given its arguments and inputs, it needs all samples of the batch */
 };
 
 struct stk_graph {
@@ -47,9 +47,9 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Memory that lives as long as the graph; zeroed. */
 /* Makes room for one more element of an array. */
 bool stk__grow(void **array, size_t count, size_t *room, size_t size);
+/* Memory that lives as long as the graph; zeroed. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 

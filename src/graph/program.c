@@ -87,7 +87,7 @@ static void find_branches(struct stk_program *p)
 	}
 }
 
-/* A merged value is an address: of host memory, or of the GPU's. */
+/* A merged value is one address, so its two sides lie both in host memory or both on the GPU. */
 static enum stk_status check_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	const struct stk_value *a = &p->values[merge->inputs[1]], *b = &p->values[merge->inputs[2]];
@@ -256,7 +256,7 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Chain nodes of one level that pass values to each other are one chain. Cloned nodes whose outputs nobody's chain computes get a chain. */
+/* Chain nodes of one level that pass values to each other are one chain. Cloned nodes whose values no chain computes get a chain of their own. */
 static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 {
 	int32_t *parent = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *parent);
@@ -272,7 +272,7 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
 	}
-	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is no work for another core */
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is not worth a chain of its own */
 		const struct stk_program_node *n = &p->nodes[i];
 		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
 			continue;

@@ -135,7 +135,8 @@ void stk__program_unref(struct stk_program *p);
 /* fuse.c: splits a chain's nodes into groups. */
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err);
 
-/* explain.c: what will run, as text or JSON. Slots and ring are the pipeline's to add. resident: it runs over a data set that lies on the GPU. recipes: over one in memory, by recipes. */
+/* explain.c: what will run, as text or JSON. Slots and ring are the pipeline's to add. resident: it runs over a data set that
+ * lies on the GPU. recipes: over one in memory, by recipes. */
 struct stk_text;
 void stk__program_explain(const struct stk_program *p, bool json, bool resident, bool recipes, struct stk_text *out);
 

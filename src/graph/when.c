@@ -13,7 +13,7 @@ static bool same_condition(const struct stk_condition *a, const struct stk_condi
 	return a->predicate.op == b->predicate.op && a->predicate.output == b->predicate.output && a->wanted == b->wanted;
 }
 
-/* Whether what was made under the first conditions exists wherever the others hold: they begin with these. */
+/* Whether what was made under the conditions `made` exists wherever those of `read` hold: `read` must begin with `made`. */
 static bool covers(const struct stk_condition *made, int32_t n_made, const struct stk_condition *read, int32_t n_read)
 {
 	for (int32_t i = 0; i < n_made; i++)
@@ -22,7 +22,7 @@ static bool covers(const struct stk_condition *made, int32_t n_made, const struc
 	return true;
 }
 
-/* The branch that a reader misses: of all that `from` stands in, the first that is not among these. */
+/* Names the branch that a reading operator lacks: the first that `from` stands in and `read` does not have. */
 static enum stk_status refuse(const struct stk_graph *g, const struct stk_graph_node *from, const struct stk_condition *read,
 	int32_t n_read, struct stk_error *err)
 {

@@ -141,7 +141,7 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	return p;
 }
 
-/* Positions of an epoch follow each other but where a shard begins anew, so the two ends tell of all between them. */
+/* Positions of an epoch follow each other but where a shard begins anew, so its two ends say whether a stretch is one run. */
 static bool is_run(const struct stk_place *first, const struct stk_place *last, int32_t count)
 {
 	return first->epoch == last->epoch && first->padded == last->padded &&

@@ -79,7 +79,7 @@ struct stk_order_run {
 	int32_t first, count;
 	int64_t epoch, position, step, padded; /* padded: the sample, or -1 */
 };
-/* The first `most` runs of samples 0 .. count - 1 of batch k. Returns how many runs there are, or `most` + 1 where they are more. */
+/* The first `most` runs of samples 0 .. count - 1 of batch k. Returns how many runs there are, or `most` + 1 if there are more. */
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most);
 
 /* What a checkpoint keeps after `step` steps of `epoch` in this run: the positions of the epoch's global sequence that are consumed, by all ranks
@@ -89,7 +89,7 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
 /* The place of the sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). Never the bad one itself, unless it is the
- * only. Epoch and position are those of `place`. */
+ * only one. Epoch and position are those of `place`. */
 struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
 /* Where another data set is when the leading one is at `place`: epochs of either follow each other, sample for sample, so that a shorter one goes round,

@@ -9,7 +9,7 @@
 
 int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch);
 struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
-/* As stk__order_place, but sample is the position that it repeats or is, before the user's indices. */
+/* As stk__order_place, but `sample` is a position, its own or the one that it repeats: the user's indices are not applied yet. */
 struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
 int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
