@@ -201,7 +201,7 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
 /* device_trace.c, inside stk__gpu_enter. They do nothing without a trace; failures are ignored. */
 void stk__device_mark(
-	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* what was submitted last ends here */
+	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* of what ended here */
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a batch that is done */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);

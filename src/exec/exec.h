@@ -46,10 +46,10 @@ struct stk_sample_state {
 	struct stk_place place;  /* of the replacement, where there is one */
 	int32_t attempt;         /* 0: the sample itself */
 	int32_t chains_left;     /* of the current level */
-	int32_t failed_by;       /* first chain that this attempt failed in: its error counts, and later chains skip the sample; -1: none */
+	int32_t failed_by;       /* first chain that this attempt failed in: its error counts, later chains skip the sample; -1: none */
 	bool dropped;            /* for good: not in the batch */
 	bool on_cores;           /* the GPU would not decode it */
-	bool present;            /* not dropped when the level began; gathers use this snapshot, since samples may be dropped while they run */
+	bool present;            /* not dropped when the level began; for gathers, since samples may be dropped while they run */
 	uint64_t waiting;        /* chains of the level that wait for bytes, a bit each */
 	struct stk_read *reads;  /* fetch.h: one a reader that fetches */
 	struct stk_error *error; /* of the failure; NULL: none */

@@ -192,7 +192,7 @@ void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	if (q->io.status) {
-		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large is not missing */
+		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large is there */
 		return;
 	}
 	f->bytes_held += q->io.buffer ? (int64_t)q->io.size : 0;

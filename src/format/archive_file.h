@@ -20,7 +20,7 @@ struct stk_archive_file {
 STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, const char *maker, struct stk_error *err);
 void stk__archive_close(struct stk_archive_file *f);
 
-/* n bytes at `offset`, valid until the next call; NULL with *err filled. The caller has seen that the file has them. n is at most STK_ARCHIVE_PIECE. */
+/* n bytes at `offset`, valid until the next call; NULL with *err filled. The caller has checked that they exist. n is at most STK_ARCHIVE_PIECE. */
 enum { STK_ARCHIVE_PIECE = 1 << 20 };
 const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err);
 

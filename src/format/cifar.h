@@ -7,8 +7,8 @@
 
 enum { STK_CIFAR_PIXELS = 3 * 32 * 32 };
 
-/* records of label_bytes (1: CIFAR-10; 2: CIFAR-100, coarse then fine) and the pixels. `expected` records; the message says bytes expected and
- * found, and labels out of range with their record. */
+/* Checks that data is `expected` records, each of label_bytes (1: CIFAR-10; 2: CIFAR-100, coarse then fine) and the pixels. The message says how many
+ * bytes were expected and found, or which record has a label out of range. */
 STK_MUST_USE enum stk_status stk__cifar_check(
 	const uint8_t *data, size_t size, int label_bytes, int64_t expected, const char *path, struct stk_error *err);
 

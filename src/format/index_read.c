@@ -32,7 +32,7 @@ static uint64_t take_number(struct in *in)
 	return 0;
 }
 
-/* n bytes behind `name`, which has `used` already, and a NUL. */
+/* Reads a text and appends it to `name`, which has `used` bytes already; adds a NUL. */
 static void take_bytes(struct in *in, char name[STK_INDEX_LONGEST_NAME], size_t used)
 {
 	uint64_t n = take_number(in);

@@ -43,7 +43,7 @@ uint64_t stk__list_fingerprint(const struct stk_file_list *l);
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* The same of a root that is s3://BUCKET/PREFIX. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* text: `size` bytes, changed by nobody; path names it in errors. */
+/* text: `size` bytes, not modified; path names it in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
@@ -53,7 +53,7 @@ STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const str
 bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
-/* An io of one's own, for URIs like this one that are read before there is a pipeline. */
+/* Creates an io for URIs like this one that are read before there is a pipeline. */
 struct stk_io;
 STK_MUST_USE enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err);
 bool stk__is_uri(const char *path); /* "scheme://..." */

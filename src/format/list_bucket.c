@@ -128,7 +128,7 @@ static enum stk_status ask_page(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Of the request's error the message counts, with the name that the user gave. */
+/* Reports the message of the request's error, with the name that the user gave. */
 static enum stk_status page_failed(struct listing *l, struct stk_error *err)
 {
 	struct stk_request *r = &l->request;

@@ -163,7 +163,7 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings);
 }
 
-/* For who wonders why there are fewer samples than files. */
+/* Says why there are fewer samples than files. */
 static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t beside)
 {
 	char endings[160], *text = l->skipped_text;

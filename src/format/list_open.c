@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Gives back what doubling took too much; a refusal changes nothing. */
+/* Gives back what doubling took in excess; where realloc fails nothing changes. */
 static void shrink(struct stk_file_list *l)
 {
 	char *names = stk__realloc(l->names, l->names_size);

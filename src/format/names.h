@@ -26,11 +26,11 @@ STK_MUST_USE enum stk_status stk__names_read_list(const char *path, struct stk_n
 STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
 
-/* Paths with what shells expand: "shard-{000..127}.tar", "{train,val}.tar", and of local paths * ? [a-z], sorted. A local file of just that name is
- * meant itself. STK_NOT_FOUND where nothing matches. */
+/* Paths with what shells expand: "shard-{000..127}.tar", "{train,val}.tar", and of local paths * ? [a-z], sorted. A path that is the name
+ * of a local file is not expanded. STK_NOT_FOUND where nothing matches. */
 STK_MUST_USE enum stk_status stk__names_expand(const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
-/* For who fills one: adds a name; then, once all are there, makes `at` addresses of them. */
+/* To fill one: `add` each name, then `settle`, which turns the offsets in `at` into addresses. */
 STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
 void stk__names_settle(struct stk_names *n);
 

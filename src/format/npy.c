@@ -28,7 +28,7 @@ static void skip_blanks(struct text *t)
 		t->at++;
 }
 
-/* True, and the character is behind us, if it comes next. */
+/* Takes the character if it comes next; false: it does not. */
 static bool take(struct text *t, char c)
 {
 	skip_blanks(t);

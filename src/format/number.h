@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A whole number of decimal digits from *at on, which goes behind it; false: there is none, or one of more than 63 bits. */
+/* A whole number of decimal digits from *at on; *at is then behind it; false: there is none, or one of more than 63 bits. */
 bool stk__take_number(const char **at, const char *end, int64_t *out);
 
 /* "-1.5e3", the sign, the point and the exponent being optional. Correctly rounded where there are at most 15 digits and the exponent is small. */

@@ -51,7 +51,7 @@ static int64_t number_of(const uint8_t *field, size_t n)
 	return i == n || field[i] == ' ' || field[i] == '\0' ? value : -1;
 }
 
-/* Old programs added signed bytes. */
+/* Some old programs summed signed bytes. */
 static bool sum_is_right(const uint8_t *h)
 {
 	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
@@ -145,7 +145,7 @@ static enum stk_status take_attributes(struct scan *t, int64_t size)
 	while (at < end && s == STK_OK) {
 		const char *record = at;
 		int64_t length;
-		if (*at == '\0') /* some programs fill up with them */
+		if (*at == '\0') /* some programs pad with NULs */
 			break;
 		if (!stk__take_number(&at, end, &length) || at == end || *at != ' ' || length > end - record || length < at - record + 3 ||
 			record[length - 1] != '\n')
@@ -168,7 +168,7 @@ static enum stk_status take_long_name(struct scan *t, int64_t size)
 
 /* ---- the archive ---- */
 
-/* What a file is that is no tar, where its first bytes tell. */
+/* Refuses what its first bytes show to be no tar, and says what it is. */
 static enum stk_status check_kind(const struct scan *t)
 {
 	static const struct {

@@ -86,7 +86,8 @@ static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t o
 	return s;
 }
 
-/* Without an index the checks of the lengths are all that tells records from other bytes, so they must be there. The bytes of the last record may be missing: reading it is then that record's failure. */
+/* Without an index the checks of the lengths are all that tells records from other bytes, so they must be there. The
+ * bytes of the last record may be missing: reading it is then that record's failure. */
 enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;

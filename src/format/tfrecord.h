@@ -19,7 +19,7 @@ struct stk_tfrecord_options {
 /* Each sample is one part: the whole record, with its length and checks. */
 STK_MUST_USE enum stk_status stk__tfrecord_open(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* For one file, into `t`: what an index says, and what the file itself does. */
+/* Add one file's records to `t`: from its index, or by a scan of the file itself. */
 STK_MUST_USE enum stk_status stk__tfrecord_parse_index(
 	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err);

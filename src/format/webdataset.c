@@ -107,7 +107,7 @@ static enum stk_status add_component(struct collect *c, const char *ending, size
 
 /* ---- from the archive ---- */
 
-/* Up to its first dot behind the last slash a file has its sample's name. A name without dot is its own ending, as in DALI. */
+/* A file's name up to the first dot behind the last slash is its sample's name. A name without dot is its own ending, as in DALI. */
 static size_t stem_of(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');

@@ -22,7 +22,7 @@ struct stk_webdataset_options {
 
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* For one archive, into `t`, which o's archives are of: what an index says, and what the archive itself does. */
+/* Add one archive's samples to `t`, which was made for o's archives: from its index, or by a scan of the archive itself. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
 	size_t size, const char *path, struct stk_samples *t, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__webdataset_scan(

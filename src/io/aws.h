@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a program says of its object store, where AWS's own tools look for it: the environment, then the two profile files. */
+ * Settings of the object store, from where AWS's own tools look for them: the environment, then the two profile files. */
 #ifndef STK_IO_AWS_H
 #define STK_IO_AWS_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* auto: names of buckets go into the host's name, unless an endpoint was given (few stores of one's own have such names) or TLS could not check it. */
+/* auto: the bucket's name goes into the host's, unless an endpoint was given (few self-hosted stores have such names) or TLS could not check it. */
 enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
 
 /* Who gives keys that do not stand in the environment or a file. */
@@ -37,7 +37,7 @@ struct stk_aws_settings {
 	struct stk_aws_issuer issuer;
 	int64_t expires; /* of keys that were issued, in seconds since 1970; 0: they do not */
 	bool anonymous;
-	uint64_t number; /* the reader's: tells this snapshot from those before it */
+	uint64_t number; /* set by who reads them: tells this snapshot from earlier ones */
 	enum stk_s3_style style;
 };
 

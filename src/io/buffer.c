@@ -16,7 +16,7 @@ enum {
 
 struct stk_buffer {
 	struct stk_buffer *newer, *older; /* idle ones of the class */
-	uint64_t given;                   /* the how manyth to be given back */
+	uint64_t given;                   /* index in release order */
 	size_t capacity;
 	int size_class;
 	alignas(STK_CACHE_LINE) uint8_t data[];
@@ -100,7 +100,7 @@ void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size keep nearly all takes from the allocator. */
+/* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size save nearly all takes a call of the allocator. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
 	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libcurl, found at run time: who reads local files alone does not load it and the two dozen libraries that it needs. */
+ * libcurl, found at run time: a process that reads local files alone loads neither it nor the two dozen libraries that it needs. */
 #ifndef STK_IO_CURL_H
 #define STK_IO_CURL_H
 

@@ -145,7 +145,7 @@ static enum stk_status read_failed(struct file_read *f)
 		f->blocked = true;
 		return STK_OK;
 	}
-	/* Without O_NONBLOCK's help these could have hung; they cannot be read at an offset. */
+	/* These cannot be read at an offset; without O_NONBLOCK, opening them could have hung. */
 	if (e == EISDIR || e == ESPIPE || e == EAGAIN) {
 		enum stk_status status = stat_file(f);
 		if (status)
@@ -239,7 +239,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	return status;
 }
 
-/* The next first buffer holds this file too; smaller files pull it down slowly. */
+/* The next file's first buffer would hold this file too; smaller files reduce it slowly. */
 static void learn(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);

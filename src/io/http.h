@@ -16,12 +16,12 @@ struct stk_http_settings {
 	int64_t first_byte_ms;   /* from the beginning of a request: 20 000 */
 	int64_t stall_ms;        /* in which a body brings less than 4 KiB: 10 000 */
 	int32_t retries;         /* 10 */
-	int64_t backoff_ms;      /* 100: the first wait is shorter */
+	int64_t backoff_ms;      /* 100: the first wait is at most this */
 	int64_t most_backoff_ms; /* 5 000 */
 };
 
-/* Registers the source with io, and reads what the environment says of object stores; what it says wrong is told to who asks for an s3:// URI. The settings
- * may be NULL. Where the build has no libcurl, the source refuses each request and says so. */
+/* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for s3:// URIs.
+ * `settings` may be NULL. Where the build has no libcurl, the source refuses each request and says so. */
 STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hedges: a request whose answer is later than nearly all others gets a second transfer on another connection (Dean and Barroso, The Tail at Scale, 2013).
- * Late is what lies five mean distances above the mean (TCP's retransmission timer takes four): one or two in a hundred answers of a store. */
+ * Late is what lies five mean deviations above the mean (TCP's retransmission timer takes four): one or two in a hundred answers of a store. */
 #include "io/http_impl.h"
 
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
@@ -11,7 +11,7 @@ static double late_ns(const struct stk_http_loop *l)
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* Answers that are late count as if they had been twice late, so that a slow few do not make slowness the rule. */
+/* An answer counts as at most twice the time that is late, so that a slow few do not make slowness the rule. */
 void stk__hedge_learn(struct stk_http_loop *l, int64_t first_byte_ns)
 {
 	double x = (double)first_byte_ns, most = 2 * late_ns(l), weight = l->firsts < ENOUGH ? 1.0 / (l->firsts + 1) : 1.0 / ENOUGH;

@@ -40,7 +40,7 @@ struct stk_http_loop {
 	struct stk_transfer *active, *idle;
 	int count;                  /* of active ones; with the source's lock */
 	_Atomic bool look;          /* a request was cancelled */
-	double first_ns, spread_ns; /* mean time to the first byte, and mean distance from it */
+	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
 	int firsts;                 /* answers that they are made of */
 	bool sleeping;              /* with the source's lock: waits, and would take a request */
 };
@@ -66,7 +66,7 @@ struct stk_http_source {
 		int64_t ns, bytes; /* of the requests that ended well in it */
 		bool limited;      /* others waited meanwhile */
 	} window;
-	double base_ns, base_size; /* what a request takes if it waits for no other; of this mean size */
+	double base_ns, base_size; /* ns that a request takes if it waits for no other; the mean size then */
 	int under_way, hedges;     /* requests; second transfers for them */
 	bool cancelled;
 	_Atomic bool ending;
@@ -139,9 +139,10 @@ bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t,
 /* The other of the two has begun: this one is to be given up. */
 bool stk__hedge_lost(const struct stk_transfer *t);
 
-/* http.c: the source, under its lock. The next request that a loop may begin, or NULL: then it sleeps, and is woken for the next. */
+/* http_share.c: the source, under its lock. The next request that a loop may begin, or NULL: then it sleeps, and is woken for the next. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
-/* Whether one more second transfer may be under way: they are one in twenty, and none while servers ask for less. Each that began has an end. */
+/* Whether one more second transfer may be under way: they are one in twenty, and none while servers ask for less. After true,
+ * stk__http_end_hedge is called once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* The loop sleeps no more: it asks for the next by itself. */
@@ -161,11 +162,11 @@ void stk__http_set_now(struct stk_http_source *s, int64_t now);
 
 /* http_keys.c: accounts, and the thread that renews their keys. */
 struct stk_http_account *stk__http_read_account(void);
-struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the caller's reference to what counts now */
+struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the caller's reference to the current one */
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri);
 void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
-/* With the lock: a loop that sleeps, the least busy one; or NULL. */
+/* http_share.c; with the lock: a loop that sleeps, the least busy one; or NULL. */
 struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);
 
 #endif

@@ -39,7 +39,7 @@ struct stk_http_account *stk__http_account(struct stk_http_source *s)
 	return a;
 }
 
-/* From here on `a` counts. replaced: only in the place of this one; NULL: of any. */
+/* Makes `a` the current account. replaced: only if this one still is; NULL: whichever is. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);
@@ -68,7 +68,7 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	return NULL;
 }
 
-/* A failure is no news: the keys that are there may be good for minutes, and where they are not, requests say so. */
+/* Failures are not reported: the keys that are there may be good for minutes, and once they are not, requests say so. */
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
@@ -98,7 +98,7 @@ static void *keep_keys(void *arg)
 	return NULL;
 }
 
-/* Without a thread the keys are those of the next pipeline that is made. */
+/* If no thread can be started, keys are renewed when the next pipeline is made. */
 static void start_keeper(struct stk_http_source *s)
 {
 	pthread_mutex_lock(&s->lock);

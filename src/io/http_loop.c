@@ -42,7 +42,7 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
-/* The transfer is idle, and its twin alone. */
+/* The transfer becomes idle, and its twin goes on alone. */
 static void retire(struct stk_transfer *t)
 {
 	if (t->twin) {
@@ -126,8 +126,8 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 		end(t, status);
 }
 
-/* Where both are late, the older one stays, since it has waited for longer, and gets another twin; true: the younger one has gone. What cannot be begun was
- * no more than a second try. */
+/* Where both are late, the older one stays, since it has waited for longer, and gets another twin; true: the younger one has gone. A twin that
+ * cannot be begun is done without. */
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -150,7 +150,7 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	return both;
 }
 
-/* What curl is through with. */
+/* Takes the transfers that curl has ended. */
 static void take_ended(struct stk_http_loop *l)
 {
 	const struct stk_curl *curl = &l->source->curl;
@@ -160,7 +160,7 @@ static void take_ended(struct stk_http_loop *l)
 		CURLcode code = m->data.result;
 		if (m->msg != CURLMSG_DONE || curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) || !t)
 			continue;
-		curl->curl_multi_remove_handle(l->multi, t->easy); /* m has gone */
+		curl->curl_multi_remove_handle(l->multi, t->easy); /* frees m */
 		if (t->twin && !t->begun) {                        /* the other one may still succeed */
 			retire(t);
 			continue;

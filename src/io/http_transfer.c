@@ -49,7 +49,7 @@ static void take_text(char *out, size_t capacity, const char *value, size_t n)
 	snprintf(out, capacity, "%.*s", (int)n, value);
 }
 
-/* "bytes 0-99/1000", "bytes 0-99" + "/" + "*", or with a star for the range where there was none to give. */
+/* "bytes 0-99/1000". A star stands for a size that is not known, or for a range where there is none. */
 static void take_range(struct stk_http_response *p, const char *value, size_t n)
 {
 	char text[96];
@@ -181,7 +181,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
 
 /* ---- the body ---- */
 
-/* Of a body whose length nobody told. */
+/* Makes room in a body whose length is not known. */
 static enum stk_status grow(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);

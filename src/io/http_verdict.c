@@ -85,7 +85,7 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
 		(long long)(r->offset + r->length), (long long)r->length, (long long)r->offset);
 }
 
-/* Bytes have come since the last time, and there are more: the rest is asked for at once. */
+/* True if bytes have come since the last time, and there are more: the rest is then asked for at once. */
 static bool may_resume(struct stk_transfer *t)
 {
 	bool good = t->response.status == 200 || t->response.status == 206;

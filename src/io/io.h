@@ -23,8 +23,8 @@ struct stk_request {
 	int64_t deadline;       /* when the bytes are needed, by stk__clock_ns: the soonest go first, whoever asks for them */
 	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;
-	/* Where the bytes shall land, for who has a place for them: at least `size` bytes and 64 more, once more where the object turns out larger; NULL: out
-	 * of memory. Pieces that were given before are not used any more then. Nullable: a pooled buffer. */
+	/* Gives memory of the caller's for the bytes: at least `size` and 64 more. Called again if the object turns out larger; what it gave
+	 * before is then not used any more. Returns NULL: out of memory. Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
 	/* set on completion */
@@ -35,7 +35,7 @@ struct stk_request {
 	/* Filled on failure, with the uri. The caller's; where it gave none and the request was submitted, io makes one, which is the caller's to free then
 	 * (still NULL: no memory). */
 	struct stk_error *error;
-	int32_t retries; /* faults of the source that were got over, or were too many; set to 0 by the caller, who keeps it from a try to submit */
+	int32_t retries; /* faults of the source so far; the caller sets it to 0, and leaves it as it is between a try and submit */
 	/* the source's own, and io's */
 	bool hopeless; /* set with a fault of the source: another try would meet it again */
 	_Atomic bool cancelled;
@@ -57,12 +57,13 @@ struct stk_source_ops {
 	 * stk__io_finish is not called. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
-	/* Ends this request if it has not begun to be read. It may have ended, or come in a moment: submit looks at r->cancelled under the lock that cancel
-	 * takes. NULL: requests end by themselves. */
+	/* Ends this request if it has not begun to be read. It may have ended, or submit may be about to get it: so submit looks at r->cancelled
+	 * under the lock that cancel takes. NULL: requests end by themselves. */
 	void (*cancel)(void *source, struct stk_request *r);
 	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
-	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds, to be given keys. NULL: nothing to take. */
+	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds until keys are issued.
+	 * NULL: nothing to take. */
 	void (*refresh)(void *source, const char *uri);
 	uint64_t (*threads)(void *source); /* of blocking reads, started so far; nullable: none */
 	/* After the last request has finished. */
@@ -74,7 +75,7 @@ enum { STK_IO_RETRIES = 3 };
 bool stk__io_source_failed(enum stk_status status);
 
 /* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. A fault of the source is
- * tried again first, as its ops say; and any other failure once more where there was no error to be filled, to hear what it was. */
+ * tried again first, as its ops say; and any other failure once more if there was no error to fill, to learn what it was. */
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
 
 /* threads: of blocking reads for local files, started on first need. */

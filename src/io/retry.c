@@ -43,7 +43,7 @@ static void *run(void *arg)
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns)
 {
 	pthread_mutex_lock(&t->lock);
-	/* Who cancels sets the flag before looking here: r is found there, or the flag here. */
+	/* A canceller sets the flag before it looks for r in the list: either it finds r there, or the flag is seen here. */
 	bool waits = !t->ending && !atomic_load(&r->cancelled);
 	if (waits && !t->started)
 		waits = t->started = !stk__thread_start(&t->thread, "stoker-retry", run, t, NULL);

@@ -22,7 +22,7 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
 /* False: r does not wait here. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
-/* From here on nothing waits. Returns what did, by `next`. */
+/* From here on nothing waits. Returns the requests that waited, linked by `next`. */
 struct stk_request *stk__retry_end(struct stk_retry *t);
 void stk__retry_destroy(struct stk_retry *t);
 

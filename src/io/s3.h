@@ -13,7 +13,7 @@ struct stk_http_target {
 	struct stk_text headers[5];
 	int header_count;
 	char bucket[256];  /* "" where the URI is no bucket's */
-	uint64_t settings; /* the number of those whose secret `key` is derived from */
+	uint64_t settings; /* number of the settings that `key` is derived from */
 	struct stk_sigv4_key key;
 };
 
