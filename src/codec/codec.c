@@ -104,7 +104,7 @@ void stk__decoder_destroy(struct stk_decoder *d)
 	stk__free(d);
 }
 
-/* Decodes as stored into scratch, then turns into dst. */
+/* Decodes the image as stored into scratch, then copies it to dst in its orientation. */
 static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	const struct stk_image_info *info = rq->info;

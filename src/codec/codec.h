@@ -5,9 +5,9 @@
  * Codecs are tables of functions, asked in order of priority; the first whose probe accepts the leading bytes takes the file, and one that cannot
  * take this file (STK_UNSUPPORTED) passes it to the next. A window decode equals full decode, then crop, bit for bit.
  *
- * JPEG: libjpeg-turbo's pixels (islow, triangle upsampling), whoever decodes; the environment's STOKER_JPEG=libjpeg-turbo or =stoker chooses. A file
- * without EOI is truncated whatever the window; other damage is found in the rows down to the window's last (of each scan of a progressive file; where
- * libjpeg-turbo decodes one it meets all damage there is). Other conversions: codec/convert.h. */
+ * JPEG: every decoder gives libjpeg-turbo's pixels (islow, triangle upsampling); the environment variable STOKER_JPEG (libjpeg-turbo or stoker)
+ * chooses one. A file without EOI counts as truncated whatever the window; other damage is found in the rows down to the window's last (of each scan
+ * of a progressive file; where libjpeg-turbo decodes one, it finds all damage). Other conversions: codec/convert.h. */
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 
@@ -18,7 +18,7 @@ struct stk_codec;
 
 /* From the header alone, before anything is allocated. */
 struct stk_image_info {
-	const struct stk_codec *codec; /* who takes it */
+	const struct stk_codec *codec; /* the codec that takes the file */
 	const char *format;            /* "jpeg", "png" */
 	int32_t width, height;         /* as stored */
 	int32_t channels;              /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
@@ -66,15 +66,15 @@ struct stk_decode {
 /* Bytes that this decode takes at most, whichever decoder does it, beside the file, dst, and the text and profiles of a PNG. */
 size_t stk__image_memory(const struct stk_decode *request);
 
-/* One decoder a worker: libjpeg objects, Huffman tables by content. Owner only. Decodes take their memory from `scratch`, the owner's, within its limit;
- * the arena outlives the decoder. */
+/* Each worker has one decoder: libjpeg objects, and Huffman tables by content. Only the owner uses it. Decodes take their memory from the owner's
+ * `scratch`, within its limit; the arena must outlive the decoder. */
 struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
 	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
-/* STK_CORRUPT for damaged or truncated data, with the offset where known; STK_NO_MEMORY also where the scratch's limit is in the way. dst holds garbage
- * then. */
+/* STK_CORRUPT for damaged or truncated data, with the offset where known; STK_NO_MEMORY also when the limit of the scratch is reached. After a
+ * failure dst holds garbage. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -11,8 +11,8 @@
 /* What a decoder gives. CMYK_INVERTED: Adobe's, where 255 means no ink. */
 enum stk_pixels { STK_PIXELS_GRAY, STK_PIXELS_GRAY_ALPHA, STK_PIXELS_RGB, STK_PIXELS_RGBA, STK_PIXELS_CMYK, STK_PIXELS_CMYK_INVERTED };
 
-/* n pixels. from_dtype and to_dtype: UINT8 or UINT16, the latter only from the latter. ANY_DATA keeps the channels (CMYK comes out with 0 meaning
- * no ink). src and dst do not overlap. */
+/* n pixels. from_dtype and to_dtype: UINT8 or UINT16; to UINT16 only from UINT16. ANY_DATA keeps the channels (CMYK comes out with 0 meaning no
+ * ink). src and dst do not overlap. */
 void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
 	void *dst, int n);
 

@@ -14,11 +14,11 @@ struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
 	struct stk_jpeg_kernels kernels;
 	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (wants_fast) */
-	struct stk_jpeg_header header; /* of the image in work */
+	struct stk_jpeg_header header; /* of the image being decoded */
 };
 
-/* The environment's STOKER_JPEG=libjpeg-turbo or =stoker decides. Else ours is taken where its kernels are faster than libjpeg-turbo's assembly, which those in
- * plain C are not. The pixels are the same. */
+/* The environment variable STOKER_JPEG (libjpeg-turbo or stoker) decides. Without it our decoder is used where its kernels are faster than
+ * libjpeg-turbo's assembly; those in plain C are not. The pixels are the same. */
 static bool wants_fast(unsigned cpu)
 {
 	const char *forced = getenv("STOKER_JPEG");

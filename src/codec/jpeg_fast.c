@@ -11,7 +11,7 @@ enum { PAIRS = STK_JPEG_MAX_BLOCKS / 2, PREDICTION_LIMIT = 1 << 28 };
 
 struct stk_jpeg_fast {
 	const struct stk_jpeg_kernels *kernels;
-	/* the image in work */
+	/* the image being decoded */
 	struct stk_jpeg_scan scan;
 	struct stk_jpeg_window window;
 	struct stk_jpeg_rows rows;
@@ -119,7 +119,7 @@ static bool skip_mcus(struct stk_jpeg_fast *f, int count)
 	return true;
 }
 
-/* Coefficients to samples; mask: blocks with AC coefficients. */
+/* Transforms coefficients to samples; mask: blocks with AC coefficients. */
 static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	for (int b = 0; b < f->wanted; b += 2) {
@@ -171,7 +171,7 @@ static int decode_blocks(struct stk_jpeg_fast *f)
 	return mask;
 }
 
-/* The part of a row of MCUs that is under the window. */
+/* Decodes the part of a row of MCUs that is under the window. */
 static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 {
 	uint8_t *to[STK_JPEG_MAX_BLOCKS + 1];

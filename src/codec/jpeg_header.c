@@ -84,7 +84,7 @@ static int next_marker(struct parser *p)
 	}
 }
 
-/* Reads a segment's length; at and end then enclose its payload. Like libjpeg, takes a length below 2 for 2 where the segment is only passed over. */
+/* Reads a segment's length; at and end then enclose its payload. Like libjpeg, treats a length below 2 as 2 where the segment is only skipped. */
 static enum stk_status open_segment(struct parser *p, int marker)
 {
 	if (p->size - p->at < 2)
@@ -168,7 +168,7 @@ static enum stk_status read_restart(struct parser *p)
 	return STK_OK;
 }
 
-/* JFIF, EXIF and Adobe; others tell a decoder nothing. */
+/* Reads the JFIF, EXIF and Adobe segments; a decoder needs no others. */
 static void read_app(struct parser *p, int marker)
 {
 	const uint8_t *d = p->data + p->at;
@@ -360,7 +360,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
-/* Where the marker begins that ends a scan, or size. */
+/* The offset of the marker that ends a scan, or size. */
 static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
 {
 	while (at < size) {

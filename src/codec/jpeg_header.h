@@ -37,7 +37,8 @@ struct stk_jpeg_header {
  * precisions that no decoder here knows. Any thread, allocates nothing, 0.2 us for a common file. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
-/* Goes on after a scan: *at, inside its entropy-coded bytes, moves to the next scan's, which then is what *h describes with the tables in force. */
+/* Moves on to the next scan: *at goes from a scan's entropy-coded bytes to the next scan's, and *h then describes that scan and the tables in
+ * force. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
 	STK_JPEG_NEXT_END, /* EOI */
@@ -52,11 +53,11 @@ bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_
 /* Bytes that a decoder takes at most, ours or libjpeg-turbo's: coefficients where the file has several scans, and rows. */
 size_t stk__jpeg_memory(const struct stk_jpeg_header *h);
 
-/* Describes the scan for the fast decoders. False: it is none that they take (progressive: jpeg_progressive.h; several scans, CMYK, fractional sampling, tables that are
- * missing or impossible, ...): libjpeg-turbo's. end: from stk__jpeg_find_eoi. */
+/* Describes the scan for the fast decoders. False: they do not take it (progressive: see jpeg_progressive.h; several scans, CMYK, fractional
+ * sampling, tables that are missing or impossible, ...), so libjpeg-turbo does. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
 
-/* The same for a progressive file, of which several scans follow: geometry alone. tables and scans are the caller's to check. */
+/* The same for a progressive file, which has several scans: describes the geometry alone. The caller checks tables and scans. */
 bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan *scan);
 
 /* Makes it a scan that is decoded at 1/denom of its size, 1, 2, 4 or 8, by libjpeg's rules: extents are rounded up, blocks of components that would
@@ -66,9 +67,9 @@ void stk__jpeg_scan_scale(struct stk_jpeg_scan *scan, int32_t denom);
 /* The MCUs that a window (inside the image, not empty, as stored) needs. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 
-/* True when counts describe a prefix code of which no code is all ones [C.2], and values those that a DC table may have (0..15) when dc. */
+/* True when the counts describe a prefix code without a code of all ones [C.2] and, if dc, the values are those that a DC table may have (0..15). */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
-/* True where that is so for a DC table, and its sizes are those that decoding tables take (kernel/jpeg/jpeg_tables.h). */
+/* True when that holds for a DC table, and its sizes fit the decoding tables (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

@@ -9,7 +9,7 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
-	const uint8_t *next, *end; /* what is still stuffed */
+	const uint8_t *next, *end; /* the bytes that are still stuffed */
 	uint8_t *limit;            /* past the last byte in buffer; zeros follow once `ended` */
 	bool ended;                /* a marker or the end of the data follows limit */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
@@ -19,7 +19,7 @@ struct stk_jpeg_input {
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
-/* Makes what follows bits->next enough for an MCU. False where bits were read that are not there. */
+/* Provides enough bytes after bits->next for an MCU. False if more bits were read than there are. */
 bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
 
 static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
@@ -30,7 +30,7 @@ static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_j
 /* True while no more bits were read than there are. */
 bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
 
-/* Passes over the n-th (0..7) restart marker, which must be right here. */
+/* Skips the n-th (0..7) restart marker, which must come next. */
 bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits, int n);
 
 #endif

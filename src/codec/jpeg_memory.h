@@ -14,13 +14,13 @@ struct stk_jpeg_memory {
 	struct jpeg_memory_mgr base; /* libjpeg's own functions, for the permanent pool */
 	struct stk_arena *arena;     /* reset by its owner between images, after jpeg_abort or jpeg_finish */
 	jvirt_barray_ptr arrays;     /* asked for and not realised yet */
-	size_t permanent;            /* bytes asked of libjpeg's pool */
+	size_t permanent;            /* bytes requested from libjpeg's permanent pool */
 };
 
 /* Puts the functions of m into cinfo->mem, right after jpeg_create_decompress. cinfo->client_data must be &m for the object's life. */
 void stk__jpeg_memory_install(j_decompress_ptr cinfo, struct stk_jpeg_memory *m, struct stk_arena *arena);
 
-/* Before each image: the last one's tables went with the arena's contents. */
+/* Call before each image: the tables of the last one went with the arena's contents. */
 void stk__jpeg_memory_forget_tables(j_decompress_ptr cinfo);
 
 #endif

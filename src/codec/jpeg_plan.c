@@ -12,7 +12,7 @@ bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
 	for (int length = 1; length <= 16; length++) {
 		code = (code << 1) + t->counts[length - 1];
 		symbols += t->counts[length - 1];
-		if (code >= 1u << length) /* they do not fit, or one is all ones */
+		if (code >= 1u << length) /* the codes do not fit, or one is all ones */
 			return false;
 	}
 	for (unsigned i = 0; dc && i < symbols; i++)
@@ -189,7 +189,7 @@ size_t stk__jpeg_memory(const struct stk_jpeg_header *h)
 		EDGE = 4,                                        /* blocks that pad a row or a column */
 		ROW = 512,                                       /* bytes that pad a row */
 		SAMPLE_ROWS = 16,
-		PIXEL_ROWS = 8, /* of a component for each of its vertical factor; of each component, upsampled */
+		PIXEL_ROWS = 8, /* a component keeps 16 rows of samples times its vertical factor, and 8 upsampled rows */
 		STATE = 256 << 10
 	};
 	bool scans =

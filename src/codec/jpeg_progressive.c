@@ -26,14 +26,14 @@ struct plane {
 
 struct progressive {
 	const struct stk_jpeg_kernels *kernels;
-	struct stk_jpeg_header header; /* the scan in work */
+	struct stk_jpeg_header header; /* the scan being decoded */
 	const uint8_t *data;
 	size_t size;
 	struct stk_jpeg_scan frame;
 	struct stk_jpeg_window window;
 	struct stk_jpeg_rows rows;
 	struct plane plane[3];
-	/* the scan in work */
+	/* the scan being decoded */
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_band band;
 	int restart_in, restart_number;
@@ -65,7 +65,7 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 		plane->x1 = w->mcu_x1 * component->h;
 		plane->y0 = w->mcu_y0 * component->v;
 	} else {
-		plane->y0 = plane->y1; /* nobody wants its values */
+		plane->y0 = plane->y1; /* its values are not needed */
 	}
 	plane->row = stk__jpeg_block_at(plane->x1 - plane->x0 + 1) / STK_JPEG_TIGHT_PAIR * STK_JPEG_TIGHT_PAIR;
 	size_t masks = (size_t)plane->masks_width * (size_t)plane->y1 * sizeof *plane->masks;
@@ -79,7 +79,8 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 	return STK_OK;
 }
 
-/* Extents that the file's own components have, and tables that are there from the first scan on: libjpeg remembers those of a component's first. */
+/* Fills in a component's extents and quantisation table. False where its id is not unique, or the first scan does not define the table yet: libjpeg
+ * uses the table that is in force at a component's first scan. */
 static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k, const struct stk_jpeg_header *h, int c)
 {
 	const struct stk_jpeg_component *component = &h->component[c];
@@ -140,7 +141,8 @@ static void begin_input(struct progressive *p)
 	stk__jpeg_input_begin(&p->input, p->kernels, p->data + at, p->size - at, &p->bits);
 }
 
-/* Before some of at most `count` MCUs: past a restart marker where one is due, and enough input. How many may be decoded; 0: damage. */
+/* Called before up to `count` MCUs are decoded: moves past a restart marker if one is due, and provides input. Returns how many may be decoded; 0:
+ * damage. */
 static int begin_mcus(struct progressive *p, int count)
 {
 	int interval = p->header.restart_interval;
@@ -197,11 +199,11 @@ static bool decode_band(struct progressive *p)
 
 /* ---- DC ---- */
 
-/* The blocks of a DC scan's MCUs: one, where it has one component alone, else those of the frame's MCUs that are of its components. */
+/* The blocks in an MCU of a DC scan: one if the scan has a single component, else those of the frame's MCU that belong to the scan's components. */
 struct dc_scan {
 	int count, columns, rows;
 	struct {
-		int16_t *first; /* coefficients of the block in MCU (0, 0), were it kept */
+		int16_t *first; /* where the coefficients of the block in MCU (0, 0) would be if it were kept */
 		struct plane *plane;
 		int component, x, y, step_x, step_y;
 	} block[STK_JPEG_MAX_BLOCKS];
@@ -243,7 +245,7 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 	return true;
 }
 
-/* Where DC of block i of MCU (x, y) is kept, or NULL. */
+/* Where the DC coefficient of block i of MCU (x, y) is kept; NULL: it is not. */
 static int16_t *kept(const struct dc_scan *s, int i, int x, int y)
 {
 	const struct plane *plane = s->block[i].plane;
@@ -322,7 +324,7 @@ static bool decode_scans(struct progressive *p)
 
 /* ---- samples ---- */
 
-/* Block i of the row, counted from the window's first, and its neighbour. */
+/* Transforms block i of the row, counted from the window's first, and its neighbour. */
 static void transform_pair(const struct progressive *p, const struct plane *plane, int size, const int16_t *pair, uint64_t nonzero,
 	uint8_t *const to[2], const ptrdiff_t stride[2])
 {
@@ -333,7 +335,7 @@ static void transform_pair(const struct progressive *p, const struct plane *plan
 		k->idct_small[size / 2](pair, plane->quant, to, stride);
 }
 
-/* A row of a component's blocks; to: where the samples of the window's first go. */
+/* Transforms a row of a component's blocks; to: where the samples of the window's first block go. */
 static void transform_row(struct progressive *p, int c, int y, uint8_t *to)
 {
 	const struct plane *plane = &p->plane[c];

@@ -68,7 +68,7 @@ uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y)
 	return sample_at(&r->plane[c], r->plane[c].x0 + size * s->block_x[b], size * (mcu_y * s->component[c].v + s->block_y[b]));
 }
 
-/* Repeats the samples at the image's left and right edge, where triangles reach beyond. */
+/* Repeats the samples at the image's left and right edge, since triangle filters read beyond it. */
 static void repeat_edges(const struct stk_jpeg_rows *r, int c, int mcu_y)
 {
 	const struct stk_jpeg_component *component = &r->scan->component[c];

@@ -13,7 +13,7 @@ struct stk_jpeg_plane {
 	int32_t x0; /* column of the first */
 	int32_t ring;
 	int32_t factor_x, factor_y; /* pixels a sample */
-	int32_t first, count, skip; /* samples under the window's columns, and pixels of the first that lie before it */
+	int32_t first, count, skip; /* first sample under the window's columns, how many; pixels of the first before the window */
 };
 
 struct stk_jpeg_rows {
@@ -36,10 +36,11 @@ bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_ty
 /* Fills *r, whose pointers must outlive it; scratch gives the buffers. False: no memory. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Where the samples of block b of MCU (window.mcu_x0, mcu_y) go; block columns of its component follow by as many bytes as a block has columns. */
+/* Where the samples of block b of MCU (window.mcu_x0, mcu_y) go; each further block column of its component begins as many bytes on as a block has
+ * columns. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
-/* The samples of a row of MCUs are there: writes the rows of the window that have all they need. */
+/* Call when all samples of a row of MCUs are there: writes the rows of the window that can be finished. */
 void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y);
 
 #endif

@@ -5,12 +5,12 @@
 
 enum { MAX_LOW = 13, UNTOLD = -1 };
 
-/* The lowest bit told so far, by component and position in zigzag order. */
+/* The lowest bit that scans have given so far, by component and position in zigzag order. */
 struct told {
 	int8_t bit[3][64];
 };
 
-/* Marks what the scan tells of a component. False where it does not follow those before it. */
+/* Marks the bits that the scan gives of a component's coefficients. False where it does not follow the scans before it. */
 static bool tell(int8_t bit[64], const struct stk_jpeg_header *h)
 {
 	if (h->spectral_start > 0 && bit[0] == UNTOLD)

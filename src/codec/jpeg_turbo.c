@@ -197,10 +197,10 @@ static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 	return false;
 }
 
-/* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is
- * up to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). Whole rows at a fraction
- * of the size: libjpeg-turbo 2.1 loses its way there, where components differ in samples a block; and where blocks are smoothed, for which it takes
- * the first column of blocks for the image's. */
+/* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is up
+ * to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). Rows are whole in two cases:
+ * at a fraction of the size, where libjpeg-turbo 2.1 crops wrongly if components differ in samples a block; and where blocks are smoothed, since it
+ * then takes the first cropped column of blocks for the image's first. */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {
 	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JPEG by libjpeg-turbo: what the decoder of our own does not take, and the verdict on damaged files. */
+ * JPEG by libjpeg-turbo, which decodes what our own decoders do not take and gives the verdict on damaged files. */
 #ifndef STK_CODEC_JPEG_TURBO_H
 #define STK_CODEC_JPEG_TURBO_H
 

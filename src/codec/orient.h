@@ -9,7 +9,7 @@
 /* True where rows become columns. */
 bool stk__orient_swaps(int orientation);
 
-/* The stored pixels of a window that is given in oriented ones. width, height: as stored. */
+/* The stored pixels under a window that is given in oriented pixels. width, height: as stored. */
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
 
 /* Makes an image of the stored pixels of `window` one that shows them oriented: it begins elsewhere and its strides change places and signs. Returns where

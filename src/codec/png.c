@@ -88,7 +88,7 @@ static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
 	return (size_t)width * (size_t)channels * (size_t)(bits / 8);
 }
 
-/* What libspng takes for an image with rows of so many bytes, beside text and profiles. */
+/* The bytes that libspng takes for an image with rows of `row` bytes, beside text and profiles. */
 static size_t library_bytes(size_t row)
 {
 	return STATE + ROWS * (row + ROW_SLACK);
@@ -186,8 +186,8 @@ static enum stk_status fail_spng(int code, struct stk_error *err)
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
 }
 
-/* Bounds what libspng keeps. It unpacks text and profiles by doubling what holds them, so that half of what is left is theirs, and wants no bound below
- * the largest chunk. */
+/* Bounds the memory that libspng keeps. It doubles buffers while it unpacks text and profiles, so these get half of what is left; and it accepts no
+ * bound below the largest chunk. */
 static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
 {
 	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;

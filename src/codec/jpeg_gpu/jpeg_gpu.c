@@ -17,7 +17,7 @@ struct sizes {
 	size_t all;
 };
 
-/* What goes to one stream at once. Its tables stay the batch's until it is done; device memory is the stream's. */
+/* A part: the files that go to one stream together. Its tables stay the batch's until it is done; device memory is the stream's. */
 struct part {
 	struct stk_jpeg_gpu_limits room; /* that tables were made for */
 	struct stk_jpeg_gpu_plan *plan;
@@ -40,7 +40,7 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits room; /* the most that a part was given: what one part needed, all will */
+	struct stk_jpeg_gpu_limits room; /* the most that any part was given: what one part needed, the others will need too */
 };
 
 struct stk_jpeg_gpu_batch {

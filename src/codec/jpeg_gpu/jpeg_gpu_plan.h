@@ -10,7 +10,7 @@
  *     stk__jpeg_gpu_plan_end(plan);
  *     stk__jpeg_gpu_plan_view(plan, base_of_tables, base_of_work, raw, &view);
  *
- * Whether a file is taken depends on the file and the limits alone, but for the batch being full. */
+ * Unless the batch is full, whether a file is taken depends on the file and the limits alone. */
 #ifndef STK_CODEC_JPEG_GPU_PLAN_H
 #define STK_CODEC_JPEG_GPU_PLAN_H
 
@@ -67,7 +67,7 @@ void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *plan, const struct stk_j
  * intervals, huge tables), or the batch is full. */
 bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_file *file, uint32_t *index);
 
-/* Finishes the tables: no more files. Bytes of tables in use. */
+/* Finishes the tables: no more files can be added. Returns the bytes of tables in use. */
 size_t stk__jpeg_gpu_plan_end(struct stk_jpeg_gpu_plan *plan);
 
 /* The view of the finished plan with its tables at `tables`, results at `work` (addresses of whichever memory decodes) and the files' bytes at

@@ -92,9 +92,9 @@ static size_t largest_of(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The bytes of a part for such a batch: an even share of the batch and a little more, as long as all streams fit the memory and no file needs more. Many small
- * parts under way hide the serial tail of each one's synchronisation better than few large ones do. But a part has at least FLOOR bytes, since to allocate
- * streams' memory anew waits for all that the GPU does. */
+/* The bytes of a part for such a batch: an even share of the batch and a little more, as long as all streams fit the memory and no file needs more.
+ * Many small parts under way hide the serial tail of each one's synchronisation better than few large ones do. But a part has at least FLOOR bytes,
+ * since allocating the streams' memory anew waits for all work of the GPU. */
 static size_t wanted(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };

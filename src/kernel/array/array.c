@@ -133,7 +133,7 @@ enum stk_status stk__array_copy_rows(struct stk_array_jobs *jobs, const struct s
 		return keep_rows(jobs, in, out, rows, err);
 	int64_t size = stk__array_size(out->desc.dtype), length = rows->length * size;
 	uint8_t *dst = (uint8_t *)out->data + rows->first * size;
-	if (rows->count == 1) /* nothing has to be found out */
+	if (rows->count == 1) /* skips stk__array_put's choice of a loop */
 		memcpy(dst, in->data, (size_t)length);
 	else
 		stk__array_put(dst, rows->stride * size, in->data, length, rows->count, length);

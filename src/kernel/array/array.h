@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Array jobs: what an operator on tensors of any shape does to one sample, as plain data. They are the operator's only body. The CPU runs each job as
- * soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to `jobs` alone.
+ * Array jobs: what an operator on tensors of any shape does to one sample, as plain data. The operator has no other implementation. The CPU runs
+ * each job as soon as it is made; for the GPU jobs are kept, and those of a batch run together (array_gpu.h). Which of the two happens is known to
+ * `jobs` alone.
  *
- * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts),
- * element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, reductions, one-hot vectors, affine maps of points, images and volumes
- * sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h), equalised histograms
- * (kernel/equalize/equalize.h), demosaicing (kernel/debayer/debayer.h), what JPEG leaves of an image (kernel/jpeg_distortion/jpeg_distortion.h). Fast loops are chosen by what a job
- * is: its kind, types and strides.
+ * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips,
+ * casts), element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, reductions, one-hot vectors, affine maps
+ * of points, images and volumes sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h),
+ * equalised histograms (kernel/equalize/equalize.h), demosaicing (kernel/debayer/debayer.h), JPEG compression distortion
+ * (kernel/jpeg_distortion/jpeg_distortion.h). Fast loops are chosen by what a job is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
  * atan, atan2, atanh, cbrt, sinh, tanh; sin and cos from 1e5 on) may differ in a float's last bit.
@@ -62,7 +63,7 @@ struct stk_array_copy {
 	bool fills;      /* some outputs have no source */
 };
 
-/* Operands are taken to `meet`, held in `domain`; the result becomes the output's type (arithmetic_ops.h). */
+/* Operands are converted to the type `meet` and held in `domain`; the result is converted to the output's type (arithmetic_ops.h). */
 struct stk_array_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;
@@ -70,9 +71,9 @@ struct stk_array_arithmetic {
 	int32_t divides;  /* whole numbers: division by 0 is an error */
 };
 
-/* The dims over which a measure goes (reduced), and the others, which number the groups in their order (kept). Strides in elements.
- * The order of sums is fixed. A group's elements are numbered in the order of memory; fewer than STK_ARRAY_SERIAL are added one after the other, more
- * as STK_ARRAY_PARTIAL_SUMS partial sums, element k in sum k % PARTIAL_SUMS, and those pairwise: those PARTIAL_SUMS/2 apart, then PARTIAL_SUMS/4, ... */
+/* The dims that are reduced, and those that are kept, whose indices in order number the groups. Strides in elements. The order of sums is fixed. A
+ * group's elements are numbered in the order of memory; fewer than STK_ARRAY_SERIAL are added one after the other, more as STK_ARRAY_PARTIAL_SUMS
+ * partial sums, element k in sum k % PARTIAL_SUMS, and those pairwise: those PARTIAL_SUMS/2 apart, then PARTIAL_SUMS/4, ... */
 #define STK_ARRAY_PARTIAL_SUMS 256
 #define STK_ARRAY_SERIAL 1024
 struct stk_array_axis {
@@ -101,16 +102,16 @@ enum stk_reduction {
 	STK_REDUCE_RMS,
 	STK_REDUCE_VARIANCE, /* about means that are given: source 1, a float or double for all groups or one for each */
 	STK_REDUCE_STD_DEV,
-	STK_REDUCE_MIN, /* NaN are passed over. Of nothing, the largest number of the type; of MAX the lowest */
+	STK_REDUCE_MIN, /* skips NaNs. Of no elements: the type's largest number, for MAX its lowest */
 	STK_REDUCE_MAX,
 };
 
-/* What groups of elements come to, an output each. Values are held in `domain` (arithmetic.h) meanwhile: sums of whole numbers are exact, or wrap around in the
- * output's type if that is whole; sums in double have the order above. */
+/* Reduces each group of elements to one output. Meanwhile values are held in `domain` (arithmetic.h): sums of whole numbers are exact, or wrap
+ * around in the output's type if that is whole; sums in double have the order above. */
 struct stk_array_reduce {
 	int32_t op, domain;
 	int32_t mean_step; /* bytes from one group's mean to the next; 0: they share one */
-	int64_t ddof;      /* taken off the number of elements by VARIANCE and STD_DEV */
+	int64_t ddof;      /* subtracted from the number of elements by VARIANCE and STD_DEV */
 	struct stk_array_groups groups;
 };
 
@@ -119,8 +120,8 @@ struct stk_array_one_hot {
 	uint32_t classes, inner; /* output i stands for class i / inner % classes */
 };
 
-/* Of points of `in` components, one after the other, are made points of `out` components. The job's constants are floats: `out` rows of `in` factors, then
- * what is added to each row's sum. Sums are float32, in this order. */
+/* Maps points of `in` components, one after the other, to points of `out` components. The job's constants are floats: `out` rows of `in` factors,
+ * then what is added to each row's sum. Sums are float32, in this order. */
 enum { STK_POINT_COMPONENTS = 6 };
 struct stk_array_points {
 	int32_t in, out;
@@ -136,8 +137,8 @@ enum stk_sample_map {
 	STK_SAMPLE_JITTER,      /* each pixel moves by up to factor 0 pixels along x and y, at random */
 };
 
-/* Outputs are numbered over (frame, z, y, x, channel). Sources of types that float32 holds are mixed in float32, others in double. The job's constants are what
- * lies outside, a float for each channel. */
+/* Outputs are numbered over (frame, z, y, x, channel). Sources of types that float32 holds are mixed in float32, others in double. The job's
+ * constants are the values outside the source, a float for each channel. */
 struct stk_array_sample {
 	int32_t map, border;
 	int32_t interp; /* NN, LINEAR, which mixes 4 pixels, or 8 of a volume, or CUBIC, which mixes 16 of an image */
@@ -207,7 +208,8 @@ struct stk_array_jobs {
 
 /* ---- making jobs ---- */
 
-/* Each makes the job that writes to `out`; none where `out` has no elements. They fail where memory is short, and where a job that runs does. */
+/* Each makes the job that writes to `out`; it makes none where `out` has no elements. They fail where memory is short, or where a job that runs at
+ * once fails. */
 
 /* One dim of a copy's output, outermost first. Its index i takes index start + step * i of a dim of the source; outside 0 .. limit - 1 the output gets
  * the fill. Which source dim that is, the stride says: a transposition is an order of strides. */
@@ -228,7 +230,7 @@ STK_MUST_USE enum stk_status stk__array_copy(struct stk_array_jobs *jobs, const 
 	const struct stk_copy_dim *dims, int ndim, const void *fill, bool convert, struct stk_error *err);
 
 /* The same where the source is dense: rows of `length` elements, `stride` elements apart in the output, the first at its element `first`. Types are
- * equal. What is joined along a dim is this, for each input. */
+ * equal. Concatenation along a dim makes one such job for each input. */
 struct stk_array_rows {
 	int64_t count, length, first, stride;
 };
@@ -242,7 +244,7 @@ STK_MUST_USE enum stk_status stk__array_copy_all(
 /* in: the operands, which are broadcast to out. STK_INVALID: whole numbers are divided by 0; out is not complete then. */
 STK_MUST_USE enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, const struct stk_array_arithmetic *a,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
-/* Fails so; also for jobs on a GPU, which only flag it. */
+/* Returns that failure; also for jobs on a GPU, which only flag it. */
 STK_MUST_USE enum stk_status stk__array_divided_by_zero(struct stk_error *err);
 
 /* n: everything but the groups, which follow from in and the bits of `reduced`, one a dim. given: n_mean means and n_factor factors. in has at most
@@ -265,8 +267,8 @@ STK_MUST_USE enum stk_status stk__array_one_hot(struct stk_array_jobs *jobs, con
 STK_MUST_USE enum stk_status stk__array_points(struct stk_array_jobs *jobs, const struct stk_array_points *p, const float *matrix,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* dims: of the tensors along x, y, z (-1: no such dim) and that of the channels (-1: none); what is left, and leads, are frames. Of `s` given are map, border,
- * interp, m, seed, maps and map_frame; the rest follows. fill: one value a channel. No extent of the source is 0. */
+/* dims: of the tensors along x, y, z (-1: no such dim) and that of the channels (-1: none); the dims that are left lead, and number frames. Of `s`
+ * given are map, border, interp, m, seed, maps and map_frame; the rest follows. fill: one value a channel. No extent of the source is 0. */
 struct stk_sample_dims {
 	int32_t axis[3], channel;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on the CPU: blocks of the output, of which the operands are taken to the type where they meet, computed on by one of the loops of
- * arithmetic_ops.h, and stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in a last bit. */
+ * Arithmetic on the CPU, block by block of the output: operands are converted to the type where they meet, one of the loops of arithmetic_ops.h
+ * computes, and the result is stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in a last bit. */
 #include "base/error.h"
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_run.h"
@@ -81,7 +81,7 @@ static void open_operand(struct operand *o, const struct stk_array_source *sourc
 	o->values = NULL;
 }
 
-/* A block that repeats is the same for all. */
+/* An operand that repeats is the same in all blocks. */
 static void load(struct operand *o, const struct stk_array_job *job, int k, int64_t at, int n)
 {
 	if (o->values && o->source->pattern == STK_ARRAY_REPEATED)
@@ -128,8 +128,8 @@ static bool has_zero(const uint64_t *b, int n)
 	return false;
 }
 
-/* Comparisons of int64 with uint64 are by value: a negative number is less than any unsigned one, which is said by replacing such pairs by (0, 1), their
- * mirror by (1, 0). The values are copied for that. */
+/* Comparisons of int64 with uint64 are by value: a negative number is less than any unsigned one, so such pairs are replaced by (0, 1) and their
+ * mirror by (1, 0), in copies of the values. */
 static void compare_by_value(struct operand *a, struct operand *b, int n)
 {
 	const int64_t *x = a->values, *y = b->values;

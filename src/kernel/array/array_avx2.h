@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of the second compilation: a file that includes this and then a source of loops is that source, for AVX2. */
+ * Names of the second compilation: a file that includes this and then a source of loops compiles that source for AVX2. */
 #ifndef STK_KERNEL_ARRAY_AVX2_H
 #define STK_KERNEL_ARRAY_AVX2_H
 

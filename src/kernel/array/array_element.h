@@ -83,7 +83,7 @@ union stk_array_value {
 	double f;
 };
 
-/* An operand where operands meet, as the domain holds it. */
+/* Loads an operand in the type where operands meet, as the domain holds it. */
 STK_HD union stk_array_value stk__array_load(const struct stk_array_job *job, const uint8_t *src, int dtype)
 {
 	const struct stk_array_arithmetic *a = &job->arithmetic;
@@ -219,7 +219,7 @@ STK_HD union stk_array_value stk__array_reduce_identity(const struct stk_array_j
 	return v;
 }
 
-/* Two parts of a group together. */
+/* Joins two parts of a group. */
 STK_HD union stk_array_value stk__array_reduce_join(const struct stk_array_job *job, union stk_array_value a, union stk_array_value b)
 {
 	int32_t op = job->reduce.op, domain = job->reduce.domain;
@@ -261,7 +261,7 @@ STK_HD double stk__array_reduce_mean(const struct stk_array_job *job, uint32_t g
 	return mean;
 }
 
-/* A whole result of whole numbers: the sum as its type holds it, divided without a rest, the root cut off. */
+/* The integer result of integers: the sum as the output's type holds it, quotient and root truncated. */
 STK_HD int64_t stk__array_reduce_whole(const struct stk_array_job *job, union stk_array_value v)
 {
 	int32_t op = job->reduce.op, bits = 64 - 8 * stk__array_size(job->dst_dtype);
@@ -284,7 +284,7 @@ STK_HD int64_t stk__array_reduce_whole(const struct stk_array_job *job, union st
 	return v.i;
 }
 
-/* Stores what a group has come to. */
+/* Stores a group's result. */
 STK_HD void stk__array_reduce_store(const struct stk_array_job *job, uint8_t *dst, union stk_array_value v)
 {
 	const struct stk_array_reduce *r = &job->reduce;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Array jobs on the GPU (array_gpu.h): array_element.h's lines, an output a thread. */
+ * Array jobs on the GPU (array_gpu.h): the functions of array_element.h, an output a thread. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/array/array_resize.h"
@@ -139,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid
 
 /* ---- reductions ---- */
 
-/* All threads' parts of a group together, in the order that array.h fixes; for thread 0. */
+/* Joins all threads' parts of a group in the order that array.h fixes; thread 0 gets the result. */
 static __device__ __forceinline__ stk_array_value join_lanes(const stk_array_job &job, stk_array_value part)
 {
 	__shared__ stk_array_value parts[STK_ARRAY_PARTIAL_SUMS];
@@ -153,7 +153,7 @@ static __device__ __forceinline__ stk_array_value join_lanes(const stk_array_job
 	return parts[0];
 }
 
-/* What a thread takes of its group: elements first, first + step, ... */
+/* A thread's share of its group: elements first, first + step, ... */
 struct share {
 	const uint8_t *base;
 	uint32_t first, step;

@@ -19,8 +19,8 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of
- * equalisations, and two more phases of what JPEG does to an image. */
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of equalisations, and two
+ * more phases of JPEG distortion. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What JPEG leaves of an image, on the GPU: a launch for each phase. */
+ * JPEG distortion on the GPU: a launch for each phase. */
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pointwise functions on the GPU: pointwise_element.h's lines, an output a thread. */
+ * Pointwise functions on the GPU: the functions of pointwise_element.h, an output a thread. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/pointwise/pointwise_element.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What JPEG leaves of an image, as array jobs. */
+ * JPEG distortion as array jobs. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "kernel/array/array_kernels.h"

@@ -24,7 +24,7 @@ extern const struct stk_array_kernels stk__array_kernels_c, stk__array_kernels_a
 void stk__array_kernels_init(struct stk_array_kernels *k, unsigned cpu);
 void stk__array_kernels_x86(struct stk_array_kernels *k, unsigned cpu);
 
-/* Those for a job of n outputs. What is small is done before wide loops have begun. */
+/* The loops for a job of n outputs. Small jobs are done before wide loops would have begun. */
 static inline const struct stk_array_kernels *stk__array_kernels(const struct stk_array_jobs *jobs, int64_t n)
 {
 	enum { SMALL = 128 };

@@ -68,7 +68,7 @@ void stk__array_sums(const struct stk_array_groups *g, const struct stk_tensor *
 		sums[k] += sum_group(g, group_base(g, in->data, dtype, k), dtype, about ? &about[k] : NULL);
 }
 
-/* What the elements of a group are taken through. */
+/* What is applied to the elements of a group. */
 struct stats {
 	double mean, factor;
 };

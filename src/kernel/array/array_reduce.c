@@ -204,7 +204,7 @@ static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int
 	const struct stk_array_groups *g = &t->job->reduce.groups;
 	const struct stk_array_axis one = {1, 1}, *rows = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;
 	int64_t size = stk__array_size(t->job->src_dtype[0]);
-	/* rows that lie behind each other, or elements of the one column: lanes behind each other take them at once */
+	/* rows that follow each other, or elements of the one column: consecutive lanes take them at once */
 	bool runs = t->columns == 1 || (column == 1 && rows->stride == t->columns);
 	int64_t step = t->columns == 1 ? rows->stride : column;
 	set_lanes(t, group);
@@ -251,7 +251,7 @@ static enum lane_type lane_type_of(const struct stk_array_job *job, bool squares
 	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;
 }
 
-/* Groups beside each other whose columns are reduced at once. Long ones have many lanes each, for which there is room if they are few. */
+/* How many neighbouring groups are reduced at once. Long groups have many lanes each, so there is room for few of them. */
 static int columns_of(const struct stk_array_groups *g, int lanes)
 {
 	if (!g->n_kept)

@@ -61,7 +61,7 @@ void stk__array_fill(uint8_t *dst, const uint8_t *value, int64_t n, int64_t elem
 	}
 }
 
-/* What the loops of a copy go by. An element is what moves as one: several of the tensor's, where they lie together on both sides. */
+/* What the loops of a copy need to know. An element is what moves as one: several of the tensor's, where they lie together on both sides. */
 struct copy {
 	const struct stk_array_job *job;
 	int32_t ndim, element; /* bytes in the output */
@@ -131,7 +131,7 @@ static void copy_dim(const struct copy *c, int at, uint8_t *dst, const uint8_t *
 	fill_all(c, at, dst, d->end, d->size);
 }
 
-/* Takes a short innermost dim that lies together on both sides, as an image's channels, for one element. */
+/* Joins a short innermost dim that is contiguous on both sides, such as an image's channels, into one element. */
 static void join_elements(struct copy *c)
 {
 	const struct stk_array_dim *inner = &c->job->dim[c->ndim - 1];
@@ -168,7 +168,7 @@ void stk__array_run_copy(const struct stk_array_job *job)
 			memcpy(dst + (int64_t)values[i] * job->dim[1].dst, job->one_hot.on, sizeof(type));                                 \
 	break
 
-/* Sets the classes of n inputs, whose class 0 is at dst, dst + step, ... Numbers are cut off to whole ones. */
+/* Sets the classes of n inputs, whose class 0 is at dst, dst + step, ... Numbers are truncated to whole ones. */
 static void set_on(const struct stk_array_job *job, uint8_t *dst, int64_t step, const double *values, int64_t n, int32_t size)
 {
 	double limit = job->one_hot.classes;

@@ -10,9 +10,9 @@ void stk__array_run_reduce(const struct stk_array_job *job);
 void stk__array_run_one_hot(const struct stk_array_job *job);
 void stk__array_run_points(const struct stk_array_job *job);
 void stk__array_run_sample(const struct stk_array_job *job);
-void stk__array_run_resize(const struct stk_array_job *job); /* its work memory is there */
+void stk__array_run_resize(const struct stk_array_job *job); /* the caller has set job->work */
 STK_MUST_USE enum stk_status stk__array_run_arithmetic(const struct stk_array_job *job, struct stk_error *err);
-void stk__array_run_normalize(const struct stk_array_job *job); /* its work memory is there */
+void stk__array_run_normalize(const struct stk_array_job *job); /* the caller has set job->work */
 
 /* n elements of `element` bytes, with these distances in bytes. Equal distances and sizes make it one memcpy. */
 void stk__array_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n, int64_t element);

@@ -10,7 +10,7 @@
 /* Beside abcdef: one value, aaa|abcdef|fff, cba|abcdef|fed, dcb|abcdef|edc, or def|abcdef|abc. */
 enum stk_border { STK_BORDER_FILL, STK_BORDER_CLAMP, STK_BORDER_REFLECT, STK_BORDER_REFLECT_101, STK_BORDER_WRAP };
 
-/* Index i of 0 .. size - 1, or the one that stands for it; -1: the fill does. size is at least 1. */
+/* The index in 0 .. size - 1 whose value is read at i; -1: the fill is. size is at least 1. */
 STK_HD int32_t stk__border_index(int32_t i, int32_t size, int32_t border)
 {
 	if (i >= 0 && i < size)

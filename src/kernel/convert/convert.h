@@ -7,8 +7,7 @@
 
 #include "stoker/tensor.h"
 
-/* n elements, contiguous, not overlapping. Any alignment of neither is fine: both are aligned to
- * their element. Any thread. */
+/* n elements, contiguous, not overlapping. Both must be aligned to their elements. Any thread. */
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
 
 #endif

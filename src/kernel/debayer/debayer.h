@@ -47,7 +47,7 @@ STK_HD int32_t stk__debayer_size(int32_t a)
 	return a < 0 ? -a : a;
 }
 
-/* Pixel i of all frames. The outermost pixels are those beside them; where there are none, in images of less than 3 x 3, all are 0. */
+/* Pixel i of all frames. The outermost pixels repeat their inner neighbours; images of less than 3 x 3, which have none, become 0. */
 STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b->width, frame = row / (uint32_t)b->height;

@@ -36,7 +36,7 @@ struct stk_equalize_data {
 /* Fills in the tiles' extents. */
 void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
 
-/* On the CPU; data->tables are there. */
+/* On the CPU; the caller provides data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
 /* The same, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);

@@ -104,7 +104,7 @@ STK_HD uint8_t stk__equalize_blend(uint8_t top_left, uint8_t top_right, uint8_t 
 	return stk__equalize_round(top * (1 - down) + bottom * down);
 }
 
-/* What becomes of a value at (x, y): of the tables of the four nearest tiles, by their distance. */
+/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by their distance. */
 STK_HD uint8_t stk__equalize_mix(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
 {

@@ -13,8 +13,8 @@
  * on; each product is rounded. So the CPU, whose loops run over rows (filter_run.c), and the GPU, where a thread makes one output (filter_element.h),
  * give the same bits.
  *
- * They are array jobs (kernel/array/array.h), not steps of passes: a pass hands each pixel on while it is in a register or a row, and whoever reads a
- * window would hold up all that follows by as many rows as the window is high. What reads neighbours once more would have to wait for that again. */
+ * They are array jobs (kernel/array/array.h), not steps of passes: a pass hands each pixel on while it is in a register or a row, and a step that
+ * reads a window would delay all later steps by as many rows as the window is high. A second such step would add its own delay. */
 #ifndef STK_KERNEL_FILTER_FILTER_H
 #define STK_KERNEL_FILTER_FILTER_H
 
@@ -43,7 +43,7 @@ struct stk_filter {
 	int32_t channels;
 	int64_t outer;
 	float fill;          /* outside, of STK_BORDER_FILL. (Weighted sums over separable windows have other borders.) */
-	const void *fill_at; /* an element of the input's type that is it instead; NULL: none. Valid on the side that runs the filter */
+	const void *fill_at; /* an element of the input's type to use instead; NULL: none. Valid on the side that runs the filter */
 	struct stk_filter_window window[STK_FILTER_TERMS][STK_FILTER_AXES];
 };
 

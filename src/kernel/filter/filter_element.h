@@ -65,7 +65,7 @@ STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
 	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
 }
 
-/* What one more value makes of those before it. */
+/* Combines one more value with those before it. */
 STK_HD float stk__filter_take(int reduction, float before, float x)
 {
 	if (reduction == STK_FILTER_SUM)

@@ -115,7 +115,7 @@ static void sum(float *restrict out, const float *const *taps, const float *weig
 EXTREME(least, <)
 EXTREME(largest, >)
 
-/* Numbers that are ordered as the floats are, and back: the bits below the sign turned round where it is set. */
+/* Numbers that are ordered as the floats are, and back: the bits below the sign are inverted where it is set. */
 static inline words ranks(words bits)
 {
 	return bits ^ ((bits >> 31) & 0x7fffffff);

@@ -16,12 +16,12 @@ struct run {
 	const struct stk_filter_kernels *k;
 	int32_t left, right; /* places that a row is extended by */
 	bool wide;           /* rows are run along the width before they are kept */
-	int32_t kept;        /* rows that are kept of one of the input: one, or one a term */
+	int32_t kept;        /* rows that are kept for a row of the input: one, or one a term */
 	int64_t width;       /* values of a kept row */
 	int64_t slots;       /* of the ring; row r (of the volume) is in slot r % slots, if held says so */
 	int64_t *held;
 	float *ring, *extended, *outside, *result;
-	const float **taps, **row_taps; /* of the sum that is made; of one along a row */
+	const float **taps, **row_taps; /* of the current sum; of a sum along a row */
 	float *weights;                 /* of the taps of the last phase */
 	float *sets;                    /* with a last phase along the depth: what the one before it left, a volume for each term */
 };
@@ -148,7 +148,7 @@ static void run_width(const struct run *r, float *to)
 	}
 }
 
-/* Row `row` of the volume that begins at `volume`, as it is kept for term t, from its first place that is read on. */
+/* Row `row` of the volume that begins at `volume`, as it is kept for term t, beginning at the first place that is read. */
 static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t row, int t)
 {
 	const struct stk_filter *f = r->f;

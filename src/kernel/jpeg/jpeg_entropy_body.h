@@ -102,7 +102,7 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 	return true;
 }
 
-/* Through copies, so that the originals never have an address and stay in registers. */
+/* Works on copies, so that the originals never have their address taken and stay in registers. */
 ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	struct stk_jpeg_bits copy = *b;
@@ -113,7 +113,7 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* A block's end is at 64, or at END + 1 .. END + 63. What else is past 63 needs a closer look. */
+/* A block's end is at 64, or at END + 1 .. END + 63. Any other position past 63 needs a closer look. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;

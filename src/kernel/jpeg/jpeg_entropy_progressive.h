@@ -3,9 +3,9 @@
  * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c after jpeg_entropy_body.h, whose
  * reading of bits it uses.
  *
- * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then a
- * number of the mask's bits, a run's corrections are as many bits of the stream as of the mask, in the same order, and of blocks whose values nobody
- * wants the mask alone is kept. Both kinds of steps are deposits of bits under a mask, one instruction with BMI2. */
+ * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then
+ * a number of the mask's bits, a run's corrections are as many bits of the stream as of the mask, in the same order, and blocks whose values are not
+ * needed keep their mask alone. Both kinds of steps are deposits of bits under a mask, one instruction with BMI2. */
 
 /* One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
 ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
@@ -118,7 +118,7 @@ int ENTROPY_NAME(band_first)(
 
 /* ---- refinements ---- */
 
-/* The lowest bits of value to the bits of a mask, in order. */
+/* Moves the lowest bits of value to the places of the mask's bits, in order. */
 ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 {
 #ifdef __BMI2__
@@ -148,7 +148,7 @@ NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
 }
 
-/* With bits for at least 32 there. */
+/* The same, where the window has bits for at least 32. */
 ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	if (__builtin_popcountll(m) <= 32)
@@ -173,7 +173,7 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 	while (left && !band->end_run) {
 		int symbol = next_symbol(b, band->table);
 		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
-		if (size > 1) /* no code, too */
+		if (size > 1) /* or there is no such code */
 			return false;
 		if (!size && run < 15) {
 			band->end_run = end_run(b, run);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Eight values at in[0], in[step], ... to out in the same way, scaled by 2^(13 - shift). */
+/* Transforms eight values at in[0], in[step], ... to out, laid out the same way, scaled by 2^(13 - shift). */
 static void transform(const int16_t *in, int16_t *out, int step, int shift)
 {
 	int16_t x[8];

@@ -105,7 +105,7 @@ void stk__jpeg_idct_1_c(const int16_t *pair, const uint16_t *quant, uint8_t *con
 {
 	(void)stride;
 	for (int i = 0; i < 2; i++) {
-		/* A table of 1024 entries limits the range in libjpeg: what is further out comes round. */
+		/* libjpeg clamps with a table of 1024 entries: values further out wrap around. */
 		int32_t v = ((pair[8 * i] * (int16_t)quant[8 * i] + 4) >> 3) & 1023;
 		*out[i] = stk__idct_sample(v < 512 ? v : v - 1024);
 	}

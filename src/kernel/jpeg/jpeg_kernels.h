@@ -7,7 +7,7 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Coefficients lie in pairs of blocks, whose layout stk_jpeg_kernels.place tells. After the pair is a slot that takes stores to nowhere. */
+/* Coefficients lie in pairs of blocks, whose layout stk_jpeg_kernels.place gives. After the pair is a slot that takes stores to nowhere. */
 enum {
 	STK_JPEG_PAIR = 144, /* int16_t from one pair to the next */
 	STK_JPEG_PAIR_NOWHERE = 128,
@@ -42,8 +42,8 @@ static inline size_t stk__jpeg_block_at(int i)
 struct stk_jpeg_band {
 	const struct stk_jpeg_band_table *table;
 	uint32_t start, end; /* positions in zigzag order, 1..63, both included */
-	int low;             /* the lowest bit of the coefficients that the scan tells */
-	uint32_t end_run;    /* blocks to come of which it tells nothing new */
+	int low;             /* the lowest bit of the coefficients that the scan gives */
+	uint32_t end_run;    /* following blocks for which it has nothing new */
 };
 
 struct stk_jpeg_unstuffed {
@@ -71,9 +71,9 @@ struct stk_jpeg_kernels {
 	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
-	/* A block's DC difference in a first DC scan: to the predictions, one block after the other. 0 or -1. */
+	/* Decodes the DC differences of n blocks in a first DC scan and adds each to its prediction. 0 or -1. */
 	int (*dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
-	/* n bits, at most 32. */
+	/* Reads n bits, at most 32. */
 	uint32_t (*take_bits)(struct stk_jpeg_bits *bits, int n);
 
 	/* Dequantises a pair (quant in the same layout, without slot), transforms it [A.3.3] as libjpeg's jidctint does, and stores 8x8 samples of the

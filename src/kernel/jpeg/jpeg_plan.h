@@ -38,7 +38,7 @@ struct stk_jpeg_component {
 	int32_t height;
 };
 
-/* How a component becomes as large as the image. Fancy: libjpeg's triangle filters; replication where it has none. */
+/* How a component is upsampled to the image's size. Fancy: libjpeg's triangle filters; replication where it has none. */
 enum stk_jpeg_upsample {
 	STK_JPEG_UP_NONE,
 	STK_JPEG_UP_H2V1,      /* triangle along x */

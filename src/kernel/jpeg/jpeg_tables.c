@@ -20,7 +20,7 @@ static void build_codes(struct stk_jpeg_codes *c, const struct stk_jpeg_huffman 
 	memcpy(c->values, h->values, sizeof c->values);
 }
 
-/* A code and what it says. */
+/* A code and its meaning. */
 struct code {
 	uint8_t bits, symbol;
 	uint8_t size;    /* of its extra bits */

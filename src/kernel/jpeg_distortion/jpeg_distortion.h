@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What JPEG at some quality leaves of an image, without a file in between: colours at half the size, blocks through the cosine transform, coefficients
- * rounded to multiples of the quantisation tables, and all of it back. Since entropy coding loses nothing, the pixels are those that libjpeg-turbo
- * decodes from what it encodes, with its default settings (4:2:0, the accurate transforms, smooth upsampling): the formulas below are its own, in whole
- * numbers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
+ * The distortion of an image by JPEG compression at some quality, without a file in between: colours at half the size, blocks through the cosine
+ * transform, coefficients rounded to multiples of the quantisation tables, and all of it back. Since entropy coding loses nothing, the pixels are
+ * those that libjpeg-turbo decodes from what it encodes, with its default settings (4:2:0, the accurate transforms, smooth upsampling): the formulas
+ * below are its own, in whole numbers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
  *
  * Three phases, each over what the one before it left in work memory: samples of the three planes, their blocks in place, then pixels. On the GPU a
  * thread makes a sample, a block, a pixel. */
@@ -25,7 +25,7 @@ struct stk_jpeg_distortion {
 	uint8_t quant[2][64];     /* in natural order */
 };
 
-/* Fills in what follows from the image's extents and the quality, which is taken into 1 .. 100. */
+/* Fills in what follows from the image's extents and the quality, which is clamped to 1 .. 100. */
 void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, int32_t width, int32_t height, int64_t quality);
 
 /* All phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */

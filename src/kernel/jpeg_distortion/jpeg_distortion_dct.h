@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The transforms of jpeg_distortion.h, over STK_DCT_WORD: int32_t, or a vector of them, each lane a block of its own. STK_DCT names the functions. */
 
-/* The transform of 8 values that lie `step` apart; C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications"
- * (1989), with 13 bits behind the point. shift: bits to take off the results; the two that need no multiplication have `up` too few of them. */
+/* The transform of 8 values that lie `step` apart; C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11
+ * multiplications" (1989), with 13 bits behind the point. shift: bits to take off the results; the two that need no multiplication are instead
+ * scaled up by `up` bits, then down by `down`. */
 STK_HD void STK_DCT(forward)(STK_DCT_WORD *v, int step, int up, int down, int shift)
 {
 	STK_DCT_WORD sum[4], gap[4];

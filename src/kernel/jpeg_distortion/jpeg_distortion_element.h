@@ -22,13 +22,13 @@ STK_HD int64_t stk__jpeg_distortion_work(const struct stk_jpeg_distortion *j)
 	return j->frames * stk__jpeg_frame(j);
 }
 
-/* On the CPU: the planes of one frame, and a few rows. */
+/* Bytes of scratch on the CPU: the planes of one frame, and a few rows. */
 STK_HD int64_t stk__jpeg_distortion_scratch(const struct stk_jpeg_distortion *j)
 {
 	return stk__jpeg_frame(j) + 8 * (int64_t)j->wide[1] + 64;
 }
 
-/* Samples, blocks, pixels. */
+/* How many values a phase makes: samples, blocks, pixels. */
 STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, int phase)
 {
 	return phase == 0   ? stk__jpeg_distortion_work(j)

@@ -150,8 +150,8 @@ struct stk_jpeg_gpu_view {
 	const struct stk_jpeg_gpu_work *sync_work, *coefficient_work;
 	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_subsequences, n_idct, n_rows;
 	uint32_t max_set; /* entries of the largest set */
-	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is used again once no later phase reads it: coef may lie
-	 * where raw did, planes where kept .. starts did, rgb where coef did. */
+	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused once no later phase reads it: coef may
+	 * lie where raw did, planes where kept .. starts did, rgb where coef did. */
 	uint32_t *flags;        /* per image */
 	uint32_t *host_flags;   /* a copy of flags in host memory, which kernel jpeg_gpu_color writes and the waiting thread reads */
 	uint32_t *n_stragglers; /* entries in stragglers; of the kernels */

@@ -11,7 +11,7 @@
 struct writer {
 	uint32_t dc, dc_end;	/* places of the current block in v.dc, and of the first that is not needed */
 	uint32_t coef;		/* its place in v.coef if it is inside the window, else that of the next that is */
-	uint32_t until, in, out; /* blocks until the window's edge; those of one of its rows, and from there to the next; in: NEVER where there is nothing between */
+	uint32_t until, in, out; /* blocks until the window's next edge; in a row of the window (NEVER: all); from it to the next row */
 	uint32_t inside;	 /* 0 or 1 */
 
 	__device__ __forceinline__ void next()

@@ -126,12 +126,12 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	}
 }
 
-/* How the two colour components come by their samples: there are none; or each column of pixels has its own, or each two (wide), whose neighbours are
- * mixed in; and so for rows (tall). */
+/* How the samples of the two colour components lie: there are none; or each column of pixels has its own, or two columns share one (wide), and
+ * neighbours are mixed in; the same for rows (tall). */
 enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
 
-/* The rows of samples that two rows of pixels are made from, 2k - 1 and 2k, which have the same two where a row of samples serves two: each its nearer one
- * and the other's. [0]: of the upper row of pixels. */
+/* The rows of samples that the rows of pixels 2k - 1 and 2k are made from. Where two rows of pixels share a row of samples, both mix the same two
+ * rows: each its nearer one, and the other's as its farther one. [0]: of the upper row of pixels. */
 struct row_sources {
 	const uint8_t *luma[2], *cb[2];
 	uint32_t cr;  /* bytes from Cb's samples to Cr's */
@@ -155,7 +155,7 @@ static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, c
 	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
 }
 
-/* Of rows 2k - 1 and 2k. */
+/* The sources of rows 2k - 1 and 2k. */
 static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpeg_gpu_image &im, int32_t k)
 {
 	const stk_jpeg_gpu_plane &p = im.plane[1];

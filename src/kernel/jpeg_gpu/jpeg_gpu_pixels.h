@@ -149,7 +149,7 @@ STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_i
 	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
-/* What becomes of a pixel, its bytes in their order; of GRAY the first is all. */
+/* The bytes of an output pixel, in their order; GRAY has the first alone. */
 STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};

@@ -116,7 +116,7 @@ static __device__ __forceinline__ uint32_t overflow(
 				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					stk__copy_ahead4(theirs + k % 2, row0 + k + 2); /* committed with the next refill, and there some refills later */
+					stk__copy_ahead4(theirs + k % 2, row0 + k + 2); /* committed with the next refill; arrives some later */
 					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
 						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
 					end += STK_JPEG_GPU_INTERVAL;

@@ -10,8 +10,8 @@ struct stk_jpeg_gpu_pair {
 	const struct stk_jpeg_huffman *dc, *ac;
 };
 
-/* Writes the tables of n (1..3) pairs to lut, at most STK_JPEG_GPU_MAX_SET entries, and describes them in *set (all but `at`).
- * False: they are larger than that. */
+/* Writes the tables of n (1..3) pairs to lut, at most STK_JPEG_GPU_MAX_SET entries, and describes them in *set (all but `at`). False: they would
+ * take more entries. */
 bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut);
 
 #endif

@@ -26,7 +26,7 @@ static __device__ __forceinline__ uint32_t bytes_00(uint32_t word)
 	return ~((word & ~TOPS) + ~TOPS | word) & TOPS;
 }
 
-/* The top bits of 16 bytes: a byte's 128 counts as often as its place among 8 weighs. */
+/* A mask of the top bits of 16 bytes: each byte's 128 is multiplied by the weight of its place among 8, and the products are added up. */
 static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
 {
 	uint32_t low = __dp4a(tops[1], 0x80402010u, __dp4a(tops[0], 0x08040201u, 0u));

@@ -67,7 +67,7 @@ static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, en
 	return step;
 }
 
-/* What the current extent covers of the map's source is what is not fill from now on. */
+/* From now on only what the current extent covers of the map's source is not fill. */
 static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 {
 	int32_t last = m->first + m->step * (size - 1);

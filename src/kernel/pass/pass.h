@@ -102,8 +102,8 @@ struct stk_pass {
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
 	uint8_t refused;                 /* enum stk_pass_refusal */
-	const struct stk_cancel *cancel; /* the caller's to set: where it is asked for, rows are left unwritten; NULL: it never is */
-	uint8_t stream; /* the caller's to set: the output is not read soon, and need not stay in a cache; stk__stores_fence before it is */
+	const struct stk_cancel *cancel; /* set by the caller: once cancelled, rows are left unwritten; NULL: never */
+	uint8_t stream; /* set by the caller: the output is not read soon and need not stay in a cache; call stk__stores_fence before it is read */
 	union {
 		struct stk_resize resize;
 		struct stk_warp warp;
@@ -122,7 +122,7 @@ enum stk_step_class {
 	STK_CLASS_FILL = 2,   /* windows that may reach outside it */
 	STK_CLASS_SAMPLER = 4,
 	STK_CLASS_POINTWISE = 8,
-	STK_CLASS_MIXES = 16, /* reads several channels of a pixel: no step for a pass that is of one plane */
+	STK_CLASS_MIXES = 16, /* reads several channels of a pixel: not for passes over one plane */
 };
 
 /* The rule of fusion: true when an operator of classes `next` may join a pass that has those of `sofar`: one sampler, before any
@@ -133,7 +133,7 @@ bool stk__pass_joins(unsigned sofar, unsigned next);
  * What does not fit sets p->refused, which is to be looked at before anything else is asked of the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
-/* Values that differ by channel are of the pass's channels: those from p->plane on. */
+/* Values by channel are those of the pass's own channels, from p->plane on. */
 
 /* Keeps the window. value: per channel, in the type that the pass has now, for what lies outside; NULL when the window lies inside. */
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value);

@@ -125,7 +125,7 @@ bool stk__pass_gpu_supports(const struct stk_pass *p)
 	return stk__pass_supports(p);
 }
 
-/* For the launch that is for most passes. */
+/* True if the pass is for the launch that serves most passes (STK_PASS_GPU_BYTES_LAUNCH). */
 static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
 {
 	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
@@ -192,7 +192,7 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* Of a lone affine step: nothing that goes into it is infinite or NaN itself. The GPU's own conversions lose the bits of a NaN. */
+/* True if a lone affine step makes no NaN, because all that goes into it is finite: the GPU's own conversions would lose a NaN's bits. */
 static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
@@ -219,7 +219,7 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* Outputs of a thread block in a row. Of the second launch's resizes each thread makes one value of a row. */
+/* Outputs of a thread block in a row. In resizes of the second launch each thread makes one value of a row. */
 static int32_t block_columns(const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, bool bytes)
 {
 	if (mode != STK_PASS_GPU_RESIZE)

@@ -10,7 +10,7 @@
 
 /* ---- taps ---- */
 
-/* As stk__filter_quantize_narrow and _wide, in place: of NARROW whole floats (struct narrow), of WIDE int32. */
+/* As stk__filter_quantize_narrow and _wide, in place: NARROW becomes whole floats (struct narrow), WIDE int32. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
@@ -258,8 +258,8 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* Where a thread block's intermediate values lie: those that byte b of the source's rows gives TOGETHER rows are neighbours, and come
- * pitch * (rows / TOGETHER) + b - origin such quads from the start. */
+/* Where a thread block's intermediate values lie. Byte b of the source's rows gives one value to each of TOGETHER rows; these are neighbours and
+ * make a quad, which lies pitch * (row / TOGETHER) + b - origin quads from the start. */
 struct strip {
 	int32_t origin, pitch;
 	bool words; /* the source's rows are read in aligned words */
@@ -287,7 +287,7 @@ template <bool WORDS> static __device__ __forceinline__ uint32_t load_word(const
 }
 
 /* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
- * beside each other. Rows outside [top, bottom) read what the nearest one inside does: nobody looks at what becomes of them. */
+ * beside each other. Rows outside [top, bottom) read what the nearest one inside does: their results are not used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top, int32_t bottom, const reach &r,
 	const strip &s, quad<K> *to)
@@ -428,7 +428,7 @@ template <typename K> static __device__ __forceinline__ void resize_any(const st
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
-/* Of a column, the outputs that rows [y0, y1) have in it, each from a pixel or few. */
+/* Makes rows [y0, y1) of an output column, each output from one pixel or a few. */
 template <int C> static __device__ void sample(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y0, int32_t y1)
 {
 	bool warps = it.mode == STK_PASS_GPU_WARP, across = x >= it.axis[0].begin && x < it.axis[0].end;

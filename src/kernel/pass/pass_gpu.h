@@ -20,8 +20,8 @@
 
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
-/* Most passes are from interleaved uint8 whose rows lie less than 2 GiB apart, have no more than so many channels at any step, and filters that are not too wide for a block's shared
- * memory: for these there is a launch of their own, faster than the one for all others. */
+/* Most passes read interleaved uint8 whose rows lie less than 2 GiB apart, have at most STK_PASS_GPU_CHANNELS channels at any step, and filters that
+ * are not too wide for a block's shared memory: these have a launch of their own, faster than the one for all others. */
 enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
 #define STK_PASS_GPU_CHANNELS 4
 #define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
@@ -108,7 +108,7 @@ void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 void stk__pass_gpu_begin(
 	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
 
-/* True if a pass can run on the GPU, which is if it can on the CPU. */
+/* True if a pass can run on the GPU: whatever can run on the CPU can. */
 bool stk__pass_gpu_supports(const struct stk_pass *p);
 
 /* src: at least stk__pass_source(p), its first pixel being (x0, y0) of the whole source. Any strides on both sides, in device memory.

@@ -15,7 +15,7 @@ struct stk_span {
 /* Output positions that come from the source (the others are fill); {0, 0} when none does. */
 struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
 
-/* No value changes: any type's bytes may be copied. */
+/* True if no value changes, so that elements of any type may be copied as bytes. */
 bool stk__pass_pure_geometry(const struct stk_pass *p);
 
 /* The filter of a resize along an axis, in the sampler's coordinates. */
@@ -45,7 +45,7 @@ struct stk_plan {
 
 void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p);
 
-/* The resize half of the run loop (pass_resize.c). */
+/* One run of a pass, shared by the run loop (pass_run.c) and its resize half (pass_resize.c). */
 struct stk_run {
 	const struct stk_pass *p;
 	const struct stk_plan *plan;

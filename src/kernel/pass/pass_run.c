@@ -140,7 +140,7 @@ static void fill_block(const struct stk_run *run)
 		memset(block_row(run, c, 0), fill_byte(run->p->steps[0].value[c]), (size_t)run->plan->plane);
 }
 
-/* A resize writes past its last column. */
+/* Restores the fill that a resize, which writes past its last column, has overwritten. */
 static void fill_behind(const struct stk_run *run, int32_t rows)
 {
 	int32_t end = run->plan->x.end;
@@ -276,7 +276,7 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	}
 }
 
-/* Rows of which x is valid ({0, 0}: nothing, the rows are all fill) go on to the output. */
+/* Rows of which x is valid ({0, 0}: nothing, the rows are all fill) run through the remaining steps and are stored. */
 static void finish(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
 {
 	if (s->finish == FINISH_STEPS) {

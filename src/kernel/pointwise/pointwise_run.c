@@ -57,7 +57,7 @@ static void fill_run(const struct stk_pointwise *p, const struct stk_pointwise_d
 	}
 }
 
-/* The dims from the k-th on of a region, where what stands before them is at `index`. */
+/* Fills the dims of a region from the k-th on; `index` is where the dims before it have led. */
 static void fill_region(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t region, int32_t k, int64_t index)
 {
 	const int64_t *bounds = stk__pointwise_bounds(p, d, region, k);

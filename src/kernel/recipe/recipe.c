@@ -131,7 +131,7 @@ void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, 
 
 void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p)
 {
-	const struct stk_pass *from = &r->pass; /* of its steps, most of the struct, those that are there */
+	const struct stk_pass *from = &r->pass; /* steps are most of the struct: only those in use are copied */
 	memcpy(p, from, offsetof(struct stk_pass, steps) + (size_t)from->n_steps * sizeof *from->steps);
 	p->dtype = from->dtype;
 	p->w = from->w;

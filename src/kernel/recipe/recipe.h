@@ -11,7 +11,7 @@
  *     stk__recipe_next(&r, &pass[v]); op->lower(call[v], &pass[v]);                        // one whose arguments are coins, or that draws nothing:
  *     stk__recipe_move(&r, coins, n, pass);                                                // once for each outcome
  *     if (stk__recipe_supports(&r)) ...
- *     stk__recipe_run(&batch, ...)                  // on the cores, addresses of the host
+ *     stk__recipe_run(&batch, ...)                  // on the CPU, for tests (recipe_reference.h)
  *     stk__recipe_gpu_launch(dev, kernel, &batch, stream, err);        // the same bytes
  */
 #ifndef STK_KERNEL_RECIPE_H

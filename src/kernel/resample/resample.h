@@ -44,7 +44,7 @@ struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
 	const void *weights;
-	int32_t origin; /* taken off first: the block's first column */
+	int32_t origin; /* subtracted from first: the block's first column */
 	int32_t step, n, shift, channels, count;
 	uint16_t bias;
 	void *dst;

@@ -3,7 +3,7 @@
  * Kernels over rows of pixels, for kernel/pass/pass.h. Inside a pass pixels are planar: one contiguous row a channel, of uint8 or float32. A
  * float32 row holds values of the pass's current type exactly; stk_row_kernels.round brings them there after each step.
  *
- * Every kernel writes exactly what it is asked for; it reads only that, too, but where it says otherwise. */
+ * Every kernel writes exactly what it is asked for, and reads nothing else, except where its comment says otherwise. */
 #ifndef STK_KERNEL_ROWS_H
 #define STK_KERNEL_ROWS_H
 
@@ -21,8 +21,8 @@ struct stk_row_kernels {
 	/* dst[c * plane + r * row + x] = src pixel (x, r), channel c; mirrored: pixel (w - 1 - x, r). src is any view of uint8, readable 64
 	 * bytes past a row's last pixel. */
 	void (*load_u8)(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct stk_image *src, bool mirror);
-	/* dst: n elements a row of float32, float16 or bfloat16 (by index), rows `dst_row` bytes apart: x * scale + bias, rounded twice.
-	 * stream: stores may go past the caches; before others may read them comes stk__stores_fence. */
+	/* dst: n elements a row of float32, float16 or bfloat16 (by index), rows `dst_row` bytes apart: x * scale + bias, rounded twice. stream:
+	 * stores may go past the caches; call stk__stores_fence before others read them. */
 	void (*affine_u8[3])(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 		const struct stk_affine *a, bool stream);
 	/* Channels' rows to pixels: dst[(x * channels) + c] = src[c * plane + x]; elements of 1, 2 or 4 bytes. */
