@@ -12,8 +12,8 @@ bool stk__orient_swaps(int orientation);
 /* The stored pixels under a window that is given in oriented pixels. width, height: as stored. */
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
 
-/* Makes an image of the stored pixels of `window` one that shows them oriented: it begins elsewhere and its strides change places and signs. Returns where
- * its first pixel lies in the oriented image. */
+/* Turns *image, a view of the stored pixels of `window`, into a view of the same pixels oriented: it begins elsewhere, and its strides change places
+ * and signs. Returns the window in oriented pixels. */
 struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *image);
 
 /* Turns src (as stored) into dst. Both interleaved, of one type; extents fit. */

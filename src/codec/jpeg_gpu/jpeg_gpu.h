@@ -36,7 +36,7 @@ struct stk_jpeg_gpu_limits {
 };
 
 /* Consecutive files in memory with at most so many bytes between them are copied at once. A copy must not leave an allocation, so the caller keeps
- * files of two allocations further apart than that: nothing tells where one ends, and the next often begins there. */
+ * files of two allocations further apart than that: the decoder cannot see where one ends, and the next often begins there. */
 enum { STK_JPEG_GPU_GAP = 4096 };
 
 struct stk_jpeg_gpu_item {
@@ -77,8 +77,8 @@ size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d); /* bytes of device memory t
 STK_MUST_USE enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err);
 void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* not in flight; NULL is fine */
 
-/* The batch is not in flight, and nobody reads its outputs: parts wait for nothing but their streams. STK_NO_MEMORY where the device has none. After a
- * failure parts may be under way, for which stk__jpeg_gpu_sync waits. */
+/* The batch must not be in flight, nor its outputs be read any more: parts wait for nothing but their streams. STK_NO_MEMORY where the device has
+ * none. After a failure parts may be under way, for which stk__jpeg_gpu_sync waits. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
 /* join: work submitted to `stream` later waits for the last submission. wait: the calling thread waits for it. */

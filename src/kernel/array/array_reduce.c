@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Columns of a tile: those that lie apart take a cache line each, which all of their rows then share. */
+/* Columns of a tile; fewer where they lie apart, since each then needs a cache line of its own, which its rows share. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
 /* What the lanes of a tile hold: sums in one of these types, or the least or greatest elements in the source's own (floats for halves). */

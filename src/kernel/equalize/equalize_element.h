@@ -73,7 +73,7 @@ STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, i
 		stk__equalize_clip(counts, e->limit);
 	while (!e->tiles_x && first < STK_EQUALIZE_BINS - 1 && !counts[first])
 		first++;
-	int32_t left = e->tiles_x ? n : n - counts[first]; /* the least value becomes 0, unless adaptively */
+	int32_t left = e->tiles_x ? n : n - counts[first]; /* the least value becomes 0, except in adaptive equalisation */
 	float scale = 255.0f / (float)left;
 	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
 		sum += !e->tiles_x && i <= first ? 0 : counts[i];

@@ -51,7 +51,7 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* A sample of a plane. Beyond the image its outermost pixels repeat: columns before colours are made half the size, rows after it. */
+/* A sample of a plane. Beyond the image its outermost pixels repeat: columns before chroma is halved, rows after it. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;

@@ -53,7 +53,7 @@ enum stk_jpeg_gpu_phase {
 #define STK_JPEG_GPU_SUBSEQUENCE 4096 /* bits in a subsequence */
 #endif
 #define STK_JPEG_GPU_PIECE 1024       /* bits in a piece, which one thread decodes to coefficients */
-#define STK_JPEG_GPU_ROWS 13          /* rows of checkpoints: a thread overflows into at most one subsequence less */
+#define STK_JPEG_GPU_ROWS 13          /* rows of checkpoints: a thread overflows into at most ROWS - 1 subsequences */
 #define STK_JPEG_GPU_SYNC_INTERVALS 4 /* in phase synchronise: most threads need fewer */
 #define STK_JPEG_GPU_PER_SUBSEQUENCE (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_INTERVAL)
 #define STK_JPEG_GPU_PIECES (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_PIECE)

@@ -18,7 +18,8 @@
 static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
 {
 	uint32_t lane = threadIdx.x % 32, found = stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
-	/* Were it seen to be the whole warp's, it would lie in uniform registers, and each load would first move its address out of them. */
+	/* If the compiler saw that the whole warp has the same item, its address would lie in uniform registers, and each load would first move it
+	 * out of them. */
 	return v.items[stk__keep(found + lane) - lane];
 }
 
@@ -102,7 +103,8 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	}
 }
 
-/* One channel of a step that mixes none, before it is rounded. channels: how many there are before it; valid: it is not for the fill to make. */
+/* One channel of a step that mixes none, before it is rounded. channels: how many there are before it; valid: the value comes from the source, not
+ * from the fill. */
 static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
 {
 	switch (step.kind) {

@@ -57,7 +57,7 @@ struct narrow {
 };
 
 struct wide {
-	using total = uint32_t; /* an int32, as bits: rows that nobody looks at may overflow */
+	using total = uint32_t; /* an int32, as bits: rows whose results are not used may overflow */
 	using kept = int16_t;
 	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
 

@@ -27,7 +27,7 @@ struct stk_filter_axis stk__filter_axis(
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
-	/* A filter of more pixels than any image has: the two edges in equal parts, however wide. Taps are counted in int32. */
+	/* Beyond this a filter is wider than any image and gives its two edges equal parts, however wide it is. Taps are counted in int32. */
 	shrink = shrink < 0x1p26f ? shrink : 0x1p26f;
 	float support = 2 * shrink;
 	switch (filter) {
