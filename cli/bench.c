@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker bench: what these files and these cores can do, with libjpeg-turbo's ceiling beside it. Slices of both alternate, and the median of
- * their ratios is told: machines are noisy, ratios within a second are not. */
+ * their ratios is reported: machines are noisy, ratios within a second are not. */
 #include "ceiling.h"
 #include "output.h"
 #include "progress.h"
@@ -38,7 +38,7 @@ static int64_t page_faults(void)
 	return usage.ru_minflt;
 }
 
-/* Waits until the pipeline has filled its slots and rests, so that a slice holds exactly its own work; returns when the rest began. */
+/* Waits until the pipeline has filled its slots and is idle, so that a slice measures its own work alone. Returns when it became idle. */
 static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
@@ -60,7 +60,7 @@ static enum stk_status take_images(struct stk_pipeline *p, int64_t images, int64
 	for (*taken = 0; *taken < images;) {
 		struct stk_batch *batch = NULL;
 		enum stk_status status = stk_pipeline_next(p, &batch, err);
-		if (status == STK_END && ++ends < 3) /* more in a row: epochs without a batch */
+		if (status == STK_END && ++ends < 3) /* three in a row: epochs have no batches */
 			continue;
 		ends = 0;
 		if (status != STK_OK)

@@ -14,7 +14,7 @@ struct ceiling {
 	char **paths; /* JPEG files; owned */
 	size_t count, capacity;
 	int32_t threads;
-	int64_t next; /* running number of the next image; wraps around the list, with another window */
+	int64_t next; /* number of the next image; the list is gone through again and again, each time with other windows */
 };
 
 /* Lists the JPEG files under a folder. False: none, or out of memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command's commands. Each lives in a file of its own and is one const struct command, listed in main.c; options and help are data. */
+ * The subcommands of stoker. Each lives in a file of its own and is one const struct command, listed in main.c; options and help are data. */
 #ifndef STOKER_CLI_COMMAND_H
 #define STOKER_CLI_COMMAND_H
 
@@ -19,7 +19,7 @@ struct settings {
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment;
 	double seconds;
 	const char *output, *device;
-	const char *const *args; /* what is no option */
+	const char *const *args; /* arguments that are not options */
 	int32_t arg_count;
 };
 

@@ -63,7 +63,7 @@ static void look_at_limits(const struct stk_machine *m, struct advice *a)
 		advise(a, true, "only %" PRId64 " MiB of memory are free", m->memory_free >> 20);
 }
 
-/* What stands between this process and the GPUs, in the order in which it would be found out. */
+/* What keeps this process from using the GPUs. Only the first cause is reported, since the later ones depend on it. */
 static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info *c, struct advice *a)
 {
 	const char *shown = getenv("CUDA_VISIBLE_DEVICES");
@@ -86,7 +86,7 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			c->driver / 1000, c->driver / 10 % 100, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
 }
 
-/* The oldest architecture that kernels were made for is the first; newer ones than all run too, compiled by the driver. */
+/* cuda_archs begins with the oldest architecture that kernels were made for. GPUs newer than all of them work too: the driver compiles for them. */
 static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk_gpu_info *g, struct advice *a)
 {
 	int oldest = atoi(m->cuda_archs);

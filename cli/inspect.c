@@ -17,7 +17,7 @@
 #define HEAD_BYTES 65536
 #define MAX_HEADER (16 << 20)
 
-enum { SIZE_CLASSES = 12 }; /* by the shorter side: below 32 pixels, below 64, and so on; the last has no end */
+enum { SIZE_CLASSES = 12 }; /* by the shorter side: below 32 pixels, below 64, and so on; the last is open-ended */
 
 /* What was seen so far. Sizes: of `good` files. */
 struct census {
@@ -66,7 +66,7 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->good++;
 }
 
-/* The i-th bad sample of the first epoch; a pipeline works ahead, so that it may already know of the next one's. */
+/* The i-th bad sample of the first epoch. A pipeline works ahead, so it may already list bad samples of the next epoch. */
 static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
 {
 	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
@@ -198,7 +198,7 @@ static void print_bar(int64_t count, int64_t most)
 	putchar('\n');
 }
 
-/* Counts of classes; of many only the smallest and the largest. */
+/* Prints how many files each class has; where there are many classes, only the smallest and the largest. */
 static void print_classes(struct stk_pipeline *p, const struct census *c)
 {
 	enum { SHOWN = 20 };
@@ -281,7 +281,7 @@ static int inspect_all(struct session *session, const struct settings *s)
 	return code;
 }
 
-/* Opens a file and tells its size; a FIFO must not be waited for. */
+/* Opens a file and gets its size. Does not block, which a FIFO without a writer otherwise would. */
 static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 {
 	struct stat st;
@@ -297,8 +297,8 @@ static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 	return -1;
 }
 
-/* Header of a file from its first 64 KiB, or from as much as it takes where it is longer (large EXIF or colour profiles). Only errors in a header tell
- * an offset: what is no image is not read further. */
+/* Reads the header from the first 64 KiB of a file, or from more where the header is longer (large EXIF or colour profiles). Only errors inside a
+ * header have an offset, so a file that is not an image is not read further. */
 static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
 {
 	int fd = open_file(path, bytes, err);

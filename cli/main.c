@@ -23,7 +23,7 @@ static void print_help(FILE *to)
 		to);
 }
 
-/* How many letters have to be changed, put in or left out to make b of a; names are short. */
+/* The edit distance (Levenshtein) between a and b; names are short. */
 static size_t letters_apart(const char *a, const char *b)
 {
 	enum { LONGEST = 32 };
@@ -49,7 +49,7 @@ static size_t letters_apart(const char *a, const char *b)
 static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	size_t least = 3; /* more letters, and it is another word */
+	size_t least = 3; /* at this distance it is another word */
 	for (size_t i = 0; i < command_count; i++) {
 		size_t apart = letters_apart(name, commands[i]->name);
 		if (apart < least && apart < strlen(name)) {

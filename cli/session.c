@@ -26,7 +26,7 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The name of a store's object ends as an image's does; what has no such ending is what many names begin with. */
+/* In a store, a name that ends like an image's is one object; any other is the prefix of many. */
 static bool is_prefix(const char *uri)
 {
 	static const char *const endings[] = {".jpg", ".jpeg", ".png"};
@@ -131,7 +131,8 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 	return status;
 }
 
-/* What the training graph drew, as outputs: the file's shape, the window's anchor and shape by the seed that the decoder has, the flip. */
+/* Adds what the training graph drew as outputs: the file's shape, the window's anchor and shape (drawn once more, with the decoder's seed), the
+ * flip. */
 static enum stk_status add_draws(
 	struct stk_graph *g, struct stk_node file, struct stk_node coin, const struct stk_arg *seed, struct stk_error *err)
 {
@@ -178,7 +179,7 @@ static enum stk_status build_train_graph(
 	return status;
 }
 
-/* The file's bytes come along, for what their header says. */
+/* The files' bytes are an output too, so that their headers can be inspected. */
 static enum stk_status build_check_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
 	const int64_t stamp[2] = {16, 16};

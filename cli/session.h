@@ -8,14 +8,14 @@
 #include "command.h"
 
 struct session {
-	const char *command; /* whose messages these are */
+	const char *command; /* named in messages */
 	struct stk_context *ctx;
 	struct stk_pipeline *pipeline;
 	int32_t device_id;      /* of the GPU it runs on; -1: the cores alone */
 	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
-	bool flat;              /* of a folder that holds the images itself */
-	size_t skipped;         /* its files that are no images */
+	bool flat;              /* the source is a folder that holds the images itself */
+	size_t skipped;         /* files of that folder that are not images */
 };
 
 /* What the standard graph ends in. */
@@ -36,7 +36,7 @@ bool open_context(struct session *session, const char *command, const struct set
 /* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
-/* What holds class folders, or images: a folder, an index, or what keys of a bucket begin with. Else it is one image, or a pipeline. */
+/* True for a folder of classes or of images, an index, or a prefix of a bucket's keys; false for one image or a pipeline. */
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* by its name */
 

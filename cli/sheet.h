@@ -25,7 +25,7 @@ bool sheet_takes(const struct stk_desc *desc);
 /* Room for `count` samples, with cells as large as the largest of them (at most 256 pixels: larger ones are shrunk) and lines of text below each. columns 0:
  * about square. Destroyed with sheet_destroy, also after a failure. */
 bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines);
-/* Writes a line of text below a picture; of one that is too long the end is shown. */
+/* Writes a line of text below a picture; a line that is too long loses its beginning. */
 void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text);
 void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *sample, const struct sheet_scale *scale);
 void sheet_destroy(struct sheet *sheet);

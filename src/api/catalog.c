@@ -75,7 +75,7 @@ static const char *next_name(const void *from, size_t i)
 	return NULL;
 }
 
-/* What to do without operators of DALI that have no like here. */
+/* What to use instead of those operators of DALI that have no equivalent here. */
 static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {

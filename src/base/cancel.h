@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether work that takes long should end early. Who asks for it sets the flag; long loops look at it between pieces of a millisecond or so and leave what
- * they were making unfinished. Any thread. */
+ * Whether work that takes long should end early. Whoever wants it to end sets the flag. Long loops check it about once a millisecond and then return
+ * with their output unfinished. Any thread. */
 #ifndef STK_BASE_CANCEL_H
 #define STK_BASE_CANCEL_H
 

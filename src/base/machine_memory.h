@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the machine says of its memory, and of that of this process's control group. */
+ * How much memory the machine and this process's control group have left. */
 #ifndef STK_BASE_MACHINE_MEMORY_H
 #define STK_BASE_MACHINE_MEMORY_H
 

@@ -28,7 +28,8 @@ STK_HD double stk__math_exp(double x)
 		return 0;
 	double k = floor(x * STK__INV_LN2 + 0.5);
 	double hi = x - k * STK__LN2_HI, lo = k * STK__LN2_LO, r = hi - lo;
-	/* e^r for |r| <= 0.35: what follows 1 + r, smallest first; lo's rounding is put back with r. */
+	/* e^r = 1 + r + r * tail for |r| <= 0.35. The series is summed from its smallest term; r is added as hi - lo, so that its rounding is not
+	 * lost. */
 	double tail = 0;
 	for (int n = 14; n >= 2; n--)
 		tail = (tail + 1.0) * r / n;
@@ -57,7 +58,7 @@ STK_HD double stk__math_log(double x)
 	return k * STK__LN2_HI - ((half - (s * (half + 2 * series) + k * STK__LN2_LO)) - f);
 }
 
-/* Up to here the parts of pi/2 are enough to take whole turns away. */
+/* The largest |x| for which the parts of pi/2 are precise enough to reduce the argument. */
 #define STK__MATH_REDUCIBLE 1e5
 
 /* x = n * pi/2 + *r with |*r| <= pi/4; returns n mod 4. */

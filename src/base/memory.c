@@ -111,7 +111,7 @@ void *stk__map(size_t size)
 		munmap(p, before);
 	if (spare > before)
 		munmap(p + before + whole, spare - before);
-	madvise(p + before, whole, MADV_HUGEPAGE); /* refused, it is pages of the usual size */
+	madvise(p + before, whole, MADV_HUGEPAGE); /* if refused, pages have the usual size */
 	/* cppcheck-suppress deallocret */
 	return p + before;
 }
@@ -142,7 +142,7 @@ void stk__arena_init(struct stk_arena *a)
 	*a = (struct stk_arena){0};
 }
 
-/* Down to `last`, which stays. */
+/* Frees extra blocks down to `last`, which stays. */
 static void free_extra(struct stk_arena *a, const struct stk_arena_extra *last)
 {
 	while (a->extra != last) {
@@ -192,13 +192,13 @@ void stk__arena_discharge(struct stk_arena *a, size_t size)
 	a->charged -= size;
 }
 
-/* Pages of the block that nothing lies in. The block itself stays as large as it is. */
+/* Gives the unused pages of the block back to the system. Its capacity does not change. */
 static void give_back_idle(struct stk_arena *a)
 {
 	uintptr_t from = ((uintptr_t)a->block + a->used + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
 	uintptr_t to = ((uintptr_t)a->block + a->capacity) & ~(uintptr_t)(PAGE - 1);
 	if (from < to)
-		madvise((void *)from, to - from, MADV_DONTNEED); /* refused, they stay for the next sample */
+		madvise((void *)from, to - from, MADV_DONTNEED); /* if refused, they stay for the next sample */
 }
 
 static void *take_extra(struct stk_arena *a, size_t size)
@@ -244,7 +244,7 @@ static void resize_block(struct stk_arena *a, size_t capacity)
 {
 	stk__free(a->block);
 	a->block = stk__alloc(capacity);
-	a->capacity = a->block ? capacity : 0; /* without it the next takes fail or find extra blocks: no error is lost */
+	a->capacity = a->block ? capacity : 0; /* without a block, later takes use extra blocks or fail: no error is lost */
 	a->calm = 0;
 }
 
@@ -262,7 +262,7 @@ bool stk__readable_past(const void *end)
 	return !STK__WATCHED && ((uintptr_t)end - 1) % SMALLEST_PAGE + STK_ARENA_SLACK < SMALLEST_PAGE;
 }
 
-/* What the block grows to: by half until `need` fits, but not past a limit that `need` is within. */
+/* The block's new capacity: it grows by half until `need` fits, but not past the limit as long as `need` is within it. */
 static size_t grown(const struct stk_arena *a, size_t need)
 {
 	size_t capacity = ARENA_MIN;

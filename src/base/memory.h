@@ -47,8 +47,8 @@ static inline bool stk__fault(enum stk_fault kind)
  * row that needed less than a quarter of it the block shrinks, so that one giant image does not hold memory for ever.
  *
  * With a limit, a take that would pass it fails and is remembered in `refused`. Takes of less than a page are not counted, so that what a sample needs
- * does not depend on what else its chain does. What is held for earlier samples counts as well: it goes back to the system before the sum of that and of
- * the sample's own could pass the limit. */
+ * does not depend on what else its chain does. Memory kept from earlier samples counts as well: it is given back to the system before it could exceed
+ * the limit together with the sample's own. */
 struct stk_arena {
 	uint8_t *block;
 	size_t capacity, used;          /* of the block */
@@ -64,7 +64,7 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
-/* True for an address inside what was taken, whose slack lies behind it. */
+/* True if the address lies in memory that was taken from the arena, which has slack behind it. */
 bool stk__arena_holds(const struct stk_arena *a, const void *p);
 
 /* Begins a sample's account: from here to the next call at most `limit` bytes are taken and charged; 0: any number. */

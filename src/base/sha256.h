@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. Of our own, since a signature takes some ten blocks and a library of
- * ciphers would be one more that every program loads, beside that of the TLS of libcurl. */
+ * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. Our own, since a signature takes
+ * some ten blocks, and a cryptography library would be one more that every program loads, beside libcurl's TLS library. */
 #ifndef STK_BASE_SHA256_H
 #define STK_BASE_SHA256_H
 
@@ -20,7 +20,7 @@ void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n);
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);
-/* In small letters, NUL-terminated. */
+/* In lower case, NUL-terminated. */
 void stk__sha256_hex(const uint8_t digest[STK_SHA256_SIZE], char hex[STK_SHA256_HEX]);
 
 #endif

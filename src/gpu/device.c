@@ -10,7 +10,7 @@
 
 struct stk_gpu_build stk__gpu_build(void)
 {
-	/* Machine code of a toolkit runs on the drivers of its major version on. */
+	/* Machine code runs on all drivers from the toolkit's major version on. */
 	return (struct stk_gpu_build){stk__cuda_archs, stk__cuda_toolkit, stk__cuda_toolkit / 1000 * 1000, stk__cuda_image_count};
 }
 

@@ -29,9 +29,10 @@ struct stk_gpu_device {
 	void **modules;       /* by index into stk__cuda_images; NULL until asked for */
 };
 
-/* While any thread captures a CUDA graph in its usual, global mode, calls of other threads that allocate, free, load or wait fail, and spoil the capture,
- * unless the caller's mode is relaxed. Ours touch nothing that a graph of the user's knows, so that they may: each such call stands between these two.
- * Per call, since the thread may be the user's, and keeps its mode. Returns the mode that was; the second passes the call's result on. */
+/* While any thread captures a CUDA graph in the default, global mode, calls of other threads that allocate, free, load or wait fail and invalidate
+ * the capture, unless the calling thread's mode is relaxed. Ours touch nothing that a user's graph refers to, so relaxed is safe: each such call
+ * stands between these two. The mode is changed for one call only, since the thread may be the user's. The first returns the previous mode; the
+ * second restores it and passes the call's result on. */
 static inline int stk__gpu_relax(const struct stk_cuda_driver *cu)
 {
 	int mode = CUDA_CAPTURE_RELAXED;

@@ -31,8 +31,8 @@ enum {
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
-/* Handles are pointers to what only the driver knows, device memory is a 64-bit address, results and devices are ints.
- * name in libcuda.so.1 (the _v2 entry points are what cuda.h's plain names mean), parameters. */
+/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints.
+ * X(name in libcuda.so.1, parameters); the _v2 entry points are what cuda.h's plain names mean. */
 #define STK_CUDA_FUNCTIONS(X)                                                                                                              \
 	X(cuInit, (unsigned flags))                                                                                                        \
 	X(cuDriverGetVersion, (int *version))                                                                                              \

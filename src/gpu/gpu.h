@@ -61,7 +61,7 @@ STK_MUST_USE enum stk_status stk__gpu_facts(const struct stk_gpu *gpu, int ordin
 STK_MUST_USE enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct stk_gpu_device **out, struct stk_error *err);
 /* One more owner. */
 struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
-/* The caller has left it everywhere and freed what it took from it; the last one's goes. NULL is fine. */
+/* Gives up one owner's reference; with the last, the device is released. The caller has left it on all threads and freed its memory. NULL is fine. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
 
@@ -73,7 +73,7 @@ void stk__gpu_leave(struct stk_gpu_device *dev);
 
 STK_MUST_USE enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err);
 void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the device; 0 is fine */
-/* Pinned host memory, for every device, whose kernels reach it at the same address; takes milliseconds. */
+/* Pinned host memory; kernels of every device see it at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
@@ -103,8 +103,8 @@ void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event);
 STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
-/* True while a CUDA graph is being captured on the stream, or on another one that the default stream would wait for, when nothing but the graph's own
- * work may be recorded there. A stream that was destroyed, or whose device is lost, captures nothing. */
+/* True while a CUDA graph is being captured on the stream (for the default stream: on any that it would wait for). Only the graph's own work may be
+ * recorded there then. A stream that was destroyed, or whose device is lost, captures nothing. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* *done: everything before the event has finished. An event that was never recorded is done. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);

@@ -28,7 +28,7 @@ static const struct stk_arg_def arithmetic_args[] = {
 	STK_ARG_END,
 };
 
-/* How a call computes: operands are taken to `meet`, held in `domain`; the result becomes out's type. */
+/* How a call computes: operands are converted to the type `meet` and computed on in `domain`; the result is converted to `out`. */
 struct plan {
 	const struct stk_arith *op;
 	enum stk_dtype meet, out;
@@ -87,7 +87,7 @@ static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc
 			return stk__fail(err, STK_SHAPE,
 				"extents %lld and %lld in dim %d do not match: they must be equal, or one of them 1", (long long)x,
 				(long long)y, out->ndim - k);
-		/* An unknown extent becomes whatever the other says, unless that is 1. */
+		/* An unknown extent becomes the other one, unless that is 1: then the result is unknown. */
 		out->shape[out->ndim - k] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
 	}
 	const struct stk_desc *with_layout = a->layout[0] && a->ndim == out->ndim ? a : b->layout[0] && b->ndim == out->ndim ? b : NULL;

@@ -88,7 +88,7 @@ static void csc_lower(const struct stk_call *call, struct stk_pass *pass)
 	if (a->image_type == a->output_type)
 		return;
 	if (a->image_type == STK_YCBCR &&
-		a->output_type == STK_GRAY) { /* luma alone, to full range: no way over RGB, where it would saturate */
+		a->output_type == STK_GRAY) { /* luma alone, scaled to full range: going through RGB would saturate */
 		static const float luma_only[3] = {1, 0, 0};
 		float scale = (float)(255. / 219), bias = (float)(-16 * 255. / 219);
 		stk__pass_gray(pass, luma_only, STK_UINT8);

@@ -24,7 +24,8 @@ static const struct stk_arg_def constant_args[] = {
 	STK_ARG_END,
 };
 
-/* It is filled when the pipeline is made: what is larger is a mistake in its shape, and would end the process where memory is overcommitted. */
+/* The tensor is filled when the pipeline is made. A larger one is a mistake in its shape, and the process would be killed for it where memory is
+ * overcommitted. */
 #define MOST_BYTES ((int64_t)1 << 30)
 
 static int32_t value_count(const struct constant *a)

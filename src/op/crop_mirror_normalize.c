@@ -75,7 +75,7 @@ static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bia
 	*bias = (float)(c->shift - c->mean.v[c->mean.count == 1 ? 0 : k] * a);
 }
 
-/* A single value reaches appended channels where a window may leave the image, and only there: as in DALI. */
+/* A single fill value applies to appended channels only where the window may reach outside the image, as in DALI. */
 static float fill_of(const struct cmn *c, const struct cmn_state *s, int32_t k)
 {
 	const struct stk_floats *f = &c->bounds.fill_values;
@@ -149,7 +149,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
-	bool last = pass->plane + pass->c == s->channels; /* of the planes, which channels are appended to */
+	bool last = pass->plane + pass->c == s->channels; /* the last plane, to which channels are appended */
 	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
 	for (int32_t k = 0; k < STK_PASS_MAX_CHANNELS && pass->plane + k < s->padded; k++) {
 		fill[k] = fill_of(c, s, pass->plane + k);
@@ -157,7 +157,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 			factors_of(c, pass->plane + k, &a[k], &b[k]);
 	}
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
-	/* Fill is on the scale of the output: so the window comes after the arithmetic, which commutes with it. */
+	/* Fill values are on the output's scale, so the window comes after the arithmetic, with which it commutes. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
 	stk__pass_mirror(pass, c->mirror, false);
 	if (s->padded > s->channels && last)

@@ -10,7 +10,7 @@ struct stk_decode_args {
 	int32_t output_type, dtype;
 	bool adjust_orientation;
 	int64_t scale_denom; /* decoders.image alone has it; 0 elsewhere */
-	/* without meaning here */
+	/* DALI's, without effect here */
 	bool affine, jpeg_fancy_upsampling, use_fast_idct, cache_debug, cache_batch_copy;
 	float hw_decoder_load;
 	int64_t hybrid_huffman_threshold, device_memory_padding, device_memory_padding_jpeg2k, host_memory_padding,

@@ -67,7 +67,7 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 	return STK_OK;
 }
 
-/* Beyond what passes take all numbers are alike: they refuse them. */
+/* Clamps to int32: passes refuse larger numbers, so their exact value does not matter. */
 static int32_t to_pass(int64_t x)
 {
 	return x > INT32_MAX ? INT32_MAX : x < -INT32_MAX ? -INT32_MAX : (int32_t)x;

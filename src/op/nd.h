@@ -36,7 +36,7 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 /* The same with a fill value for each channel of the pass. */
 void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass);
 
-/* STK_INVALID unless there is one fill value, or one for each channel of out; where channels are not known yet, nothing is said. */
+/* STK_INVALID unless there is one fill value, or one for each channel of out. Any count passes while the channels are not known. */
 enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *out, struct stk_error *err);
 
 /* Classes of an operator that keeps a window, with a conversion to `dtype` (-1: none): STK_CLASS_NEVER where a pass cannot convert. */

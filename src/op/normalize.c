@@ -49,7 +49,7 @@ static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_
 	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;
 }
 
-/* Without axes: those over which what is given does not vary; all, where nothing is. */
+/* The dims that are reduced without `axes`: those along which the given mean and stddev do not vary; all dims where neither is given. */
 static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
 {
 	uint32_t reduced = (1u << in->ndim) - 1;
@@ -231,7 +231,8 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
 }
 
-/* What is measured on the batch can lie close together and far from 0, where x * a + b in float32 would lose digits: so only bytes take that way. */
+/* With statistics measured on the batch, only 8-bit types go through a pass: other values may lie close together and far from 0, where x * a + b in
+ * float32 loses digits. */
 static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 {
 	const struct normalize *a = args;

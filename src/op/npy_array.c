@@ -15,7 +15,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t element)
 		}
 }
 
-/* Most files have their elements as a tensor can hold them already. */
+/* Most files have the byte order and alignment that tensors need: then nothing is copied. */
 static enum stk_status take_elements(const struct stk_call *call, const uint8_t *data, struct stk_npy_array *a, struct stk_error *err)
 {
 	const struct stk_npy *f = &a->file;

@@ -17,10 +17,11 @@ struct stk_npy_array {
 STK_MUST_USE enum stk_status stk__npy_array_take(
 	const struct stk_call *call, const uint8_t *data, size_t size, struct stk_npy_array *out, struct stk_error *err);
 
-/* The output's desc, of `dtype`; and its data where the file's own bytes are it: a view. */
+/* Sets the output's desc, of `dtype`, and its data where the file's own bytes can serve (a view). */
 void stk__npy_array_place(const struct stk_npy_array *a, enum stk_dtype dtype, struct stk_tensor *out);
 
-/* What is no view: the window in C's order, converted to the output's type; `fill` where it reaches outside. Bools become 0 or 1, whatever the file holds. */
+/* Where no view can serve: copies the window in C order, converted to the output's type, with `fill` where it reaches outside. Bools become 0 or 1,
+ * whatever the file holds. */
 STK_MUST_USE enum stk_status stk__npy_array_copy(
 	const struct stk_call *call, const struct stk_npy_array *a, float fill, struct stk_error *err);
 

@@ -140,8 +140,8 @@ enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 64 };
 
 /* ---- readers ---- */
 
-/* Bytes that a sample needs: of the object that the reader's part_uri names by this number. length -1: to its end; 0: none, as where a sample lacks
- * the part. */
+/* A stretch of an object that a sample needs. uri: the object's number, which part_uri turns into its name. length -1: to the object's end; 0:
+ * nothing, for a sample that lacks the part. */
 struct stk_part {
 	int64_t uri, offset, length;
 };
@@ -153,10 +153,10 @@ struct stk_reader_def {
 	uint64_t (*fingerprint)(const void *shared);
 	/* A digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
-	/* The order that the arguments ask for: seed, shards, tail. batch and where a run starts are the pipeline's. */
+	/* The order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and where a run starts. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
-	/* Where an output lies in host memory, of all samples, decoded: sample id at the result + id * *stride, for as long as `shared` is there. NULL: it does
-	 * not. Nullable; a reader that has it gives each sample's other outputs for next to nothing. */
+	/* Where the decoded values of an output lie in host memory, for all samples: sample id at the result + id * *stride, as long as `shared`
+	 * lives. NULL: they are not in memory. Nullable. In a reader that has it, a sample's other outputs cost next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*soon)(const void *shared, int64_t id); /* a hint that sample id comes next, to prefetch its memory into a cache; nullable */
 	/* The name of a sample; the length is returned. Nullable: samples have none. Without `parts`, it is the uri of an object that is the sample's one
@@ -169,7 +169,7 @@ struct stk_reader_def {
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
 	int64_t (*classes)(const void *shared);                       /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label); /* nullable */
-	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: what was met and is no sample, in words */
+	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: how many files are no samples; *text: what they are */
 };
 
 /* ---- the definition ---- */
@@ -177,7 +177,7 @@ struct stk_reader_def {
 enum stk_op_flags {
 	STK_OP_RANDOM = 1,       /* draws from call->random */
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, of which it gets a copy where that is on the GPU; without it only in[].desc */
-	STK_OP_HIDDEN = 4,       /* for bindings */
+	STK_OP_HIDDEN = 4,       /* for bindings alone */
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
 	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the CPU wherever its inputs are */
 	STK_OP_IMAGES =
@@ -262,8 +262,8 @@ extern const struct stk_op_def *const stk__ops[];
 extern const size_t stk__op_total;
 const struct stk_op_def *stk__op_find(const char *name); /* by name or alias; NULL */
 
-/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by itself. in: what is known when the graph
- * is built, NULL for sources. Whether its layout is one that lower takes is for the caller to see. */
+/* What an operator with these arguments may add to a pass over this input; STK_CLASS_NEVER: it runs by itself. in: what is known when the graph is
+ * built, NULL for sources. The caller checks whether lower takes its layout. */
 unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
 
 /* Whether infer reads the data of input k. */

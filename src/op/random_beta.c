@@ -26,7 +26,7 @@ static enum stk_status beta_infer(const struct stk_call *call, struct stk_error 
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Normal numbers come in twos. */
+/* Normal numbers are drawn in pairs. */
 struct normals {
 	struct stk_random *r;
 	double v[2];

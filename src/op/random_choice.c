@@ -115,7 +115,7 @@ static enum stk_status choice_run(const struct stk_call *call, struct stk_error 
 	enum stk_status s = count_choices(call, &count, err);
 	if (s || (s = draws_shape(call, &drawn, err)))
 		return s;
-	if (!stk_desc_elements(&out->desc)) /* but there may be 2^40 elements to draw, each of which is empty */
+	if (!stk_desc_elements(&out->desc)) /* nothing to write, though 2^40 empty elements may be asked for */
 		return STK_OK;
 	size_t element = stk_dtype_size(in->desc.dtype);
 	for (int32_t d = 1; d < in->desc.ndim; d++)

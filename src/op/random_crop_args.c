@@ -62,7 +62,7 @@ static bool attempt(const struct stk_random_crop_args *a, struct stk_random *r, 
 	return *out_w <= w && *out_h <= h && rounded >= aspect[0] && rounded <= aspect[1];
 }
 
-/* No legal aspect reaches the smallest area: drawing would only fail. */
+/* True if no legal aspect reaches the smallest area, so that every draw would fail. */
 static bool hopeless(const struct stk_random_crop_args *a, int32_t w, int32_t h)
 {
 	double smallest = (double)a->random_area.v[0] * w * h;

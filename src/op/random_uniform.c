@@ -30,7 +30,7 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Draws lie below the end, and rounding them to fewer digits may bring them there: the value before it is taken then. */
+/* Draws lie below the end, but rounding to the output's type may reach it. Such a draw becomes the value of that type before it. */
 static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
 {
 	enum stk_dtype dtype = out->desc.dtype;

@@ -17,7 +17,7 @@ uint64_t stk__reader_files_fingerprint(const void *shared);
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 
-/* Of a list of strings that may not be given. */
+/* The strings of an optional argument; NULL and 0 where it was not given. */
 static inline const char *const *stk__strings_or_none(const struct stk_strings *s, size_t *count)
 {
 	*count = s->count < 0 ? 0 : (size_t)s->count;

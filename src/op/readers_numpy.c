@@ -14,7 +14,7 @@ struct readers_numpy {
 	struct stk_floats rel_roi_start, rel_roi_end, rel_roi_shape;
 	const char *out_of_bounds_policy;
 	float fill_value;
-	bool cache_header_information, register_buffers, use_o_direct; /* without meaning here */
+	bool cache_header_information, register_buffers, use_o_direct; /* DALI's, without effect here */
 	struct stk_reader_args reader;
 };
 

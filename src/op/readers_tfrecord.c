@@ -92,7 +92,7 @@ static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, si
 
 /* ---- a sample ---- */
 
-/* Shape and, of strings, bytes, which stay where the record has them. */
+/* Sets the output's shape and, for strings, its data: a view of the record's bytes. */
 static enum stk_status place_feature(
 	const struct stk_feature *f, const struct stk_feature_values *v, struct stk_tensor *out, struct stk_error *err)
 {

@@ -119,7 +119,7 @@ static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_resize(pass, &r->image);
 }
 
-/* An element of out[1], by a copy that is all fill: whichever side runs it. */
+/* Writes an element of out[1] by a copy that consists of fill alone, since array jobs run on either side. */
 static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;

@@ -212,7 +212,7 @@ static double common_scale(const struct request *r, const double *scale, const b
 	return common;
 }
 
-/* The mean of the scales that are given, as factors have one. */
+/* The geometric mean of the scales that are given. */
 static double mean_scale(const struct request *r, const double *scale, const bool *given)
 {
 	double product = 1;
@@ -259,7 +259,7 @@ static void cut_extents(const struct request *r, const float *extent, float *siz
 	}
 }
 
-/* How a fractional extent becomes whole, and which point of the region keeps its place then. */
+/* Rounds a fractional extent to whole pixels, at least one. */
 static double whole_extent(float size, char rounding)
 {
 	double pixels = fabs((double)size);
@@ -267,7 +267,7 @@ static double whole_extent(float size, char rounding)
 	return pixels < 1 ? 1 : pixels;
 }
 
-/* One axis of the result. */
+/* One axis of the result. If rounding changes the extent, one point of the region keeps its place: x->alignment, or the centre. */
 static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
 	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);
@@ -289,7 +289,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 	x->end[d] = (float)(flip ? b : e);
 }
 
-/* While an extent is unknown: outputs that do not depend on it. */
+/* While an extent of the input is unknown: fills the outputs that do not depend on it. */
 static void guess(const struct request *r, int32_t *out)
 {
 	bool all = true;

@@ -55,7 +55,7 @@ static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
 }
 
-/* A pass knows windows in height and width; other dims are for run_cpu. */
+/* A pass knows windows in height and width; windows along other dims are array jobs. */
 static unsigned slice_classify(const void *args, const struct stk_desc *in)
 {
 	const struct slice *a = args;

@@ -64,7 +64,7 @@ struct stk_ragged_cuda {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	stk_gpu_kernel kernel[KERNELS];
-	size_t shared; /* bytes that a block of the assignment may take, its static ones off */
+	size_t shared; /* bytes that a block of the assignment may take, without its static ones */
 };
 
 static enum stk_status load_kernels(struct stk_ragged_cuda *c, struct stk_error *err)
@@ -223,7 +223,7 @@ enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter
 	return launch(r, stream, K_scatter_stk_unit1 + unit, s->batch * a.tiles, parts, 1, BLOCK, 0, &a, err);
 }
 
-/* Rows of sums a warp makes, and up to what length several. */
+/* A warp makes SUM_ROWS rows of sums if they have at most SUM_SHORT elements, else one. */
 #define SUM_ROWS 4
 #define SUM_SHORT 32
 
@@ -311,7 +311,7 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* Columns a thread can have in registers, times the threads of a block; and what rows fetched ahead may take. */
+/* The most columns that a block keeps in registers, and the most bytes for rows fetched ahead. */
 #define REGISTER_COLS 8192
 #define RING_BYTES (64 << 10)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the host passes to the kernels of index.cu, heatmap.cu, cost.cu and assign.cu, by value. */
+ * What the host passes to the kernels of ragged_*.cu, by value. */
 #ifndef STK_RAGGED_INDEX_ARGS_H
 #define STK_RAGGED_INDEX_ARGS_H
 

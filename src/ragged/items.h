@@ -18,7 +18,7 @@ static STK_BOTH int64_t stk__load_index(const void *p, int32_t bytes, int64_t i)
 	return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-/* The place that an index means among `size` items, or -1. */
+/* The position that an index means among `size` items (negative ones count from the end), or -1. */
 static STK_BOTH int64_t stk__resolve(int64_t index, int64_t size)
 {
 	if (index < 0)

@@ -62,7 +62,7 @@ bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u)
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)
 		if (u->of[i].event && stk__gpu_event_query(dev, u->of[i].event, &done, NULL))
-			done = false; /* whoever waits for it gets the reason */
+			done = false; /* the reason comes from the wait for it */
 	stk__gpu_leave(dev);
 	if (done)
 		u->n_waits = 0;
@@ -106,7 +106,7 @@ enum { SHARED_BYTES = 4 << 20, SHARED_ALIGN = 512 };
 struct stk_shared {
 	uint8_t *data;
 	size_t used;
-	int32_t pieces; /* that are out, and one while it is being filled */
+	int32_t pieces; /* in use, plus one while it is being filled */
 };
 
 static struct stk_shared *shared_make(struct stk_gpu_device *dev)

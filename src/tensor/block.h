@@ -73,7 +73,7 @@ struct stk_block {
 	struct stk_shared *shared; /* the shared allocation in which it lies; NULL: it is an allocation of its own */
 	_Atomic int32_t holds; /* tensors over it, and its batch while it is filled or alive as a whole. Becomes 0 under the ring's lock */
 	size_t kept_bytes;     /* if it belongs to its holders */
-	struct stk_uses uses;  /* if no slot has it; else the slot's count */
+	struct stk_uses uses;  /* if it belongs to no slot; else the slot's `uses` are what counts */
 };
 
 /* Allocates memory of both spaces. */

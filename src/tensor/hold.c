@@ -83,7 +83,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 		stk__block_free(&r->source, b);
 }
 
-/* Without the lock, what takes longer. */
+/* The slower part, without the lock. */
 static void take_back(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {

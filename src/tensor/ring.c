@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ring: made with its pipeline, gone with the last that holds any of it. */
+ * The ring: made with its pipeline, and freed when nobody holds any part of it. */
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>

@@ -37,7 +37,7 @@ static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum room { ROOM, NO_ROOM, ASK };
 
-/* The caller holds the lock. Whether the slot's held blocks may be kept; ASK: what is free has to be looked at first. */
+/* The caller holds the lock. Whether the slot's held blocks may be kept; ASK: free memory has to be measured first. */
 static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
 {
 	size_t more[STK_SPACES];
@@ -54,7 +54,7 @@ static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bo
 	return ROOM;
 }
 
-/* Called without the lock. Half of what is free, and of what is held already. */
+/* Called without the lock. Sets the limit of kept blocks to half of the sum of what is free and what they take already. */
 static void look_at_memory(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
@@ -129,7 +129,7 @@ static bool pins_nothing(const struct stk_slot *s)
 
 enum { SPARE = 2, WINDOW = 256 };
 
-/* Slots that the last batches had use for, and a few for a consumer that still reads those that came back. */
+/* The most slots that were out at once lately, and a few more for a consumer that still reads those that came back. */
 static int32_t slots_needed(const struct stk_ring *r)
 {
 	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
@@ -175,7 +175,7 @@ struct choice {
 	struct stk_block *old;
 };
 
-/* Of the slots that are out: the one delivered first of those whose held parts may be kept. small: and are small, where something large is to be had. */
+/* Of the slots that are out, the one delivered first, if its held parts may be kept. small: only of slots for which pins_nothing is true. */
 static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
@@ -204,7 +204,7 @@ static void choose(struct stk_ring *r, bool looked, struct choice *c)
 		c->slot = out;
 }
 
-/* What is no longer needed. */
+/* Finds what is no longer needed: now and then spare blocks, and a slot beyond slots_needed. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->out > r->peak_out)
@@ -230,7 +230,7 @@ static void trim(struct stk_ring *r, struct choice *c)
 	*at = c->surplus->next;
 	r->made--;
 	for (int32_t v = 0; v < r->n_values; v++)
-		if (c->surplus->values[v].block) /* memory was short */
+		if (c->surplus->values[v].block) /* NULL if memory was short */
 			atomic_fetch_sub(&r->bytes, c->surplus->values[v].block->capacity);
 }
 
@@ -248,7 +248,7 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	}
 }
 
-/* Without the lock: one that was made, which `made` and `out` count already. */
+/* Called without the lock. Makes a slot, which `made` and `out` count already. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);

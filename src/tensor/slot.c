@@ -124,7 +124,7 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	val->sample_bytes = stk_desc_bytes(&val->expected);
 	size_t fixed = val->sample_bytes > 0 ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
 	bool ok = stk__block_resize(&r->source, b, fixed, val->room);
-	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64: it may be less */
+	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64, since the difference may be negative */
 	val->region = fixed ? b->data : NULL;              /* where nothing is known beforehand there is no memory yet */
 	val->samples = s->face->samples[v];
 	memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);

@@ -51,7 +51,7 @@ struct stk_slot_value {
 struct stk_face {
 	struct stk_ring *ring;
 	struct stk_slot *slot;       /* NULL: kept */
-	bool held;                   /* with the ring's lock */
+	bool held;                   /* guarded by the ring's lock */
 	struct stk_tensor **samples; /* by value; one allocation */
 	void *owner_data;            /* where the ring's owner keeps what it knows of the batch; freed by on_free */
 };
@@ -62,14 +62,14 @@ struct stk_slot {
 	struct stk_ring *ring;
 	struct stk_slot *next, *next_free;
 	enum stk_slot_state state;
-	int32_t held;      /* parts that are */
-	int64_t delivered; /* when, in slots of the ring */
+	int32_t held;      /* how many parts are held */
+	int64_t delivered; /* its number among the slots delivered */
 	struct stk_slot_value *values;
 	struct stk_face *face;
 	size_t bytes[STK_SPACES]; /* of its blocks */
 	struct stk_uses uses;
-	stk_gpu_event written; /* its writer's work, where stk__slot_written was called; NULL: never */
-	bool writing;          /* and nobody has seen the end of it */
+	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL: never */
+	bool writing;          /* that work was not yet seen to have ended */
 	bool laid;             /* of a fixed ring: all its samples have their places, for good */
 };
 
@@ -90,7 +90,7 @@ struct stk_ring_value {
 	bool on_gpu;
 	struct stk_block *spare;
 	int32_t spares;
-	int32_t kept; /* blocks that are their holders' */
+	int32_t kept; /* blocks that the ring has let go of and that are still held */
 	size_t kept_bytes;
 };
 
@@ -100,7 +100,7 @@ struct stk_ring {
 	struct stk_slot *all, *free;
 	struct stk_ring_value *values;
 	int32_t batch, n_values, limit, made;
-	bool hard; /* `limit` is: the ring lets go of nothing but small blocks */
+	bool hard; /* `limit` is hard: the ring lets go of nothing but small blocks */
 	int64_t takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* of `out`: ever, in this window of takes, in the one before */
 	_Atomic int32_t out;                      /* slots that are being filled or held */
@@ -111,7 +111,7 @@ struct stk_ring {
 	struct {
 		size_t bytes;  /* of kept blocks */
 		size_t limit;  /* for them */
-		size_t looked; /* `bytes` when the limit was last worked out from what is free; own limit: SIZE_MAX */
+		size_t looked; /* `bytes` when the limit was last worked out from free memory; SIZE_MAX: the limit was given */
 	} held[STK_SPACES];
 	struct stk_block_source source;
 	bool fixed;            /* stk__ring_fix */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What ring.c, hold.c and slot.c have of each other. Without locks unless said. */
+ * What the files of the ring share. Called without its lock unless a comment says otherwise. */
 #ifndef STK_TENSOR_SLOT_IMPL_H
 #define STK_TENSOR_SLOT_IMPL_H
 
@@ -12,8 +12,9 @@ void stk__slot_destroy(struct stk_slot *slot);
 bool stk__slot_lay_out(struct stk_slot *slot);
 void stk__face_free(struct stk_face *face);
 
-/* ring.c, with the lock: moves the spare blocks of a value to a list. */
-void stk__blocks_free(struct stk_ring *r, struct stk_block *list); /* a list of spare ones; without the lock */
+/* ring.c */
+void stk__blocks_free(struct stk_ring *r, struct stk_block *list); /* a list of spare ones */
+/* With the lock: moves the spare blocks of a value to a list. */
 void stk__take_spares(struct stk_ring *ring, int32_t value, struct stk_block **list);
 
 #endif

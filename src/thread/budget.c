@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many processors are ours. */
+ * How many processors this process may use. */
 #include "thread/thread.h"
 
 #include "base/memory.h"

@@ -160,7 +160,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Who is about to sleep has seen the count, or is asleep when the lock has been had. */
+/* Counts a wake. A worker about to sleep either sees the new count, or is asleep by the time that the lock has been taken and released. */
 static bool someone_sleeps(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);

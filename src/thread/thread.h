@@ -33,7 +33,7 @@ double stk__cgroup_quota(const char *root);
 
 /* Cores on a PCI device's side of the machine. */
 struct stk_cpu_near {
-	cpu_set_t cpus; /* that are allowed, too */
+	cpu_set_t cpus; /* near, and allowed to this process */
 	int count;      /* of them */
 	int all;        /* allowed or not; 0: the machine does not say */
 	char list[96];  /* cpus as "0-15,32-47"; ends in "..." where there are more */

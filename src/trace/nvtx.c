@@ -3,7 +3,7 @@
 
 #ifdef STK_NVTX
 
-/* A tool that is linked into the program would need a symbol of ours that others see. */
+/* Off, since a tool linked into the program would need a symbol exported by this library. */
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 

@@ -93,7 +93,7 @@ const char *stk__span_name(enum stk_span_kind kind)
 	return names[kind];
 }
 
-/* `phase`: X with a duration; b and e, by number, where spans of a row overlap. */
+/* `phase`: X for an event with a duration; b and e for the two ends of one, paired by `number`, where spans of a row overlap. */
 static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int64_t at_ns, size_t number)
 {
 	const char *kind = stk__span_name(s->kind);

@@ -23,10 +23,10 @@ enum stk_span_kind {
 };
 
 struct stk_trace_span {
-	const char *name; /* constant; NULL: that of its kind, and its stage */
+	const char *name; /* a constant string; NULL: named after its kind and stage */
 	int64_t batch, begin_ns, end_ns;
 	int32_t first, count;
-	int16_t level, stage; /* chain in its level */
+	int16_t level, stage; /* stage: number of the chain in its level */
 	int16_t thread;
 	uint8_t kind;
 };

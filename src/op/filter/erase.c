@@ -90,7 +90,7 @@ static int64_t bound_of(float x, int64_t extent)
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int64_t)x;
 }
 
-/* The i-th value's bounds along a dim of this extent. float32 is DALI's: 0.35 of 20 is 7. */
+/* The i-th value's bounds along a dim of this extent. In float32, as DALI computes them: 0.35 of 20 is 7. */
 static void fill_bounds(const struct erase *a, int32_t i, int64_t extent, int64_t bounds[2])
 {
 	float size = a->shape.v[i], start = a->anchor.count > 0 ? a->anchor.v[i] : 0;
@@ -101,7 +101,7 @@ static void fill_bounds(const struct erase *a, int32_t i, int64_t extent, int64_
 	bounds[1] = bound_of(start + size, extent);
 }
 
-/* Whole numbers take the whole part, as DALI's do. */
+/* Integer types drop the fraction, as in DALI. */
 static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 {
 	value = stk__dtype_whole(dtype) && dtype != STK_BOOL ? truncf(value) : value;

@@ -33,7 +33,7 @@ static enum stk_status window_of(const struct gaussian_blur *a, int32_t i, struc
 {
 	double sigma = a->sigma.v[a->sigma.count == 1 ? 0 : i];
 	int64_t size = a->window_size.v[a->window_size.count == 1 ? 0 : i];
-	if (!(sigma >= 0) || size < 0) /* values of a sample are not within the table's range */
+	if (!(sigma >= 0) || size < 0) /* per-sample values are not checked against the table's range */
 		return stk__fail(err, STK_INVALID, "sigma and window_size cannot be negative: they are %g and %lld for spatial dim %d",
 			sigma, (long long)size, i);
 	if (sigma == 0 && size == 0)

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* How often a search without an end draws before it is taken for one that has none. */
+/* Draws after which an unlimited search is taken to be hopeless. */
 enum { HOPELESS = 200000 };
 
 static double volume_of(const struct stk_span_box *b, int32_t ndim)
@@ -45,7 +45,7 @@ bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box 
 	return inside > 0 && inside / all >= (double)s->prune;
 }
 
-/* A box without area is inside the window or not. */
+/* The share of the box that lies in the window, or, without `overlap`, their IoU. A box without area counts as all or nothing, by its centroid. */
 static double metric(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box)
 {
 	double inside = common_volume(window, box, s->ndim), own = volume_of(box, s->ndim);
@@ -79,7 +79,7 @@ static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int
 	size[i] = most > 1 ? other / most : other;
 }
 
-/* Extents uniform in the scale's range, again until their ratios are allowed. */
+/* Draws extents uniformly from the scale's range. False: their ratios are not allowed. */
 static bool draw_extents(const struct stk_bbox_search *s, struct stk_random *r, double size[STK_BBOX_DIMS])
 {
 	static const int pairs[3][2] = {{0, 1}, {0, 2}, {1, 2}};

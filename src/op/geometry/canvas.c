@@ -3,7 +3,7 @@
 
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out)
 {
-	const double slack = 1e-2; /* what rounding leaves of a quarter turn is no pixel */
+	const double slack = 1e-2; /* rounding errors of a quarter turn must not add a pixel */
 	for (int32_t i = 0; i < rotation->ndim; i++) {
 		double extent = 0;
 		int32_t most = 0;

@@ -5,8 +5,8 @@
 
 #include "op/geometry/affine.h"
 
-/* The smallest canvas that holds the whole image, of extents x, y (and z). rotation: takes the canvas to the image. An extent is even where that of the image's
- * axis that it mostly shows is, so that the centre stays at a pixel's centre or edge. DALI's rule. */
+/* The smallest canvas that holds the whole image, of extents x, y (and z). rotation: takes the canvas to the image. An extent is even or
+ * odd as that of the image's axis nearest to it in direction, so that the centre stays at a pixel's centre or edge. DALI's rule. */
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out);
 
 /* An angle as the rule takes it: at 45 degrees the rounding of its radians to float32 decides. */

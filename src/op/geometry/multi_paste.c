@@ -195,7 +195,7 @@ struct area {
 	int64_t lo[2], hi[2];
 };
 
-/* Cuts what `by` covers out of the areas; each leaves up to four. Those it covers go to `cut`. */
+/* Cuts out of each area what `by` covers. Up to four pieces of an area remain, in `rest`; what was cut out goes to `cut`. */
 static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
 {
 	int32_t left = 0;

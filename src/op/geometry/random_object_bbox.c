@@ -167,7 +167,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 			continue;
 		int32_t at = n++;
 		for (; stk__int_given(a->k_largest) && at > 0 && volume_of(of[at - 1], ndim) < volume_of(b, ndim); at--)
-			of[at] = of[at - 1]; /* the largest first; the first of equal ones before */
+			of[at] = of[at - 1]; /* largest first; equal ones keep their order */
 		of[at] = b;
 		n = stk__int_given(a->k_largest) && n > a->k_largest ? (int32_t)a->k_largest : n;
 	}
@@ -175,7 +175,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 	return n ? of[drawn] : NULL;
 }
 
-/* A class by its chance, out of those that are left; -1: none is. */
+/* Draws one of the classes that are left, by weight; -1: none is left. */
 static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_random *r)
 {
 	double total = 0, share = stk__random_double(r);
@@ -195,7 +195,7 @@ static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_
 	return last;
 }
 
-/* A class that has no box that will do is drawn no more. */
+/* Draws a class, then a box of it. A class without a suitable box is not drawn again. */
 static enum stk_status draw_object(const struct stk_call *call, const struct stk_blobs *blobs, const struct classes *c,
 	struct stk_random *r, const struct stk_blob **out, struct stk_error *err)
 {

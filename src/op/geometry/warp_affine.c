@@ -57,7 +57,7 @@ static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, st
 	return STK_OK;
 }
 
-/* By Gauss and Jordan, with the largest pivot of each column. */
+/* Gauss-Jordan elimination with partial pivoting. */
 static enum stk_status invert(struct stk_affine *a, struct stk_error *err)
 {
 	int32_t n = a->ndim;

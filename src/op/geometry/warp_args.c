@@ -66,7 +66,7 @@ enum stk_status stk__warp_begin(
 	return STK_OK;
 }
 
-/* If pixels are mixed, the fill is a pixel like those inside: of the input's type. */
+/* Where pixels are interpolated, the fill takes part as a pixel of the input's type would, so it is rounded to that type first. */
 static float fill_in(float value, enum stk_dtype dtype)
 {
 	uint64_t pixel;

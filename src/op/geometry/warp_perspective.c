@@ -84,7 +84,7 @@ static void multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-/* By cofactors; the scale of a perspective's matrix is of no matter, but for its sign. */
+/* By cofactors. Only the sign of a perspective matrix's scale matters. */
 static enum stk_status invert(double m[9], struct stk_error *err)
 {
 	double r[9];
@@ -101,7 +101,7 @@ static enum stk_status invert(double m[9], struct stk_error *err)
 	return STK_OK;
 }
 
-/* Of the pixels' centres. */
+/* Takes the map from coordinates whose whole numbers are pixels' centres to coordinates in which they are corners. */
 static void to_corners(double m[9])
 {
 	static const double back[9] = {1, 0, -0.5, 0, 1, -0.5, 0, 0, 1}, forth[9] = {1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};

@@ -19,7 +19,7 @@ static const struct stk_arg_def batch_permutation_args[] = {
 	STK_ARG_END,
 };
 
-/* The samples that there are: `n` indices in `present`, of which each gets one of them, in `drawn`. */
+/* For each of the `n` samples in `present`, draws one of them into `drawn`, independently; `others`: not itself. */
 static void draw_each(struct stk_random *r, const int32_t *present, int32_t n, bool others, int32_t *drawn)
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Operators whose result for a sample is what another stage or another sample has: gather leaves a table of all samples' inputs, and infer gives the
  * memory of one of them as the output's. So no value is copied until one leaves the pipeline, and then once; on the GPU that is a copy there. Inputs of
- * what gathers are kept in the slot, whose memory stays where it is as long as the batch is in flight; those that gather fetches from the GPU lie in the
- * batch's pinned memory until then. */
+ * operators that gather are kept in the slot, whose memory stays where it is as long as the batch is in flight; those that gather
+ * fetches from the GPU lie in the batch's pinned memory until then. */
 #ifndef STK_OP_TENSOR_BATCH_TABLE_H
 #define STK_OP_TENSOR_BATCH_TABLE_H
 

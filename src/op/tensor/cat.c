@@ -64,7 +64,7 @@ static enum stk_status find_axis(const struct stk_call *call, const struct stk_d
 	return STK_OK;
 }
 
-/* An input that is all there is serves as it is. */
+/* The output is a view where a single input has elements. */
 static void view(const struct stk_call *call)
 {
 	int32_t filled = -1, count = 0;

@@ -89,7 +89,7 @@ static void reduce_shape(const struct reduction *a, const struct stk_desc *in, u
 	}
 }
 
-/* Of all extents: those of the groups. */
+/* Checks that the given mean has one value, or one for each group. */
 static enum stk_status check_mean(const struct stk_call *call, uint32_t reduced, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *mean = &call->in[1].desc;

@@ -36,7 +36,7 @@ static enum stk_status fail_dims(int32_t n, struct stk_error *err)
 	return stk__fail(err, STK_INVALID, "%d extents are given; tensors have up to %d dims", n, STK_MAX_DIMS);
 }
 
-/* The extent that dim i of the output begins with: what src_dims says, else that of the same dim. */
+/* The extent of the input from which that of dim i of the output is computed: of the dim that src_dims names, else of the same dim. */
 static int64_t source_extent(const struct stk_reshape_args *a, const struct stk_desc *in, int32_t i, bool *fits)
 {
 	int64_t d = a->src_dims.count >= 0 ? a->src_dims.v[i] : i;

@@ -37,7 +37,7 @@ static enum stk_status truth_infer(const struct stk_call *call, struct stk_error
 	return s;
 }
 
-/* As Python has it: what is not a number is not 0, and a small fraction is not either (a cast to bool rounds). */
+/* As in Python, NaN is true and so is a small fraction, which a cast to bool would round to 0. */
 static bool is_zero(const struct stk_tensor *t)
 {
 	const uint8_t *b = t->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that change what is said of a tensor, and no value of it. Their infer gives the input's memory as the output's, so that nothing is copied;
- * whatever leaves the pipeline gets memory of its own. */
+ * Operators that change the description of a tensor and none of its values. Their infer gives the input's memory as the output's, so that nothing is
+ * copied; whatever leaves the pipeline gets memory of its own. */
 #ifndef STK_OP_TENSOR_VIEW_H
 #define STK_OP_TENSOR_VIEW_H
 
