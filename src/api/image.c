@@ -77,7 +77,7 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 	return STK_OK;
 }
 
-/* The message of what is wrong with a file begins with its name. */
+/* Puts the file's name in front of the message that says what is wrong with it. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !d->request.path || strstr(err->message, d->request.path))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions by name, and what types make of each other. */
+ * The functions by name, and the promotion of types. */
 #include "op/arithmetic.h"
 
 #include <string.h>

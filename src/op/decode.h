@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the decoders share: DALI's arguments, the header, and the way from the file's pixels to the type asked for. An operator of the family keeps
- * struct stk_decode_args as its first member and struct stk_decode_state as its state; it is left to say which window it keeps. */
+ * struct stk_decode_args as its first member and struct stk_decode_state as its state; it only has to say which window it keeps. */
 #ifndef STK_OP_DECODE_H
 #define STK_OP_DECODE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * python_function: outputs that a user's callback makes of a sample's inputs, or of a batch's. What comes is copied, so that it is given back at once. */
+ * python_function: outputs that a user's callback makes of a sample's inputs, or of a batch's. Results are copied, so that they go back at once. */
 #include "op/op.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every reader takes: how samples are ordered, sharded, and what happens where the epoch ends. */
+ * Arguments of every reader: how samples are ordered and sharded, and what happens at the end of an epoch. */
 #ifndef STK_OP_READER_ARGS_H
 #define STK_OP_READER_ARGS_H
 

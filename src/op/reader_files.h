@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What readers have in common whose samples are files of a list: `shared` is its struct stk_file_list. */
+ * Shared by the readers whose samples are files of a list; `shared` is its struct stk_file_list. */
 #ifndef STK_OP_READER_FILES_H
 #define STK_OP_READER_FILES_H
 

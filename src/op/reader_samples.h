@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What readers have in common whose samples are parts of archives: `shared` is its struct stk_samples. */
+ * Shared by the readers whose samples are parts of archives; `shared` is its struct stk_samples. */
 #ifndef STK_OP_READER_SAMPLES_H
 #define STK_OP_READER_SAMPLES_H
 

@@ -42,7 +42,7 @@ STK_DEVICE int32_t tie_place(uint32_t tie)
 #define NOTHING 0xffffffffu
 #define BAD_COST (-2)
 
-/* The lesser of the best so far and a column, which is in no search where its tie is NOTHING. */
+/* The lesser of the best so far and a column. A column whose tie is NOTHING takes no part in the search. */
 STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, int32_t col)
 {
 	uint64_t least = (uint64_t)best.high << 32 | best.low;
@@ -68,7 +68,7 @@ STK_DEVICE int least_lane(struct found f)
 	return __ffs((int)who) - 1;
 }
 
-/* The least of the block's. `slots` alternate between calls, so that one barrier is enough. */
+/* The least of all threads of the block. `slots` alternate between calls, so that one barrier is enough. */
 STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 {
 	int lane = (int)threadIdx.x & 31, warps = (int)blockDim.x >> 5;
@@ -252,7 +252,7 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 #define COLS 8
 #define NAME ragged_assign_any_8
 #include "ragged/assign_body.h"
-/* And for any number, all of it in memory. */
+/* A kernel for any number of columns, with all state in memory. */
 #define COLS 0
 #define NAME ragged_assign_any
 #include "ragged/assign_body.h"

@@ -6,7 +6,7 @@
 
 #define BLOCK 256
 
-/* Which row of a (batch, outer, items) array this thread works on, and which lane of it it is. */
+/* Which row of a (batch, outer, items) array this thread works on, and its lane among the threads of that row. */
 struct place {
 	uint64_t row; /* ((b * outer) + p) * items + n */
 	int64_t b, p, n;
@@ -166,7 +166,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 
 STK_FOR_UNITS(SCATTER)
 
-/* Many indices a sample: origin (set to -1 before) takes the last write of each target; then its source; a gather moves the rows. */
+/* Many indices a sample: origin (set to -1 before) first takes the last write of each target, then that write's source; a gather moves the rows. */
 STK_KERNEL void ragged_scatter_winner(struct stk_scatter_launch a)
 {
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.target.count, j = i - b * a.s.target.count, from;

@@ -23,10 +23,9 @@
  *
  * The life of a part: it belongs to a slot, or it is KEPT: let go of by the ring, it belongs to its holders alone, and has gone when the last of them lets
  * go. (A kept block then becomes a spare one, for the next slot that lacks one, where there are fewer than STK_RING_SPARES.) The ring lets go of parts
- *   - where a slot is wanted and all that is held of one that is out are small blocks or its face, while a larger block of it is not held: so labels never
- *     pin images;
- *   - where `limit` slots are out: of those of the slot that was delivered first. The ring stays as it is, and what is held is the holder's.
- * Bytes of kept blocks count against `held_limit`; where they would come over it, no slot is to be had until something is dropped.
+ *   - when a slot is wanted, and of a slot that is out only small blocks or the face are held and a larger block is not: so labels never pin images;
+ *   - when `limit` slots are out: of the held parts of the slot delivered first. The ring keeps its size, and what is held belongs to its holders.
+ * Bytes of kept blocks count against `held_limit`; when they would exceed it, there is no slot until something is dropped.
  *
  * Locks: the ring's guards states, holds that become 0, and lists. No memory is allocated or freed and nothing is waited for while it is held. Recording
  * and querying events is done with it. A slot that is FILLING and not yet delivered is its taker's. */

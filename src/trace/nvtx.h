@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans as NVTX ranges, each on its own thread and while it lasts, for Nsight Systems and other tools that listen. Spans of reads are left out, and so
- * are those of copies and kernels on the GPU, which such tools see by themselves. A tool says that it is there with the environment
+ * Spans as NVTX ranges, each on its own thread and while it lasts, for Nsight Systems and other tools that listen. Spans of reads are left out, and
+ * so are those of copies and kernels on the GPU, which such tools see by themselves. A tool says that it is there with the environment
  * variable NVTX_INJECTION64_PATH, the file of a library (https://github.com/NVIDIA/NVTX); `nsys profile` sets it. */
 #ifndef STK_TRACE_NVTX_H
 #define STK_TRACE_NVTX_H

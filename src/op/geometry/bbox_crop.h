@@ -20,11 +20,11 @@ struct stk_bbox_search {
 	float extent[STK_BBOX_DIMS];   /* of the space, in pixels; 1 where it is not known */
 	int64_t window[STK_BBOX_DIMS]; /* its extent in pixels, with fixed */
 	bool fixed;
-	/* which ones will do */
+	/* which windows are accepted */
 	struct stk_floats thresholds;
 	bool overlap, all_boxes, allow_none;
 	float prune;                      /* NAN: by centroid */
-	int64_t attempts, total_attempts; /* total below 0: no end */
+	int64_t attempts, total_attempts; /* total below 0: unlimited */
 	const struct stk_cancel *cancel;
 };
 
@@ -34,7 +34,7 @@ struct stk_bbox_found {
 	bool whole;                                   /* not cropped: all boxes stay as they are */
 };
 
-/* STK_INVALID: no window was found, with no end of attempts. */
+/* STK_INVALID: attempts are unlimited, and no window was found in very many. */
 STK_MUST_USE enum stk_status stk__bbox_search(
 	const struct stk_bbox_search *s, struct stk_random *r, struct stk_bbox_found *out, struct stk_error *err);
 

@@ -16,7 +16,7 @@ extern const struct stk_arg_def stk__displace_group[];
 
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 
-/* s: map and m; seed. */
+/* s: the caller sets map, m and seed. */
 enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_array_sample *s,
 	struct stk_array_jobs *jobs, struct stk_error *err);
 

@@ -38,7 +38,7 @@ static enum stk_status mask_pixel_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Passes over the marked pixels from `at` on, until it has seen `skip`; returns how many it has seen, and in *at where it stopped. */
+/* Finds the marked pixel behind `skip` others, in *at; skip -1: the last one. Returns how many marked pixels it has seen. */
 static int64_t scan(const struct stk_call *call, int64_t skip, int64_t *at)
 {
 	enum { PART = 512 };

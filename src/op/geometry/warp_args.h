@@ -12,7 +12,7 @@ struct stk_warp_args {
 };
 extern const struct stk_arg_def stk__warp_group[];
 
-/* The layouts they take. Volumes, and types that float32 does not hold, are jobs. */
+/* The layouts that passes serve. Volumes, and types that float32 does not hold, are array jobs. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
 /* Dims of height, width and, of volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */

@@ -36,7 +36,7 @@ static enum stk_status squeeze_infer(const struct stk_call *call, struct stk_err
 			out->layout[out->ndim++] = in->layout[0] ? in->layout[d] : 0;
 		}
 	int64_t before = stk_desc_elements(in), after = stk_desc_elements(out);
-	for (int32_t d = 0; d < in->ndim && before != after; d++) /* an empty tensor may lose what it likes if it stays empty */
+	for (int32_t d = 0; d < in->ndim && before != after; d++) /* an empty tensor may lose any dims as long as it stays empty */
 		if ((left_out >> d & 1) && in->shape[d] >= 0 && in->shape[d] != 1 && after >= 0)
 			return stk__fail(err, STK_SHAPE, "dim %d has the extent %lld; only dims of extent 1 can be left out", d,
 				(long long)in->shape[d]);
