@@ -5,8 +5,8 @@
  * Everything is dense row-major memory of the caller. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on the right to
  * its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
  *
- * A struct stk_ragged is one device's: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream of the
- * context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
+ * A struct stk_ragged belongs to one device: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream
+ * of the context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
  * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
  *
  * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not counted). */
@@ -145,14 +145,14 @@ struct stk_assign {
 	uint64_t *refused;
 	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU takes its own */
 };
-/* The strides decide: memory that is dense along the longer dim needs none for usual sizes. */
+/* The size depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
  *     out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
- * The queries are the dense dim of out, which is what the assignment reads fastest. Behind sizes[b] targets out is 0. */
+ * The queries are the dense dim of out, which is what the assignment reads fastest. out is 0 for the padding behind the sizes[b] targets. */
 enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
 enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 #define STK_COST_MAX_BOX 32
@@ -190,7 +190,7 @@ struct stk_heatmap {
 	const void *radii;     /* (lists, targets) */
 	const void *labels;    /* (lists, targets) or NULL */
 	const void *map_index; /* (targets) or NULL */
-	int32_t bytes[4];      /* 4 or 8: an integer of centers, radii, labels, map_index */
+	int32_t bytes[4];      /* 4 or 8: size of an integer in centers, radii, labels, map_index */
 	float sigma_factor, k;
 	int32_t accumulate; /* 0: maps are written whole, 0 where nothing is drawn */
 	uint64_t *refused;  /* labels and map indices out of range */

@@ -38,7 +38,7 @@ struct stk_arg_info {
 	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
 	enum stk_arg_type kind;
 	uint32_t flags;
-	const char *default_text; /* JSON; NULL: none, what then holds is in doc */
+	const char *default_text; /* JSON; NULL: none, doc says what applies then */
 	const char *choices;      /* "a|b|c", or NULL */
 	double min, max;          /* of numbers; -HUGE_VAL .. HUGE_VAL when free */
 	const char *doc;
@@ -47,7 +47,7 @@ struct stk_arg_info {
 enum stk_op_info_flags {
 	STK_OP_IS_READER = 1,
 	STK_OP_IS_RANDOM = 2,
-	STK_OP_IS_BATCH = 4,  /* may need the whole batch: with some of its arguments */
+	STK_OP_IS_BATCH = 4,  /* may need the whole batch, depending on its arguments */
 	STK_OP_IS_HIDDEN = 8, /* made by the bindings (arithmetic, slicing); not for users by name */
 };
 

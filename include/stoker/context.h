@@ -22,7 +22,7 @@ typedef void (*stk_log_fn)(void *user, enum stk_log_level level, const char *tex
 
 struct stk_context_config {
 	size_t size;        /* sizeof(struct stk_context_config) */
-	int32_t threads;    /* workers; 0: affinity mask and cgroup quota, divided by LOCAL_WORLD_SIZE */
+	int32_t threads;    /* workers; 0: what the affinity mask and cgroup quota allow, divided by LOCAL_WORLD_SIZE */
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;

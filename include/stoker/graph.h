@@ -93,8 +93,8 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
-/* Where an operator runs in a pipeline that has a GPU (stk_pipeline_config.device_id); without one all run on the cores. ANY: where its inputs are:
- * on the GPU as soon as one of them is. A value of the cores that an operator on the GPU reads is copied there. */
+/* Where an operator runs in a pipeline that has a GPU (stk_pipeline_config.device_id); without one all run on the cores. ANY: on the GPU if at
+ * least one of its inputs is there, else on the cores. A value in host memory that an operator on the GPU reads is copied there. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 /* An operator in a branch runs for the samples for which a condition holds: where the predicate, a scalar bool in host memory, is as wanted. */
@@ -107,8 +107,9 @@ struct stk_graph_options {
 	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
 	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
-	/* The branches that it stands in, outermost first. What an operator in a branch makes is read in this branch alone, and by the operator "_merge"
-	 * behind it: of a predicate and the values of both branches it makes one that all samples have. Readers and external_source run for all samples. */
+	/* The branches that the operator stands in, outermost first. Its outputs may be read in this branch alone, and by the operator "_merge"
+	 * after it, which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source
+	 * run for all samples. */
 	const struct stk_condition *when;
 	size_t n_when;
 };
@@ -134,11 +135,11 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
 /* A user's callback. Behind an external_source it gives samples, and is called on the pipeline's own callback thread, one call at a time. Behind a
  * python_function it makes outputs of inputs, and is called on the context's threads, several at a time and in no particular order. */
 struct stk_feed_request {
-	int64_t epoch, batch; /* batch: in its epoch, counted on after a restore; of a function, 0 */
+	int64_t epoch, batch; /* batch: its number in the epoch, also after a restore; 0 for a function */
 	int32_t index;        /* in the batch; -1: the whole batch is asked for */
 	int32_t count;        /* samples in the batch */
 	int64_t position;     /* of sample `index` in the epoch; of the batch's first where index is -1 */
-	/* Of a function: [input * n + i] of the n samples that are asked for; theirs during the call alone. */
+	/* For a function: [input * n + i] for the n samples that are asked for; valid during the call only. */
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
@@ -152,13 +153,14 @@ struct stk_feed {
 };
 /* Where in an epoch a restored run may begin: that is, what pull's result depends on. A state that does not suit is refused. */
 enum stk_seek {
-	STK_SEEK_NONE,     /* on the calls before: an iterator. Epochs begin at their start */
+	STK_SEEK_NONE,     /* on the calls before it, as an iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* on request.epoch, batch and index: after any whole batch */
 	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
 };
 struct stk_source_callbacks {
-	/* STK_OK; STK_END: no more data in this epoch, and what was given of the batch in sample mode is its last; STK_USER with *err filled. All batches of
-	 * an output of a source have the type and number of dimensions of its first. A function gives all it was asked for, and never STK_END. */
+	/* Returns STK_OK; STK_END: no more data in this epoch, and in sample mode the samples given of this batch are the epoch's last; STK_USER
+	 * with *err filled. All batches of an output have the type and number of dimensions of its first one. A function gives all that it was
+	 * asked for, and never returns STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
 	void (*destroy)(void *user);              /* nullable */

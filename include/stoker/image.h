@@ -19,8 +19,8 @@ STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
 struct stk_image_request {
 	size_t size;      /* sizeof(struct stk_image_request) */
-	const char *path; /* the file; or NULL, and then */
-	const void *data; /* its bytes, which stay where they are until the image was read */
+	const char *path; /* the file; NULL: `data` is given instead */
+	const void *data; /* the file's bytes, which must stay valid until the image has been read */
 	size_t bytes;
 	enum stk_image_type type;
 	bool as_stored; /* EXIF's orientation is not applied */
@@ -30,7 +30,8 @@ struct stk_image_request {
 /* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
-/* Writes the pixels of the image that was opened last, uint8, interleaved, rows behind each other; `bytes` is what the shape makes. Once an image. */
+/* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape. May be
+ * called once for each image. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -19,7 +19,7 @@ extern "C" {
 struct stk_index_info {
 	size_t size; /* sizeof(struct stk_index_info), set by the caller */
 	int64_t files, classes;
-	int64_t bytes; /* of all files; -1: not known, as of a local folder, whose files are not asked */
+	int64_t bytes; /* of all files; -1: not known, as for a local folder, where sizes are not asked for */
 	int64_t index_bytes;
 };
 

@@ -27,17 +27,21 @@ struct stk_pipeline_config {
 	enum stk_on_error on_error;
 	double max_errors;  /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
 	int64_t timeout_ms; /* of a wait in stk_pipeline_next; 0: none */
-	/* Bytes that one sample may take while it is worked on: its file, what decoding takes, values between operators and their scratch. The header or the
-	 * file's size tells, before memory is taken; the error, STK_LIMIT, is the sample's own. Each thread holds at most so much for samples, and the process
-	 * some 16 MiB beside, batches and bytes read ahead apart. An output of more is refused as well. 0: 2 GiB */
+	/* Bytes that one sample may take while it is worked on: its file, what decoding takes, values between operators and their scratch. It is
+	 * checked by the header or the file's size before memory is taken; the error, STK_LIMIT, belongs to the sample. Each thread holds at most
+	 * this much for samples, and the process some 16 MiB besides; batches and bytes read ahead are not counted. A larger output is refused as
+	 * well. 0: 2 GiB */
 	size_t memory_limit;
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;
-	int32_t read_requests; /* reads in flight at a time; none is begun while as many samples lie read before their batch's turn; 0: 256, from a store 512 */
-	size_t read_bytes; /* bytes read ahead, by the mean of the last objects; 0: 32 MiB, from a store 160 */
-	/* Batches may be kept: what is held of them beyond some 16 has memory of its own. Bytes for that, in host memory and on the GPU each; over it
-	 * stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there when it comes to it. */
+	/* Reads in flight at a time; no further one begins while as many samples have been read and wait for their batch's turn. 0: 256, or 512
+	 * from a remote source */
+	int32_t read_requests;
+	size_t read_bytes; /* bytes read ahead, estimated by the mean of the last objects; 0: 32 MiB, or 160 MiB from a remote source */
+	/* The consumer may keep batches; what it holds beyond some 16 of them has memory of its own. This limits that memory, in bytes, in host
+	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there
+	 * at that time. */
 	size_t held_limit;
 	int32_t max_batches; /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
 	const char *trace;   /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
@@ -52,8 +56,9 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx
 /* Cancels what runs and waits for it. Batches that were delivered live on. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
-/* Of several readers this one leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample for sample, through
- * epochs of their own; shorter ones go round. Before the first batch; without it the graph's first leads, or the one that led when a state was saved. */
+/* Chooses which of several readers leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample for
+ * sample, through epochs of their own; shorter ones start over. To be called before the first batch. Without this call the graph's first reader
+ * leads, or the one that led when the restored state was saved. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err);
 
 /* Starts to work ahead without waiting. */
@@ -68,7 +73,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, s
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
-/* Leaves the epoch where it is: what was made ahead of it is dropped and the next batch is the first of the next epoch. */
+/* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, now and from then on. Any thread, also a signal handler's. */
@@ -78,8 +83,8 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 
 /* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the leading reader. */
 struct stk_reader_meta {
-	int64_t samples;                       /* of the data set, whatever `indices` take of it */
-	int64_t epoch_size, epoch_size_padded; /* all shards; padded: where the last batch is, as if all were as long as the longest */
+	int64_t samples;                       /* in the whole data set, also where `indices` selects some */
+	int64_t epoch_size, epoch_size_padded; /* of all shards; padded: if the last batch is, as if all were as long as the longest */
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
@@ -105,9 +110,9 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p
 /* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and of parts of it.
  * Freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
-/* Before the first batch. Another number of ranks is fine. STK_STATE: damaged, of another version, the data set differs (the message says how), or
- * in mid-epoch where a user's source can't begin (enum stk_seek).
- * Reads, decodes and calls nothing for earlier samples. */
+/* To be called before the first batch. The number of ranks may differ. STK_STATE: the state is damaged or of another version, the data set differs
+ * (the message says how), or the state is in mid-epoch and a user source cannot begin there (enum stk_seek). Reads, decodes and calls nothing for
+ * earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 
 /* ---- what happened ---- */
@@ -116,9 +121,9 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
-/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the slots), "allocations", ... Returns how many
- * there are; fills at most n. Names are constant. Times in ns: "wait_ns" the consumer has waited in stk_pipeline_next, "busy_ns" all workers together
- * have worked, "source_ns" users' sources have run. */
+/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the
+ * slots), "allocations", ... Returns how many there are; fills at most n. Names are constant. Times are in ns: "wait_ns" is what the consumer has
+ * waited in stk_pipeline_next, "busy_ns" what all workers together have worked, "source_ns" what user sources have run. */
 struct stk_counter {
 	const char *name;
 	double value;

@@ -43,13 +43,14 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* What a consumer gets, around the library's: a forked child must not give a slot back, whose lock may be held by a thread that it lacks. */
+/* What a consumer gets, wrapped around the library's managed tensor: a forked child must not give a slot back, since the ring's lock may be held by
+ * a thread that does not exist there. */
 struct handed_over {
 	struct dl_versioned versioned;
 	struct dl_managed old;
 	struct dl_versioned *inner;
 	pid_t pid;
-	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* of a view that is not as the memory lies */
+	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* of a view whose axes are not the memory's */
 };
 
 /* Any thread, without the GIL. */
@@ -133,7 +134,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* it names a device */
+	bool places; /* the consumer names a device */
 	struct dl_device device;
 };
 
@@ -226,7 +227,7 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 	return status == STK_OK ? make_capsule(managed, w.versioned, CORE_VIEW_PLAIN) : core_raise(status, &err);
 }
 
-/* What is shown of an output for which `wanted` was asked. */
+/* The view in which an output is shown: `wanted` where its layout and shape allow that, else as it lies. */
 static enum core_view view_of(const struct stk_tensor_list *list, enum core_view wanted)
 {
 	const struct stk_desc *d = &list->desc;

@@ -71,7 +71,7 @@ static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
 	return nodes;
 }
 
-/* Of a sequence of (predicate, wanted). */
+/* Conditions from a sequence of (predicate, wanted). */
 static struct stk_condition *conditions_from(PyObject *sequence, size_t *count)
 {
 	const Py_ssize_t n = PySequence_Size(sequence);

@@ -36,7 +36,7 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 	return core_raise(status, &err);
 }
 
-/* A thread that lets others run may not be joined by one of them in the same decoder. */
+/* A call releases the GIL, so another thread could call the same decoder meanwhile: that is refused. */
 static bool enter(struct decoder_object *self)
 {
 	if (self->busy)

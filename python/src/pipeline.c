@@ -9,7 +9,7 @@ enum { SLICE_MS = 50 };
 
 static void destroy_without_gil(struct stk_pipeline *p)
 {
-	Py_BEGIN_ALLOW_THREADS /* a callback that runs now needs the GIL to end */
+	Py_BEGIN_ALLOW_THREADS /* a callback that is running needs the GIL to finish */
 		stk_pipeline_destroy(p);
 	Py_END_ALLOW_THREADS
 }
@@ -61,7 +61,7 @@ static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 	} else {
 		self->p = NULL;
 		destroy_without_gil(p);
-		if (core_context_drain(self->context) < 0) /* what was said at the end, of a trace above all */
+		if (core_context_drain(self->context) < 0) /* messages logged while it closed, mostly about the trace */
 			return NULL;
 	}
 	return Py_NewRef(Py_None);

@@ -11,7 +11,7 @@ struct pipeline_object {
 	struct stk_pipeline *p; /* NULL: closed */
 	pid_t pid;
 	bool busy;    /* a call is inside the library without the GIL; guarded by the GIL */
-	bool closing; /* closed while busy: who is inside destroys it */
+	bool closing; /* closed while busy: the call inside destroys it when it leaves */
 };
 
 /* The pipeline for one call; NULL with an exception when it is closed, used by another thread, or a parent process's. */

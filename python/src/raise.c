@@ -10,7 +10,7 @@ PyObject *core_text(const char *text)
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-/* Which exception a status becomes is told in stoker/errors.py, where it can be read and documented. */
+/* stoker/errors.py maps statuses to exceptions: there the map can be read and documented. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 {
 	PyObject *module = NULL, *exception = NULL;

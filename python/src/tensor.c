@@ -47,7 +47,7 @@ static void tensor_describe(struct tensor_object *self, const struct stk_desc *d
 		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
 }
 
-/* Samples of unequal shape as one tensor: the library says which. */
+/* Raises the library's error for samples of unequal shape, which names two of them. */
 static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 {
 	struct stk_error err = {0};
@@ -61,7 +61,7 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 	return core_raise(status, &err);
 }
 
-/* Not over a Batch: the class makes one of what it was given, and says which tensor of it is meant. */
+/* For arguments other than a Batch: _over of the class makes a Batch from them, and says which tensor of it is meant. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
@@ -286,7 +286,7 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 	return PyLong_FromLong(((struct tensor_object *)object)->output);
 }
 
-/* The tensor is another one from now on: for methods that change its shape in place. */
+/* Makes this object stand for the other tensor: for methods that change its shape in place. */
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;

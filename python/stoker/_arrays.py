@@ -62,7 +62,7 @@ def _array_buffer(array: Any, copy: bool) -> Any:
 
 
 class _Capsule:
-    """A DLPack capsule by itself, of host memory: what knows no more of itself is taken once."""
+    """Gives a bare DLPack capsule, taken to be of host memory, the methods of the protocol. It can be read once."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -85,13 +85,13 @@ def wait_for(stream: Any, data: Any) -> None:
 
 
 def _copied_view(value: bytearray | memoryview) -> Any:
-    """Its elements as they are now, with their type and shape."""
+    """A copy of the buffer's elements as they are now, with their type and shape."""
     import numpy as np
 
     return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
 
 
-# Of the struct module.
+# Formats of the struct module.
 _FORMATS = {"B": "uint8", "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "b": "int8", "h": "int16", "i": "int32", "l": "int64"}
 _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": "bool"}
 

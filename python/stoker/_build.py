@@ -20,7 +20,7 @@ from stoker.errors import InvalidArgumentError, StateError
 
 Value = tuple[str, int, Any]  # name, kind, value
 
-# As the library numbers them. "mixed" reads on the cores and gives on the GPU: for the library its place is the GPU.
+# As the library numbers them. "mixed" reads on the cores and gives on the GPU: for the library that is the GPU.
 DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
 
 
@@ -42,7 +42,7 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
-    moved: bool = False  # the copy that the graph has added behind the one before, which was placed on the GPU and is made on the cores
+    moved: bool = False  # a copy that the graph added: the record before it was placed on the GPU, but runs on the cores
 
     def operands(self) -> list[NodeRef]:
         """Inputs, and arguments that are nodes."""
@@ -153,7 +153,7 @@ class GraphBuilder:
 
     def _adopt(self, builder: GraphBuilder, op: int, known: dict[int, int]) -> None:
         record = builder.records[op]
-        if record.moved:  # has come with the operator that it moves
+        if record.moved:  # it was added along with the operator whose output it copies
             known[op] = known[record.inputs[0].op]
             return
         if record.device in ("gpu", "mixed") and self.device_id is None:
@@ -191,7 +191,7 @@ class GraphBuilder:
 
 
 class LooseBuilder(GraphBuilder):
-    """Holds operators until a pipeline takes them over. Whether that has a GPU is not known: places are kept as they were asked for."""
+    """Holds operators until a pipeline takes them over. Whether that one has a GPU is not known yet: devices are kept as they were asked for."""
 
     loose = True
 

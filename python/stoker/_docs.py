@@ -32,7 +32,7 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Names of inputs that have a place of their own; [] where their number varies freely."""
+    """Names of inputs that are parameters of their own; [] where their number varies freely."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]

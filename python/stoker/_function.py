@@ -23,7 +23,7 @@ Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own by
 class Function(Kept):
     """What a python_function calls.
 
-    as_input: makes what the function takes of a sample's bytes. by_batch: it is called with lists of samples, and returns lists.
+    as_input: converts a sample's bytes to what the function takes. by_batch: it is called with lists of samples, and returns lists.
     """
 
     def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, as_input: Callable[[Given], Any]) -> None:

@@ -12,7 +12,7 @@ from stoker import _core
 from stoker._catalog import aliases, operators
 from stoker._where import missing
 
-# Groups of DALI's operators: each is there to be imported, and tells of what it lacks.
+# Groups of DALI's operators: each can be imported, and says what to do about names that it lacks.
 _DALI_GROUPS = (
     "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file noise random readers".split()
 )

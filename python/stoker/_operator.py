@@ -55,7 +55,7 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
 
 # DALI's older names of arguments.
 _RENAMED = {"output_dtype": "dtype", "type": "dtype"}
-# Arguments that DALI takes and does not look at any longer, with the operators that have them.
+# Arguments that DALI accepts and no longer uses, with the operators that have them.
 _WITHOUT_EFFECT = {
     "image_type": ("crop", "crop_mirror_normalize", "resize", "slice"),
     **dict.fromkeys(

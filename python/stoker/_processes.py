@@ -33,7 +33,7 @@ def _nothing() -> None:
 
 
 class Processes:
-    """Worker processes of one callable. What it is asked for beyond the batch in hand is begun already.
+    """Worker processes of one callable. Taking a batch also begins the batches after it, `ahead` in number.
 
     arguments: what the callable is called with for a batch (epoch, number): one for each sample, or one for the batch as a whole. ahead: batches begun early.
     """
@@ -77,12 +77,12 @@ class Processes:
             part.cancel()
 
     def close(self) -> None:
-        """Ends the workers after what they are at."""
+        """Ends the workers when their present calls are done."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[Any, Callable[[bytes], Any] | None]:
-    """The callable as workers get it, and what makes it of that. Forked ones have it as it is."""
+    """The callable in the form that workers get, and the function that restores it. Forked workers have it as it is, and need none."""
     import pickle
 
     if method == "fork":

@@ -28,7 +28,7 @@ from stoker._liveness import Liveness, within, writes
 
 RUNTIME = "_stoker"
 RESULT = "_stoker_result"
-_MOST_COPIES = 2000  # nodes of code that follows `if` statements that return on some paths
+_MOST_COPIES = 2000  # at most so many syntax nodes are duplicated: code behind an `if` that returns on some paths
 
 DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable behind an `if`
 
@@ -58,7 +58,7 @@ class _Tail:
         self.copied = 0
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The body in that form; as it is, where no `if` returns, or too much would have to stand twice."""
+        """The body in that form; as it is, where no `if` returns, or too much would have to be duplicated."""
         gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
         if gives_up or not any(_returns(s) for s in body):
             return list(body)
@@ -75,7 +75,7 @@ class _Tail:
             if isinstance(s, ast.If) and _returns(s):
                 rest = statements[at + 1 :]
                 twice = _falls_through(s.body) and _falls_through(s.orelse)
-                body = self._block(s.body + rest, s)  # what stands behind a `return` goes
+                body = self._block(s.body + rest, s)  # statements behind a `return` are dropped
                 orelse = self._block(s.orelse + (self._copy(rest) if twice else rest), s)
                 return [*statements[:at], ast.copy_location(ast.If(s.test, body, orelse), s)]
             if isinstance(s, ast.Raise):
@@ -262,7 +262,7 @@ class _Rewriter(ast.NodeTransformer):
 
     @staticmethod
     def _may_wait(*values: ast.expr) -> bool:
-        """Whether these may be put into functions of their own: they assign nothing and give nothing up."""
+        """Whether these may be put into functions of their own: they neither assign nor await nor yield."""
         odd = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
         return not any(isinstance(part, odd) for value in values for part in ast.walk(value))
 

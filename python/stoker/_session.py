@@ -18,7 +18,7 @@ from stoker.errors import CancelledError, NoDataError, StateError, StokerError
 class Session:
     """What Pipeline.run, the iterators and Loader take their batches from.
 
-    step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, whose end was not told yet.
+    step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, and the end has not been reported yet.
     before: called before each batch that take() gives; it may end the epoch by raising StopIteration.
     """
 
@@ -116,7 +116,7 @@ class Session:
     # ---- what it is, and where it stands ----
 
     def lead(self, reader: str) -> None:
-        """Its epochs are the pipeline's, and other readers go along with it; before the first batch."""
+        """Makes this the leading reader: its epochs are the pipeline's, and other readers go along with it. To be called before the first batch."""
         self.core.lead(reader)
         self.__dict__.pop("_wraps", None)
 

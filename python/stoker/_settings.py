@@ -53,7 +53,7 @@ def _whole(name: str, value: Any, least: int) -> int:
 
 
 def _limit(name: str, value: Any) -> int:
-    """None and 0: the library's own."""
+    """None and 0 stand for the library's default."""
     return _whole(name, value or 0, 0)
 
 
@@ -122,7 +122,7 @@ def _path(_: str, value: Any) -> str | None:
 
 
 def _flag(name: str, value: Any) -> bool:
-    """A string, "no" say, would count as True."""
+    """True or False; a string such as "no" would count as True, and is refused."""
     if isinstance(value, (str, bytes)):
         raise InvalidArgumentError(f"Pipeline: {name} is True or False, not {value!r}")
     return bool(value)
@@ -224,7 +224,7 @@ class PassedOn(TypedDict, total=False):
         bool,
         Setting("False lets damaged JPEG data pass that still decodes.", _flag, default=True, core="lenient", to_core=operator.not_),
     ]
-    # It belongs to one run: another process would write over it.
+    # Not kept: another process would write over the file.
     trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]
 
 
@@ -334,7 +334,7 @@ class Settings:
         if self.seed is None:
             self.seed = _drawn_seed(self.checkpoint)
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers; what is there is found before this is asked
+    def __getattr__(self, name: str) -> Any:  # for type checkers; called only for attributes that are not there
         raise AttributeError(name)
 
     @classmethod
@@ -388,9 +388,9 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
 
 
 def _drawn_seed(checkpoint: Any) -> int:
-    """One from the system's random numbers, or that of the state."""
+    """A seed from the system's random numbers, or that of the state."""
     if checkpoint is not None:
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused by who reads it all
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused later, by the code that reads all of it
             return int(json.loads(read_state(checkpoint))["seed"])
     return int.from_bytes(os.urandom(7), "little")
 

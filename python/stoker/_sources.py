@@ -139,14 +139,15 @@ class CallableSource(Source):
         self.ahead = ahead  # batches that worker processes begin early; None: without processes
         self.processes: Processes | None = None
         self._size = 0
-        self._given: list[Any] = []  # by the processes, of the batch in hand
+        self._given: list[Any] = []  # what the processes gave for the batch in hand
         self.batch_info = batch_info
         self.with_argument = _takes_argument(function)
         self.seek = _BY_BATCH if self.with_argument else _BY_CALLS
         super().__init__(**kwargs)
 
     def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
-        """Starts the worker processes of parallel=True; what takes no argument is called one time after the other, on the pipeline's thread."""
+        """Starts the worker processes of parallel=True. A callable without an argument has none: it is called on the pipeline's thread,
+        call after call."""
         if self.processes is not None and self._size != batch_size:
             raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
         if self.ahead is not None and self.with_argument and self.processes is None:
@@ -185,7 +186,7 @@ class ByPosition:
 
 
 class PositionSource(Source):
-    """ByPosition."""
+    """The source over a ByPosition."""
 
     seek = _BY_POSITION
     short_is_last = True
@@ -267,7 +268,7 @@ class FedSource(Source):
             self.ready.notify()
 
     def prepare(self, taken: int) -> bool:
-        """Whether there is data for one more batch than were taken, or it can be waited for. With repeat_last the last batch is fed once more."""
+        """Whether there is data for one batch more than were taken, or the run can wait for it. With repeat_last the last batch is fed once more."""
         if self.fed <= taken and self.last is not None:
             self._put(self.last)
         return self.fed > taken or self.closed or self.blocking
@@ -292,7 +293,7 @@ class FedSource(Source):
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Whether a callable wants an argument: it has one that must be given, or one alone, as in DALI. One that cannot be asked wants it."""
+    """Whether a callable wants an argument: it has one without a default, or just one, as in DALI; so does one whose signature cannot be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

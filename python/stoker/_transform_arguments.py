@@ -33,7 +33,7 @@ _PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
 def interp(owner: str, mode: Any) -> types.DALIInterpType:
-    """One of ours from torchvision's mode, PIL's number, a name, or one of ours."""
+    """A DALIInterpType, from torchvision's mode, PIL's number, a name, or a DALIInterpType."""
     if isinstance(mode, types.DALIInterpType):
         return mode
     name = getattr(mode, "value", mode)
@@ -71,7 +71,7 @@ def range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]
 
 
 def fills(fill: Any) -> Any:
-    """Kinds by their names, also from the classes of torchvision.tv_tensors."""
+    """A dict of fills with the names of kinds as its keys, which may be given as the classes of torchvision.tv_tensors; other fills as they are."""
     return {str(getattr(kind, "__name__", kind)): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
 
 

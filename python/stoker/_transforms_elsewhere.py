@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-# They take an image and give one, on their own draws.
+# These take an image and return one, with random numbers of their own.
 IN_PYTHON = frozenset(
     [
         "AugMix",

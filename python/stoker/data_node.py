@@ -99,7 +99,7 @@ class DataNode:
         return self.property("source_info", device=device)
 
     def _known(self, op: str, args: list[Value], device: str) -> DataNode:
-        """What is known on the cores, wherever the values lie."""
+        """Adds an operator for what the cores know of the value, wherever its elements lie."""
         found: DataNode = self._call(op, [self], args, device="cpu")
         return found.gpu() if device == "gpu" and self._builder.device_id is not None else found
 

@@ -23,7 +23,7 @@ class StokerError(RuntimeError):
 
 
 class InvalidArgumentError(StokerError, ValueError):
-    """An argument, a graph or a file of settings that cannot be meant."""
+    """An invalid argument, graph or file of settings."""
 
 
 class ArgumentError(InvalidArgumentError, TypeError):
@@ -31,7 +31,7 @@ class ArgumentError(InvalidArgumentError, TypeError):
 
 
 class UnknownArgumentError(ArgumentError, KeyError):
-    """A name that stands for nothing where it is given: an argument, an input. DALI raises a KeyError."""
+    """An unknown name of an argument or an input. DALI raises a KeyError."""
 
     __str__ = Exception.__str__  # KeyError's shows a repr
 
@@ -41,7 +41,7 @@ class ShapeError(StokerError, ValueError, AssertionError):
 
 
 class NotFoundError(StokerError, LookupError):
-    """A name that stands for nothing: an operator, a reader, a file."""
+    """There is no operator, reader or file of this name."""
 
 
 class UnsupportedError(StokerError, NotImplementedError):
@@ -97,7 +97,7 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 
 def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
     """The exception for a failure of the library. Called by the extension module."""
-    # What a graph's analysis finds has no sample whose place the message would tell.
+    # Errors found when a graph is checked belong to no sample: their message may not name the operator and its line yet.
     error = _BY_STATUS.get(code, StokerError)(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri
     error.sample, error.epoch, error.offset = sample, epoch, offset

@@ -19,14 +19,15 @@ After some hundred steps it prints what it found:
 
 or, as with text whose tokens are cheap, that a faster loader would not help. png= and json= write the timeline and the figures.
 
-The trial goes in rounds: some steps as they are, then as many on a few batches that were kept, where no data has to be made. Only the second kind shows
-what could be gained: a wait that is seen may be one that the GPU still had work for, and one that is not seen may hide in stolen cores. Cached steps take
-the place of others, so that an epoch keeps its number of steps; but they train on the same few batches, so the run is a trial, and not one to keep. With
-cached=False only the wait is measured, and the run is an ordinary one.
+The trial goes in rounds: some steps as they are, then as many on a few batches that were kept, where no data has to be made. Only the second kind shows what
+could be gained: while the loop waits the GPU may still have work, and a loader that never makes it wait may take cores from it. Cached steps take the place
+of others, so that an epoch keeps its number of steps; but they train on the same few batches, so the run is a trial, and not one to keep. With cached=False
+only the wait is measured, and the run is an ordinary one.
 
 On a GPU the host runs ahead, and the wall clock says nothing of single steps. There, where torch.cuda is in use when the trial begins, the borders of a step
-are CUDA events on the loop's current stream: what lies between "asked for" and "got" is time in which the GPU had nothing to do. Events wait for nothing;
-torch.cuda.synchronize is called once at the end of each block of steps, where events are read, and nowhere else. Without a GPU torch is not even imported.
+are CUDA events on the loop's current stream: what lies between "asked for" and "got" is time in which the GPU had nothing to do. Recording events waits for
+nothing; torch.cuda.synchronize is called once at the end of each block of steps, where events are read, and nowhere else. Without a GPU torch is not even
+imported.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def advise(
     """Wraps a loader; iterated over in its place, it finds out what the data costs the loop.
 
     loader: anything to iterate over. Its other methods and attributes stay reachable (`len`, `state_dict`, `sampler`, ...).
-    steps: in a block, the first few of which only let the queues settle. rounds: of a live and a cached block. warmup: steps before the first.
+    steps: steps in a block, the first few of which only let the queues settle. rounds: how many, each of a live and a cached block. warmup: steps
+    before the first block.
     cached: batches kept for the cached steps (fewer if they are over 2 GiB); False: no cached steps.
     png, json: files for the timeline and the figures. quiet: do not print the report when it is done. Under torchrun rank 0 prints and writes; wrap the
     loader on all ranks, with the same numbers.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from stoker._advise.machine import Usage, Used
 from stoker._advise.subject import Subject
 
-_BUSY = 0.8  # of its time: that is what holds the others up
-_WAITS = 0.02  # of a step: less is no wait
+_BUSY = 0.8  # share of the time: a stage this busy holds the others up
+_WAITS = 0.02  # share of a step: a shorter wait counts as none
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, grou
 
 
 def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
-    """Where a loader of ours says how long its copies and kernels ran, or where nothing else is left."""
+    """By how long a loader of ours says that its copies and kernels ran, or because nothing else is left; None: it is neither."""
     copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")

@@ -48,7 +48,7 @@ class CudaClock(HostClock):
 
 
 def pick() -> HostClock:
-    """The GPU's clock where this process already uses one. Imports and initialises nothing."""
+    """The GPU's clock where this process already uses a GPU, else the host's. Imports and initialises nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return CudaClock(torch)

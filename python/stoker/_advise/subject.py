@@ -86,7 +86,7 @@ class DataLoaderSubject(Subject):
 
 
 def covered(spans: list[tuple[int, int]]) -> float:
-    """How much time spans cover that may overlap."""
+    """The time that spans cover, which may overlap."""
     total, until = 0, 0
     for begin, end in sorted(spans):
         total += max(0, end - max(begin, until))

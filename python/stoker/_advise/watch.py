@@ -152,7 +152,7 @@ class Watched:
                 self._let_go += next(source, _END) is not _END
 
     def _follow_the_gpu(self) -> None:
-        """A loop that came to the GPU after the trial began: from the next block on its clock counts, and what was before is done again."""
+        """If the loop began to use the GPU after the trial began, the GPU's clock counts from the next block on, and earlier blocks are repeated."""
         picked = clock.pick()
         if self._clock is not None and picked.device != self._clock.device:
             self._clock = picked
@@ -184,7 +184,7 @@ class Watched:
             try:
                 if path is not None:
                     save(path)
-            except OSError as e:  # what the loop trains is worth more
+            except OSError as e:  # no reason to end the training
                 print(f"advise: {path} was not written: {e.strerror}", file=sys.stderr, flush=True)
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Watched:
 
 
 def _tell_unfinished(seen: list[int], needed: int) -> None:
-    """The wrapper is gone, or the process ends, before the trial was over."""
+    """Says that there is no report: the wrapper is gone, or the process ends, before the trial was over."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)

@@ -29,7 +29,8 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
-    """Positional arguments of a callable: all, those without a default, and whether it takes any number. One and one where it does not tell."""
+    """Positional arguments of a callable: all, those without a default, and whether it takes any number. One and one where its signature
+    cannot be read."""
     if isinstance(
         function, FunctionType
     ):  # by the code object: torch.compile follows that, but not signatures of functions made in the graph
@@ -37,7 +38,7 @@ def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
         return code.co_argcount, code.co_argcount - len(function.__defaults__ or ()), bool(code.co_flags & inspect.CO_VARARGS)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins tell nothing: torch.relu, say
+    except (TypeError, ValueError):  # some builtins have no signature, such as torch.relu
         return 1, 1, False
     kinds = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(kinds), sum(p.default is p.empty for p in kinds), any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -84,7 +84,7 @@ def linear_sum_assignment(
 
     cost: (*batch, R, C) of any float type, or a RaggedBatch whose ragged dim is one of the last two. Without batch dims it is one problem, and
         the result has one batch dim of 1. Integers are taken as float64.
-    num_rows, num_cols: (*batch), how many rows and columns of each problem count; the rest is never read into a decision.
+    num_rows, num_cols: (*batch), how many rows and columns of each problem count; the rest has no influence on the result.
     +inf forbids a pair (-inf when maximising).
 
     Nothing waits for the device, nothing is raised for a bad problem (see Assignment.status, check()), and nothing is differentiated.

@@ -58,7 +58,7 @@ def sigmoid_focal(
     labels = _spread(target_labels, matches.rows.batch_shape)
     none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
-    assert isinstance(wanted, Tensor)  # as none is
+    assert isinstance(wanted, Tensor)  # since `none` is one
     hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
     x = torch.where(hot, logits, -logits).float()  # the probability of what is wanted is sigmoid(x)
     weight = torch.where(hot, alpha, 1 - alpha)

@@ -173,7 +173,7 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """By one concatenation and one gather, so that gradients flow and a device copies once."""
+    """Pads by one concatenation and one gather, so that gradients flow and a device copies once."""
     counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
     largest = max(s.shape[0] for s in samples)
     places = torch.arange(largest)

@@ -239,7 +239,7 @@ class RaggedBatch:
         written to: it is replaced by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
-        # Whether a tensor is a view is nothing that torch.compile can follow; it refuses to write to one of a leaf by itself.
+        # torch.compile cannot trace whether a tensor is a view; it refuses by itself to write to a view of a leaf.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
@@ -251,7 +251,7 @@ class RaggedBatch:
     # ---- batch dims ----
 
     def _reshaped(self, tensor: Tensor, change: Callable[[Tensor, builtins.int], Tensor], shift: builtins.int) -> RaggedBatch:
-        """change(t, n) reshapes the batch dims of a tensor with n dims behind them."""
+        """With other batch dims: change(t, n) reshapes those of a tensor t that has n dims behind them."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
     def repeat_samples(self, num_repeats: builtins.int | Sequence[builtins.int], batch_dim: builtins.int | None = None) -> RaggedBatch:
@@ -346,7 +346,7 @@ class RaggedBatch:
     # ---- data ----
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
-        """Calls proc_step(tensor[, mask[, sample_sizes]]), as many as it takes, and wraps what it returns."""
+        """Calls proc_step(tensor[, mask[, sample_sizes]]) with as many of these as it takes, and wraps what it returns."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):

@@ -123,7 +123,7 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """Of one split, also one level below, as the archives unpack."""
+    """The files of one split, in the folder or one level below, where the archives unpack to."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():

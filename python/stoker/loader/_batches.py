@@ -19,7 +19,7 @@ from stoker.tensors import tensor_list
 
 
 def _empty(desc: tuple[int, list[int], str], image: bool, device: str | None) -> torch.Tensor:
-    """No samples: where the data did not suffice for all ranks."""
+    """An output without samples, for a rank for which the data did not suffice."""
     dtype, shape, layout = desc
     if not image:
         return torch.empty(0, dtype=torch.int64, device=device)
@@ -30,7 +30,7 @@ def _empty(desc: tuple[int, list[int], str], image: bool, device: str | None) ->
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
         valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
-        # It masks what is on the device. Pinned, so that the copy does not wait for the work before it.
+        # The mask belongs on the device, where the batch is. Pinned, so that the copy does not wait for the work before it.
         return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
         return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
@@ -38,7 +38,7 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 
 
 class Batches:
-    """Makes a Loader's batches of its pipeline's.
+    """Makes a Loader's batches from its pipeline's.
 
     fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
     descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which

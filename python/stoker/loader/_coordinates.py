@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes and points that follow an image, of a batch at once: what torchvision's v2 does to them, move by move, in their own type and format."""
+"""Boxes and points that follow an image, for a whole batch at once: what torchvision's v2 does to them, move by move, in their own type and
+format."""
 
 from __future__ import annotations
 
@@ -10,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-POINTS = "XY"  # beside the formats of boxes
+POINTS = "XY"  # the format of points, beside those of boxes
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number that differs between samples: where it stands among those that the graph tells."""
+    """A number that differs between samples: its column among the numbers that the graph delivers."""
 
     at: int
 
 
 class Coordinates:
-    """Rows of coordinates, each of one sample, on their way.
+    """Rows of coordinates, each of one sample, while the image's moves are applied to them.
 
-    values: (rows, 4) of boxes, (rows, 2) of points, changed in place. numbers: (rows, columns), what the graph told of each row's sample. height, width: of
-    the image as it is by now, for each row.
+    values: (rows, 4) of boxes, (rows, 2) of points, changed in place. numbers: (rows, columns), what the graph delivered for each row's sample.
+    height, width: of the image as it is by now, for each row.
     """
 
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
@@ -32,7 +33,7 @@ class Coordinates:
         self.height, self.width = numbers[:, 0], numbers[:, 1]
 
     def number(self, number: int | Column) -> torch.Tensor:
-        """For each row."""
+        """The number for each row's sample."""
         if isinstance(number, Column):
             return self.numbers[:, number.at]
         return self.numbers.new_full((), number).expand(len(self.numbers))
@@ -66,7 +67,7 @@ class Coordinates:
         v[which] = turned[which]
 
     def warp(self, matrix: list[torch.Tensor]) -> None:
-        """Against the matrix that takes places of the output to those of the image. Of a box what holds its four corners."""
+        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest one around its four moved corners."""
         a, b, x, c, d, y = (number.double() for number in matrix)
         area = a * d - b * c
 
@@ -137,7 +138,8 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """The middle; half a pixel goes to the even side, and of what is added outside the smaller half comes first."""
+    """The middle. Where the image is cut by an odd number of pixels, the half is rounded to even; where it is padded, the smaller half
+    comes first."""
 
     height: int
     width: int

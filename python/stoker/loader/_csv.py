@@ -62,7 +62,7 @@ def _read(path: str) -> dict[str, list[str]]:
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
-    """Whole numbers, else numbers, else strings: what all rows are."""
+    """All rows in one type: whole numbers if all are such, else numbers, else strings."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return values
@@ -90,5 +90,5 @@ def _is_number(text: str) -> bool:
 
 def _check_missing(name: str, column: str, values: list[Any]) -> None:
     for row, value in enumerate(values, 1):
-        if value is None or value != value:  # NaN is no other's equal, its own neither
+        if value is None or value != value:  # NaN does not equal itself
             raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no value for {column!r}")

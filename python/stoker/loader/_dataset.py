@@ -70,7 +70,7 @@ class DatasetSource(Source):
         return len(dataset)
 
     def check(self, spec: Spec, own_order: bool) -> None:
-        """Whether it can be read as the user asks for."""
+        """Refuses what cannot be read as the user asks for it."""
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_dataset(names, self.targets, self.samples_of.keys)
@@ -146,7 +146,7 @@ class DatasetSource(Source):
         return self.order_seed(spec), epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
-        """What comes of these samples, in pieces that are worth a call."""
+        """Begins to fetch these samples: futures of pieces, each large enough to be worth a call."""
         if self._probe is not None and self._probe[0] == items[0]:
             done: Future[Any] = Future()
             done.set_result([self._probe[1]])
@@ -243,7 +243,7 @@ class DatasetSource(Source):
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
         finished, *views = spec.finished(Image(image, None, followers))
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
-        # What Python finishes stays on the cores until then.
+        # What Python finishes stays in host memory until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
         self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False)
@@ -278,7 +278,7 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
-        """What has the shape of a mask or of boxes would have to follow the image: the user says what it is."""
+        """Refuses a target that has the shape of a mask or of boxes, and so would have to follow the image, unless the user said what it is."""
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())

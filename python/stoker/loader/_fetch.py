@@ -34,7 +34,7 @@ class Fetch:
         return row, self.samples.learned()
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        """What the first sample said."""
+        """Takes over what the first sample said."""
         self.samples.know(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
@@ -54,14 +54,15 @@ class Fetch:
 
 
 class FetchMany(Fetch):
-    """Of a dataset that gives many samples for less than one by one: it has `many(ids)`."""
+    """For a dataset with `many(ids)`, one call of which costs less than as many calls for one sample."""
 
     def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
         return [self.samples.convert(item) for item in self.dataset.many([index for index, _ in items])]
 
 
 class Threads:
-    """Calls functions on threads that nobody waits for, neither close() nor the end of the interpreter: who waits for a call is told that it will not end."""
+    """Calls functions on threads that nobody waits for, neither close() nor the end of the interpreter: whoever waits for a call is told
+    that it will not end."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -78,7 +79,7 @@ class Threads:
                 if future.set_running_or_notify_cancel():
                     future.set_result(function(*arguments))
             except InvalidStateError:
-                pass  # nobody waits any longer
+                pass  # close() has answered those who waited
             except BaseException as e:
                 _fail(future, e)
             del job, future, function, arguments  # what a call gave is not kept until the next one

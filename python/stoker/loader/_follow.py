@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, boxes and points beside an image: masks make its moves in the graph, and what places the rest (windows, coins) comes out as numbers."""
+"""Masks, boxes and points that follow an image. Masks make its moves in the graph. For boxes and points the graph delivers the moves' numbers
+(windows, coins), and they follow when the batch is made."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class Followers:
         self._columns: list[DataNode] = [size[0], size[1]]
 
     def numbers(self) -> DataNode:
-        """Of each sample: its extent, then what its moves refer to by column."""
+        """For each sample: its extent, then the numbers that moves refer to by column."""
         node: DataNode = fn.stack(*(fn.cast(c, dtype=types.FLOAT) for c in self._columns))
         return node
 
@@ -81,7 +82,7 @@ class Followers:
         return resized
 
     def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
-        """As torchvision: padding, then as much again on both sides as a smaller image lacks, if that is wanted."""
+        """As torchvision: padding; then, with pad_if_needed, a smaller image gets on both sides as many pixels as it lacks."""
         left, top, right, bottom = t.padding
         height, width = self.extent
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0

@@ -88,7 +88,7 @@ def _of_folder(source: Any) -> Listed:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Of files that Stoker decodes; others are the dataset's own Python's."""
+    """Files that Stoker decodes; None where the dataset's own Python has to read them."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not pairs[0][0].lower().endswith((".jpg", ".jpeg", ".png")):
         return None

@@ -47,7 +47,7 @@ def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
 
 
 def _resize(image: Image, t: T.Resize) -> Image:
-    # As Pillow: just what there is becomes the output, whatever the exact scale would be, and nothing outside counts.
+    # As Pillow: the whole image is mapped to the whole output, even where the extents were rounded, and pixels outside it have no weight.
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
     if isinstance(t.size, tuple):
         if image.followers is not None:
@@ -190,7 +190,7 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """A warp, or a function of the user's, which nothing can follow."""
+    """A warp, or a function of the user's; the latter neither masks nor boxes can follow."""
     if isinstance(t, T.RandomAffine):
         matrix = _lower_affine.matrix_of(t, image.size() if image.followers is None else image.followers.extent, gate)
         if image.followers is not None:

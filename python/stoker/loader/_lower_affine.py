@@ -20,7 +20,7 @@ def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0
 
 
 def _of(name: str, angle: Any) -> Any:
-    """A function of an angle in radians."""
+    """The function of this name of an angle in radians, which is a number or a node."""
     return getattr(math, name)(angle) if isinstance(angle, DataNode) else getattr(numbers, name)(angle)
 
 
@@ -39,7 +39,7 @@ def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
 
 
 def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> DataNode:
-    """Of each sample, from places in the output to those in the image, row by row. extent: height and width."""
+    """The matrix of each sample, row by row, which maps points in the output to points in the image. extent: height and width."""
     height, width = extent
     radians = numbers.pi / 180
     angle = _draw(t.degrees, gate) * radians

@@ -18,8 +18,8 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 
 class Arguments(PassedOn, total=False):
-    """What a Loader takes beside its own arguments: settings of its pipeline, and arguments of torch's DataLoader, of which some mean nothing here and others
-    cannot be."""
+    """What a Loader takes beside its own arguments: settings of its pipeline, and arguments of torch's DataLoader, of which some have no
+    effect here and others are refused."""
 
     dataset: Any
     num_workers: Any
@@ -80,7 +80,8 @@ def source_of(source: Any, more: Arguments) -> Any:
 
 
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
-    """The settings among `more`, after a word about the rest, `dataset` apart. names: of all that a Loader takes."""
+    """The settings among `more`. Of the rest, `dataset` and multiprocessing_context are read elsewhere, and others are ignored with a notice or
+    refused. names: all that a Loader takes."""
     settings = {}
     for name, value in more.items():
         if name in ("dataset", "multiprocessing_context"):
@@ -101,7 +102,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:
-    """Batch of this rank."""
+    """Batch size of this rank."""
     if (batch_size is None) == (global_batch_size is None):
         raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
     size = batch_size if batch_size is not None else global_batch_size

@@ -17,7 +17,7 @@ current = (
 
 
 def mix(seed: int, *parts: int) -> int:
-    """A seed for something of its own."""
+    """A seed derived from another one and further numbers, for random numbers that are independent of it."""
     import hashlib
 
     text = ":".join(str(p) for p in (seed, *parts)).encode()

@@ -63,7 +63,7 @@ class Run:
         if per_rank and self.order is not None:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
         own_epochs = self.order is not None
-        rank = self.spec.shard.rank if per_rank else 0  # whose positions are its own: other ranks have the same
+        rank = self.spec.shard.rank if per_rank else 0  # where each rank counts its own positions, so that equal ones need other seeds
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
         self.base = self.epoch if own_epochs else 0
         if isinstance(source, DatasetSource):
@@ -110,7 +110,7 @@ class Run:
     # ---- what it is ----
 
     def meta(self) -> dict[str, Any]:
-        """Of the reader; {} where there is none."""
+        """Metadata of the reader; {} where there is none."""
         return self.ready()._started().meta()
 
     def samples(self) -> int | None:
@@ -207,7 +207,7 @@ class Run:
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Of the right types; whether it is of this data shows here for a Dataset, else when the pipeline is made."""
+        """Takes over a state of the right types. Whether it belongs to this data is checked here for a Dataset, else when the pipeline is made."""
         self._drop()
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")

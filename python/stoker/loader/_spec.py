@@ -53,11 +53,11 @@ class Spec:
         return image
 
     def upload(self, node: DataNode) -> DataNode:
-        """What the cores gave, where the batch will be."""
+        """What the cores made, moved to where the batch will be."""
         return node.gpu() if self.gpu else node
 
     def label(self, node: DataNode) -> DataNode:
-        """A label where the batch will be; there as torch's cross_entropy wants it, so that no kernel has to convert it."""
+        """A label where the batch will be; on a GPU of the type that torch's cross_entropy wants, so that no kernel has to convert it."""
         return fn.cast(node, dtype=types.INT64).gpu() if self.gpu else node
 
     def reader_arguments(self, indices: array[int] | None, per_rank: bool) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _numbers(targets: Sequence[Any]) -> Any:
 
 
 class _Table:
-    """Targets by label, where the labels are."""
+    """Maps labels to targets, on the device where the labels are."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
@@ -83,7 +83,7 @@ def whole(value: int, number: int) -> Any:
 
 
 def text(value: str) -> Any:
-    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor is not empty."""
+    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor must not be empty."""
     import numpy as np
 
     return np.frombuffer(value.encode() + b"\0", np.uint8)

@@ -15,8 +15,8 @@ from stoker.pipeline import Pipeline
 
 LEAST = 0.05  # share of an epoch that is worth a line
 SHORT = 1.0  # seconds; of a shorter epoch nothing is said
-STEP = 1e-3  # seconds a batch; who needs less measures the loader and trains nothing, and knows that it waits
-_BUSY = 0.8  # from here on something counts as what the rest waited for
+STEP = 1e-3  # seconds a batch; a loop that needs less measures the loader rather than trains
+_BUSY = 0.8  # share of the time: what is this busy counts as what the rest waited for
 
 
 @dataclass(frozen=True)

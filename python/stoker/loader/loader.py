@@ -174,7 +174,7 @@ class Loader:
         self._run.agree()
 
     def _tell_skipped(self) -> None:
-        """What lies in a folder and is not read, as ImageFolder would not, and what is read although it hardly was meant."""
+        """Tells which files of a folder are not read, as with ImageFolder, and which hidden folder counts as a class, though hardly meant as one."""
         source = self._run.source
         if not isinstance(source, FileSource) or source.root is None:
             return
@@ -403,7 +403,7 @@ class Loader:
 
 
 class Sampler:
-    """What a loop asks of a DistributedSampler, of a Loader that divides its epochs among the ranks itself."""
+    """What loops call on a DistributedSampler, for a Loader, which divides its epochs among the ranks itself."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -465,7 +465,7 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
 
 
 def _classes_of(source: Any) -> list[str]:
-    """What a data set tells of its classes, or one that it is a part of."""
+    """The names of classes that a data set has, or the data set that it is a part of."""
     while not hasattr(source, "classes"):
         whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
         if whole is None:

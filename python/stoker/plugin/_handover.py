@@ -13,7 +13,7 @@ from stoker import _core
 # How an output is shown (enum core_view of the C module).
 AS_IT_LIES, CHANNELS_FIRST, NUMBERS = range(3)
 
-# What torch.from_dlpack comes to for a capsule; on the way there it raises and drops an AttributeError each time.
+# What torch.from_dlpack ends up calling for a capsule; it raises and drops an AttributeError first, each time.
 _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 

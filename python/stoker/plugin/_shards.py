@@ -35,7 +35,7 @@ class Shards:
         return self.total // self.shards // self.batch
 
     def drops_one(self) -> bool:
-        """Whether behind those a batch is left over that must be dropped; else the next epoch begins with it."""
+        """Whether a batch behind the full ones is left over that must be dropped; else the next epoch begins with it."""
         return self.total // self.shards % self.batch > 0
 
     def next_epoch(self) -> None:

@@ -163,7 +163,8 @@ class EpochIterator:
         raise StopIteration
 
     def _is_over(self) -> bool:
-        """Whether the epoch has ended: nobody has to see the StopIteration behind its last batch. One that was left by then takes what its policy drops."""
+        """Whether the epoch has ended, also where the caller stopped at its last batch and saw no StopIteration: then what the policy drops
+        is taken here."""
         last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):
