@@ -245,8 +245,8 @@ struct stk_way {
 	void (*begin)(struct stk_record *r);   /* it is open; may give the lock up */
 	bool (*arrived)(struct stk_record *r); /* a FINISHED batch can be delivered now */
 	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* until one may have arrived; gives the lock up for a while */
-	const char *(*stage)(const struct stk_record *r,
-		const struct stk_sample_state **s); /* what an open batch waits for, and at which sample */
+	const char *(*stage)(
+		const struct stk_record *r, const struct stk_sample_state **s); /* what an open batch waits for, and at which sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
