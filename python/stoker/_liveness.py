@@ -88,7 +88,7 @@ class Liveness:
         if isinstance(s, (ast.With, ast.AsyncWith)):
             inner = self._block(s.body, after)
             return inner.union(*(reads(item) for item in s.items))
-        if isinstance(s, ast.Try):
+        if isinstance(s, (ast.Try, ast.TryStar)):
             return self._try(s, after)
         if isinstance(s, ast.Match):
             cases = (self._block(case.body, after) | reads(case.guard) | reads(case.pattern) for case in s.cases)
@@ -112,7 +112,7 @@ class Liveness:
                 return head
             head = more
 
-    def _try(self, s: ast.Try, after: Names) -> Names:
+    def _try(self, s: ast.Try | ast.TryStar, after: Names) -> Names:
         final = self._block(s.finalbody, after)
         handlers = final.union(*(self._block(handler.body, final) | reads(handler.type) for handler in s.handlers))
         self.caught.append(handlers)

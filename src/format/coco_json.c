@@ -5,6 +5,7 @@
 #include "format/coco.h"
 #include "format/number.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { DEPTH = 64, KEY = 64, NAME = 4096 };
@@ -155,7 +156,7 @@ static enum stk_status take_whole(struct json *j, int64_t *out)
 	enum stk_status s = take_real(j, &value);
 	if (s)
 		return s;
-	if (!(value >= -0x1p53 && value <= 0x1p53) || value != (double)(int64_t)value)
+	if (!(fabs(value) <= 0x1p53) || value != (double)(int64_t)value)
 		return bad(j, "a whole number is expected");
 	*out = (int64_t)value;
 	return STK_OK;

@@ -140,8 +140,8 @@ static enum stk_status readers_coco_infer(const struct stk_call *call, struct st
 	struct stk_tensor *out = call->out;
 	out[BYTES].desc = (struct stk_desc){STK_UINT8, 1, {c ? (int64_t)call->bytes->size : -1}, ""};
 	out[BYTES].data = c ? (void *)(uintptr_t)call->bytes->data : NULL;
-	out[BOXES].desc = (struct stk_desc){STK_FLOAT, 2, {c ? image->count : -1, 4}, ""};
-	out[LABELS].desc = (struct stk_desc){STK_INT32, 1, {c ? image->count : -1}, ""};
+	out[BOXES].desc = (struct stk_desc){STK_FLOAT, 2, {image ? image->count : -1, 4}, ""};
+	out[LABELS].desc = (struct stk_desc){STK_INT32, 1, {image ? image->count : -1}, ""};
 	if (a->polygon_masks) {
 		out[POLYGONS].desc = (struct stk_desc){STK_INT32, 2, {c ? polygons : -1, 3}, ""};
 		out[VERTICES].desc = (struct stk_desc){STK_FLOAT, 2, {c ? vertices : -1, 2}, ""};

@@ -306,7 +306,7 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 {
 	struct request r;
 	struct region region;
-	float extent[STK_MAX_DIMS], size[STK_MAX_DIMS];
+	float extent[STK_MAX_DIMS] = {0}, size[STK_MAX_DIMS];
 	bool known = !region_open;
 	enum stk_status s = read_request(a, x->n, &r, err);
 	if (s)

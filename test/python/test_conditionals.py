@@ -433,3 +433,29 @@ def test_readers_in_a_branch_go_along(tree: Any) -> None:
     for i in range(21):
         assert (np.array(images.at(i)).max() > 0) == (np.array(labels.at(i))[0] == 1)
     assert pipe.counters()["decodes"] % 7 == 0 and pipe.counters()["decodes"] < 21
+
+
+def test_a_branch_inside_try() -> None:
+    def plain() -> Any:
+        try:
+            if flags():
+                x = given(RAMP) * 2
+            else:
+                x = given(RAMP)
+        except ValueError:
+            raise
+        return x
+
+    def star() -> Any:
+        try:
+            if flags():
+                x = given(RAMP) * 2
+            else:
+                x = given(RAMP)
+        except* ValueError:
+            raise
+        return x
+
+    for define in (plain, star):
+        (got,) = run(define)
+        assert all(np.array_equal(g, v * (2 if b else 1)) for g, v, b in zip(got, RAMP, BITS, strict=True))

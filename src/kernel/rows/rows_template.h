@@ -58,7 +58,7 @@ static void round_int32(float *row, int32_t n)
 		float x = row[i] == row[i] ? row[i] : 0;
 		x = x > -0x1p31f ? x : -0x1p31f;
 		x = x < 0x1p31f ? x : 0x1p31f;
-		row[i] = x > -0x1p23f && x < 0x1p23f ? round_one(x, -0x1p23f, 0x1p23f) : x;
+		row[i] = x > -8388608.0f && x < 8388608.0f ? round_one(x, -0x1p23f, 0x1p23f) : x;
 	}
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast bytes come out of an object store: objects a second in the steady state (tenth to last-but-tenth batch), the first batch, CPU-seconds, memory.
 
-usage: bench/storage/run.py SOURCE [--objects N] [--batch N] [--runs N] [--beside COMMAND] [--read-requests N] [--read-bytes MIB]
+usage: bench/storage/throughput.py SOURCE [--objects N] [--batch N] [--runs N] [--beside COMMAND] [--read-requests N] [--read-bytes MIB]
 
 SOURCE is a folder of class folders, an index of one, or s3://BUCKET/PREFIX; where the store is and with which keys, the environment says (doc/storage.md). Each
 run is a process of its own. COMMAND is a peer, run after each run against the same store: a program that prints one JSON object with `objects` and `wall` or `rate`.
