@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads of samples: what is held of them, who waits for them, and a worker's own try. */
+ * A worker that comes to a sample: what it waits for, and what it tries itself; and the making and ending of all reads. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
 #include "exec/device.h"
-#include "exec/engine.h"
-
-#include <string.h>
 
 /* ---- a worker's own try ---- */
 

@@ -5,7 +5,6 @@
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
-#include "exec/engine.h"
 
 #include <string.h>
 
