@@ -242,7 +242,8 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		grown = pipeline_counter(p, "allocations") - before;
 	}
 	assert_true(grown == 0);
-	assert_true(pipeline_counter(p, "slots") <= 3);
+	/* two ahead and the consumer's; and one opened beside the oldest where a slow read holds that up */
+	assert_true(pipeline_counter(p, "slots") <= 4);
 	close_pipeline(p, ctx);
 }
 
