@@ -34,6 +34,7 @@ LAYERS = {
     "pipeline": ["_context", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
     "plugin": ["plugin"],
     "loader": ["_transform_arguments", "_transforms_elsewhere", "transforms", "loader"],
+    "structured": ["structured"],
     "advise": ["_advise"],
     "package": ["__init__", "_command", "tools"],
 }
