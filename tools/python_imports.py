@@ -32,6 +32,7 @@ LAYERS = {
         "math",
     ],
     "pipeline": ["_context", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
+    "auto_aug": ["auto_aug"],
     "plugin": ["plugin"],
     "loader": ["_transform_arguments", "_transforms_elsewhere", "transforms", "loader"],
     "structured": ["structured"],

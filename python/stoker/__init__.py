@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, tfrecord, transforms, types
+    from stoker import auto_aug, backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, tfrecord, transforms, types
     from stoker._advise import advise
     from stoker._image import imdecode, imread
     from stoker.data_node import DataNode, newaxis
@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from stoker.loader import Loader, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
-_MODULES = ("backend", "backend_impl", "batching", "errors", "fn", "math", "ops", "plugin", "tensors", "tfrecord", "transforms", "types")
+_MODULES = (
+    "auto_aug",
+    "backend",
+    "backend_impl",
+    "batching",
+    "errors",
+    "fn",
+    "math",
+    "ops",
+    "plugin",
+    "tensors",
+    "tfrecord",
+    "transforms",
+    "types",
+)
 _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -41,7 +55,6 @@ _NAMES = {
 _DALI = {
     "OperatorConcurrency": "how operators run side by side is decided by the library",
     "StreamPolicy": "streams are the library's own; TensorListGPU.use_stream names those that read a batch",
-    "auto_aug": "write the policy with operators of stoker.fn, or give torchvision's to a Loader",
     "experimental": "stoker.fn and stoker.ops have the operators; fn.eager calls one by itself",
     "plugin_manager": "operators of one's own are Python functions: fn.external_source",
 }
@@ -53,6 +66,7 @@ __all__ = [
     "ShapeError",
     "StokerError",
     "advise",
+    "auto_aug",
     "backend",
     "backend_impl",
     "batching",

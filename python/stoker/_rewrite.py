@@ -368,6 +368,9 @@ def rewritten(code: CodeType) -> CodeType | None:
         body=[inner],
         decorator_list=[],
     )
+    assert isinstance(inner, (ast.FunctionDef, ast.ClassDef, ast.Expr))
+    if not isinstance(inner, ast.Expr) and inner.name not in code.co_freevars:
+        outer.body.insert(0, ast.Global([inner.name]))  # a function that calls itself, or names its class, means the module's
     module = ast.fix_missing_locations(ast.Module([outer], []))
     path = ["_outer", *([holder.name] if holder is not None else []), code.co_name]
     made = _find(compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000), path)

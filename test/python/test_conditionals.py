@@ -350,6 +350,34 @@ def decorated(x: Any, a: Any, *, times: int = 1) -> Any:
     return x
 
 
+def _halved(x: Any, times: int) -> Any:
+    if times == 0:
+        return x
+    if flags():
+        x = x / 2.0
+    return _halved(x, times - 1)
+
+
+class _Scaled:
+    by = 3.0
+
+    def of(self, x: Any) -> Any:
+        if flags():
+            x = x * _Scaled.by
+        return x
+
+
+def test_functions_that_name_themselves_or_their_class() -> None:
+    def define() -> Any:
+        x = fn.cast(given(RAMP), dtype=types.FLOAT)
+        return _halved(x, 2), _Scaled().of(x)
+
+    halved, scaled = run(define)
+    for i, (bit, ramp) in enumerate(zip(BITS, RAMP, strict=True)):
+        np.testing.assert_array_equal(halved[i], ramp / 4 if bit else ramp)
+        np.testing.assert_array_equal(scaled[i], ramp * 3.0 if bit else ramp)
+
+
 def test_functions_of_all_kinds() -> None:
     total = 0
 

@@ -94,3 +94,30 @@ def test_places_that_cannot_be() -> None:
         on(0, sides, 1)
     ((output,),), _ = on(0, constant, 1, seed=5)
     assert output.kind == "gpu" and any(np.frombuffer(x, np.float32)[0] == 5 for x in output.data)
+
+
+def test_automatic_augmentations() -> None:
+    """Policies and suites on the GPU give what they give on the cores; parameters lie where each operator wants them."""
+    from stoker.auto_aug import auto_augment, rand_augment, trivial_augment
+
+    images = [np.random.default_rng(i).integers(0, 256, (30 + i, 41 - i, 3), np.uint8) for i in range(12)]
+
+    def define() -> Any:
+        image = fn.external_source(lambda: images, batch=True, layout="HWC")
+        shape = image.shape(dtype=types.INT32)
+        image = image.gpu()
+        made = [auto_augment.auto_augment(image, name, shape=shape, seed=3) for name in ("image_net", "svhn", "reduced_cifar10")]
+        made.append(rand_augment.rand_augment(image, 2, 17))
+        made.append(trivial_augment.trivial_augment_wide(image, interp_type=types.INTERP_NN, fill_value=None))
+        return tuple(made)
+
+    cores, _ = on(None, define, 2, batch_size=len(images))
+    gpu, counters = on(0, define, 2, batch_size=len(images))
+    assert counters["branch_skips"] > 0
+    for a, b in zip(cores, gpu, strict=True):
+        assert [o.kind for o in b] == ["gpu"] * 5
+        for x, y in zip(a, b, strict=True):
+            gaps = [
+                np.abs(np.frombuffer(p, np.uint8).astype(int) - np.frombuffer(q, np.uint8)) for p, q in zip(x.data, y.data, strict=True)
+            ]
+            assert max(int(g.max()) for g in gaps) <= 1 and np.mean([np.mean(g > 0) for g in gaps]) < 0.01

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic augmentations with DALI's names: AutoAugment, RandAugment and TrivialAugment of each sample, over conditionals.
+
+from stoker.auto_aug import rand_augment
+
+@pipeline_def(enable_conditionals=True)
+def train():
+    ...
+    images = rand_augment.rand_augment(images, n=2, m=9, shape=shapes)
+"""

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The augmentations of AutoAugment, RandAugment and TrivialAugment, of uint8 images (HWC) and sequences of such (FHWC).
+
+my_shear_x = shear_x.augmentation(mag_range=(0, 0.5))     # one of them with another range
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stoker import fn, types
+from stoker.auto_aug.core import augmentation
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+
+# ---- parameters of magnitudes ----
+
+
+def warp_x_param(magnitude: Any) -> Any:
+    """Along x alone."""
+    return np.array([magnitude, 0], np.float32)
+
+
+def warp_y_param(magnitude: Any) -> Any:
+    """Along y alone."""
+    return np.array([0, magnitude], np.float32)
+
+
+def shift_enhance_range(magnitude: Any) -> Any:
+    """From -1 .. 1, where 0 changes nothing, to factors of 0 .. 2."""
+    return 1 + magnitude
+
+
+def sharpness_kernel(magnitude: Any) -> Any:
+    """The window that adds to an image what smoothing takes from it (-1 .. 1, where 0 changes nothing)."""
+    smooth = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
+    same = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
+    return (1 + magnitude) * same - magnitude * smooth
+
+
+def sharpness_kernel_shifted(magnitude: Any) -> Any:
+    """The same of factors of 0 .. 2."""
+    return sharpness_kernel(magnitude - 1)
+
+
+def poster_mask_uint8(magnitude: Any) -> Any:
+    """A mask of as many leading bits, at least 1 and at most 8."""
+    bits = min(max(int(np.round(magnitude)), 1), 8)
+    return np.array(0xFF << (8 - bits) & 0xFF, np.uint8)
+
+
+def solarize_add_shift(shift: Any) -> Any:
+    """What is added to dark values, which must not overflow."""
+    if shift >= 128:
+        raise InvalidArgumentError("The solarize_add augmentation accepts shifts from 0 to 128")
+    return np.array(shift).astype(np.uint8)
+
+
+# ---- geometry ----
+
+
+def _warped(data: DataNode, matrix: DataNode, fill_value: Any, interp_type: Any) -> Any:
+    """matrix: where points of the image go."""
+    return fn.warp_affine(data, matrix=matrix, fill_value=fill_value, interp_type=interp_type, inverse_map=False)
+
+
+@augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_x_param)
+def shear_x(data: DataNode, shear: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Rows move along x by their y times a factor."""
+    return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_y_param)
+def shear_y(data: DataNode, shear: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Columns move along y by their x times a factor."""
+    return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0.0, 1.0), randomly_negate=True, mag_to_param=warp_x_param)
+def translate_x(data: DataNode, rel_offset: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Moves the image by a share of its width. shape: height and width."""
+    return _warped(data, fn.transforms.translation(offset=rel_offset * shape[1]), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0, 250), randomly_negate=True, mag_to_param=warp_x_param, name="translate_x")
+def translate_x_no_shape(data: DataNode, offset: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Moves the image by pixels along x."""
+    return _warped(data, fn.transforms.translation(offset=offset), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0.0, 1.0), randomly_negate=True, mag_to_param=warp_y_param)
+def translate_y(data: DataNode, rel_offset: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Moves the image by a share of its height. shape: height and width."""
+    return _warped(data, fn.transforms.translation(offset=rel_offset * shape[0]), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0, 250), randomly_negate=True, mag_to_param=warp_y_param, name="translate_y")
+def translate_y_no_shape(data: DataNode, offset: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
+    """Moves the image by pixels along y."""
+    return _warped(data, fn.transforms.translation(offset=offset), fill_value, interp_type)
+
+
+@augmentation(mag_range=(0, 30), randomly_negate=True)
+def rotate(data: DataNode, angle: Any, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True) -> Any:
+    """Turns the image counter-clockwise by degrees."""
+    return fn.rotate(data, angle=angle, fill_value=fill_value, interp_type=interp_type, keep_size=rotate_keep_size)
+
+
+# ---- colour ----
+
+
+@augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
+def brightness(data: DataNode, parameter: Any) -> Any:
+    """Values times a factor."""
+    return fn.brightness(data, brightness=parameter)
+
+
+@augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
+def contrast(data: DataNode, parameter: Any) -> Any:
+    """Distances from the mean luma, times a factor."""
+    luma = types.Constant(np.array([0.299, 0.587, 0.114], np.float32), device=data.device)
+    means = fn.reductions.mean(data, axis_names="HW", keep_dims=True)
+    centre = fn.reductions.sum(means * luma, axis_names="C", keep_dims=True)
+    return fn.cast_like((data - centre) * parameter + centre, data)
+
+
+@augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
+def color(data: DataNode, parameter: Any) -> Any:
+    """Distances from gray, times a factor."""
+    return fn.saturation(data, saturation=parameter)
+
+
+@augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
+def sharpness(data: DataNode, kernel: Any) -> Any:
+    """Distances from the smoothed image, times a factor; at the edges the image goes on as its mirror image (Pillow leaves the outermost pixels as they are)."""
+    return fn.experimental.filter(data, kernel)
+
+
+@augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
+def posterize(data: DataNode, mask: Any) -> Any:
+    """The leading bits of values."""
+    return data & mask
+
+
+def _inverted(data: DataNode) -> Any:
+    return types.Constant(255, dtype=types.UINT8) - data
+
+
+def _either(mask: DataNode, yes: Any, no: Any) -> Any:
+    """Value by value; both are uint8."""
+    return mask * yes + (mask ^ True) * no
+
+
+@augmentation(mag_range=(256, 0), param_device="auto")
+def solarize(data: DataNode, threshold: Any) -> Any:
+    """Inverts values from a threshold on."""
+    return _either(data < threshold, data, _inverted(data))
+
+
+@augmentation(mag_range=(0, 110), param_device="auto", mag_to_param=solarize_add_shift)
+def solarize_add(data: DataNode, shift: Any) -> Any:
+    """Adds to values below 128."""
+    return _either(data < types.Constant(128, dtype=types.UINT8), data + shift, data)
+
+
+@augmentation
+def invert(data: DataNode, _: Any) -> Any:
+    """255 - value."""
+    return _inverted(data)
+
+
+@augmentation
+def equalize(data: DataNode, _: Any) -> Any:
+    """Spreads each channel's values by its histogram, rounded as OpenCV rounds."""
+    return fn.experimental.equalize(data)
+
+
+@augmentation
+def auto_contrast(data: DataNode, _: Any) -> Any:
+    """Spreads each channel's values from its least to its largest over 0 .. 255; a channel of one value stays."""
+    low = fn.reductions.min(data, axis_names="HW", keep_dims=True)
+    high = fn.reductions.max(data, axis_names="HW", keep_dims=True)
+    varies = high > low
+    extent = _either(varies, high - low, types.Constant(255, dtype=types.UINT8))
+    return fn.cast_like((data - low * varies) * (255 / extent), data)
+
+
+@augmentation
+def identity(data: DataNode, _: Any) -> Any:
+    """Changes nothing."""
+    return data

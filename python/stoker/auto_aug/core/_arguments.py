@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What functions behind augmentations take beside the data and the parameter, and which of it a caller gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stoker.errors import ArgumentError
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+DATA_AND_PARAMETER = 2
+
+
+class MissingArgException(ArgumentError):
+    """An augmentation needs a named argument that its caller did not give."""
+
+    def __init__(self, message: str, augmentation: Any, missing_args: list[str]) -> None:
+        super().__init__(message)
+        self.augmentation = augmentation
+        self.missing_args = missing_args
+
+
+class UnusedArgException(ArgumentError):
+    """None of the augmentations takes a named argument that was given."""
+
+    def __init__(self, message: str, unused_args: list[str]) -> None:
+        super().__init__(message)
+        self.unused_args = unused_args
+
+
+def positional(function: Callable[..., Any]) -> int:
+    """How many arguments can be given by position."""
+    return sum(p.kind in _POSITIONAL for p in inspect.signature(function).parameters.values())
+
+
+def _further(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Parameters that can be given by name, without the data and the parameter."""
+    places = list(inspect.signature(function).parameters.values())
+    first = [p for p in places if p.kind in _POSITIONAL][:DATA_AND_PARAMETER]
+    return [p for p in places if p.kind in _NAMED and p not in first]
+
+
+def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function takes of the named arguments."""
+    names = {p.name for p in _further(function)}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
+    """Named arguments without a default that are not given."""
+    return [p.name for p in _further(function) if p.default is inspect.Parameter.empty and p.name not in given]
+
+
+def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
+    """Fails where an argument is given that no augmentation takes."""
+    used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
+    unused = [name for name in given if name not in used]
+    if unused:
+        plural = len(unused) > 1
+        raise UnusedArgException(
+            f"The {caller} got unexpected kwarg{'s' * plural}. The kwarg{'s' * plural} `{', '.join(unused)}` {'are' if plural else 'is'} not used by any of the "
+            "augmentations.",
+            unused,
+        )

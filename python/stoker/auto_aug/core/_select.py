@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of several operations for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stoker.data_node import DataNode
+
+
+def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *op_args: Any, **op_kwargs: Any) -> Any:
+    """ops[selected_op_idx](*op_args, **op_kwargs) of each sample, which runs that one alone. selected_op_idx: a whole number, from 0 to len(ops) - 1."""
+    return _among(ops, 0, selected_op_idx, op_args, op_kwargs)
+
+
+def _among(ops: Sequence[Callable[..., Any]], first: int, chosen: DataNode, args: Any, kwargs: Any) -> Any:
+    """ops[0] has the number `first`. Halves are halved, so that a sample meets few conditions."""
+    if len(ops) == 1:
+        return ops[0](*args, **kwargs)
+    half = (len(ops) + 1) // 2
+    if chosen < first + half:
+        return _among(ops[:half], first, chosen, args, kwargs)
+    else:
+        return _among(ops[half:], first + half, chosen, args, kwargs)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RandAugment (https://arxiv.org/abs/1909.13719): a few augmentations a sample, all of one magnitude."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from stoker import fn, types
+from stoker.auto_aug import augmentations as a
+from stoker.auto_aug._suites import check_bins, selected, translations, without
+from stoker.auto_aug.core import _Augmentation, signed_bin
+from stoker.auto_aug.core._arguments import check_used
+from stoker.auto_aug.core._augmentation import seed_of
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+
+
+def rand_augment(
+    data: DataNode,
+    n: int,
+    m: int,
+    num_magnitude_bins: int = 31,
+    shape: Any = None,
+    fill_value: int | None = 128,
+    interp_type: Any = None,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+    seed: int | None = None,
+    monotonic_mag: bool = True,
+    excluded: list[str] | None = None,
+) -> DataNode:
+    """RandAugment of uint8 images (HWC) or sequences (FHWC): n augmentations of the magnitude bin m.
+
+    shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 100/224), else up to max_translate_abs
+    pixels (default 100). fill_value, interp_type: of what warps; None: the border goes on; linear. seed: of the draws. monotonic_mag: higher bins change an
+    image more; False: the ranges of AutoAugment. excluded: names of augmentations to leave out.
+    """
+    given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
+    suite_of = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
+    suite = suite_of(shape is not None, max_translate_abs, max_translate_rel)
+    return apply_rand_augment(without(suite, excluded, "RandAugment"), data, n, m, num_magnitude_bins, seed, **given)
+
+
+def apply_rand_augment(
+    augmentations: Sequence[_Augmentation],
+    data: DataNode,
+    n: int,
+    m: int,
+    num_magnitude_bins: int = 31,
+    seed: int | None = None,
+    **kwargs: Any,
+) -> DataNode:
+    """n of `augmentations` for each sample, one after the other, of the magnitude bin m. The named arguments go to those that take them."""
+    check_bins(num_magnitude_bins)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise InvalidArgumentError(f"The number of operations to apply `n` must be a non-negative integer, got {n}.")
+    if isinstance(m, bool) or not isinstance(m, int) or not 0 <= m < num_magnitude_bins:
+        raise InvalidArgumentError(f"The magnitude bin `m` must be an integer from `[0, {num_magnitude_bins - 1}]` range. Got {m}.")
+    if n == 0:
+        warnings.warn("The `apply_rand_augment` was called with `n=0`, no augmentation will be applied.", Warning, stacklevel=2)
+        return data
+    if len(augmentations) == 0:
+        raise InvalidArgumentError("The `augmentations` list cannot be empty, unless n=0. Got empty list in `apply_rand_augment` call.")
+    check_used(augmentations, kwargs, "apply_rand_augment")
+    signed = any(augmentation.randomly_negate for augmentation in augmentations)
+    which = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, seed=seed, shape=(n,))
+    bins: Any = signed_bin(m, seed=seed_of(seed, 1), shape=(n,)) if signed else m
+    for level in range(n):
+        data = selected(
+            augmentations,
+            which[level],
+            "apply_rand_augment",
+            "get_rand_augment_suite",
+            data=data,
+            magnitude_bin=bins[level] if signed else m,
+            num_magnitude_bins=num_magnitude_bins,
+            **kwargs,
+        )
+    return data
+
+
+def _geometry(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -> list[_Augmentation]:
+    return [
+        *translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel),
+        a.shear_x.augmentation((0, 0.3), True),
+        a.shear_y.augmentation((0, 0.3), True),
+        a.rotate.augmentation((0, 30), True),
+    ]
+
+
+def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> list[_Augmentation]:
+    """The 14 augmentations, which change an image more from bin to bin."""
+    return [
+        *_geometry(use_shape, max_translate_abs, max_translate_rel),
+        a.brightness.augmentation((0, 0.9), True, a.shift_enhance_range),
+        a.contrast.augmentation((0, 0.9), True, a.shift_enhance_range),
+        a.color.augmentation((0, 0.9), True, a.shift_enhance_range),
+        a.sharpness.augmentation((0, 0.9), True, a.sharpness_kernel),
+        a.posterize.augmentation((8, 4), False, a.poster_mask_uint8),
+        a.solarize.augmentation((256, 0)),
+        a.equalize,
+        a.auto_contrast,
+        a.identity,
+    ]
+
+
+def get_rand_augment_non_monotonic_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[_Augmentation]:
+    """The same with the ranges of AutoAugment: enhancements from 0.1 to 1.9, where the middle changes nothing; posterize and solarize of high bins change less."""
+    return [
+        *_geometry(use_shape, max_translate_abs, max_translate_rel),
+        a.brightness.augmentation((0.1, 1.9), False, None),
+        a.contrast.augmentation((0.1, 1.9), False, None),
+        a.color.augmentation((0.1, 1.9), False, None),
+        a.sharpness.augmentation((0.1, 1.9), False, a.sharpness_kernel_shifted),
+        a.posterize.augmentation((0, 4), False, a.poster_mask_uint8),
+        a.solarize.augmentation((0, 256), False, None),
+        a.equalize,
+        a.auto_contrast,
+        a.identity,
+    ]
