@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input pipeline of StreamPETR as one writes it with NumPy, OpenCV and torch: what pipeline.py is compared with, and what it replaces.
+
+Nothing here draws by itself: `Draws` come from outside, so that both pipelines can be given the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from streaming import Item, StreamingSampler
+from tables import CAMERAS, Boxes2d, Sample, Tables
+from torch.utils.data import DataLoader, Dataset
+
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+Arrays = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Both pipelines take their settings from here."""
+
+    hw: tuple[int, int] = (256, 704)  # of the crop; 372x1024 in the benchmark
+    tile: int = 32  # images are padded to multiples of it
+    flip: float = 0.5  # probability
+    scale: tuple[float, float] = (0.86, 1.25)  # of the image within its frame
+    least_box: float = 2.0  # pixels that a 2-D box has each way
+    reach: float = 51.2  # metres in x and y
+    rotation: tuple[float, float] = (-0.3925, 0.3925)  # radians about z
+    bev_scale: tuple[float, float] = (0.95, 1.05)
+    translation: tuple[float, float, float] = (0.5, 0.5, 0.2)  # metres at most
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        h, w = (-(-side // self.tile) * self.tile for side in self.hw)
+        return h, w
+
+
+@dataclass
+class Draws:
+    """All that is random in a sample. The cameras share it."""
+
+    flip: bool = False
+    scale: float = 1.0
+    shift: float = 0.5  # where a crop lies between the two sides of the image
+    rotation: float = 0.0
+    bev_scale: float = 1.0
+    translation: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+    @classmethod
+    def make(cls, config: Config, key: Sequence[int]) -> Draws:
+        """A function of the key alone: of the seed and the sample's position, say."""
+        rng = np.random.default_rng(key)
+        most = np.array(config.translation)
+        return cls(
+            bool(rng.random() < config.flip), rng.uniform(*config.scale), rng.random(), rng.uniform(*config.rotation),
+            rng.uniform(*config.bev_scale), rng.uniform(-most, most),
+        )  # fmt: skip
+
+
+def moved(x: float, y: float) -> np.ndarray:
+    return np.array([[1.0, 0, x], [0, 1, y], [0, 0, 1]])
+
+
+def scaled(x: float, y: float, center: tuple[float, float] = (0, 0)) -> np.ndarray:
+    return moved(*center) @ np.diag([x, y, 1.0]) @ moved(-center[0], -center[1])
+
+
+def image_transform(draws: Draws, config: Config, width: float, height: float) -> np.ndarray:
+    """(3, 3): pixels of a file to pixels of the crop. Flip, scale, shift along x, stand on the lower border; then fill the output."""
+    middle = (width / 2, height / 2)
+    made = scaled(draws.scale, draws.scale, middle) @ scaled(-1.0 if draws.flip else 1.0, 1.0, middle)
+    spare = (1 - draws.scale) / 2  # of each side; negative where the image is larger than its frame
+    low, high = sorted((-spare * width, spare * width))
+    made = moved(low + draws.shift * (high - low), spare * height) @ made
+    fill = max(config.hw[0] / height, config.hw[1] / width)
+    return moved(config.hw[1] - fill * width, config.hw[0] - fill * height) @ scaled(fill, fill) @ made
+
+
+def bev_transform(draws: Draws) -> np.ndarray:
+    """(4, 4) on points: rotate about z, scale, move."""
+    c, s = np.cos(draws.rotation), np.sin(draws.rotation)
+    made = np.eye(4)
+    made[:3, :3] = draws.bev_scale * np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    made[:3, 3] = draws.translation
+    return made
+
+
+def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
+    """Boxes of which nearer ones leave something to see, and which have some size within the image. boxes (n, 4) may be mirrored."""
+    canvas = np.full(hw, -1)
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    for i in np.argsort(-depths):
+        x0, y0 = np.maximum(np.floor(low[i]), 0).astype(int)
+        x1, y1 = np.maximum(np.ceil(high[i]), 0).astype(int)
+        canvas[y0:y1, x0:x1] = i
+    size = np.array([hw[1], hw[0]])
+    large = np.all(np.clip(high, 0, size) - np.clip(low, 0, size) >= least, axis=1)
+    return np.isin(np.arange(len(boxes)), canvas) & large
+
+
+def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays:
+    """2-D boxes in the crop: those that can be seen there."""
+
+    def points(given: np.ndarray) -> np.ndarray:
+        return given @ transform[:2, :2].T + transform[:2, 2]
+
+    size = np.array([config.hw[1], config.hw[0]])
+    ends = points(seen.boxes.reshape(-1, 2)).reshape(-1, 4)
+    keep = visible(ends, seen.depths, config.hw, config.least_box) & ((seen.lidar_points >= 1) | (seen.radar_points >= 1))
+    ends = np.clip(ends[keep].reshape(-1, 2, 2), 0, size)
+    return {
+        "gt_bboxes": np.concatenate([ends.min(1), ends.max(1)], 1).astype(np.float32),
+        "centers2d": np.clip(points(seen.centers[keep]), 0, size).astype(np.float32),
+        "depths": seen.depths[keep].astype(np.float32),
+        "gt_labels": seen.labels[keep],
+    }
+
+
+def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
+    """3-D boxes within reach, turned: (n, 9) of centre, size, yaw, and velocity in the plane."""
+    near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
+    keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
+    centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]
+    velocities = sample.velocities[keep] @ bev[:3, :3].T
+    yaws = (sample.yaws[keep] + draws.rotation + np.pi) % (2 * np.pi) - np.pi
+    boxes = np.concatenate([centers, sample.sizes[keep] * draws.bev_scale, yaws[:, None], velocities[:, :2]], 1)
+    return {"gt_bboxes_3d": boxes.astype(np.float32), "gt_labels_3d": sample.labels[keep]}
+
+
+def image(file: Path, transform: np.ndarray, config: Config) -> np.ndarray:
+    """(3, H, W) float32."""
+    pixels = cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
+    if pixels is None:
+        raise ValueError(f"{file} is not an image that OpenCV can read")
+    half = moved(-0.5, -0.5) @ transform @ moved(0.5, 0.5)  # for OpenCV a pixel's centre has whole coordinates
+    h, w = config.hw
+    pixels = cv2.warpAffine(pixels, half[:2], (w, h), flags=cv2.INTER_LINEAR)
+    below, beside = config.padded[0] - h, config.padded[1] - w
+    if below or beside:
+        pixels = cv2.copyMakeBorder(pixels, 0, below, 0, beside, cv2.BORDER_CONSTANT)
+    normal = (pixels.astype(np.float32) - np.array(MEAN, np.float32)) * (1 / np.array(STD, np.float32))
+    return normal.transpose(2, 0, 1)
+
+
+def make_sample(sample: Sample, draws: Draws, config: Config) -> Arrays:
+    """The whole pipeline for one sample."""
+    transform, bev = image_transform(draws, config, *sample.cameras[0].size), bev_transform(draws)
+    image4 = np.eye(4)
+    image4[:3, :3] = transform
+    back = np.linalg.inv(bev)
+    seen = [camera_boxes(c.seen, transform, config) for c in sample.cameras]
+    return {
+        "img": np.stack([image(c.file, transform, config) for c in sample.cameras]),
+        "lidar2img": np.stack([image4 @ c.lidar2img @ back for c in sample.cameras]).astype(np.float32),
+        "intrinsics": np.stack([image4 @ c.intrinsics for c in sample.cameras]).astype(np.float32),
+        "extrinsics": np.stack([c.extrinsics @ back for c in sample.cameras]).astype(np.float32),
+        "img_timestamp": np.array([c.timestamp for c in sample.cameras]),
+        "timestamp": np.float64(sample.timestamp),
+        "ego_pose": sample.ego_pose @ back,
+        "ego_pose_inv": bev @ np.linalg.inv(sample.ego_pose),
+        **space_boxes(sample, bev, draws, config),
+        **{name: [camera[name] for camera in seen] for name in seen[0]},
+    }
+
+
+class StreamPETRDataset(Dataset):
+    """One that a DataLoader's workers read: items say which sample, and what its draws follow from."""
+
+    def __init__(self, root: Path, version: str, config: Config, seed: int = 0, cameras: tuple[str, ...] = CAMERAS) -> None:
+        self.tables, self.config, self.seed = Tables(root, version, cameras), config, seed
+
+    def __getitem__(self, item: Item) -> Arrays:
+        made = make_sample(self.tables.sample(item.sample), Draws.make(self.config, (self.seed, item.position)), self.config)
+        return {**made, "prev_exists": np.float32(item.prev_exists)}
+
+
+def collate(samples: list[Arrays]) -> dict[str, Any]:
+    """Tensors; what differs in number becomes a RaggedBatch, over samples or over samples and cameras."""
+    from stoker.batching import combine_data
+
+    batch: dict[str, Any] = {}
+    for name, first in samples[0].items():
+        if isinstance(first, list):
+            batch[name] = combine_data([[torch.from_numpy(camera) for camera in s[name]] for s in samples], flatten_batch_dims=False)
+        elif name in ("gt_bboxes_3d", "gt_labels_3d"):
+            batch[name] = combine_data([torch.from_numpy(s[name]) for s in samples])
+        else:
+            batch[name] = torch.from_numpy(np.stack([s[name] for s in samples]))
+    return batch
+
+
+def loader(dataset: StreamPETRDataset, sampler: Iterable[list[Item]], workers: int) -> DataLoader:
+    return DataLoader(
+        dataset, batch_sampler=sampler, num_workers=workers, collate_fn=collate, pin_memory=torch.cuda.is_available(),
+        worker_init_fn=_one_thread if workers else None,
+    )  # fmt: skip
+
+
+def _one_thread(worker: int) -> None:
+    cv2.setNumThreads(1)
+
+
+__all__ = ["Config", "Draws", "StreamPETRDataset", "StreamingSampler", "collate", "loader", "make_sample"]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""examples/streampetr: slots stay in their scenes, matrices follow images and boxes, and training goes on in the middle of scenes."""
+
+import itertools
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from stoker.structured import make_nuscenes
+from support import SEED
+from test_examples import run
+
+pytest.importorskip("cv2")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "streampetr"
+MODULES = ("model", "models", "picture", "pipeline", "reference", "streaming", "tables", "train")
+HW = (32, 96)
+TINY = ("--network", "tiny", "--size", "32x96", "--batch-size", "2", "--epochs", "1", "--device", "cpu", "--workers", "0")
+
+
+@pytest.fixture(scope="module")
+def example():
+    """Imports modules of the example by name."""
+    sys.path.insert(0, str(EXAMPLE))
+    before = {name: sys.modules.pop(name, None) for name in MODULES}
+    yield __import__
+    sys.path[:] = [p for p in sys.path if not p.startswith(str(EXAMPLE.parent))]
+    for name, module in before.items():
+        sys.modules.pop(name, None)
+        if module is not None:
+            sys.modules[name] = module
+
+
+@pytest.fixture(scope="module")
+def nuscenes(tmp_path_factory):
+    """Three short scenes with frames of 200x112."""
+    return make_nuscenes(tmp_path_factory.mktemp("nuscenes"), scenes=3, samples=3, seed=SEED, size=(200, 112), sweeps=0, points=400)
+
+
+def walked(streaming, lengths, batch, steps, world=1, start=0):
+    """The items of all ranks, (steps, slots)."""
+    ranks = [streaming.StreamingSampler(lengths, batch, SEED, start=start, rank=r, world=world) for r in range(world)]
+    return [list(itertools.chain(*rows)) for rows in itertools.islice(zip(*ranks, strict=True), steps)]
+
+
+def test_slots_stay_in_their_scenes(example):
+    """Over rounds, ranks and restarts; a sample's position is its own."""
+    streaming = example("streaming")
+    rng = np.random.default_rng(SEED)
+    lengths = rng.integers(1, 9, 11).tolist()
+    scene_of = np.repeat(np.arange(11), lengths)
+    whole = walked(streaming, lengths, 4, 60)
+    for slot in range(4):
+        for before, item in itertools.pairwise(row[slot] for row in whole):
+            follows = item.sample == before.sample + 1 and scene_of[item.sample] == scene_of[before.sample]
+            assert item.prev_exists == follows, (slot, before, item)
+            assert follows or item.sample in np.cumsum([0, *lengths]), (slot, before, item)
+    assert [item.position for row in whole for item in row] == list(range(240))
+    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # nothing is left out
+    for world, start in ((1, 1), (2, 0), (2, 23), (4, 41)):
+        assert walked(streaming, lengths, 4, 15, world, start) == whole[start : start + 15], (world, start)
+    with pytest.raises(ValueError, match="11 scenes cannot fill a batch of 12"):
+        streaming.StreamingSampler(lengths, 12)
+
+
+def test_boxes_follow_the_images(example, nuscenes):
+    """Boxes in space, turned and moved, project through lidar2img to where the image transform takes what the cameras saw."""
+    reference, tables = example("reference"), example("tables")
+    data = tables.Tables(nuscenes)
+    found = 0
+    for index in range(len(data)):
+        config = reference.Config(hw=HW)
+        made = reference.make_sample(data.sample(index), reference.Draws.make(config, (SEED, index)), config)
+        space, labels = made["gt_bboxes_3d"], made["gt_labels_3d"]
+        for camera, matrix in enumerate(made["lidar2img"]):
+            points = np.c_[space[:, :3], np.ones(len(space))] @ matrix[:3].T
+            pixels = points[:, :2] / points[:, 2:]
+            boxes = made["gt_bboxes"][camera]
+            assert (boxes[:, :2] < boxes[:, 2:]).all() and (boxes >= 0).all() and (boxes <= [HW[1], HW[0]] * 2).all()
+            for center, label in zip(made["centers2d"][camera], made["gt_labels"][camera], strict=True):
+                if not (0 < center[0] < HW[1] and 0 < center[1] < HW[0]):
+                    continue  # cut at the border
+                near = np.abs(pixels - center).max(1, initial=0) < 1e-2
+                reach = (points[:, 2] > 0) & near
+                assert not reach.any() or label in labels[reach]
+                found += int(reach.any())
+        np.testing.assert_allclose(made["ego_pose"] @ made["ego_pose_inv"], np.eye(4), atol=1e-9)
+        np.testing.assert_allclose(made["intrinsics"] @ made["extrinsics"], made["lidar2img"], rtol=1e-4, atol=1e-3)
+    assert found > 20
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)
+
+
+def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys):
+    """Interrupted within a scene and started again, it ends with the same weights and memory as if nothing had been."""
+    train = example("train")
+    whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
+    for checkpoint, more in ((whole, ()), (parts, ("--max-steps", "2")), (parts, ())):
+        train.main([str(nuscenes), *TINY, "--loader", "torch", "--checkpoint", str(checkpoint), *more])
+    one, two = weights(whole), weights(parts)
+    assert one["step"] == two["step"] == 4 and "step 2 of 4" in capsys.readouterr().out
+    for part in ("model", "memory"):
+        for name, value in one[part].items():
+            assert torch.equal(value, two[part][name]), name
+
+
+@pytest.mark.skipif(
+    not os.environ.get("STOKER_TEST_FULL"), reason="STOKER_TEST_FULL=1 runs it: processes of torchrun take seconds to start"
+)
+def test_training_with_two_ranks_and_then_one(nuscenes, tmp_path):
+    checkpoint = tmp_path / "run.pt"
+    run("streampetr/train.py", nuscenes, *TINY, "--loader", "torch", "--checkpoint", checkpoint, "--max-steps", 2, ranks=2)
+    assert len(weights(checkpoint)["memory"]["time"]) == 2
+    output = run("streampetr/train.py", nuscenes, *TINY, "--loader", "torch", "--checkpoint", checkpoint)
+    assert "step 4 of 4" in output, output
+
+
+def test_memory_follows_the_car(example):
+    """A point that stands still keeps its place in the world; where no sample came before, the memory is empty."""
+    model = example("model")
+    print(f"seed {SEED}")
+    torch.manual_seed(SEED)
+    sizes = model.Sizes(dim=8, memory=5)
+    angle, poses = torch.rand(2, 2, dtype=torch.float64), torch.eye(4, dtype=torch.float64).repeat(2, 2, 1, 1)
+    poses[..., 0, 0], poses[..., 0, 1], poses[..., 1, 0], poses[..., 1, 1] = angle.cos(), -angle.sin(), angle.sin(), angle.cos()
+    poses[..., :3, 3] = 1000 * torch.rand(2, 2, 3, dtype=torch.float64)
+    memory = model.Memory.empty(2, sizes, torch.device("cpu"))
+    memory.points, memory.features = torch.rand(2, 5, 3), torch.rand(2, 5, 8)
+    memory.motion[:], memory.pose, memory.age[:] = torch.eye(3, 4), poses[0], 0.5
+    moved = memory.moved_to(torch.linalg.inv(poses[1]), torch.tensor([0.5, 7.0]).double(), torch.tensor([1.0, 0.0]))
+
+    def world(points, pose):
+        return points.double() @ pose[:3, :3].T + pose[:3, 3]
+
+    torch.testing.assert_close(world(moved.points[0], poses[1, 0]), world(memory.points[0], poses[0, 0]), rtol=0, atol=1e-3)
+    turned = memory.points[0] @ moved.motion[0, 0, :, :3].T + moved.motion[0, 0, :, 3]
+    torch.testing.assert_close(turned, moved.points[0], rtol=0, atol=1e-3)
+    assert moved.age[0].eq(1).all() and torch.equal(moved.features[0], memory.features[0])
+    assert not any(getattr(moved, name)[1].any() for name in ("features", "points", "velocities", "motion", "age"))
+
+
+def test_picture(example, nuscenes, tmp_path):
+    train = example("train")
+    train.main([str(nuscenes), *TINY, "--loader", "torch", "--picture", str(tmp_path / "six.png")])
+    from PIL import Image
+
+    with Image.open(tmp_path / "six.png") as image:
+        assert image.size == (3 * HW[1], 2 * HW[0])
