@@ -20,7 +20,10 @@ export VENV JOBS
 PYTHON = $(VENV)/bin/python
 MESON_FLAGS ?=
 BUILD_ALL = tools/build.sh $(BUILD) -Dtests=enabled $(MESON_FLAGS)
-PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q
+PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q $(PY_WORKERS)
+# One test at a time keeps about one core busy. Each process holds torch, so that there are not as many as a large machine has cores.
+PY_WORKERS = -n $(JOBS) --maxprocesses 8 --dist worksteal
+FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
@@ -67,8 +70,8 @@ test-plain-c: setup ## kernels, decoders and operators in a build without kernel
 	STOKER_JPEG=stoker meson test -C build-plain-c --print-errorlogs codec jpeg_fast jpeg_kernels pass ops fusion
 
 test-faults: setup ## tests in C with fault injection built in: the fault loops
-	@tools/build.sh build-faults -Dtests=enabled -Dfaults=true -Dpython=disabled -Dcuda=disabled
-	meson test -C build-faults --print-errorlogs
+	@TARGETS="test/cuda/libcuda.so.1 $(FAULT_TESTS:%=test/c/test_%)" tools/build.sh build-faults -Dtests=enabled -Dfaults=true -Dpython=disabled -Dcuda=emulated
+	meson test -C build-faults --no-rebuild --print-errorlogs $(FAULT_TESTS) device_faults_emulated
 
 test-python: setup ## tests in Python
 	@$(BUILD_ALL)
@@ -80,7 +83,7 @@ test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has
 test-gpu-emulated: setup ## tests of GPUs on an emulated driver, where there is no GPU: exactness, faults, order of streams; ARGS=... go to pytest
 	@tools/build.sh build-emulated -Dtests=enabled -Dcuda=emulated
 	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
-		$(PYTHON) -m pytest -q $(GPU_TESTS) $(ARGS)
+		$(PYTHON) -m pytest -q $(PY_WORKERS) $(GPU_TESTS) $(ARGS)
 
 test-install: setup ## install into prefixes of their own, and use what is there
 	tools/test_install.sh
@@ -89,8 +92,8 @@ demo: setup ## decode and augment real photographs beside a PyTorch DataLoader; 
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/demo.py $(if $(DATA),--data $(DATA))
 
-wheel: setup ## make a wheel in dist/
-	python3 tools/wheel_backend.py dist # in build-wheel, which has the kernels of all architectures
+wheel: setup ## make a wheel in dist/, with the kernels of all architectures if MESON_FLAGS does not name some
+	python3 tools/wheel_backend.py dist $(MESON_FLAGS)
 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist

@@ -4,7 +4,7 @@
 # Configures a build folder with the given options, or makes an existing one take them over, and builds it. As with meson itself, an option that is not
 # given stays as it was given last. BUILD/python is then a Python path that holds the package with its built module.
 #
-# usage: tools/build.sh BUILD [meson options: -Dname=value or --name=value]
+# usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: these files of the folder alone
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -31,4 +31,5 @@ said=$(ninja -C "$build" build.ninja 2>&1) || {
 }
 quiet=--quiet
 [ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
-ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet
+# shellcheck disable=SC2086
+ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet ${TARGETS:-}

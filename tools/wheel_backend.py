@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the wheel: a PEP 517 backend in the tree, and a command (`wheel_backend.py DIST`).
+"""Makes the wheel: a PEP 517 backend in the tree, and a command (`wheel_backend.py DIST [-Dname=value ...]`).
+
+meson's options are taken over as meson-python takes them, from the setting `setup-args`; without any there are kernels of all architectures.
 
 The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under names of their own (so that
 they get along with PIL's, cv2's and torch's copies) and with their licences. Only libraries in LICENCES may go in. The platform tag is read off
@@ -36,14 +38,14 @@ def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, options: list[str]) -> None:
+    """Builds in a folder of the project, which takes the options over; without any it stays as it was configured first."""
     env = {**os.environ, "STOKER_PYTHON": sys.executable}
-    if not (folder / "build.ninja").exists():
+    if options or not (folder / "build.ninja").exists():
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
-        configure = ["meson", "setup", str(folder), "-Dtests=disabled", "-Dpython=enabled", nvtx]
-        subprocess.run([ROOT / "tools" / "step.sh", f"wheel: configuring {folder.name}", *configure], check=True, cwd=ROOT, env=env)
-    subprocess.run(["ninja", "-C", folder, "--quiet"], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
+        options = ["-Dtests=disabled", "-Dpython=enabled", nvtx, *options]
+    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
 
 
 def collect(stage: Path) -> list[Path]:
@@ -180,7 +182,8 @@ def pack(stage: Path, wheel: Path) -> None:
 
 
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
-    build(BUILD)
+    given = (config_settings or {}).get("setup-args") or ["-Dgpu_archs=all"]
+    build(BUILD, [given] if isinstance(given, str) else given)
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch)
         binaries = collect(stage)
@@ -196,7 +199,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 def build_editable(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     """A wheel that points at the build folder: sources are links there, so that edits count at once."""
-    build(ROOT / "build")
+    build(ROOT / "build", [])
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch)
         (stage / "stoker-editable.pth").write_text(f"{ROOT / 'build' / 'python'}\n")
@@ -231,4 +234,4 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 if __name__ == "__main__":
-    print(Path(sys.argv[1]) / build_wheel(sys.argv[1]))
+    print(Path(sys.argv[1]) / build_wheel(sys.argv[1], {"setup-args": sys.argv[2:]}))

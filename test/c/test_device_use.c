@@ -382,11 +382,11 @@ static void run_on(struct stk_pipeline *p, int batches)
 	}
 }
 
-/* Once warm: when everything has been in use that may be at once, which is up to the threads' timing. So 200 batches are looked for that take nothing,
- * among the first 1200. */
+/* Once warm: when everything has been in use that may be at once, which is up to the threads' timing. So 50 batches in a row are looked for that take
+ * nothing, among the first 1200. */
 static void assert_no_growth_of(const char *function)
 {
-	enum { PAUSE = 40, STEADY = 200, MOST = 1200 };
+	enum { PAUSE = 10, STEADY = 50, MOST = 1200 };
 	emulate("strict async delay=2000 fail=%s:0", function);
 	const struct device_settings s = {.batch = FILES, .prefetch = 2, .max_batches = 6};
 	struct stk_context *ctx = make_context(2);
