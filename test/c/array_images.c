@@ -89,6 +89,33 @@ static void draw_equalize(struct call *c)
 {
 	static const char *const layouts[] = {"HW", "HWC", "CHW", "FHWC"};
 	draw_bytes(c, layouts[call_draw(4)], 1 + call_draw(6));
+	c->args[c->n_args++] = stk_arg_string("method", call_draw(2) ? "pillow" : "opencv");
+}
+
+static void draw_color_jitter(struct call *c)
+{
+	static const char *const layouts[] = {"HW", "HWC", "FHWC"};
+	draw_bytes(c, layouts[call_draw(3)], call_draw(3) ? 3 : 1);
+	call_float(c, "brightness", call_draw(3) ? call_draw(30) / 10.0 : 1);
+	call_float(c, "contrast", call_draw(3) ? call_draw(30) / 10.0 : 1);
+	call_float(c, "saturation", call_draw(3) ? call_draw(30) / 10.0 : 1);
+	call_float(c, "hue", call_draw(101) / 100.0 - 0.5);
+	double *order = call_floats(c, "order", 4);
+	for (int i = 0; i < 4; i++)
+		order[i] = call_draw(5);
+}
+
+static void draw_adjust_sharpness(struct call *c)
+{
+	draw_equalize(c);
+	c->n_args = 0;
+	call_float(c, "factor", call_draw(50) / 10.0);
+}
+
+static void draw_autocontrast(struct call *c)
+{
+	draw_equalize(c);
+	c->n_args = 0;
 }
 
 static void draw_clahe(struct call *c)
@@ -200,6 +227,9 @@ const struct call_kind image_kinds[] = {
 	{"experimental.erode", draw_morphology},
 	{"experimental.median_blur", draw_median_blur},
 	{"equalize", draw_equalize},
+	{"autocontrast", draw_autocontrast},
+	{"color_jitter", draw_color_jitter},
+	{"adjust_sharpness", draw_adjust_sharpness},
 	{"clahe", draw_clahe},
 	{"jpeg_compression_distortion", draw_jpeg_compression_distortion},
 	{"debayer", draw_debayer},

@@ -158,6 +158,23 @@ static void run_equalize(struct stk_array_job *job)
 		stk__equalize_one(e, &data, i);
 }
 
+static void run_enhance(struct stk_array_job *job)
+{
+	const struct stk_enhance *e = &job->enhance;
+	int32_t *means = job->work, measures = stk__enhance_measures(e), p[3];
+	int64_t pixels = (int64_t)e->width * e->height;
+	for (int64_t f = 0; f < e->frames && measures < e->n; f++) {
+		uint64_t sum = 0;
+		for (int64_t i = f * pixels; i < (f + 1) * pixels; i++) {
+			stk__enhance_load(e, job->src[0] + i * e->channels, measures, 0, p);
+			sum += (uint64_t)stk__enhance_luma(p);
+		}
+		means[f] = stk__enhance_mean(sum, (uint64_t)pixels);
+	}
+	for (uint32_t i = 0; i < job->n; i++)
+		stk__enhance_one(e, job->src[0], job->dst, means, i);
+}
+
 /* A group's elements by themselves, joined as array.h says. */
 static void reduce_one(const struct stk_array_job *job, uint32_t group)
 {
@@ -200,6 +217,9 @@ static bool run_image(struct stk_array_job *job)
 	case STK_ARRAY_DEBAYER:
 		for (uint32_t i = 0; i < job->n; i++)
 			stk__debayer_one(&job->debayer, job->src[0], job->dst, i);
+		return true;
+	case STK_ARRAY_ENHANCE:
+		run_enhance(job);
 		return true;
 	case STK_ARRAY_JPEG_DISTORTION:
 		for (int phase = 0; phase < STK_JPEG_DISTORTION_PHASES; phase++)

@@ -68,6 +68,8 @@ static const struct {
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
 	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
 	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
+	{STK_ARRAY_GPU_MEAN_LUMA, "array_gpu_enhance", "array_mean_luma"},
+	{STK_ARRAY_ENHANCE, "array_gpu_enhance", "array_enhance"},
 	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
@@ -178,6 +180,8 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 	}
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
+	if (job->kind == STK_ARRAY_ENHANCE && stk__enhance_measures(&job->enhance) < job->enhance.n)
+		blocks[STK_ARRAY_GPU_MEAN_LUMA] += (uint32_t)job->enhance.frames;
 	if (job->kind == STK_ARRAY_REDUCE)
 		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
 	else

@@ -19,7 +19,7 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of equalisations, and two
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of equalisations, one that measures for contrast, and two
  * more phases of JPEG distortion. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
@@ -28,6 +28,7 @@ enum {
 	STK_ARRAY_GPU_RESIZE_1,
 	STK_ARRAY_GPU_RESIZE_2,
 	STK_ARRAY_GPU_TABLES,
+	STK_ARRAY_GPU_MEAN_LUMA,
 	STK_ARRAY_GPU_JPEG_1,
 	STK_ARRAY_GPU_JPEG_2,
 	STK_ARRAY_GPU_LAUNCHES

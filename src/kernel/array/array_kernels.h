@@ -16,6 +16,7 @@ struct stk_array_kernels {
 	void (*normalize)(const struct stk_array_job *job);
 	void (*jpeg_distortion)(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 	void (*debayer)(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
+	void (*enhance)(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 	void (*equalize)(const struct stk_equalize *e, const struct stk_equalize_data *data);
 	void (*pointwise)(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 };

@@ -16,6 +16,13 @@
 
 enum { STK_EQUALIZE_BINS = 256 };
 
+/* What a table is made from its counts by, where it is not adaptive. */
+enum stk_equalize_table {
+	STK_EQUALIZE_OPENCV,
+	STK_EQUALIZE_PILLOW,  /* ImageOps.equalize: the largest value need not become 255 */
+	STK_EQUALIZE_STRETCH, /* ImageOps.autocontrast: from the least and the largest value to 0 and 255 by a line */
+};
+
 /* Plain data. Images of bytes, dense: `outer` planes of height x width pixels of `channels` values. */
 struct stk_equalize {
 	int64_t outer;
@@ -23,6 +30,7 @@ struct stk_equalize {
 	int32_t tiles_x, tiles_y; /* 0: not adaptive, a table for each plane and channel */
 	int32_t tile_w, tile_h;   /* extents of the tiles, which may reach outside: the image is mirrored there */
 	int32_t limit;            /* of the count of a bin; 0: none */
+	uint8_t table;            /* enum stk_equalize_table */
 	uint8_t lightness;        /* of pixels of 3 channels in RGB, L alone is equalised */
 };
 

@@ -65,10 +65,46 @@ STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 		counts[i]++;
 }
 
+/* As Pillow makes it: the sum of the counts before each value, in steps of the 255th part of the pixels that do not have the largest value. */
+STK_HD void stk__equalize_pillow(const int32_t *counts, int32_t n, uint8_t *table)
+{
+	int32_t last = STK_EQUALIZE_BINS - 1;
+	while (last > 0 && !counts[last])
+		last--;
+	int32_t step = (n - counts[last]) / 255, sum = step / 2;
+	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
+		int32_t value = step ? sum / step : i;
+		table[i] = (uint8_t)(value < 255 ? value : 255);
+		sum += counts[i];
+	}
+}
+
+/* The line's values are cut, as in Pillow. */
+STK_HD void stk__equalize_stretch(const int32_t *counts, uint8_t *table)
+{
+	int32_t first = 0, last = STK_EQUALIZE_BINS - 1;
+	while (first < last && !counts[first])
+		first++;
+	while (last > first && !counts[last])
+		last--;
+	double scale = 255.0 / (last > first ? last - first : 1), offset = -first * scale;
+	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
+		double value = last > first ? i * scale + offset : i;
+		table[i] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+	}
+}
+
 /* The table of `n` pixels of these counts, which are overwritten. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
 	int32_t first = 0, sum = 0;
+	if (e->table != STK_EQUALIZE_OPENCV) {
+		if (e->table == STK_EQUALIZE_PILLOW)
+			stk__equalize_pillow(counts, n, table);
+		else
+			stk__equalize_stretch(counts, table);
+		return;
+	}
 	if (e->limit)
 		stk__equalize_clip(counts, e->limit);
 	while (!e->tiles_x && first < STK_EQUALIZE_BINS - 1 && !counts[first])
