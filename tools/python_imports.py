@@ -39,7 +39,8 @@ LAYERS = {
     "advise": ["_advise"],
     "package": ["__init__", "_command", "tools"],
 }
-# Batched losses live beside the pipeline: they see the ground alone, and only the package and the Loader, which makes ragged batches, see them.
+# Batched losses live beside the pipeline: they see the ground alone, and only the package, the Loader and structured samples, which make
+# ragged batches, see them.
 BESIDE = "batching"
 
 
@@ -125,7 +126,7 @@ def faults(package: Path) -> list[str]:
             if top == BESIDE:
                 allowed = head == BESIDE or place.get(head) == 0
             else:
-                allowed = names[place[top]] in ("loader", "package") if head == BESIDE else place.get(head, 0) <= place[top]
+                allowed = names[place[top]] in ("loader", "structured", "package") if head == BESIDE else place.get(head, 0) <= place[top]
             if not allowed:
                 wrong.append(f"{where}: layer {names[place[top]] if top in place else BESIDE} must not import {other}")
     return wrong + [f"{package.name}: a circle of imports: {', '.join(circle)}" for circle in circles(edges)]

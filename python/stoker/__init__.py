@@ -3,6 +3,7 @@
 
     from stoker import pipeline_def, fn, types      # DALI's way
     from stoker import Loader, transforms           # torchvision's way
+    from stoker import structured                   # samples of many fields, as NVIDIA ACCV-Lab's framework has them
 
 Importing this package imports neither torch nor numpy; each name below is loaded when first used.
 """
@@ -13,7 +14,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stoker import auto_aug, backend, backend_impl, batching, errors, fn, math, ops, plugin, tensors, tfrecord, transforms, types
+    from stoker import (
+        auto_aug,
+        backend,
+        backend_impl,
+        batching,
+        errors,
+        fn,
+        math,
+        ops,
+        plugin,
+        structured,
+        tensors,
+        tfrecord,
+        transforms,
+        types,
+    )
     from stoker._advise import advise
     from stoker._image import imdecode, imread
     from stoker.data_node import DataNode, newaxis
@@ -31,6 +47,7 @@ _MODULES = (
     "math",
     "ops",
     "plugin",
+    "structured",
     "tensors",
     "tfrecord",
     "transforms",
@@ -81,6 +98,7 @@ __all__ = [
     "pipeline_def",
     "plugin",
     "sample_rng",
+    "structured",
     "tensors",
     "tfrecord",
     "transforms",

@@ -14,8 +14,9 @@ CPU_ONLY_DEVICE_ID = -99999
 
 
 class DALIDataType(IntEnum):
-    """Type of an element."""
+    """Type of an element. STRING is that of fields of stoker.structured, whose texts are uint8 in a pipeline; operators know no such type."""
 
+    STRING = -2
     NO_TYPE = -1
     UINT8 = 0
     UINT16 = 1
@@ -76,6 +77,7 @@ class PipelineAPIType(Enum):
     SCHEDULED = 2
 
 
+STRING = DALIDataType.STRING
 NO_TYPE = DALIDataType.NO_TYPE
 UINT8 = DALIDataType.UINT8
 UINT16 = DALIDataType.UINT16
@@ -227,7 +229,7 @@ def to_numpy_type(dtype: DALIDataType) -> type[np.generic]:
     """NumPy's type for one of ours."""
     import numpy as np
 
-    if dtype in (BFLOAT16, NO_TYPE):
+    if dtype in (BFLOAT16, NO_TYPE, STRING):
         raise TypeError(f"NumPy has no type for {DALIDataType(dtype)!r}")
     name = dtype_name(dtype)
     return getattr(np, "bool_" if name == "bool" else name)

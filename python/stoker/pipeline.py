@@ -54,6 +54,7 @@ class Pipeline:
         self._builder = GraphBuilder(self._settings.device_id)
         self._builder.conditionals = self._settings.enable_conditionals
         self._outputs: list[DataNode] | None = None
+        self._kept: tuple[tuple[int, ...], int] = ((), 0)
         self._session: Session | None = None  # from build() on
         self._workers: Any = None
         self._scheduled = 0
@@ -120,7 +121,16 @@ class Pipeline:
 
     @property
     def num_outputs(self) -> int:
-        return len(self._outputs or ())
+        return len(self._outputs or ()) - len(self._kept[0]) * self._kept[1]
+
+    @property
+    def ragged_outputs(self) -> tuple[int, ...]:
+        """Ours: outputs of which further ones, behind num_outputs, hold what a RaggedBatch is made of (stoker.structured)."""
+        return self._kept[0]
+
+    def keep_for_iterators(self, ragged: tuple[int, ...], each: int) -> None:
+        """Ours: the last outputs, `each` for each of the ragged ones, are for iterators alone: run() does not give them."""
+        self._kept = (ragged, each)
 
     @property
     def is_restored_from_checkpoint(self) -> bool:

@@ -59,7 +59,7 @@ TensorLayout = str
 # Of DALI's schema of arguments, or of its own: what there is instead.
 _DALI = {
     **dict.fromkeys(
-        ["DATA_TYPE", "FEATURE", "IMAGE_TYPE", "INTERP_TYPE", "PYTHON_OBJECT", "STRING", "TENSOR_LAYOUT"], "no tensor here has that type"
+        ["DATA_TYPE", "FEATURE", "IMAGE_TYPE", "INTERP_TYPE", "PYTHON_OBJECT", "TENSOR_LAYOUT"], "no tensor here has that type"
     ),
     "SAME": "give the type itself",
     "dali_type_converters": "types.to_dtype takes types of torch, NumPy and Python",

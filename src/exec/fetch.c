@@ -124,7 +124,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 /* True: all of it was at hand. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
-	bool at_hand[STK_MAX_OUTPUTS] = {false}, all = true;
+	bool at_hand[STK_MAX_PARTS] = {false}, all = true;
 	stk__read_plan(read, stk__request_done, &w->error);
 	STK_COUNT(p, reads_started, 1);
 	for (int32_t k = 0; k < read->n_requests; k++) {

@@ -52,8 +52,8 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
 	int64_t id = stk__reader_place(p, read->reader, &read->sample->place).sample;
 	struct stk_part one = {.uri = id, .length = -1}, request = one;
-	struct stk_part parts[STK_MAX_OUTPUTS], *at = n->def->reader->parts ? parts : &one;
-	uint8_t order[STK_MAX_OUTPUTS] = {0};
+	struct stk_part parts[STK_MAX_PARTS], *at = n->def->reader->parts ? parts : &one;
+	uint8_t order[STK_MAX_PARTS] = {0};
 	if (n->def->reader->parts)
 		n->def->reader->parts(n->shared, id, parts);
 	sort_parts(at, stk__read_parts(read), order);

@@ -162,8 +162,7 @@ static struct stk_graph_node *new_node(
 	node->args = stk__graph_alloc(g, def->args_size + 1);
 	node->inputs = stk__graph_alloc(g, (n_inputs + 1) * sizeof *node->inputs);
 	node->varying = stk__graph_alloc(g, (n_args + 1) * sizeof *node->varying);
-	node->outputs = stk__graph_alloc(g, STK_MAX_OUTPUTS * sizeof *node->outputs);
-	return node->name && node->args && node->inputs && node->varying && node->outputs ? node : NULL;
+	return node->name && node->args && node->inputs && node->varying ? node : NULL;
 }
 
 static enum stk_status check_name(const struct stk_graph *g, const char *name, struct stk_error *err)
@@ -172,6 +171,13 @@ static enum stk_status check_name(const struct stk_graph *g, const char *name, s
 		if (strcmp(g->nodes[i]->name, name) == 0)
 			return stk__fail(err, STK_INVALID, "two operators are named \"%s\"", name);
 	return STK_OK;
+}
+
+/* With n_outputs, which arguments and inputs have decided. */
+static enum stk_status infer_outputs(struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
+{
+	node->outputs = stk__graph_alloc(g, (size_t)node->n_outputs * sizeof *node->outputs);
+	return node->outputs ? stk__node_infer(g, node, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for an operator's outputs");
 }
 
 enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
@@ -201,7 +207,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 		node->n_outputs = def->output_count(node->args);
 	if (def->flags & STK_OP_OPTIONAL_OUTPUTS)
 		node->n_outputs += node->n_inputs - def->inputs.min;
-	if ((s = stk__node_infer(g, node, err)))
+	if ((s = infer_outputs(g, node, err)))
 		goto out;
 	if (!stk__grow((void **)&g->nodes, (size_t)g->n_nodes, &room, sizeof *g->nodes)) {
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for operator %s", op);

@@ -135,8 +135,8 @@ struct stk_encoded {
 	int32_t denom; /* above 1: decoded at 1/denom of the size */
 };
 
-/* How many values of an operator's outputs and inputs there can be. */
-enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 64 };
+/* How many inputs and outputs an operator may have; and parts a sample of a reader. */
+enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 999, STK_MAX_PARTS = 64 };
 
 /* ---- readers ---- */
 

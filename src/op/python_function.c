@@ -76,7 +76,10 @@ static enum stk_status call_user(
 
 static enum stk_status run_sample(const struct stk_call *call, struct stk_error *err)
 {
-	struct stk_tensor results[STK_MAX_OUTPUTS] = {0};
+	struct stk_tensor *results = stk__arena_take(call->tools->arena, (size_t)call->n_out * sizeof *results);
+	if (!results)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d outputs", call->n_out);
+	memset(results, 0, (size_t)call->n_out * sizeof *results);
 	struct stk_feed feed = {.tensors = results};
 	const struct stk_feed_request request = {.epoch = call->place.epoch,
 		.index = call->index,

@@ -12,7 +12,7 @@ struct readers_tfrecord {
 };
 
 struct tfrecord_state {
-	struct stk_feature_values values[STK_MAX_OUTPUTS];
+	struct stk_feature_values values[STK_MAX_PARTS];
 };
 
 static const struct stk_arg_def readers_tfrecord_args[] = {
@@ -32,7 +32,7 @@ static const struct stk_arg_def readers_tfrecord_args[] = {
 static int32_t readers_tfrecord_outputs(const void *args)
 {
 	const struct readers_tfrecord *a = args;
-	return a->features.count < 1 ? 1 : a->features.count < STK_MAX_OUTPUTS ? a->features.count : STK_MAX_OUTPUTS;
+	return a->features.count < 1 ? 1 : a->features.count < STK_MAX_PARTS ? a->features.count : STK_MAX_PARTS;
 }
 
 static int32_t readers_tfrecord_parts(const void *args)
@@ -44,8 +44,8 @@ static int32_t readers_tfrecord_parts(const void *args)
 static enum stk_status parse_features(const struct readers_tfrecord *a, struct stk_feature *out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
-	if (a->features.count < 1 || a->features.count > STK_MAX_OUTPUTS)
-		return stk__fail(err, STK_INVALID, "features has %d entries: name 1 to %d features", a->features.count, STK_MAX_OUTPUTS);
+	if (a->features.count < 1 || a->features.count > STK_MAX_PARTS)
+		return stk__fail(err, STK_INVALID, "features has %d entries: name 1 to %d features", a->features.count, STK_MAX_PARTS);
 	if (a->feature_names.count != a->features.count)
 		return stk__fail(err, STK_INVALID, "there are %d feature_names and %d features", a->feature_names.count, a->features.count);
 	for (int32_t k = 0; k < a->features.count && s == STK_OK; k++)
@@ -57,7 +57,7 @@ static enum stk_status parse_features(const struct readers_tfrecord *a, struct s
 
 struct tfrecord {
 	struct stk_samples samples; /* first, so that functions of reader_samples.h take it */
-	struct stk_feature features[STK_MAX_OUTPUTS];
+	struct stk_feature features[STK_MAX_PARTS];
 };
 
 static enum stk_status readers_tfrecord_setup(const void *args, void **shared, struct stk_error *err)
@@ -129,7 +129,7 @@ static struct stk_desc desc_of(const struct stk_feature *f)
 static enum stk_status readers_tfrecord_infer(const struct stk_call *call, struct stk_error *err)
 {
 	struct tfrecord_state *state = call->state;
-	struct stk_feature given[STK_MAX_OUTPUTS];
+	struct stk_feature given[STK_MAX_PARTS];
 	const struct stk_feature *features = given;
 	enum stk_status s = STK_OK;
 	if (call->bytes) {

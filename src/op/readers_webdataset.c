@@ -40,13 +40,13 @@ static enum stk_dtype dtype_of(const struct readers_webdataset *a, int32_t outpu
 static int32_t readers_webdataset_outputs(const void *args)
 {
 	const struct readers_webdataset *a = args;
-	return a->ext.count < 1 ? 1 : a->ext.count < STK_MAX_OUTPUTS ? a->ext.count : STK_MAX_OUTPUTS;
+	return a->ext.count < 1 ? 1 : a->ext.count < STK_MAX_PARTS ? a->ext.count : STK_MAX_PARTS;
 }
 
 static enum stk_status check(const struct readers_webdataset *a, struct stk_error *err)
 {
-	if (a->ext.count < 1 || a->ext.count > STK_MAX_OUTPUTS)
-		return stk__fail(err, STK_INVALID, "ext has %d values: name 1 to %d components", a->ext.count, STK_MAX_OUTPUTS);
+	if (a->ext.count < 1 || a->ext.count > STK_MAX_PARTS)
+		return stk__fail(err, STK_INVALID, "ext has %d values: name 1 to %d components", a->ext.count, STK_MAX_PARTS);
 	if (a->dtypes.count >= 0 && a->dtypes.count != a->ext.count)
 		return stk__fail(err, STK_INVALID, "there are %d components in ext and %d dtypes", a->ext.count, a->dtypes.count);
 	return STK_OK;
@@ -55,7 +55,7 @@ static enum stk_status check(const struct readers_webdataset *a, struct stk_erro
 static enum stk_status readers_webdataset_setup(const void *args, void **shared, struct stk_error *err)
 {
 	const struct readers_webdataset *a = args;
-	size_t elements[STK_MAX_OUTPUTS];
+	size_t elements[STK_MAX_PARTS];
 	struct stk_samples samples;
 	struct stk_archive_paths paths;
 	enum stk_status s = stk__archive_paths("paths", &a->paths, "index_paths", &a->index_paths, &paths, err);

@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structured samples: many sensors and many fields in one sample."""
+"""Structured samples: trees of named fields that travel through a pipeline as one object, with the names of NVIDIA ACCV-Lab's dali_pipeline_framework.
 
-from .nuscenes_make import make_nuscenes
+    from stoker.structured.inputs import DataProvider, ShuffledShardedInputCallable
+    from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
+    from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer
 
-__all__ = ["make_nuscenes"]
+The tree exists while a pipeline is defined; when it runs there are only the tensors of its fields. doc/structured.md shows how.
+"""
+
+from stoker.structured import inputs, internal_helpers, pipeline, processing_steps
+from stoker.structured.nuscenes_make import make_nuscenes
+
+__all__ = ["inputs", "internal_helpers", "make_nuscenes", "pipeline", "processing_steps"]

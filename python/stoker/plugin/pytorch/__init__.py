@@ -38,9 +38,7 @@ __all__ = [
 ]
 
 # types.X -> torch's type
-to_torch_type = {
-    d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d != types.NO_TYPE and hasattr(torch, types.dtype_name(d))
-}
+to_torch_type = {d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d >= 0 and hasattr(torch, types.dtype_name(d))}
 
 
 class TorchPythonFunction(PythonFunction):

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SamplerInputCallable: samples in a sampler's order, from several processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker import types
+from stoker.structured.inputs.callable_base import CallableBase
+from stoker.structured.inputs.data_provider import DataProvider
+from stoker.structured.inputs.sampler_base import SamplerBase
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+
+
+class SamplerInputCallable(CallableBase):
+    """Samples of a provider in a sampler's order, which is written down beforehand for max_num_iterations batches and those that are fetched ahead."""
+
+    def __init__(
+        self,
+        data_provider: DataProvider,
+        sampler: SamplerBase,
+        max_num_iterations: int,
+        pre_fetch_queue_length: int,
+        shard_id: int = 0,
+        num_shards: int = 1,
+    ) -> None:
+        self.data_provider = data_provider
+        self.shard_id, self.num_shards = shard_id, num_shards
+        self._asked = (max_num_iterations, pre_fetch_queue_length)
+        self.batches: list[list[list[int]]] = _written_down(sampler, max_num_iterations + pre_fetch_queue_length)  # by epoch
+        total = len(self.batches[0][0])
+        self.batch_size = total // num_shards
+        if self.batch_size * num_shards != total:
+            raise AssertionError(f"Total batch size ({total}) not divisible by number of shards ({num_shards})")
+
+    @property
+    def used_sample_data_structure(self) -> SampleDataGroup:
+        structure = self.data_provider.sample_data_structure
+        structure.set_apply_mapping(False)
+        return structure
+
+    def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
+        if sample_info.epoch_idx >= len(self.batches):
+            raise RuntimeError(
+                f"epoch {sample_info.epoch_idx} is asked for, and the order was written down for max_num_iterations={self._asked[0]} and "
+                f"pre_fetch_queue_length={self._asked[1]} batches, {len(self.batches)} epochs in all: make max_num_iterations larger"
+            )
+        epoch = self.batches[sample_info.epoch_idx]
+        step = sample_info.idx_in_epoch // self.batch_size
+        if step >= len(epoch):
+            raise StopIteration
+        index = epoch[step][sample_info.idx_in_batch + self.shard_id * self.batch_size]
+        values: tuple[Any, ...] = self.data_provider.get_data(index).get_data()
+        return values
+
+    @property
+    def length(self) -> int | None:
+        """Batches in the first epoch; of a sampler without epochs all that were written down."""
+        return len(self.batches[0])
+
+
+def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
+    """`count` batches, by epoch."""
+    epochs: list[list[list[int]]] = [[]]
+    taken = 0
+    while taken < count:
+        try:
+            epochs[-1].append(list(sampler.get_next_batch_indices()))
+            taken += 1
+        except StopIteration:
+            if not epochs[-1]:
+                raise ValueError("the sampler has no batches: its epoch ends before the first one") from None
+            epochs.append([])
+            sampler.reset()
+    if not epochs[0]:
+        raise ValueError("max_num_iterations is 0: there is nothing to write down")
+    return epochs

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ShuffledShardedInputCallable: epochs over a data set, shuffled and shared by ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stoker import types
+from stoker.structured.inputs.callable_base import CallableBase
+from stoker.structured.inputs.data_provider import DataProvider
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+
+
+class ShuffledShardedInputCallable(CallableBase):
+    """Samples of a provider, in order or shuffled anew for each epoch.
+
+    Each of num_shards shards is a part of the epoch's sequence; what is left over when it is divided, and what does not fill a last batch, is left out of that
+    epoch. All shards take the same seed.
+    """
+
+    def __init__(
+        self, data_provider: DataProvider, batch_size: int, shard_id: int = 0, num_shards: int = 1, shuffle: bool = False, seed: int = 21
+    ) -> None:
+        if not 0 <= shard_id < num_shards:
+            raise ValueError(f"shard_id is {shard_id}; with num_shards={num_shards} it is 0 to {num_shards - 1}")
+        self.data_provider = data_provider
+        self.batch_size = batch_size
+        self.shard_id, self.num_shards = shard_id, num_shards
+        self.shuffle, self.seed = shuffle, seed
+        self._samples = data_provider.get_number_of_samples()
+        self._shard_size = self._samples // num_shards
+        if self._shard_size < batch_size:
+            raise ValueError(f"{self._samples} samples in {num_shards} shards do not fill a batch of {batch_size}")
+        self._epoch = -1
+        self._sequence: Any = None  # of the epoch
+
+    @property
+    def used_sample_data_structure(self) -> SampleDataGroup:
+        structure = self.data_provider.sample_data_structure
+        structure.set_apply_mapping(False)
+        return structure
+
+    def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
+        if sample_info.idx_in_epoch >= self._shard_size:
+            raise StopIteration
+        if sample_info.epoch_idx != self._epoch:
+            self._epoch = sample_info.epoch_idx
+            self._sequence = np.arange(self._samples)
+            if self.shuffle:
+                self._sequence = np.random.default_rng(self.seed + self._epoch).permutation(self._samples)
+        index = int(self._sequence[self.shard_id * self._shard_size + sample_info.idx_in_epoch])
+        values: tuple[Any, ...] = self.data_provider.get_data(index).get_data()
+        return values
+
+    @property
+    def length(self) -> int | None:
+        """Full batches in an epoch of this shard."""
+        return self._shard_size // self.batch_size

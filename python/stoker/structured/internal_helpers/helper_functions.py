@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants as nodes, and texts as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.data_node import DataNode, constant_node
+
+
+def get_as_data_node(value: Any) -> DataNode:
+    """A node with this value for all samples: int32 of whole numbers and bools, else float32. A node is returned as it is."""
+    if isinstance(value, DataNode):
+        return value
+    array = np.asarray(value)
+    return constant_node(array.astype(np.int32 if array.dtype.kind in "biu" else np.float32))
+
+
+def get_mapped(val: Any, mapping: Mapping[Any, Any], encapsulate: bool = False) -> Any:
+    """What a mapping makes of a text, or of nested sequences of texts, which become lists. The key None stands for texts without an entry; numbers stay as
+    they are. encapsulate: a single value comes in a list."""
+    if isinstance(val, (list, tuple)):
+        return [get_mapped(v, mapping) for v in val]
+    if isinstance(val, np.ndarray) and val.dtype.kind in "USO":
+        return get_mapped(val.tolist(), mapping)
+    if val in mapping if isinstance(val, (str, type(None))) else False:
+        mapped = mapping[val]
+    elif isinstance(val, str):
+        if None not in mapping:
+            raise KeyError(val)
+        mapped = mapping[None]
+    else:
+        mapped = val
+    return [mapped] if encapsulate else mapped

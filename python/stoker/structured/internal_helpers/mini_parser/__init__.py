@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions on the elements of annotations: lexer, parser and syntax tree behind AnnotationElementConditionEval."""
+
+from stoker.structured.internal_helpers.mini_parser.ast import AST, And, Assignment, Comparison, Literal, Not, Or, UnaryMinus, Variable
+from stoker.structured.internal_helpers.mini_parser.lexer import Lexer, Token, TokenType
+from stoker.structured.internal_helpers.mini_parser.parser import Parser
+
+__all__ = [
+    "AST",
+    "And",
+    "Assignment",
+    "Comparison",
+    "Lexer",
+    "Literal",
+    "Not",
+    "Or",
+    "Parser",
+    "Token",
+    "TokenType",
+    "UnaryMinus",
+    "Variable",
+]

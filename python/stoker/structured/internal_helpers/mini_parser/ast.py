@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a condition is made of."""
+
+from __future__ import annotations
+
+COMPARISONS = ("==", "!=", "<", ">", ">=", "<=")
+
+
+class AST:
+    """A node of a condition's syntax tree."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Assignment(AST):
+    """variable = expression"""
+
+    def __init__(self, variable: Variable, expression: AST) -> None:
+        self.variable = variable
+        self.expression = expression
+
+    def __str__(self) -> str:
+        return f"{self.variable} = <{self.expression}>"
+
+
+class Literal(AST):
+    """A number, as it is written."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.value}"
+
+
+class Variable(AST):
+    """A field, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"'{self.name}'"
+
+
+class Comparison(AST):
+    """val1 and val2, compared by one of COMPARISONS."""
+
+    def __init__(self, val1: AST, comparison_type: str, val2: AST) -> None:
+        if comparison_type not in COMPARISONS:
+            raise ValueError(f"comparison_type is one of {', '.join(COMPARISONS)}, not {comparison_type!r}")
+        self.val1 = val1
+        self.comparison_type = comparison_type
+        self.val2 = val2
+
+    def __str__(self) -> str:
+        return f"({self.val1} {self.comparison_type} {self.val2})"
+
+
+class Or(AST):
+    """True where one of the conditions is."""
+
+    def __init__(self, *conditions: AST) -> None:
+        self.conditions = conditions
+
+    def __str__(self) -> str:
+        return "{" + " or ".join(map(str, self.conditions)) + "}"
+
+
+class And(AST):
+    """True where all of the conditions are."""
+
+    def __init__(self, *conditions: AST) -> None:
+        self.conditions = conditions
+
+    def __str__(self) -> str:
+        return "{" + " and ".join(map(str, self.conditions)) + "}"
+
+
+class Not(AST):
+    """True where the condition is not."""
+
+    def __init__(self, condition: AST) -> None:
+        self.condition = condition
+
+    def __str__(self) -> str:
+        return f"not [{self.condition}]"
+
+
+class UnaryMinus(AST):
+    """The negative of a value."""
+
+    def __init__(self, value: AST) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"-({self.value})"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of a condition."""
+
+from __future__ import annotations
+
+import re
+
+
+class TokenType:
+    """What kind of word a token is."""
+
+    LITERAL = "literal"
+    VARIABLE = "variable"
+    ASSIGNMENT = "assignment"
+    COMPARISON = "comparison"
+    LOGICAL_OR = "logical_or"
+    LOGICAL_AND = "logical_and"
+    LOGICAL_NOT = "logical_not"
+    MINUS = "minus"
+    PARENTHESIS_OPEN = "parenthesis_open"
+    PARENTHESIS_CLOSE = "parenthesis_close"
+    EOL = "end_of_line"
+
+
+class Token:
+    """A word of the text. position: of its first character."""
+
+    def __init__(self, type: str, value: str, position: int = -1) -> None:
+        self.type = type
+        self.value = value
+        self.position = position
+
+    def __repr__(self) -> str:
+        return f"Token(type='{self.type}', value='{self.value}')"
+
+
+_KEYWORDS = {"or": TokenType.LOGICAL_OR, "and": TokenType.LOGICAL_AND, "not": TokenType.LOGICAL_NOT}
+_WORDS = (
+    (re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?"), TokenType.LITERAL),
+    (re.compile(r"[^\W\d]\w*"), TokenType.VARIABLE),
+    (re.compile(r"==|!=|>=|<=|>|<"), TokenType.COMPARISON),
+    (re.compile(r"="), TokenType.ASSIGNMENT),
+    (re.compile(r"-"), TokenType.MINUS),
+    (re.compile(r"\("), TokenType.PARENTHESIS_OPEN),
+    (re.compile(r"\)"), TokenType.PARENTHESIS_CLOSE),
+)
+
+
+class Lexer:
+    """Gives the tokens of a text, one after the other."""
+
+    def __init__(self, input: str) -> None:
+        self._input = input
+        self._position = 0
+
+    def next_token(self) -> Token:
+        """The next token; at the end of the text one of type EOL, again and again."""
+        while self._position < len(self._input) and self._input[self._position].isspace():
+            self._position += 1
+        at = self._position
+        if at == len(self._input):
+            return Token(TokenType.EOL, "", at)
+        for pattern, kind in _WORDS:
+            if found := pattern.match(self._input, at):
+                self._position = found.end()
+                return self._token(kind, found.group(), at)
+        raise ValueError(f"{self._input!r}: {self._input[at]!r} at position {at} is not part of a condition")
+
+    def _token(self, kind: str, text: str, at: int) -> Token:
+        if kind == TokenType.LITERAL:
+            try:
+                float(text)
+            except ValueError:
+                raise ValueError(f"{self._input!r}: {text!r} at position {at} is not a number") from None
+        return Token(_KEYWORDS.get(text, kind) if kind == TokenType.VARIABLE else kind, text, at)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of a structured pipeline as torch tensors, ragged batches and texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker import types
+from stoker.errors import InvalidArgumentError
+from stoker.pipeline import Pipeline
+from stoker.plugin.base_iterator import EpochIterator
+from stoker.tensors import tensor_list
+
+if TYPE_CHECKING:
+    from stoker import _core
+    from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+
+
+class StructuredBatches(EpochIterator):
+    """Iterates over one pipeline whose outputs are the flat fields of a blueprint, followed by what ragged fields are made of. A step is a list of one dict,
+    from flat names to values."""
+
+    def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup) -> None:
+        if not isinstance(pipeline, Pipeline):
+            raise InvalidArgumentError(
+                f"a structured pipeline comes from PipelineDefinition.get_dali_pipeline; this is {type(pipeline).__name__}"
+            )
+        self._names = blueprint.field_names_flat
+        self._strings = [k for k, text in enumerate(blueprint.field_strings_flat) if text]
+        if pipeline.num_outputs != len(self._names):
+            raise InvalidArgumentError(
+                f"the pipeline has {pipeline.num_outputs} outputs, and the blueprint {len(self._names)} data fields: take the blueprint that "
+                "check_and_get_output_data_structure() of its definition gives"
+            )
+        self._wanted = [int(t) for t in blueprint.field_types_flat]
+        self._ragged = {k: len(self._names) + 2 * i for i, k in enumerate(pipeline.ragged_outputs)}
+        self._total = len(self._names) + 2 * len(self._ragged)
+        self._hand_over: Any = None
+        names = pipeline._started().core.readers()
+        super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
+
+    def __next__(self) -> list[dict[str, Any]]:
+        (taken,) = self._take()
+        batch = taken.batch
+        if self._hand_over is None:
+            self._begin(batch)
+        values = self._hand_over.tensors(batch)
+        for k in self._strings:
+            values[k] = _texts(batch, k)
+        for k, at in self._ragged.items():
+            values[k] = self._ragged_batch(values[at], sample_sizes=values[at + 1])
+        for k, name in enumerate(self._names):
+            if values[k] is None:
+                values[k] = self._uneven(batch, k, name)
+        return [dict(zip(self._names, values, strict=False))]
+
+    next = __next__
+
+    def _begin(self, batch: _core.Batch) -> None:
+        """With the first batch: types are as the blueprint has them, which is not known before where a user's function made them."""
+        from stoker.batching import RaggedBatch
+        from stoker.plugin._handover import AS_IT_LIES, Handover
+
+        for k, (name, wanted) in enumerate(zip(self._names, self._wanted, strict=True)):
+            given = batch.describe(k)[2]
+            if given != wanted:
+                raise InvalidArgumentError(
+                    f"field '{name}' is {types.DALIDataType(wanted)} by the blueprint, and the pipeline gives {types.DALIDataType(given)}"
+                )
+        self._ragged_batch: Any = RaggedBatch
+        self._hand_over = Handover([AS_IT_LIES] * self._total, batch)
+
+    def _uneven(self, batch: _core.Batch, k: int, name: str) -> Any:
+        """A field whose samples differ in shape, of which nothing was known before."""
+        import torch
+        from torch.utils.dlpack import from_dlpack
+
+        samples = [from_dlpack(t) for t in tensor_list(batch, k)]
+        shapes = sorted({tuple(s.shape) for s in samples})
+        if any(len(s) == 0 or s[1:] != shapes[0][1:] for s in shapes):
+            raise InvalidArgumentError(
+                f"field '{name}': the samples of a batch differ in shape ({', '.join(map(str, shapes[:3]))}) beyond their first extent: PaddingToUniform pads "
+                "them, UnneededFieldRemover removes the field"
+            )
+        sizes = torch.tensor([len(s) for s in samples])
+        return self._ragged_batch(
+            torch.nn.utils.rnn.pad_sequence(samples, batch_first=True), sample_sizes=sizes.to(samples[0].device, non_blocking=True)
+        )
+
+
+def _texts(batch: _core.Batch, k: int) -> list[str]:
+    texts = []
+    for sample in tensor_list(batch, k):
+        host = sample.as_cpu()
+        texts.append(bytes(memoryview(host)).rstrip(b"\0").decode())
+    return texts

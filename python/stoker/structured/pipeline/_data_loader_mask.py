@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A class that isinstance takes for another one, without any of its behaviour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def masked_as(own: type, shown: type) -> type:
+    """A subclass of `own` and of `shown`: its instances are made as those of `own`, and what they would have of `shown` alone raises RuntimeError."""
+
+    def refuse(name: str) -> property:
+        def raises(self: Any) -> Any:
+            raise RuntimeError(f"'{name}' is {shown.__module__}.{shown.__qualname__}'s, of which {own.__name__} has the type alone")
+
+        return property(raises)
+
+    known = {name for base in own.__mro__ for name in base.__dict__}
+    foreign = {name for base in shown.__mro__ for name in base.__dict__} - known
+    body: dict[str, Any] = {name: refuse(name) for name in foreign if not name.startswith("__")}
+    body["__init__"] = own.__dict__["__init__"]
+    body["__setattr__"] = object.__setattr__
+    return type(own.__name__, (own, shown), body)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DALIStructuredOutputIterator: batches of a structured pipeline as trees, in the place of a torch DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stoker.pipeline import Pipeline
+from stoker.structured.pipeline._batches import StructuredBatches
+from stoker.structured.pipeline._data_loader_mask import masked_as
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+
+
+class DALIStructuredOutputIterator:
+    """Iterates over a structured pipeline; a step is the tree of the output format with a batch in it.
+
+    num_batches_in_epoch: what len() says, and nothing else.
+    pipeline: from PipelineDefinition.get_dali_pipeline.
+    sample_data_structure_blueprint: from PipelineDefinition.check_and_get_output_data_structure.
+    contained_dataset: what `dataset` gives, as a DataLoader's does.
+    dali_generic_iterator_class: makes the iterator within of (pipeline, names of outputs); the default gives torch's tensors over the pipeline's memory.
+    convert_sample_data_group_to_dict: a step is nested dicts; False: a SampleDataGroup.
+    post_process_func: what becomes of each step, on the thread that takes it.
+
+    A field comes as one tensor with the samples along its first axis. Where samples differ in their first extent it is a RaggedBatch
+    (stoker.batching): always of fields that are declared ragged or that ConditionalElementRemover has cut, for which the pipeline's threads make it, and of
+    others in batches where they do differ, by a copy. Texts are a list of str.
+    """
+
+    class SimpleIterator(Iterator[Any]):
+        """Goes over an epoch. All iterators of one object share where they are."""
+
+        def __init__(self, obj: DALIStructuredOutputIterator) -> None:
+            self._obj = obj
+            self.reset()
+
+        def __next__(self) -> Any:
+            return self._obj._next()
+
+        def __iter__(self) -> DALIStructuredOutputIterator.SimpleIterator:
+            return self
+
+        def reset(self) -> None:
+            """See DALIStructuredOutputIterator.reset."""
+            self._obj.reset()
+
+        def __len__(self) -> int:
+            return len(self._obj)
+
+    def __init__(
+        self,
+        num_batches_in_epoch: int,
+        pipeline: Pipeline,
+        sample_data_structure_blueprint: SampleDataGroup,
+        contained_dataset: Any = None,
+        dali_generic_iterator_class: Any = None,
+        convert_sample_data_group_to_dict: bool = True,
+        post_process_func: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._num_batches_in_epoch = num_batches_in_epoch
+        self._blueprint = sample_data_structure_blueprint.get_empty_like_self()
+        names = list(self._blueprint.field_names_flat)
+        self._iterator: Any
+        if dali_generic_iterator_class is None:
+            self._iterator = StructuredBatches(pipeline, self._blueprint)
+        else:
+            self._iterator = dali_generic_iterator_class(pipeline, names)
+        self._contained_dataset = contained_dataset
+        self._convert_sample_data_group_to_dict = convert_sample_data_group_to_dict
+        self._post_process_func = post_process_func
+
+    def __iter__(self) -> DALIStructuredOutputIterator.SimpleIterator:
+        """An iterator over the next epoch."""
+        return self.SimpleIterator(self)
+
+    def _next(self) -> Any:
+        data = self._blueprint.get_empty_like_self()
+        data.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
+        step: Any = data.to_dictionary() if self._convert_sample_data_group_to_dict else data
+        return step if self._post_process_func is None else self._post_process_func(step)
+
+    def reset(self) -> None:
+        """At the end of an epoch: begins the next one."""
+        self._iterator.reset()
+
+    @property
+    def sample_data_structure_blueprint(self) -> SampleDataGroup:
+        """The output format."""
+        return self._blueprint.get_empty_like_self()
+
+    @property
+    def internal_iterator(self) -> Any:
+        """The iterator within, which gives flat batches."""
+        return self._iterator
+
+    @property
+    def dataset(self) -> Any:
+        """contained_dataset, or this object where there is none."""
+        return self if self._contained_dataset is None else self._contained_dataset
+
+    def __len__(self) -> int:
+        """num_batches_in_epoch."""
+        return self._num_batches_in_epoch
+
+    @classmethod
+    def CreateAsDataLoaderObject(cls, *args: Any, **kwargs: Any) -> Any:
+        """The same for code that insists on isinstance(loader, torch.utils.data.DataLoader). Attributes of a DataLoader that are not attributes of this class
+        raise RuntimeError."""
+        from torch.utils.data import DataLoader
+
+        return masked_as(cls, DataLoader)(*args, **kwargs)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PipelineDefinition: an input and the steps that its samples go through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker import fn
+from stoker.pipeline import Pipeline, pipeline_def
+from stoker.structured.pipeline.sample_data_group import Path, SampleDataGroup, path_text
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
+
+if TYPE_CHECKING:
+    from stoker.data_node import DataNode
+    from stoker.structured.inputs.callable_base import CallableBase
+    from stoker.structured.inputs.iterable_base import IterableBase
+
+
+class PipelineDefinition:
+    """An input, and the steps that its samples go through one after the other.
+
+    data_loading_callable_iterable: gives the samples (stoker.structured.inputs). Where its data provider has an operator that reads them, no Python runs
+        for a sample.
+    preprocess_functors: the steps; None among them is left out.
+    check_data_format: compares the types of nodes with those of the fields that they are assigned to, while the pipeline is defined.
+    use_parallel_external_source, prefetch_queue_depth: Python inputs that are callables run in worker processes (the pipeline's py_num_workers), and begin this
+        many batches early.
+    print_sample_data_group_format: prints the format before and behind each step.
+    copy_external_source_passthrough_outputs, passthrough_copy_*: are checked, and need nothing: outputs have memory of their own here.
+    """
+
+    def __init__(
+        self,
+        data_loading_callable_iterable: CallableBase | IterableBase,
+        preprocess_functors: Sequence[PipelineStepBase | None] | None = None,
+        check_data_format: bool = True,
+        use_parallel_external_source: bool = True,
+        prefetch_queue_depth: int = 2,
+        print_sample_data_group_format: bool = False,
+        copy_external_source_passthrough_outputs: bool | None = None,
+        passthrough_copy_field_names: Sequence[str | int] | None = None,
+        passthrough_copy_field_names_scope_paths: Sequence[Path] | None = None,
+        passthrough_copy_branch_paths: Sequence[Path] | None = None,
+    ) -> None:
+        self._input = data_loading_callable_iterable
+        self._steps = [step for step in preprocess_functors or [] if step is not None]
+        self._check_data_format = check_data_format
+        self._parallel = use_parallel_external_source
+        self._prefetch_queue_depth = prefetch_queue_depth
+        self._print = print_sample_data_group_format
+        self._copied = (passthrough_copy_field_names_scope_paths or []), (passthrough_copy_branch_paths or [])
+        selected = (passthrough_copy_field_names, passthrough_copy_field_names_scope_paths, passthrough_copy_branch_paths)
+        if any(s is not None for s in selected) and not copy_external_source_passthrough_outputs:
+            raise ValueError("passthrough_copy_* say what to copy: they need copy_external_source_passthrough_outputs=True")
+        if passthrough_copy_field_names_scope_paths and not passthrough_copy_field_names:
+            raise ValueError("passthrough_copy_field_names_scope_paths says where passthrough_copy_field_names are looked for: give both")
+
+    @property
+    def input_data_structure(self) -> SampleDataGroup:
+        """The format of what the input gives."""
+        return self._input.used_sample_data_structure
+
+    def check_and_get_output_data_structure(self) -> SampleDataGroup:
+        """The format of what the pipeline gives. Each step checks whether the format that it gets fits."""
+        structure = self.input_data_structure
+        if self._print:
+            print(f"Input format:\n{structure.get_string_no_details()}")
+        for i, step in enumerate(self._steps):
+            structure = step.check_input_data_format_and_set_output_data_format(structure)
+            if self._print:
+                print(f"After step {i}, {type(step).__name__}:\n{structure.get_string_no_details()}")
+        for scope, branches in ((True, self._copied[0]), (False, self._copied[1])):
+            for path in branches:
+                if not structure.path_exists(path) or (scope and not structure.path_exists_and_is_data_group_field(path)):
+                    what = "group" if scope else "field"
+                    raise ValueError(
+                        f"passthrough_copy_*: there is no {what} at {path!r}; the fields are: {', '.join(structure.field_names_flat)}"
+                    )
+        return structure
+
+    def get_dali_pipeline(self, **kwargs: Any) -> Pipeline:
+        """The pipeline. kwargs: those of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...). Its outputs are the flat fields of the output
+        format."""
+        self.check_and_get_output_data_structure()
+        ragged: list[int] = []
+
+        def define() -> tuple[DataNode, ...]:
+            data = self._defined()
+            values: tuple[DataNode, ...] = data.get_data()
+            ragged[:] = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
+            return (*values, *(node for k in ragged for node in _padded(values[k])))
+
+        define.__name__ = "structured"
+        pipe: Pipeline = pipeline_def(define)(**kwargs)
+        pipe.keep_for_iterators(tuple(ragged), 2)
+        return pipe
+
+    get_pipeline = get_dali_pipeline
+
+    def _defined(self) -> SampleDataGroup:
+        """The tree with the nodes that the last step left in it."""
+        data = self.input_data_structure
+        data.set_apply_mapping(False)
+        data.set_do_check_type(self._check_data_format)
+        data.set_data(self._input_nodes(data))
+        for step in self._steps:
+            data = step(data)
+        if missing := [path_text(path) for path, field in data._leaves() if field.value is None]:
+            raise ValueError(f"fields without a value behind the last step: {', '.join(missing)}. A step that adds a field also assigns it")
+        return data
+
+    def _input_nodes(self, structure: SampleDataGroup) -> Sequence[DataNode]:
+        provider: Any = getattr(self._input, "data_provider", None)
+        nodes = provider.get_data_nodes(self._input) if hasattr(provider, "get_data_nodes") else None
+        if nodes is not None:
+            return list(nodes)
+        by_sample = callable(self._input)
+        given: Any = fn.external_source(
+            source=self._input,
+            num_outputs=len(structure.field_types_flat),
+            dtype=list(structure.field_types_flat),
+            batch=not by_sample,
+            parallel=self._parallel,
+            prefetch_queue_depth=self._prefetch_queue_depth if self._parallel else None,
+            cycle=None if by_sample else "raise",
+        )
+        return list(given)
+
+
+def _padded(value: DataNode) -> tuple[DataNode, DataNode]:
+    """What a RaggedBatch is made of: all samples with the largest first extent of the batch, and the extents that they have."""
+    sizes = value.shape()[0]
+    padded: DataNode = fn.pad(value, axes=[0])
+    return padded, sizes.gpu() if value.device == "gpu" else sizes

@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SampleDataGroup: the fields of a sample as a tree, with their types."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from stoker import fn, types
+from stoker.data_node import DataNode
+from stoker.structured.internal_helpers.check_type import check_type
+from stoker.structured.internal_helpers.helper_functions import get_mapped
+
+Name = str | int
+Path = Name | Sequence[Name]
+FieldMapping = Mapping[str | None, Any]
+
+
+class MissingFieldError(KeyError):
+    """There is no such field; the message says which there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class FieldExistsError(MissingFieldError):
+    """A field of this name is there already."""
+
+
+@dataclass
+class _Field:
+    """type: of the elements, or SampleDataGroup. value: what it holds; of a group the group itself. ragged: samples may differ in their first extent."""
+
+    type: Any
+    value: Any = None
+    mapping: FieldMapping | None = None
+    ragged: bool = False
+
+    @property
+    def is_group(self) -> bool:
+        return self.type is SampleDataGroup
+
+
+class SampleDataGroup:
+    """A tree of named fields. Data fields are its leaves and have a type; group fields hold further trees. Fields keep the order in which they were added.
+
+    As a *blueprint* a tree has no values and says what samples look like. As a *container* it holds the values of one sample (in a DataProvider), the
+    nodes of a graph (in a processing step) or those of a batch (what an iterator gives).
+
+        sample = SampleDataGroup()
+        sample.add_data_field("image", types.UINT8)
+        sample.add_data_group_field_array("cameras", camera, 6)
+        sample["cameras"][0]["image"] = encoded
+
+    Assignment to a data field outside of a pipeline converts numbers, lists and NumPy arrays to the field's type, after its mapping from texts to numbers,
+    if it has one. In a pipeline's definition the type of the assigned node has to be the field's. Assignment to a group field takes a tree of the same
+    format. The format changes by explicit calls alone: add_*, remove_*, change_type_of_data_and_remove_data.
+
+    Children that are named 0, 1, 2, ... in this order make an array. Texts (types.STRING) are uint8 tensors inside a pipeline, and str where they are read
+    outside of it.
+    """
+
+    _type_mapping: ClassVar = {
+        t: types.to_numpy_type(t) if t != types.BOOL else bool
+        for t in types.DALIDataType
+        if t not in (types.NO_TYPE, types.STRING, types.BFLOAT16)
+    }
+
+    def __init__(self) -> None:
+        self._fields: dict[Name, _Field] = {}
+        self._do_apply_mapping = True
+        self._do_convert = True
+        self._do_check_type = True
+
+    # ---- arrays ----
+
+    @staticmethod
+    def create_data_field_array(type: Any, num_fields: int, mapping: FieldMapping | None = None) -> SampleDataGroup:
+        """An array of `num_fields` data fields of one type."""
+        made = SampleDataGroup()
+        for i in range(num_fields):
+            made.add_data_field(i, type, mapping)
+        return made
+
+    @staticmethod
+    def create_data_group_field_array(sample_data_group: SampleDataGroup, num_fields: int) -> SampleDataGroup:
+        """An array of `num_fields` groups of the blueprint's format, without values."""
+        made = SampleDataGroup()
+        for i in range(num_fields):
+            made.add_data_group_field(i, sample_data_group)
+        return made
+
+    # ---- settings, for the whole tree below ----
+
+    def set_apply_mapping(self, apply: bool) -> None:
+        """Whether assignment maps texts to numbers where a field has a mapping."""
+        for group in self._groups():
+            group._do_apply_mapping = apply
+
+    def set_do_convert(self, convert: bool) -> None:
+        """Whether assignment outside of a pipeline converts to the field's type."""
+        for group in self._groups():
+            group._do_convert = convert
+
+    def set_do_check_type(self, check_type: bool) -> None:
+        """Whether assignment in a pipeline's definition compares types. It costs nothing when the pipeline runs."""
+        for group in self._groups():
+            group._do_check_type = check_type
+
+    def _groups(self) -> Iterator[SampleDataGroup]:
+        """This group and all below it."""
+        yield self
+        for field in self._fields.values():
+            if field.is_group:
+                yield from field.value._groups()
+
+    # ---- copies, comparison ----
+
+    def _copy(self, keep: bool) -> SampleDataGroup:
+        made = SampleDataGroup()
+        made._do_apply_mapping, made._do_convert, made._do_check_type = self._do_apply_mapping, self._do_convert, self._do_check_type
+        for name, field in self._fields.items():
+            value = field.value._copy(keep) if field.is_group else field.value if keep else None
+            made._fields[name] = replace(field, value=value)
+        return made
+
+    def get_empty_like_self(self) -> SampleDataGroup:
+        """A blueprint of this format."""
+        return self._copy(False)
+
+    def get_copy(self) -> SampleDataGroup:
+        """A tree of its own that holds the same values, which are not copied."""
+        return self._copy(True)
+
+    def type_matches(self, other: SampleDataGroup) -> bool:
+        """Whether both have the same fields of the same types in the same order, so that flat values of one fit the other."""
+        if not isinstance(other, SampleDataGroup) or list(self._fields) != list(other._fields):
+            return False
+        for name, field in self._fields.items():
+            theirs = other._fields[name]
+            if field.type != theirs.type or (field.is_group and not field.value.type_matches(theirs.value)):
+                return False
+        return True
+
+    def get_flat_index_first_discrepancy_to_other(self, other: SampleDataGroup) -> int:
+        """Index of the first flat field whose name or type differs; -1 where there is none."""
+        mine = list(zip(self.field_names_flat, self.field_types_flat, strict=True))
+        theirs = list(zip(other.field_names_flat, other.field_types_flat, strict=True))
+        if mine == theirs:
+            return -1
+        return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+
+    # ---- values ----
+
+    def _field(self, name: Name) -> _Field:
+        if not isinstance(name, (str, int)):
+            raise TypeError(f"the name of a field is a str or an int, not {type(name).__name__}")
+        field = self._fields.get(name)
+        if field is None:
+            raise MissingFieldError(f"No field with name '{name}'; {self._what_is_here()}")
+        return field
+
+    def _what_is_here(self) -> str:
+        return f"there are: {', '.join(map(str, self._fields))}" if self._fields else "there are no fields here"
+
+    def __setitem__(self, name: Name, value: Any) -> None:
+        field = self._field(name)
+        if field.is_group:
+            self._check_group(name, value)
+            field.value = value
+        elif field.type == types.STRING and not isinstance(value, DataNode):
+            field.value = _text_to_array(name, value)
+        else:
+            field.value = self._converted(name, field, value)
+
+    def _check_group(self, name: Name, value: Any) -> None:
+        if not isinstance(value, SampleDataGroup):
+            raise TypeError(f"'{name}' is a group field: it takes a SampleDataGroup, not {type(value).__name__}")
+        mine = self._fields[name].value
+        if mine.type_matches(value):
+            return
+        at = mine.get_flat_index_first_discrepancy_to_other(value)
+        shown = [
+            f"{names[at]} ({g.field_types_flat[at]})" if at < len(names := g.field_names_flat) else "no further field"
+            for g in (mine, value)
+        ]
+        raise MissingFieldError(
+            f"Tried to set the data group field '{name}', but types do not match: it has {shown[0]} where the value has {shown[1]}; "
+            "change_type_of_data_and_remove_data changes its format"
+        )
+
+    def _converted(self, name: Name, field: _Field, value: Any) -> Any:
+        if isinstance(value, DataNode):
+            return check_type(value, field.type, str(name)) if self._do_check_type else value
+        if self._do_apply_mapping and field.mapping is not None:
+            try:
+                value = get_mapped(value, field.mapping)
+            except KeyError as e:
+                known = ", ".join(repr(k) for k in field.mapping)
+                raise MissingFieldError(
+                    f"field '{name}': its mapping has no {e}; it has {known} (None would stand for all others)"
+                ) from None
+        if self._do_convert and isinstance(value, (list, tuple, np.ndarray, np.generic, numbers.Number)):
+            try:
+                return np.asarray(value, dtype=self._type_mapping[field.type])
+            except (ValueError, TypeError) as e:
+                raise ValueError(f"field '{name}' of {field.type}: {e}") from None
+        return value
+
+    def __getitem__(self, name: Name) -> Any:
+        field = self._field(name)
+        if field.type == types.STRING and not isinstance(field.value, DataNode):
+            return _array_to_text(field.value)
+        return field.value
+
+    def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
+        """The group that holds what a path leads to."""
+        names = _names(path)
+        if not names:
+            raise ValueError("the empty path leads to the tree itself, which has no parent in it")
+        group = self
+        for depth, name in enumerate(names[:-1]):
+            field = group._fields.get(name)
+            if field is None or not field.is_group:
+                what = "is a data field, without children" if field else f"is not there; {group._what_is_here()}"
+                raise MissingFieldError(f"No field with name '{path_text(names)}': '{path_text(names[: depth + 1])}' {what}")
+            group = field.value
+        if names[-1] not in group._fields:
+            where = f" at '{path_text(names[:-1])}'" if len(names) > 1 else ""
+            raise MissingFieldError(f"No field with name '{names[-1]}'{where}; {group._what_is_here()}")
+        return group, names[-1]
+
+    def set_item_in_path(self, path: Path, value: Any) -> None:
+        """self[path[0]][path[1]]... = value; a name alone is a path too."""
+        group, name = self._parent_and_name(path)
+        group[name] = value
+
+    def get_item_in_path(self, path: Path) -> Any:
+        """self[path[0]][path[1]]...; of the empty path the tree itself."""
+        if not _names(path):
+            return self
+        group, name = self._parent_and_name(path)
+        return group[name]
+
+    def get_parent_of_path(self, path: Path) -> SampleDataGroup:
+        """The group that holds the field at the path."""
+        return self._parent_and_name(path)[0]
+
+    def get_type_of_item_in_path(self, path: Path) -> Any:
+        """Type of the data field at a path; SampleDataGroup of a group field and of the empty path."""
+        if not _names(path):
+            return SampleDataGroup
+        group, name = self._parent_and_name(path)
+        return group._fields[name].type
+
+    @staticmethod
+    def path_is_single_name(path: Path) -> bool:
+        """Whether a path is a name by itself."""
+        return isinstance(path, str) or not isinstance(path, Sequence)
+
+    def path_exists(self, path: Path) -> bool:
+        """Whether the path leads to a field, or is empty."""
+        group: Any = self
+        for name in _names(path):
+            if not isinstance(group, SampleDataGroup) or name not in group._fields:
+                return False
+            group = group._fields[name].value if group._fields[name].is_group else None
+        return True
+
+    def path_exists_and_is_data_group_field(self, path: Path) -> bool:
+        """Whether the path leads to a group."""
+        return self.path_exists(path) and self.get_type_of_item_in_path(path) is SampleDataGroup
+
+    def get_type_of_field(self, name: Name) -> Any:
+        """Type of a child: of its elements (types.STRING of texts), or SampleDataGroup."""
+        return self._field(name).type
+
+    # ---- text ----
+
+    def _lines(self, indent: int, details: bool) -> Iterator[str]:
+        for name, field in self._fields.items():
+            if field.is_group:
+                yield f"{' ' * indent}{name}:\n{' ' * indent}{{\n"
+                yield from field.value._lines(indent + 2, details)
+                yield f"{' ' * indent}}}\n"
+            else:
+                more = f"  (is set: {field.value is not None}; mapping available: {field.mapping is not None})" if details else ""
+                yield f"{' ' * indent}{name}: {field.type}{more}\n"
+
+    def get_string_no_details(self) -> str:
+        """Names and types of all fields."""
+        return "{\n" + "".join(self._lines(2, False)) + "}\n"
+
+    def __str__(self) -> str:
+        return "{\n" + "".join(self._lines(2, True)) + "}\n"
+
+    # ---- children ----
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def has_child(self, name: Name) -> bool:
+        """Whether there is a child of this name."""
+        return name in self._fields
+
+    def is_data_field(self, name: Name) -> bool:
+        """Whether the child holds values."""
+        return not self._field(name).is_group
+
+    def is_data_group_field(self, name: Name) -> bool:
+        """Whether the child is a group."""
+        return self._field(name).is_group
+
+    def _is_array_of(self, field: Name | None, group: bool | None) -> bool:
+        if field is not None:
+            child = self._field(field)
+            return child.is_group and child.value._is_array_of(None, group)
+        in_order = list(self._fields) == list(range(len(self._fields)))
+        return in_order and all(group is None or f.is_group is group for f in self._fields.values())
+
+    def is_array(self, field: Name | None = None) -> bool:
+        """Whether the children (of the named child) are named 0, 1, 2, ... in this order."""
+        return self._is_array_of(field, None)
+
+    def is_data_field_array(self, field: Name | None = None) -> bool:
+        """Whether it is an array of data fields."""
+        return self._is_array_of(field, False)
+
+    def is_data_group_field_array(self, field: Name | None = None) -> bool:
+        """Whether it is an array of groups."""
+        return self._is_array_of(field, True)
+
+    @property
+    def contained_top_level_field_names(self) -> tuple[Name, ...]:
+        """Names of the children, in order."""
+        return tuple(self._fields)
+
+    @property
+    def field_top_level_types(self) -> tuple[Any, ...]:
+        """Types of the children, in order."""
+        return tuple(f.type for f in self._fields.values())
+
+    # ---- flat ----
+
+    def _leaves(self, path: tuple[Name, ...] = ()) -> Iterator[tuple[tuple[Name, ...], _Field]]:
+        """All data fields, depth first, with their paths."""
+        for name, field in self._fields.items():
+            if field.is_group:
+                yield from field.value._leaves((*path, name))
+            else:
+                yield (*path, name), field
+
+    @property
+    def field_names_flat(self) -> tuple[str, ...]:
+        """Names of all data fields, depth first: "a.[0].b"."""
+        return tuple(path_text(path) for path, _ in self._leaves())
+
+    @property
+    def field_types_flat(self) -> tuple[Any, ...]:
+        """Types of all data fields in the same order; of texts that of their bytes."""
+        return tuple(types.UINT8 if f.type == types.STRING else f.type for _, f in self._leaves())
+
+    @property
+    def field_ragged_flat(self) -> tuple[bool, ...]:
+        """Of all data fields in the same order: whether samples may differ in their first extent."""
+        return tuple(f.ragged for _, f in self._leaves())
+
+    @property
+    def field_strings_flat(self) -> tuple[bool, ...]:
+        """Of all data fields in the same order: whether they are texts."""
+        return tuple(f.type == types.STRING for _, f in self._leaves())
+
+    def get_data(self, as_list_type: bool = False) -> Any:
+        """Values of all data fields in this order: what a source gives, and what a definition returns. Texts are their bytes."""
+        values = [f.value for _, f in self._leaves()]
+        return values if as_list_type else tuple(values)
+
+    def set_data(self, data: Sequence[Any]) -> None:
+        """The reverse of get_data, for a tree of the same format: values are taken as they are."""
+        leaves = list(self._leaves())
+        if len(data) != len(leaves):
+            names = ", ".join(path_text(path) for path, _ in leaves)
+            raise ValueError(f"{len(data)} values for {len(leaves)} data fields: {names}")
+        for (_, field), value in zip(leaves, data, strict=True):
+            field.value = value
+
+    def set_data_from_dali_generic_iterator_output(self, data: Sequence[Mapping[str, Any]], index: int) -> None:
+        """Takes the values that an iterator gave under the flat names, of its pipeline `index`."""
+        given = data[index]
+        if missing := [name for name in self.field_names_flat if name not in given]:
+            raise MissingFieldError(f"the iterator gave no '{missing[0]}'; it gave: {', '.join(given)}")
+        self.set_data([given[name] for name in self.field_names_flat])
+
+    def to_dictionary(self) -> dict[Name, Any]:
+        """The tree as nested dicts; texts as str."""
+        return {name: field.value.to_dictionary() if field.is_group else self[name] for name, field in self._fields.items()}
+
+    # ---- format ----
+
+    def _add(self, name: Name, field: _Field) -> None:
+        if not isinstance(name, (str, int)):
+            raise TypeError(f"the name of a field is a str or an int, not {type(name).__name__}")
+        if name in self._fields:
+            raise FieldExistsError(f"Field '{name}' cannot be added as it already exists; {self._what_is_here()}")
+        self._fields[name] = field
+
+    def add_data_field(self, name: Name, type: Any, mapping: FieldMapping | None = None, ragged: bool = False) -> None:
+        """Adds a data field.
+
+        type: of its elements; types.STRING for a text. mapping: from texts to numbers, applied when a text, or nested sequences of them, are assigned outside
+        of a pipeline; the key None stands for texts that have no entry. ragged (ours): samples of a batch differ in their first extent, so an iterator always
+        gives a RaggedBatch.
+        """
+        if isinstance(type, SampleDataGroup) or type is SampleDataGroup:
+            raise AssertionError(f"field '{name}': add_data_group_field adds groups; add_data_field takes the type of elements")
+        kind = types.to_dtype(type)
+        if kind == types.STRING and mapping is not None:
+            raise AssertionError(f"field '{name}': a text is kept as it is; a field with a mapping has the type that texts are mapped to")
+        if kind != types.STRING and kind not in self._type_mapping:
+            raise ValueError(f"field '{name}': NumPy has no type for {kind}")
+        self._add(name, _Field(kind, mapping=mapping, ragged=ragged))
+
+    def add_data_group_field(self, name: Name, blueprint_sample_data_group: SampleDataGroup) -> None:
+        """Adds a group of the blueprint's format, without values."""
+        if not isinstance(blueprint_sample_data_group, SampleDataGroup):
+            raise TypeError(f"field '{name}': a group field takes a SampleDataGroup, not {type(blueprint_sample_data_group).__name__}")
+        group = blueprint_sample_data_group.get_empty_like_self()
+        group.set_apply_mapping(self._do_apply_mapping)
+        group.set_do_convert(self._do_convert)
+        self._add(name, _Field(SampleDataGroup, group))
+
+    def add_data_field_array(self, name: Name, type: Any, num_fields: int, mapping: FieldMapping | None = None) -> None:
+        """Adds an array of data fields."""
+        self.add_data_group_field(name, self.create_data_field_array(type, num_fields, mapping))
+
+    def add_data_group_field_array(self, name: Name, blueprint_sample_data_group: SampleDataGroup, num_fields: int) -> None:
+        """Adds an array of groups of one format."""
+        self.add_data_group_field(name, self.create_data_group_field_array(blueprint_sample_data_group, num_fields))
+
+    def remove_field(self, name: Name) -> None:
+        """Removes a child."""
+        if name not in self._fields:
+            raise MissingFieldError(f"Cannot delete field '{name}' as it is not present; {self._what_is_here()}")
+        del self._fields[name]
+
+    def remove_all_occurrences(self, name_to_remove: Name) -> None:
+        """Removes all fields of this name, here and below."""
+        for group in list(self._groups()):
+            group._fields.pop(name_to_remove, None)
+
+    def find_all_occurrences(self, name_to_find: Name) -> list[tuple[Name, ...]]:
+        """Paths of all fields of this name, here and below."""
+        found: list[tuple[Name, ...]] = [(name_to_find,)] if name_to_find in self._fields else []
+        for name, field in self._fields.items():
+            if field.is_group:
+                found += [(name, *path) for path in field.value.find_all_occurrences(name_to_find)]
+        return found
+
+    def get_num_occurrences(self, name_to_find: Name) -> int:
+        """How many fields have this name, here and below."""
+        return len(self.find_all_occurrences(name_to_find))
+
+    def change_type_of_data_and_remove_data(self, path: Path, new_type: Any, new_mapping: FieldMapping | None = None) -> None:
+        """Gives a field another type: a data field that of its elements, a group another format, by a blueprint. Its values are gone then."""
+        group, name = self._parent_and_name(path)
+        field = group._fields[name]
+        if isinstance(new_type, SampleDataGroup) != field.is_group:
+            raise AssertionError(f"'{path_text(_names(path))}': a data field stays a data field, and a group field a group field")
+        if not field.is_group:
+            made = SampleDataGroup()
+            made.add_data_field(name, new_type, new_mapping, field.ragged)
+            group._fields[name] = made._fields[name]
+            return
+        if new_mapping is not None:
+            raise AssertionError(f"'{path_text(_names(path))}' is a group field: mappings are those of data fields")
+        blueprint = new_type.get_empty_like_self()
+        blueprint.set_apply_mapping(group._do_apply_mapping)
+        blueprint.set_do_convert(group._do_convert)
+        blueprint.set_do_check_type(group._do_check_type)
+        field.value = blueprint
+
+    def set_ragged(self, path: Path, ragged: bool = True) -> None:
+        """Ours: says whether samples of a batch may differ in the first extent of a field; see add_data_field."""
+        group, name = self._parent_and_name(path)
+        group._fields[name].ragged = ragged
+
+    def is_ragged(self, path: Path) -> bool:
+        """Ours: whether samples of a batch may differ in the first extent of a field, as far as was said."""
+        group, name = self._parent_and_name(path)
+        return group._fields[name].ragged
+
+    def take_ragged(self, other: SampleDataGroup) -> None:
+        """Ours: what another tree of the same format says about ragged fields."""
+        for (_, field), (_, theirs) in zip(self._leaves(), other._leaves(), strict=True):
+            field.ragged = theirs.ragged
+
+    # ---- in a definition ----
+
+    def ensure_uniform_size_in_batch(self, fill_value: float) -> None:
+        """Pads all data fields to the largest extents of the batch, as fn.pad does."""
+        for _, field in self._leaves():
+            field.value = fn.pad(field.value, fill_value=fill_value)
+            field.ragged = False
+
+    def ensure_uniform_size_in_batch_for_all_strings(self) -> None:
+        """Pads all texts with zeros, which are not part of the str that is read."""
+        for _, field in self._leaves():
+            if field.type == types.STRING:
+                field.value = fn.pad(field.value, fill_value=0)
+
+    @staticmethod
+    def get_numpy_type_for_dali_type(dali_type: Any) -> Any:
+        """NumPy's type for a type of elements."""
+        kind = types.to_dtype(dali_type)
+        if kind not in SampleDataGroup._type_mapping:
+            raise ValueError(f"The DALI type ({kind}) does not have a corresponding numpy type")
+        return SampleDataGroup._type_mapping[kind]
+
+    def check_has_children(
+        self,
+        data_field_children: Sequence[Name] | Name | None = None,
+        data_group_field_children: Sequence[Name] | Name | None = None,
+        data_field_array_children: Sequence[Name] | Name | None = None,
+        data_group_field_array_children: Sequence[Name] | Name | None = None,
+        current_name: str | None = None,
+    ) -> None:
+        """Raises ValueError unless all these children are there, as what they should be. current_name: what the message calls this group."""
+        here = f"Data group field '{current_name}'" if current_name is not None else "The data group field"
+        wanted = (
+            (data_field_children, self.is_data_field, "a data field"),
+            (data_group_field_children, self.is_data_group_field, "a data group field"),
+            (data_field_array_children, self.is_data_field_array, "a data field array"),
+            (data_group_field_array_children, self.is_data_group_field_array, "a data group field array"),
+        )
+        for children, is_one, what in wanted:
+            for name in [children] if isinstance(children, (str, int)) else children or []:
+                if not self.has_child(name):
+                    raise ValueError(f"{here} does not have child '{name}'; {self._what_is_here()}")
+                if not cast(Any, is_one)(name):
+                    raise ValueError(f"{here}: child '{name}' is not {what}")
+
+
+def _names(path: Path) -> tuple[Name, ...]:
+    if isinstance(path, (str, int)):
+        return (path,)
+    if not isinstance(path, (tuple, list)):
+        raise TypeError(f"a path is a name, or a tuple or list of names, not {type(path).__name__}")
+    return tuple(path)
+
+
+def path_text(path: Sequence[Name]) -> str:
+    """A path as flat names have it: "a.[0].b"."""
+    return ".".join(name if isinstance(name, str) else f"[{name}]" for name in path)
+
+
+def _text_to_array(name: Name, value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"field '{name}' takes a str, not {type(value).__name__}")
+    return np.frombuffer(value.encode(), dtype=np.uint8)
+
+
+def _array_to_text(value: Any) -> Any:
+    """The str of an array of bytes; of arrays of them lists of str. Zeros at the end are padding."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_array_to_text(v) for v in value]
+    if not isinstance(value, np.ndarray):  # of torch, or on a GPU
+        value = np.asarray(value.cpu() if hasattr(value, "cpu") else value.get() if hasattr(value, "get") else value)
+    if value.ndim > 1:
+        return [_array_to_text(v) for v in value]
+    return value.tobytes().rstrip(b"\0").decode()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of structured pipelines, and the classes that steps of one's own are made from."""
+
+from stoker.structured.processing_steps.axes_layout_setter import AxesLayoutSetter
+from stoker.structured.processing_steps.data_group_array_in_path_elements_applied_step import DataGroupArrayInPathElementsAppliedStep
+from stoker.structured.processing_steps.data_group_array_with_name_elements_applied_step import DataGroupArrayWithNameElementsAppliedStep
+from stoker.structured.processing_steps.data_group_in_path_applied_step import DataGroupInPathAppliedStep
+from stoker.structured.processing_steps.data_groups_with_name_applied_step import DataGroupsWithNameAppliedStep
+from stoker.structured.processing_steps.group_to_apply_to_selected_step_base import GroupToApplyToSelectedStepBase
+from stoker.structured.processing_steps.image_decoder import ImageDecoder
+from stoker.structured.processing_steps.image_mean_std_dev_normalizer import ImageMeanStdDevNormalizer
+from stoker.structured.processing_steps.image_range_01_normalizer import ImageRange01Normalizer
+from stoker.structured.processing_steps.padding_to_uniform import PaddingToUniform
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
+from stoker.structured.processing_steps.unneeded_fields_remover import UnneededFieldRemover
+
+__all__ = [
+    "AxesLayoutSetter",
+    "DataGroupArrayInPathElementsAppliedStep",
+    "DataGroupArrayWithNameElementsAppliedStep",
+    "DataGroupInPathAppliedStep",
+    "DataGroupsWithNameAppliedStep",
+    "GroupToApplyToSelectedStepBase",
+    "ImageDecoder",
+    "ImageMeanStdDevNormalizer",
+    "ImageRange01Normalizer",
+    "PaddingToUniform",
+    "PipelineStepBase",
+    "UnneededFieldRemover",
+]

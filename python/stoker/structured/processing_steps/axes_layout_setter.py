@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AxesLayoutSetter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker import fn
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+
+
+class AxesLayoutSetter(PipelineStepBase):
+    """Names the axes of fields ("HWC", "CHW", ...), of one name or several, without touching their values."""
+
+    def __init__(self, names_fields_to_set: str | int | Sequence[str | int], layout_to_set: str) -> None:
+        names = names_fields_to_set
+        self._names = [names] if isinstance(names, (str, int)) else list(names)
+        self._layout = layout_to_set
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for name in self._names:
+            for path in data.find_all_occurrences(name):
+                data.set_item_in_path(path, fn.reshape(data.get_item_in_path(path), layout=self._layout))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for name in self._names:
+            for path in find_fields(data_empty, name, "fields"):
+                require_data_field(data_empty, path, "a data field")
+        return data_empty

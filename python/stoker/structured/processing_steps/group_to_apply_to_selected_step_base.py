@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GroupToApplyToSelectedStepBase: steps that apply another step to parts of the tree."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
+
+
+class GroupToApplyToSelectedStepBase(PipelineStepBase):
+    """Applies a step to selected groups of the tree, to each as if it were the whole: so each has random draws of its own."""
+
+    def __init__(self, processing_step_to_apply: PipelineStepBase) -> None:
+        self._processing_step_to_apply = processing_step_to_apply
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in self._check_and_get_paths_to_apply_to(data):
+            applied = self._processing_step_to_apply(data.get_item_in_path(path))
+            data.change_type_of_data_and_remove_data(path, applied)
+            data.set_item_in_path(path, applied)
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for path in self._check_and_get_paths_to_apply_to(data_empty):
+            group = data_empty.get_item_in_path(path)
+            applied = self._processing_step_to_apply.check_input_data_format_and_set_output_data_format(group)
+            data_empty.change_type_of_data_and_remove_data(path, applied)
+        return data_empty
+
+    @abstractmethod
+    def _check_and_get_paths_to_apply_to(self, data: SampleDataGroup) -> Sequence[tuple[str | int, ...]]:
+        """Paths of the groups that the step is applied to; an error where they are not as they should be."""
+
+
+def elements_of(data: SampleDataGroup, path: tuple[str | int, ...], step: str) -> list[tuple[str | int, ...]]:
+    """Paths of the groups that make up an array."""
+    array = data.get_item_in_path(path)
+    if not array.is_data_group_field_array():
+        names = ", ".join(map(str, array.contained_top_level_field_names))
+        raise ValueError(f"{step}: item in path {path} is not a data group field array: its children are {names or 'none'}")
+    return [(*path, i) for i in range(len(array))]

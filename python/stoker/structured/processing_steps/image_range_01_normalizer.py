@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ImageRange01Normalizer."""
+
+from __future__ import annotations
+
+from stoker import fn, types
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+
+
+class ImageRange01Normalizer(PipelineStepBase):
+    """Makes all images of one name float32 and divides them by 255."""
+
+    def __init__(self, image_name: str | int) -> None:
+        self._image_name = image_name
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self._image_name):
+            image = fn.crop_mirror_normalize(
+                data.get_item_in_path(path), mean=[0.0] * 3, std=[255.0] * 3, dtype=types.FLOAT, output_layout="HWC"
+            )
+            data.change_type_of_data_and_remove_data(path, types.FLOAT)
+            data.set_item_in_path(path, image)
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for path in find_fields(data_empty, self._image_name, "images"):
+            require_data_field(data_empty, path, "an image")
+            data_empty.change_type_of_data_and_remove_data(path, types.FLOAT)
+        return data_empty

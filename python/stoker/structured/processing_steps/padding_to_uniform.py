@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddingToUniform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker import fn
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+
+
+class PaddingToUniform(PipelineStepBase):
+    """Pads fields at the end of their dims to the largest extents of the batch.
+
+    field_names: which; None: all. A group of that name is padded with all that it holds. fill_value: of what is added.
+    """
+
+    def __init__(self, field_names: str | int | Sequence[str | int] | None = None, fill_value: float = 0.0) -> None:
+        self._names = [field_names] if isinstance(field_names, (str, int)) else field_names
+        self._fill_value = fill_value
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        if self._names is None:
+            data.ensure_uniform_size_in_batch(self._fill_value)
+        for name in self._names or []:
+            for path in data.find_all_occurrences(name):
+                field = data.get_item_in_path(path)
+                if isinstance(field, SampleDataGroup):
+                    field.ensure_uniform_size_in_batch(self._fill_value)
+                else:
+                    data.set_item_in_path(path, fn.pad(field, fill_value=self._fill_value))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for name in self._names or []:
+            find_fields(data_empty, name, "fields to be padded", ValueError)
+        names = set(self._names or [])
+        for path, field in data_empty._leaves():
+            field.ragged &= not (self._names is None or names & set(path))
+        return data_empty

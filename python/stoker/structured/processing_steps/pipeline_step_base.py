@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PipelineStepBase: what a step of a pipeline is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from stoker._branches import converted
+from stoker._build import current_builder
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
+
+
+class PipelineStepBase(ABC):
+    """A step takes the tree of a sample and returns the tree that the next step gets. Users subclass it for steps of their own.
+
+    _process runs once, while the pipeline is defined: it finds fields by their names and adds operators (stoker.fn) to the graph. When the pipeline runs, the
+    tree is gone and only the operators are left. _check_and_adjust_data_format_input_to_output does the same to the format alone.
+
+    A step that draws random numbers draws once for all fields that it finds. To draw for each part of the tree by itself, wrap the step
+    (GroupToApplyToSelectedStepBase and its subclasses).
+    """
+
+    def __call__(self, data: SampleDataGroup) -> SampleDataGroup:
+        """Applies the step, and checks that the format that comes of it is the announced one."""
+        wanted = self.check_input_data_format_and_set_output_data_format(data)
+        process = converted(self._process) if current_builder().conditionals else self._process
+        processed = process(data)
+        if not processed.type_matches(wanted):
+            at = wanted.get_flat_index_first_discrepancy_to_other(processed)
+            shown = []
+            for tree in (wanted, processed):
+                names = tree.field_names_flat
+                shown.append(f"{names[at]} ({tree.field_types_flat[at]})" if 0 <= at < len(names) else "no further field")
+            raise AssertionError(
+                f"{type(self).__name__}: _process returned a tree that is not of the format that "
+                f"_check_and_adjust_data_format_input_to_output announced: {shown[1]} in place of {shown[0]}\n"
+                f"announced:\n{wanted.get_string_no_details()}returned:\n{processed.get_string_no_details()}"
+            )
+        processed.take_ragged(wanted)
+        return processed
+
+    @abstractmethod
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        """Adds the step's operators to the graph, and returns the tree with the results. It may change `data`."""
+
+    def check_input_data_format_and_set_output_data_format(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        """The format behind the step, for a format before it; an error where that does not fit. What is given is left as it is."""
+        return self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self())
+
+    @abstractmethod
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        """Checks that the step can be applied to this format, and returns that behind it. It may change `data_empty`."""
+
+
+def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[Exception] = KeyError) -> list[tuple[str | int, ...]]:
+    """Paths of all fields of this name; an error that says which there are if there is none."""
+    paths = data.find_all_occurrences(name)
+    if not paths:
+        there = ", ".join(data.field_names_flat) or "none"
+        raise error(f"No occurrences of {what} found under the name '{name}', as specified in the constructor. The fields are: {there}")
+    return paths
+
+
+def require_data_field(data: SampleDataGroup, path: tuple[str | int, ...], what: str) -> None:
+    """An error where the field is a group."""
+    if data.get_type_of_item_in_path(path) is SampleDataGroup:
+        raise ValueError(f"'{path_text(path)}' is a group of fields, where {what} is expected")

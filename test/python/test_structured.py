@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.structured: the tree, inputs, definitions and iterators. Steps are in test_structured_steps.py."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import SEED, photograph
+
+torch = pytest.importorskip("torch")
+
+from stoker import fn, types  # noqa: E402
+from stoker.batching import RaggedBatch  # noqa: E402
+from stoker.structured.inputs import (  # noqa: E402
+    DataProvider,
+    SamplerBase,
+    SamplerInputCallable,
+    SamplerInputIterable,
+    SequenceSampler,
+    ShuffledShardedInputCallable,
+)
+from stoker.structured.internal_helpers.mini_parser import Lexer, Parser, TokenType  # noqa: E402
+from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup  # noqa: E402
+from stoker.structured.processing_steps import (  # noqa: E402
+    DataGroupArrayInPathElementsAppliedStep,
+    ImageDecoder,
+    ImageMeanStdDevNormalizer,
+    PaddingToUniform,
+    PipelineStepBase,
+    UnneededFieldRemover,
+)
+
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+
+
+def jpeg(image: np.ndarray) -> np.ndarray:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=92)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+class Cameras(DataProvider):
+    """Two cameras with an image and boxes each; a time, a token and a class beside them. Sample i has i % 3 + 1 boxes in camera 0."""
+
+    def __init__(self, count: int = 7) -> None:
+        rng = np.random.default_rng(SEED)
+        self.images = [[photograph(rng, 40, 60) for _ in range(2)] for _ in range(count)]
+        self.boxes = [[rng.uniform(0, 40, (i % 3 + 1 + c, 4)).astype(np.float32) for c in range(2)] for i in range(count)]
+
+    @property
+    def sample_data_structure(self) -> SampleDataGroup:
+        camera = SampleDataGroup()
+        camera.add_data_field("image", types.DALIDataType.UINT8)
+        annotation = SampleDataGroup()
+        annotation.add_data_field("bboxes", types.DALIDataType.FLOAT)
+        annotation.add_data_field("categories", types.DALIDataType.INT32, {"car": 0, "person": 1, None: -1})
+        camera.add_data_group_field("annotation", annotation)
+        sample = SampleDataGroup()
+        sample.add_data_group_field_array("cams", camera, 2)
+        sample.add_data_field("timestamp", types.DALIDataType.FLOAT64)
+        sample.add_data_field("token", types.DALIDataType.STRING)
+        return sample
+
+    def get_number_of_samples(self) -> int:
+        return len(self.images)
+
+    def get_data(self, sample_index: int) -> SampleDataGroup:
+        sample = self.sample_data_structure
+        for c in range(2):
+            camera = sample["cams"][c]
+            camera["image"] = jpeg(self.images[sample_index][c])
+            camera["annotation"]["bboxes"] = self.boxes[sample_index][c]
+            camera["annotation"]["categories"] = ["car", "tree", "person"][: len(self.boxes[sample_index][c])]
+        sample["timestamp"] = 1.5e9 + sample_index / 3
+        sample["token"] = f"sample-{'x' * sample_index}"
+        return sample
+
+
+def iterator(inputs, steps, batch_size=2, post=None, as_dict=True, batches=3, **kwargs) -> DALIStructuredOutputIterator:
+    definition = PipelineDefinition(inputs, steps, use_parallel_external_source=False)
+    pipe = definition.get_dali_pipeline(batch_size=batch_size, num_threads=2, **kwargs)
+    return DALIStructuredOutputIterator(batches, pipe, definition.check_and_get_output_data_structure(), None, None, as_dict, post)
+
+
+# ---- end to end ----
+
+
+def test_a_pipeline_from_a_provider_to_tensors():
+    data = Cameras()
+    steps = [ImageDecoder("image", False), None, ImageMeanStdDevNormalizer("image", MEAN, STD)]
+    loader = iterator(ShuffledShardedInputCallable(data, 2), steps)
+    assert len(loader) == 3 and loader.dataset is loader
+    for _ in range(2):  # epochs
+        seen = 0
+        for step in loader:
+            assert list(step) == ["cams", "timestamp", "token"] and list(step["cams"]) == [0, 1]
+            assert step["timestamp"].dtype == torch.float64
+            assert step["token"] == [f"sample-{'x' * (seen + i)}" for i in range(2)]
+            for c in range(2):
+                image, boxes = step["cams"][c]["image"], step["cams"][c]["annotation"]["bboxes"]
+                assert image.shape == (2, 40, 60, 3) and image.dtype == torch.float32
+                assert isinstance(boxes, RaggedBatch)  # one more box than before in each sample
+                for i in range(2):
+                    assert step["timestamp"][i] == 1.5e9 + (seen + i) / 3
+                    decoded = np.asarray(Image.open(io.BytesIO(jpeg(data.images[seen + i][c]).tobytes())))
+                    wanted = (decoded - np.float32(MEAN)) / np.float32(STD)
+                    assert np.abs(image[i].numpy() - wanted).max() <= 3.1 / 57  # decoders differ by a few levels
+                    n = int(boxes.sample_sizes[i])
+                    np.testing.assert_array_equal(boxes.tensor[i, :n].numpy(), data.boxes[seen + i][c])
+                    assert boxes.mask[i].sum() == n
+            seen += 2
+        assert seen == 6
+
+
+def test_a_step_of_ones_own_draws_and_calls_numpy():
+    """One that uses fn, with a condition on data; and one that gives arrays to a NumPy function."""
+
+    class Shift(PipelineStepBase):
+        def _process(self, data):
+            for path in data.find_all_occurrences("bboxes"):
+                boxes = data.get_item_in_path(path)
+                if fn.random.coin_flip(probability=0.5):
+                    boxes = boxes + 1000.0
+                data.set_item_in_path(path, boxes)
+            return data
+
+        def _check_and_adjust_data_format_input_to_output(self, data_empty):
+            return data_empty
+
+    class Areas(PipelineStepBase):
+        def _process(self, data):
+            for path in data.find_all_occurrences("annotation"):
+                group = data.get_item_in_path(path)
+                group.add_data_field("areas", types.FLOAT)
+                group["areas"] = fn.python_function(group["bboxes"], function=lambda b: (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]))
+            return data
+
+        def _check_and_adjust_data_format_input_to_output(self, data_empty):
+            for path in data_empty.find_all_occurrences("annotation"):
+                data_empty.get_item_in_path(path).add_data_field("areas", types.FLOAT)
+            return data_empty
+
+    data = Cameras()
+    order = ShuffledShardedInputCallable(data, 2)
+    steps = [DataGroupArrayInPathElementsAppliedStep(Shift(), "cams"), Areas(), UnneededFieldRemover(["image", "categories"])]
+    loader = iterator(order, steps, as_dict=False, enable_conditionals=True, seed=SEED)
+    moved = set()
+    for step, data_of in zip(loader, [(0, 1), (2, 3), (4, 5)], strict=True):
+        assert isinstance(step, SampleDataGroup)
+        for c in range(2):
+            group = step["cams"][c]["annotation"]
+            for i, k in enumerate(data_of):
+                n = len(data.boxes[k][c])
+                boxes, want = group["bboxes"].tensor[i, :n].numpy(), data.boxes[k][c]
+                offset = 1000.0 if boxes[0, 0] >= 500 else 0.0
+                moved.add((c, offset))
+                np.testing.assert_allclose(boxes, want + np.float32(offset), atol=1e-3)
+                np.testing.assert_allclose(
+                    group["areas"].tensor[i, :n], (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), atol=1e-3
+                )
+    assert len(moved) >= 3  # the cameras draw on their own
+    pipe = loader.internal_iterator._pipes[0]
+    assert "python_function" in pipe.explain()
+
+
+def test_what_an_iterator_gives():
+    """Declared ragged, padded, uneven beyond the first extent; post_process_func, and the mask of a DataLoader."""
+
+    class Provider(DataProvider):
+        @property
+        def sample_data_structure(self):
+            group = SampleDataGroup()
+            group.add_data_field("ragged", types.INT32, ragged=True)
+            group.add_data_field("padded", types.FLOAT)
+            group.add_data_field("uneven", types.UINT8)
+            return group
+
+        def get_number_of_samples(self):
+            return 4
+
+        def get_data(self, sample_index):
+            group = self.sample_data_structure
+            group["ragged"] = np.full((3, 2), sample_index)
+            group["padded"] = np.full((sample_index + 1, sample_index + 1), 1.0)
+            group["uneven"] = np.zeros((2, sample_index + 1))
+            return group
+
+    order = ShuffledShardedInputCallable(Provider(), 2)
+    steps = [PaddingToUniform("padded", -7.0), UnneededFieldRemover(["uneven"])]
+    step = next(iter(iterator(order, steps, post=lambda d: {**d, "more": 1})))
+    assert isinstance(step["ragged"], RaggedBatch) and step["ragged"].sample_sizes.tolist() == [3, 3] and step["more"] == 1
+    assert step["padded"].tolist() == [[[1.0, -7.0], [-7.0, -7.0]], [[1.0, 1.0], [1.0, 1.0]]]
+    with pytest.raises(ValueError, match=r"field 'uneven'.*\(2, 1\), \(2, 2\).*PaddingToUniform"):
+        next(iter(iterator(order, [UnneededFieldRemover(["padded"])])))
+
+    definition = PipelineDefinition(order, steps, use_parallel_external_source=False)
+    pipe = definition.get_dali_pipeline(batch_size=2, num_threads=1)
+    blueprint = definition.check_and_get_output_data_structure()
+    assert pipe.num_outputs == len(blueprint.field_names_flat) == len(pipe.run()) == 2
+    masked = DALIStructuredOutputIterator.CreateAsDataLoaderObject(2, pipe, blueprint, contained_dataset="data")
+    assert isinstance(masked, torch.utils.data.DataLoader) and masked.dataset == "data" and len(masked) == 2
+    assert isinstance(next(iter(masked))["ragged"], RaggedBatch)
+    with pytest.raises(RuntimeError, match="multiprocessing_context"):
+        masked.multiprocessing_context  # noqa: B018
+
+
+# ---- the tree ----
+
+
+def test_a_tree_knows_its_fields():
+    blueprint = Cameras(1).sample_data_structure
+    assert blueprint.field_names_flat[:2] == ("cams.[0].image", "cams.[0].annotation.bboxes")
+    assert blueprint.field_types_flat[-2:] == (types.FLOAT64, types.UINT8)
+    assert blueprint.get_type_of_field("token") == types.STRING
+    assert blueprint.is_data_group_field_array("cams") and not blueprint.is_array() and len(blueprint["cams"]) == 2
+    assert blueprint.find_all_occurrences("bboxes") == [("cams", c, "annotation", "bboxes") for c in range(2)]
+    assert blueprint.path_exists(("cams", 1, "image")) and not blueprint.path_exists(("cams", 2, "image"))
+    assert blueprint.path_exists_and_is_data_group_field(("cams", 1)) and not blueprint.path_exists_and_is_data_group_field("nothing")
+    assert blueprint.get_type_of_item_in_path(("cams", 0)) is SampleDataGroup and blueprint.get_type_of_item_in_path(()) is SampleDataGroup
+    assert "token: " in str(blueprint) and "is set" not in blueprint.get_string_no_details()
+    other = blueprint.get_copy()
+    assert blueprint.type_matches(other) and blueprint.get_flat_index_first_discrepancy_to_other(other) == -1
+    other.change_type_of_data_and_remove_data(("cams", 1, "image"), types.FLOAT)
+    assert not blueprint.type_matches(other) and blueprint.get_flat_index_first_discrepancy_to_other(other) == 3
+    other.remove_all_occurrences("annotation")
+    assert other.field_names_flat == ("cams.[0].image", "cams.[1].image", "timestamp", "token")
+    array = SampleDataGroup.create_data_field_array(types.INT8, 3)
+    assert array.is_data_field_array() and array.contained_top_level_field_names == (0, 1, 2)
+    with pytest.raises(ValueError, match="'here' does not have child 'x'; there are: cams, timestamp"):
+        blueprint.check_has_children(data_field_children=["timestamp", "x"], current_name="here")
+
+
+def test_values_are_converted_and_mapped():
+    sample = Cameras(1).sample_data_structure
+    sample["timestamp"] = 3
+    assert sample["timestamp"].dtype == np.float64 and sample["timestamp"].shape == ()
+    annotation = sample["cams"][0]["annotation"]
+    annotation["categories"] = [["car", "bus"], ["person", "car"]]
+    assert annotation["categories"].tolist() == [[0, -1], [1, 0]] and annotation["categories"].dtype == np.int32
+    annotation["categories"] = np.array(["person", "car"])
+    assert annotation["categories"].tolist() == [1, 0]
+    annotation["categories"] = np.array([5, 6])
+    assert annotation["categories"].tolist() == [5, 6]
+    sample["token"] = "Größe"
+    assert sample["token"] == "Größe" and sample.get_data()[-1].dtype == np.uint8
+    filled = sample.get_empty_like_self()
+    filled.set_data(sample.get_data())
+    assert filled.to_dictionary()["token"] == "Größe" and filled.to_dictionary()["cams"][0]["image"] is None
+    sample.set_apply_mapping(False)
+    with pytest.raises(ValueError, match="'categories'"):
+        annotation["categories"] = ["car"]
+    sample.set_do_convert(False)
+    annotation["categories"] = ["car"]
+    assert annotation["categories"] == ["car"]
+
+
+def test_errors_of_a_tree_say_where_and_what_there_is():
+    sample = Cameras(1).sample_data_structure
+    with pytest.raises(KeyError, match="'imag'; there are: image, annotation"):
+        sample["cams"][0]["imag"]
+    with pytest.raises(KeyError, match=r"'cams.\[5\]' is not there; there are: 0, 1"):
+        sample.get_item_in_path(("cams", 5, "image"))
+    with pytest.raises(KeyError, match="'timestamp' is a data field, without children"):
+        sample.get_item_in_path(("timestamp", "x"))
+    with pytest.raises(KeyError, match="'token' cannot be added as it already exists"):
+        sample.add_data_field("token", types.INT8)
+    with pytest.raises(KeyError, match=r"types do not match: it has image.*no further field"):
+        sample["cams"][0] = SampleDataGroup()
+    with pytest.raises(AssertionError, match="mapping"):
+        sample.add_data_field("text", types.STRING, {"a": 1})
+    with pytest.raises(ValueError, match="1 values for 8 data fields: cams"):
+        sample.set_data([1])
+    group = SampleDataGroup()
+    group.add_data_field("class", types.INT32, {"car": 0})
+    with pytest.raises(KeyError, match="'class': its mapping has no 'bus'; it has 'car'"):
+        group["class"] = ["car", "bus"]
+
+
+def test_errors_of_definitions():
+    class Wrong(PipelineStepBase):
+        def _process(self, data):
+            return data
+
+        def _check_and_adjust_data_format_input_to_output(self, data_empty):
+            data_empty.remove_field("token")
+            return data_empty
+
+    class Cast(PipelineStepBase):
+        def _process(self, data):
+            data["timestamp"] = fn.cast(data["timestamp"], dtype=types.FLOAT)
+            return data
+
+        def _check_and_adjust_data_format_input_to_output(self, data_empty):
+            return data_empty
+
+    order = ShuffledShardedInputCallable(Cameras(), 2)
+    for step, error, text in (
+        (ImageDecoder("picture", False), KeyError, "'picture'.*The fields are: cams.\\[0\\].image"),
+        (ImageDecoder("bboxes", False), ValueError, r"'cams.\[0\].annotation.bboxes' is of DALIDataType.FLOAT"),
+        (ImageMeanStdDevNormalizer("annotation", 0, 1), ValueError, r"'cams.\[0\].annotation' is a group"),
+        (Wrong(), AssertionError, "Wrong: _process returned.*token"),
+        (Cast(), ValueError, "'timestamp' is declared as DALIDataType.FLOAT64.*DALIDataType.FLOAT"),
+        (DataGroupArrayInPathElementsAppliedStep(Cast(), ("cams", 0)), ValueError, "not a data group field array: its children are image"),
+    ):
+        with pytest.raises(error, match=text):
+            PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2)
+    with pytest.raises(ValueError, match="Standard deviation"):
+        ImageMeanStdDevNormalizer("image", 0, 0)
+
+
+# ---- inputs ----
+
+
+def indices(inputs, batch_size: int, epochs: int, limit: int = 99) -> list[list[list[float]]]:
+    """The order of samples, by epoch and batch; a sample's time tells its index."""
+    keep = UnneededFieldRemover(["cams", "token"])
+    loader = iterator(inputs, [keep], batch_size)
+    found = []
+    for _ in range(epochs):
+        found.append([[round((t - 1.5e9) * 3) for t in step["timestamp"].tolist()] for _, step in zip(range(limit), loader, strict=False)])
+    return found
+
+
+def test_shuffled_shards_share_an_epoch():
+    data = Cameras(11)
+    whole = np.random.default_rng(4 + 1).permutation(11)  # of epoch 1
+    for shard in range(2):
+        order = ShuffledShardedInputCallable(data, 2, shard, 2, True, 4)
+        assert order.length == 2
+        assert indices(order, 2, 2)[1] == whole[5 * shard : 5 * shard + 4].reshape(2, 2).tolist()
+    with pytest.raises(ValueError, match="shard_id is 2"):
+        ShuffledShardedInputCallable(data, 2, 2, 2)
+
+
+def slots(lengths: list[int], size: int, seed: int, count: int) -> list[list[int]]:
+    """What a SequenceSampler gives, slot by slot."""
+    first = np.cumsum([0, *lengths])
+    out = []
+    for slot in range(size):
+        rng, seen = np.random.default_rng(seed), []
+        while len(seen) < count:
+            for k in rng.permutation(len(lengths))[slot::size]:
+                seen += range(first[k], first[k + 1])
+        out.append(seen[:count])
+    return np.transpose(out).tolist()
+
+
+def test_each_slot_follows_its_sequences_on_any_number_of_ranks():
+    lengths, data = [3, 1, 4, 2, 2], Cameras(12)
+    wanted = slots(lengths, 4, 9, 8)
+    for ranks in (1, 2, 4):
+        for kind in (SamplerInputIterable, lambda *a: SamplerInputCallable(a[0], a[1], 8, 4, *a[2:])):
+            got = [indices(kind(data, SequenceSampler(4, lengths, 9), r, ranks), 4 // ranks, 1, 8)[0] for r in range(ranks)]
+            assert [[i for part in parts for i in part] for parts in zip(*got, strict=True)] == wanted
+    with pytest.raises(AssertionError, match="must be at least the total batch size: there are 2 for 3"):
+        SequenceSampler(3, [1, 1], 0)
+    with pytest.raises(RuntimeError, match="not epoch-based"):
+        SequenceSampler(1, [1], 0).reset()
+
+
+def test_samplers_with_epochs():
+    class Twos(SamplerBase):
+        length, is_epoch_based = 2, True
+
+        def __init__(self):
+            self.epoch, self.at = 0, 0
+
+        def get_next_batch_indices(self):
+            if self.at == 2:
+                raise StopIteration
+            self.at += 1
+            return [self.epoch, self.at]
+
+        def reset(self):
+            self.epoch, self.at = self.epoch + 1, 0
+
+    data = Cameras(5)
+    wanted = [[[e, 1], [e, 2]] for e in range(3)]
+    assert indices(SamplerInputIterable(data, Twos()), 2, 3) == wanted
+    assert indices(SamplerInputCallable(data, Twos(), 6, 4), 2, 3) == wanted
+    with pytest.raises(RuntimeError, match="max_num_iterations=2"):
+        indices(SamplerInputCallable(data, Twos(), 2, 0), 2, 3)
+
+
+# ---- conditions ----
+
+
+def test_conditions_are_parsed():
+    parse = lambda text: str(Parser(text).parse())  # noqa: E731
+    assert parse("x = (a >= 1 or b > 2) and not c") == "'x' = <{{('a' >= 1) or ('b' > 2)} and not ['c']}>"
+    assert parse("r=-_b1<10.5 and -c > -2e1") == "'r' = <{(-('_b1') < 10.5) and (-('c') > -(2e1))}>"
+    assert parse("r = a or b and c == 1") == "'r' = <{'a' or {'b' and ('c' == 1)}}>"
+    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # as in the original
+    lexer = Lexer("a1 >= .5")
+    assert [lexer.next_token().type for _ in range(5)] == [
+        TokenType.VARIABLE,
+        TokenType.COMPARISON,
+        TokenType.LITERAL,
+        *[TokenType.EOL] * 2,
+    ]
+    for text, why in (
+        ("a < 3", "must start with `<res_var_name> = ...`"),
+        ("x = a < b < c", "no further comparison"),
+        ("x = (a", r"at position 6 it ends where '\)' is expected"),
+        ("x = a)", r"at position 5 there is '\)' where the end"),
+        ("x = ", "a name, a number"),
+        ("x = a & b", "'&' at position 6"),
+        ("x = 1.2.3", "'1.2.3' at position 4 is not a number"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            Parser(text).parse()
