@@ -112,6 +112,19 @@ static void draw_adjust_sharpness(struct call *c)
 	call_float(c, "factor", call_draw(50) / 10.0);
 }
 
+static void draw_augment(struct call *c)
+{
+	static const char *const layouts[] = {"HW", "HWC", "FHWC"};
+	static const double most[] = {0, 1, 1, 9, 9, 180, 2, 2, 2, 2, 8, 255, 0, 0, 0, 110};
+	uint32_t operation = call_draw(16);
+	double share = call_draw(101) / 100.0;
+	draw_bytes(c, layouts[call_draw(3)], call_draw(3) ? 3 : 1);
+	call_int(c, "operation", operation);
+	call_float(c, "magnitude", most[operation] * (operation < 6 ? 2 * share - 1 : share));
+	call_int(c, "interp_type", call_draw(3));
+	call_floats(c, "fill_value", 1)[0] = call_draw(256);
+}
+
 static void draw_autocontrast(struct call *c)
 {
 	draw_equalize(c);
@@ -227,6 +240,7 @@ const struct call_kind image_kinds[] = {
 	{"experimental.erode", draw_morphology},
 	{"experimental.median_blur", draw_median_blur},
 	{"equalize", draw_equalize},
+	{"augment", draw_augment},
 	{"autocontrast", draw_autocontrast},
 	{"color_jitter", draw_color_jitter},
 	{"adjust_sharpness", draw_adjust_sharpness},

@@ -221,6 +221,10 @@ static bool run_image(struct stk_array_job *job)
 	case STK_ARRAY_ENHANCE:
 		run_enhance(job);
 		return true;
+	case STK_ARRAY_TRANSFORM:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__transform_one(&job->transform, job->src[0], job->dst, i);
+		return true;
 	case STK_ARRAY_JPEG_DISTORTION:
 		for (int phase = 0; phase < STK_JPEG_DISTORTION_PHASES; phase++)
 			for (uint32_t i = 0; i < stk__jpeg_distortion_values(j, phase); i++)

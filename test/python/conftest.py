@@ -16,7 +16,7 @@ LAYERS = {
         "test_arithmetic test_batchwide test_catalog test_enhance test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_random test_random_boxes test_gpu_operators"
     ),
-    "graph": "test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
+    "graph": "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
     "exec": (
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_several_readers "
@@ -26,7 +26,7 @@ LAYERS = {
     "order": "test_ranks",
     "loader": (
         "test_dataloader test_loader test_loader_follow test_loader_meaning test_loader_sources "
-        "test_loader_state test_training test_transforms test_transforms_more test_gpu_loader test_loader_parity"
+        "test_loader_state test_training test_augment test_transforms test_transforms_more test_gpu_loader test_loader_parity"
     ),
     "iterators": "test_dali test_iterators test_iterators_parity test_structured test_structured_steps",
     "command": "test_advise test_command test_papers",

@@ -7,7 +7,7 @@
  * There are few kinds, and each serves many operators: strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips,
  * casts), element-wise arithmetic with broadcasting, normalisation by measured mean and standard deviation, reductions, one-hot vectors, affine maps
  * of points, images and volumes sampled at other positions, filters (kernel/filter/filter.h), pointwise functions (kernel/pointwise/pointwise.h),
- * equalised histograms (kernel/equalize/equalize.h), demosaicing (kernel/debayer/debayer.h), colours and sharpness (kernel/enhance/enhance.h), JPEG compression distortion
+ * equalised histograms (kernel/equalize/equalize.h), demosaicing (kernel/debayer/debayer.h), colours and sharpness (kernel/enhance/enhance.h), affine maps of bytes (kernel/transform/transform.h), JPEG compression distortion
  * (kernel/jpeg_distortion/jpeg_distortion.h). Fast loops are chosen by what a job is: its kind, types and strides.
  *
  * Both sides give the same bytes, except that a NaN may be another NaN, and that functions of arithmetic_ops.h which call libm (acos, acosh, asin, asinh,
@@ -31,6 +31,7 @@
 #include "kernel/filter/filter.h"
 #include "kernel/jpeg_distortion/jpeg_distortion.h"
 #include "kernel/pointwise/pointwise.h"
+#include "kernel/transform/transform.h"
 #include "stoker/tensor.h"
 
 enum stk_array_kind {
@@ -46,6 +47,7 @@ enum stk_array_kind {
 	STK_ARRAY_EQUALIZE,
 	STK_ARRAY_DEBAYER,
 	STK_ARRAY_ENHANCE,
+	STK_ARRAY_TRANSFORM,
 	STK_ARRAY_JPEG_DISTORTION,
 	STK_ARRAY_REDUCE,
 	STK_ARRAY_KINDS
@@ -191,6 +193,7 @@ struct stk_array_job {
 		struct stk_pointwise pointwise;
 		struct stk_debayer debayer;
 		struct stk_enhance enhance; /* the mean luma of each frame is its work memory */
+		struct stk_transform transform;
 		struct stk_jpeg_distortion jpeg_distortion;
 		struct stk_equalize equalize; /* its tables are the job's work memory, those of L*a*b* its constants */
 	};
@@ -296,6 +299,9 @@ STK_MUST_USE enum stk_status stk__array_debayer(struct stk_array_jobs *jobs, con
 	const struct stk_tensor *out, struct stk_error *err);
 /* in and out are of uint8. */
 STK_MUST_USE enum stk_status stk__array_enhance(struct stk_array_jobs *jobs, const struct stk_enhance *e, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
+/* in and out are of uint8. */
+STK_MUST_USE enum stk_status stk__array_transform(struct stk_array_jobs *jobs, const struct stk_transform *t, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__array_jpeg_distortion(struct stk_array_jobs *jobs, const struct stk_jpeg_distortion *j,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);

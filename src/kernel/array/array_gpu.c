@@ -70,6 +70,7 @@ static const struct {
 	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
 	{STK_ARRAY_GPU_MEAN_LUMA, "array_gpu_enhance", "array_mean_luma"},
 	{STK_ARRAY_ENHANCE, "array_gpu_enhance", "array_enhance"},
+	{STK_ARRAY_TRANSFORM, "array_gpu_transform", "array_transform"},
 	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},

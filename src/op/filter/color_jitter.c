@@ -98,8 +98,10 @@ static enum stk_status adjust_sharpness_infer(const struct stk_call *call, struc
 static enum stk_status adjust_sharpness_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct adjust_sharpness *a = call->args;
-	struct stk_enhance e = {.n = a->factor != 1, .step = {{.kind = STK_ENHANCE_SHARPNESS, .factor = a->factor}}};
+	struct stk_enhance e = {.n = 1, .step = {{.kind = STK_ENHANCE_SHARPNESS, .factor = a->factor}}};
 	struct stk_dims dims;
+	if (a->factor == 1)
+		return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 	enum stk_status s = stk__dims_of(&call->in[0].desc, &dims, err);
 	if (s)
 		return s;

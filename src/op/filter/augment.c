@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * augment: one of the operations of automatic augmentation, which each sample's own number chooses.
+ *
+ * The alternative, an `if` for each of fifteen operations, costs each sample its conditions and the graph several hundred operators. Here a sample makes
+ * one job of a kind that there is anyway. */
+#include "op/dims.h"
+
+#include <string.h>
+
+enum operation {
+	IDENTITY,
+	SHEAR_X,
+	SHEAR_Y,
+	TRANSLATE_X,
+	TRANSLATE_Y,
+	ROTATE,
+	BRIGHTNESS,
+	COLOR,
+	CONTRAST,
+	SHARPNESS,
+	POSTERIZE,
+	SOLARIZE,
+	AUTO_CONTRAST,
+	EQUALIZE,
+	INVERT,
+	SOLARIZE_ADD,
+	OPERATIONS
+};
+
+enum { ENTRIES = 256 };
+
+struct augment {
+	int64_t operation;
+	float magnitude;
+	int32_t interp_type;
+	struct stk_floats fill_value;
+};
+
+#define MOST 0x1p14 /* of a factor or a number of pixels, so that positions stay in range */
+static const struct stk_arg_def augment_args[] = {
+	STK_ARG(struct augment, operation, STK_ARG_INT, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_REQUIRED,
+		"0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, 6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, "
+		"11 solarize, 12 auto_contrast, 13 equalize, 14 invert, 15 solarize_add."),
+	STK_ARG(struct augment, magnitude, STK_ARG_FLOAT, "0.0", (-MOST, MOST), STK_PER_SAMPLE,
+		"Of shears, the factor; of translations, pixels to the right or down; of rotations, degrees counter-clockwise; of brightness, color, "
+		"contrast and sharpness, the factor, 1 keeps the image; of posterize, how many bits stay; of solarize, the value from which on others "
+		"are inverted; of solarize_add, what is added to values below 128. The others have none."),
+	STK_ARG(struct augment, interp_type, STK_ARG_INTERP, "0", (STK_INTERP_NN, STK_INTERP_CUBIC), STK_PER_SAMPLE,
+		"Of shears, translations and rotations: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
+	STK_ARG(struct augment, fill_value, STK_ARG_FLOATS, "[0.0]", (0, 255), STK_SCALAR_OK,
+		"What lies outside the image: one value, or one for each channel."),
+	STK_ARG_END,
+};
+
+static enum stk_status check_magnitude(const struct augment *a, struct stk_error *err)
+{
+	if (a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && !(a->magnitude >= 0))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: a factor is at least 0", (double)a->magnitude);
+	if (a->operation == POSTERIZE && !(a->magnitude >= 0 && a->magnitude < 9))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: posterize keeps 0 to 8 bits", (double)a->magnitude);
+	if (a->operation == SOLARIZE_ADD && !(a->magnitude >= 0 && a->magnitude <= 255))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: solarize_add adds 0 to 255", (double)a->magnitude);
+	return STK_OK;
+}
+
+static enum stk_status augment_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct augment *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_dims dims;
+	call->out[0].desc = *in;
+	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
+		return stk__fail(err, STK_UNSUPPORTED, "images of uint8 are augmented, not of %s", stk_dtype_name(in->dtype));
+	enum stk_status s = stk__dims_of_rows(in, &dims, err);
+	if (s)
+		return s;
+	int64_t channels = stk__dims_channels(&dims, in);
+	if (channels >= 0 && channels != 1 && channels != 3)
+		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)channels);
+	if (channels >= 0 && (s = stk__check_per_channel("fill_value", a->fill_value, channels, err)))
+		return s;
+	return stk__varies(call, &a->operation) || stk__varies(call, &a->magnitude) ? STK_OK : check_magnitude(a, err);
+}
+
+/* To 15 decimals, as Pillow does: angles of whole quarters are exact. */
+static double decimals(double x)
+{
+	return round(x * 1e15) / 1e15;
+}
+
+static void moving(const struct augment *a, const struct stk_transform *t, double m[6])
+{
+	double by = (double)a->magnitude, angle = -by * (3.14159265358979323846 / 180);
+	double c = decimals(cos(angle)), s = decimals(sin(angle)), x = t->width / 2.0, y = t->height / 2.0;
+	const double same[6] = {1, 0, 0, 0, 1, 0};
+	memcpy(m, same, sizeof same);
+	switch (a->operation) {
+	case SHEAR_X:
+		m[1] = by;
+		return;
+	case SHEAR_Y:
+		m[3] = by;
+		return;
+	case TRANSLATE_X:
+		m[2] = -by;
+		return;
+	case TRANSLATE_Y:
+		m[5] = -by;
+		return;
+	default: /* about the centre */
+		m[0] = m[4] = c;
+		m[1] = s;
+		m[3] = -s;
+		m[2] = x - c * x - s * y;
+		m[5] = y + s * x - c * y;
+	}
+}
+
+static enum stk_status move(const struct stk_call *call, struct stk_transform *t, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct augment *a = call->args;
+	double m[6];
+	t->interp = (int32_t)a->interp_type;
+	t->n_fills = a->fill_value.count;
+	for (int32_t k = 0; k < t->n_fills; k++)
+		t->fill[k] = (uint8_t)lrintf(a->fill_value.v[k]);
+	moving(a, t, m);
+	stk__transform_matrix(t, m);
+	return stk__array_transform(jobs, t, &call->in[0], &call->out[0], err);
+}
+
+static uint8_t mapped(const struct augment *a, int value)
+{
+	int by = (int)a->magnitude, more = value + by;
+	switch (a->operation) {
+	case POSTERIZE:
+		return (uint8_t)(value & 0xff << (8 - by));
+	case SOLARIZE:
+		return (uint8_t)((float)value < a->magnitude ? value : 255 - value);
+	case SOLARIZE_ADD:
+		return (uint8_t)(value >= 128 ? value : more < 255 ? more : 255);
+	default:
+		return (uint8_t)(255 - value);
+	}
+}
+
+static enum stk_status look_up(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	struct stk_pointwise p = {.op = STK_POINTWISE_LOOKUP, .lookup = {.entries = ENTRIES}};
+	uint8_t *table = call->state; /* a job's constants outlive this call */
+	for (int value = 0; value < ENTRIES; value++)
+		table[value] = mapped(call->args, value);
+	return stk__array_pointwise(jobs, &p, table, ENTRIES, &call->in[0], &call->out[0], err);
+}
+
+static enum stk_status enhance(
+	const struct stk_call *call, const struct stk_transform *t, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	static const enum stk_enhance_kind kinds[] = {
+		STK_ENHANCE_BRIGHTNESS, STK_ENHANCE_SATURATION, STK_ENHANCE_CONTRAST, STK_ENHANCE_SHARPNESS};
+	const struct augment *a = call->args;
+	struct stk_enhance e = {.frames = t->frames, .width = t->width, .height = t->height, .channels = t->channels, .n = 1};
+	e.step[0] = (struct stk_enhance_step){.kind = kinds[a->operation - BRIGHTNESS], .factor = a->magnitude};
+	return stk__array_enhance(jobs, &e, &call->in[0], &call->out[0], err);
+}
+
+static enum stk_status augment_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct augment *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct stk_transform t = {.frames = 1, .channels = 1};
+	struct stk_dims dims;
+	enum stk_status s = stk__dims_of(in, &dims, err);
+	if (s || (s = check_magnitude(a, err)))
+		return s;
+	t.height = (int32_t)in->shape[dims.h];
+	t.width = (int32_t)in->shape[dims.w];
+	for (int32_t d = 0; d < in->ndim; d++) {
+		t.frames *= d < dims.h ? in->shape[d] : 1;
+		t.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
+	}
+	bool keeps = a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && a->magnitude == 1;
+	if (a->operation == IDENTITY || keeps)
+		return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
+	if (a->operation <= ROTATE)
+		return move(call, &t, jobs, err);
+	if (a->operation <= SHARPNESS)
+		return enhance(call, &t, jobs, err);
+	if (a->operation != AUTO_CONTRAST && a->operation != EQUALIZE)
+		return look_up(call, jobs, err);
+	struct stk_equalize e = {.outer = t.frames,
+		.width = t.width,
+		.height = t.height,
+		.channels = t.channels,
+		.table = a->operation == EQUALIZE ? STK_EQUALIZE_PILLOW : STK_EQUALIZE_STRETCH};
+	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
+}
+
+const struct stk_op_def stk__op_augment = {
+	.name = "augment",
+	.doc = "Does to each image one of the operations of automatic augmentation, which a number of the sample chooses.\n\n"
+	       "Images are of uint8, with 1 or 3 channels (RGB), and keep their extents. Results are those of Pillow, on which torchvision's and timm's policies run: "
+	       "equal, but that LINEAR and CUBIC may differ by 1. Shears are about the upper left corner, rotations about the centre.",
+	.inputs = {1, 1},
+	.layouts = "HW HWC FHW FHWC",
+	.args = augment_args,
+	.args_size = sizeof(struct augment),
+	.state_size = ENTRIES,
+	.flags = STK_OP_IMAGES,
+	.infer = augment_infer,
+	.lower_array = augment_lower_array,
+};
