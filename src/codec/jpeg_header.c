@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { MOST_PIXELS = 65500 }; /* JPEG_MAX_DIMENSION of libjpeg */
+
 enum marker {
 	SOF0 = 0xc0,
 	SOF1 = 0xc1,
@@ -245,6 +247,8 @@ static enum stk_status read_frame(struct parser *p, int marker)
 	h->components = d[5];
 	if (!h->width || !h->height || !h->components)
 		return corrupt(p, "an empty image");
+	if (h->width > MOST_PIXELS || h->height > MOST_PIXELS)
+		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 65500 pixels in a direction, which libjpeg refuses too");
 	if (d[0] != 8)
 		return fail_at(p, p->at, STK_UNSUPPORTED, "samples of other than 8 bits");
 	if (h->components > STK_JPEG_MAX_COMPONENTS)

@@ -483,6 +483,30 @@ static void test_header_parser_agrees_with_libjpeg(void **state)
 	assert_true(accepted > 500 && refused > 500);
 }
 
+static void test_the_largest_header_is_libjpegs(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		for (int most = 65500; most <= 65501; most++) {
+			uint64_t r = test_seed();
+			struct test_jpeg j = random_baseline(&r);
+			struct test_file f = test_jpeg_make(&j);
+			uint8_t *sof = f.data;
+			while (sof[0] != 0xff || sof[1] < 0xc0 || sof[1] > 0xc2)
+				sof++;
+			sof[5 + 2 * side] = (uint8_t)(most >> 8);
+			sof[6 + 2 * side] = (uint8_t)most;
+			struct jpeg_decompress_struct c;
+			struct catcher catcher;
+			struct stk_jpeg_header h;
+			assert_int_equal(libjpeg_header(f, &c, &catcher), most == 65500);
+			assert_int_equal(stk__jpeg_header_parse(f.data, f.size, &h, NULL), most == 65500 ? STK_OK : STK_UNSUPPORTED);
+			jpeg_destroy_decompress(&c);
+			free(f.data);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -492,6 +516,7 @@ int main(void)
 		cmocka_unit_test(test_extreme_coefficients_equal_libjpeg),
 		cmocka_unit_test(test_damaged_files_get_libjpegs_verdict),
 		cmocka_unit_test(test_header_parser_agrees_with_libjpeg),
+		cmocka_unit_test(test_the_largest_header_is_libjpegs),
 	};
 	return cmocka_run_group_tests_name("jpeg_fast", tests, NULL, NULL);
 }
