@@ -2,15 +2,104 @@
  * stoker index: lists a data set once, so that later runs begin without. */
 #include "command.h"
 #include "output.h"
+#include "progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+static bool names_tar(const char *path)
+{
+	const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2",
+		".tar.xz"}; /* the library refuses what is packed, and says how to go on */
+	const size_t n = strlen(path);
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+		const size_t m = strlen(endings[i]);
+		if (n > m && !strcmp(path + n - m, endings[i]))
+			return true;
+	}
+	return false;
+}
+
+struct search {
+	struct progress bar;
+	json_t *components;
+};
+
+static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
+{
+	struct search *search = user;
+	(void)files;
+	search->bar.total = tars;
+	progress_update(&search->bar, done);
+	return true;
+}
+
+static void on_notice(void *user, const char *text)
+{
+	(void)user;
+	fprintf(stderr, "stoker index: %s\n", text);
+}
+
+static void on_component(void *user, const char *ending, int64_t files)
+{
+	put_int(((struct search *)user)->components, ending, files);
+}
+
+static int print_tars(const struct settings *s, const struct stk_tar_index_info *info, json_t *components)
+{
+	const char *ending;
+	json_t *count;
+	if (s->json) {
+		json_t *o = json_object();
+		if (s->output)
+			put_text(o, "index", s->output);
+		put_int(o, "tars", info->tars);
+		put_int(o, "files", info->files);
+		put_int(o, "bytes", info->bytes);
+		json_object_set_new(o, "components", components);
+		return print_json(o);
+	}
+	printf("%s: %" PRId64 " files in %" PRId64 " tars, %.1f MB:", s->output ? s->output : "kept beside each tar, or in the caches",
+		info->files, info->tars, (double)info->bytes / 1e6);
+	json_object_foreach (components, ending, count)
+		printf(" %s (%" PRId64 ")", ending, (int64_t)json_integer_value(count));
+	printf("\n");
+	json_decref(components);
+	return EXIT_FINE;
+}
+
+static int index_tars(const struct settings *s)
+{
+	struct search search = {.components = json_object()};
+	struct stk_tar_index_info info = {.size = sizeof(info)};
+	struct stk_error err = {0};
+	const struct stk_tar_index_options o = {.size = sizeof(o),
+		.paths = s->args,
+		.path_count = s->arg_count,
+		.output = s->output,
+		.progress = on_progress,
+		.notice = on_notice,
+		.component = on_component,
+		.user = &search};
+	progress_begin(&search.bar, "tars", 0, s->quiet);
+	const enum stk_status status = stk_tar_index(&o, &info, &err);
+	progress_end(&search.bar);
+	if (status == STK_OK)
+		return print_tars(s, &info, search.components);
+	json_decref(search.components);
+	return fail("index", &err);
+}
 
 static int run_index(const struct settings *s)
 {
 	struct stk_index_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
 	const char *path = s->output ? s->output : "index.stoker";
+	if (names_tar(s->args[0]))
+		return index_tars(s);
+	if (s->arg_count > 1)
+		return fail_text("index", "several arguments are tars; \"%s\" is none", s->args[0]);
 	if (stk_index_write(s->args[0], path, &info, &err) != STK_OK)
 		return fail("index", &err);
 	if (s->json) {
@@ -31,18 +120,21 @@ static int run_index(const struct settings *s)
 }
 
 static const struct option options[] = {
-	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker)."), OPTION_JSON, {0}};
+	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; of tars, an index for each)."), OPTION_QUIET,
+	OPTION_JSON, {0}};
 
 const struct command command_index = {
 	.name = "index",
 	.summary = "lists a data set once, so that later runs begin without",
-	.usage = "DIR|s3://BUCKET/PREFIX",
+	.usage = "DIR|s3://BUCKET/PREFIX|TAR...",
 	.details =
 		"Writes the names of a folder of class folders, their labels and, of a bucket, their sizes. Loader takes the file as it takes the folder,\n"
-		"readers.file as file_root or file_list.",
+		"readers.file as file_root or file_list.\n"
+		"Of tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds where their files lie. With -o one file says it of all, which Loader\n"
+		"and readers.webdataset take in their place; without, each has an index of its own, TAR.stoker beside it or in ~/.cache/stoker, which they find.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = 1 << 20,
 	.run = run_index,
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indexes: what a folder of class folders holds, on disk or in a bucket, written to a file once, so that later runs begin without listing it. Readers take
- * the file as file_root or file_list. */
+ * Indexes, so that later runs begin without looking: what a folder of class folders holds, on disk or in a bucket, which readers take as file_root or
+ * file_list; and where the files of tars lie. */
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
 #include "stoker/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -27,6 +28,33 @@ struct stk_index_info {
  * them. info may be NULL. Reads the environment (AWS_...). */
 STK_API STK_MUST_USE enum stk_status stk_index_write(
 	const char *root, const char *path, struct stk_index_info *info, struct stk_error *err);
+
+/* Where the files of tars lie, so that none has to be searched again. */
+struct stk_tar_index_options {
+	size_t size; /* sizeof(struct stk_tar_index_options), set by the caller */
+	const char *const
+		*paths; /* tars, local or URIs, also as "shard-{000..127}.tar" and "shard-*.tar", or files that this function wrote */
+	int32_t path_count;
+	/* One file for all of them, written whole or not at all, which readers take in their place. NULL: each tar's own, TAR.stoker beside it, or where that
+	 * cannot be written, and of URIs, in $XDG_CACHE_HOME/stoker/indexes; what is there and fits is left. Readers find these by themselves. */
+	const char *output;
+	/* All nullable. progress: some ten times a second on the caller's thread; false ends it with STK_CANCELLED, when the requests under way have been
+	 * answered. notice: by one thread of the library at a time. component: at the end, for each ending that files have. */
+	bool (*progress)(void *user, int64_t tars_done, int64_t tars, int64_t files_found);
+	void (*notice)(void *user, const char *text);
+	void (*component)(void *user, const char *ending, int64_t files);
+	void *user;
+};
+
+struct stk_tar_index_info {
+	size_t size; /* sizeof(struct stk_tar_index_info), set by the caller */
+	int64_t tars, files;
+	int64_t bytes; /* of the tars */
+};
+
+/* info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */
+STK_API STK_MUST_USE enum stk_status stk_tar_index(
+	const struct stk_tar_index_options *options, struct stk_tar_index_info *info, struct stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -54,6 +54,7 @@ PyObject *core_machine(PyObject *module, PyObject *unused);
 PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
+PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
 
 /* ---- errors and text (raise.c) ---- */
 

@@ -13,6 +13,8 @@ static PyMethodDef core_functions[] = {
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
 	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
+	{"tar_index", core_tar_index, METH_VARARGS,
+		"tar_index(paths, output, progress)\n--\n\nWhere the files of tars lie, found and kept: a dict of what there is."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nBuffers in host memory as a Batch with one output."},
 	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
 	{NULL, NULL, 0, NULL},

@@ -18,6 +18,7 @@ struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle;
+	int64_t block;
 	const char *fingerprint, *runs, *reader;
 	const json_t *beside; /* readers that go along with the leading one, in the graph's order; NULL: none */
 };
@@ -66,6 +67,13 @@ static void add_name(struct stk_text *t, const char *name)
 	json_decref(j);
 }
 
+static void add_shuffle(struct stk_text *t, const struct stk_order *o)
+{
+	stk__text_add(t, "\"shuffle\": %s, ", o->shuffle ? "true" : "false");
+	if (o->block)
+		stk__text_add(t, "\"block\": %lld, ", (long long)o->block);
+}
+
 static void add_beside(const struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_program *g = p->program;
@@ -79,8 +87,9 @@ static void add_beside(const struct stk_pipeline *p, struct stk_text *t)
 		add_name(t, g->nodes[g->readers[reader].node].node->name);
 		stk__text_add(t, ", ");
 		add_seed(t, "order_seed", o->seed);
-		stk__text_add(t, "\"shuffle\": %s, \"size\": %lld, \"fingerprint\": \"%016llx\"}", o->shuffle ? "true" : "false",
-			(long long)o->size, (unsigned long long)fingerprint(g, g->readers[reader].node));
+		add_shuffle(t, o);
+		stk__text_add(t, "\"size\": %lld, \"fingerprint\": \"%016llx\"}", (long long)o->size,
+			(unsigned long long)fingerprint(g, g->readers[reader].node));
 	}
 	stk__text_add(t, "]");
 }
@@ -94,9 +103,9 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 		RANDOM_VERSION);
 	add_seed(&t, "seed", p->config.seed);
 	add_seed(&t, "order_seed", p->order.seed);
-	stk__text_add(&t, "\"shuffle\": %s, \"epoch\": %lld, \"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"",
-		p->order.shuffle ? "true" : "false", (long long)epoch, (long long)consumed, (long long)p->order.size,
-		(unsigned long long)fingerprint(p->program, p->program->reader));
+	add_shuffle(&t, &p->order);
+	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"", (long long)epoch,
+		(long long)consumed, (long long)p->order.size, (unsigned long long)fingerprint(p->program, p->program->reader));
 	stk__changes_save(p, &t);
 	if (p->program->n_readers > 1)
 		add_beside(p, &t);
@@ -141,10 +150,25 @@ static enum stk_status get_hex(const json_t *j, const char *name, size_t digits,
 	return STK_OK;
 }
 
+/* Of what the state has kept together; states without it are of runs that shuffled samples. */
+static enum stk_status get_block(const json_t *j, int64_t *out, struct stk_error *err)
+{
+	*out = 0;
+	return json_object_get(j, "block") ? get_int(j, "block", MOST_SAMPLES, out, err) : STK_OK;
+}
+
+static enum stk_status check_block(int64_t was, int64_t is, struct stk_error *err)
+{
+	if (was == is)
+		return STK_OK;
+	return stk__fail(err, STK_STATE, "the state is of a run that shuffled %s; this one shuffles %s", was ? "whole shards" : "samples",
+		is ? "whole shards" : "samples");
+}
+
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs", "reader", "beside"};
+		"fingerprint", "files", "runs", "reader", "beside", "block"};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
@@ -188,6 +212,8 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	if (v->size && (v->epoch + v->consumed / v->size >= MOST_EPOCHS || v->epoch > (INT64_MAX >> 2) / v->size))
 		return stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)v->epoch,
 			(long long)v->consumed, (long long)v->size);
+	if ((s = get_block(j, &v->block, err)))
+		return s;
 	v->reader = json_string_value(json_object_get(j, "reader"));
 	v->beside = json_object_get(j, "beside");
 	if ((v->beside || v->reader) && !(v->reader && json_is_array(v->beside)))
@@ -219,7 +245,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	if (v->shuffle != p->order.shuffle)
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
 			p->order.shuffle ? "shuffled" : "not");
-	return STK_OK;
+	return check_block(v->block, p->order.block, err);
 }
 
 /* Checks a reader that goes along against its entry in the state, and takes over the order's seed. */
@@ -229,7 +255,7 @@ static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, co
 	struct stk_order *o = &p->orders[reader];
 	const char *name = g->nodes[g->readers[reader].node].node->name, *was = json_string_value(json_object_get(j, "reader")), *print;
 	char have[32];
-	int64_t size;
+	int64_t size, block;
 	uint64_t seed;
 	enum stk_status s = get_int(j, "size", MOST_SAMPLES, &size, err);
 	if (s || (s = get_seed(j, "order_seed", &seed, err)) || (s = get_hex(j, "fingerprint", 16, &print, err)))
@@ -245,6 +271,8 @@ static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, co
 	if (json_is_true(json_object_get(j, "shuffle")) != o->shuffle)
 		return stk__fail(err, STK_STATE, "reader \"%s\" was %s when the state was saved, and is %s here", name,
 			o->shuffle ? "sequential" : "shuffled", o->shuffle ? "shuffled" : "not");
+	if ((s = get_block(j, &block, err)) || (s = check_block(block, o->block, err)))
+		return s;
 	o->seed = seed;
 	return STK_OK;
 }

@@ -14,50 +14,77 @@
 
 enum { FIRST = 4096 }; /* what a read of a few bytes brings along: small members follow each other */
 
-enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, const char *maker, struct stk_error *err)
+static enum stk_status open_object(struct stk_archive_file *f, size_t least, struct stk_error *err)
+{
+	enum stk_status s = stk__read_object(f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
+	f->size = f->object.size;
+	if (s == STK_OK && f->size < 0)
+		s = stk__fail(err, STK_UNSUPPORTED,
+			"%.*s: the server does not say how large it is, which it must to be searched for its members",
+			stk__uri_shown(f->path), f->path);
+	return s;
+}
+
+static enum stk_status open_local(struct stk_archive_file *f, const char *path, struct stk_error *err)
 {
 	struct stat st;
-	*f = (struct stk_archive_file){.path = path, .fd = -1};
-	if (strncmp(path, "file://", 7) == 0)
-		path += 7;
-	if (stk__is_uri(path))
-		return stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: only a local archive is searched for its samples: make an index of it with %s, and give index_paths",
-			stk__uri_shown(path), path, maker);
+	path += strncmp(path, "file://", 7) == 0 ? 7 : 0;
 	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (f->fd < 0)
 		return stk__fail_errno(err, errno, "%s: cannot open it", path);
-	enum stk_status s = STK_OK;
 	if (fstat(f->fd, &st))
-		s = stk__fail_errno(err, errno, "%s: cannot stat it", path);
-	else if (!S_ISREG(st.st_mode))
-		s = stk__fail(err, STK_INVALID, "%s: not a file", path);
-	else if (!(f->buffer = stk__alloc(STK_ARCHIVE_PIECE)))
-		s = stk__fail(err, STK_NO_MEMORY, "out of memory to search %s", path);
-	f->size = s ? 0 : st.st_size;
+		return stk__fail_errno(err, errno, "%s: cannot stat it", path);
+	if (!S_ISREG(st.st_mode))
+		return stk__fail(err, STK_INVALID, "%s: not a file", path);
+	f->size = st.st_size;
+	f->modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reading ahead would bring the members themselves */
+	return STK_OK;
+}
+
+enum stk_status stk__archive_open(
+	struct stk_archive_file *f, const char *path, struct stk_io *io, struct stk_archive_pace pace, size_t least, struct stk_error *err)
+{
+	*f = (struct stk_archive_file){.path = path, .fd = -1, .io = io, .pace = pace, .object = {.size = -1}};
+	enum stk_status s = io ? open_object(f, least, err) : open_local(f, path, err);
 	if (s)
 		stk__archive_close(f);
-	else
-		posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reading ahead would bring the members themselves */
 	return s;
 }
 
 void stk__archive_close(struct stk_archive_file *f)
 {
-	if (f->fd >= 0) {
+	if (f->fd >= 0)
 		close(f->fd);
+	if (f->fd >= 0 || f->io)
 		stk__free(f->buffer);
-	}
-	f->fd = -1;
-	f->buffer = NULL;
+	stk__archive_stream_destroy(f->stream);
+	stk__free(f->first);
+	*f = (struct stk_archive_file){.path = f->path, .fd = -1};
+}
+
+static const uint8_t *read_object(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err)
+{
+	if (offset + (int64_t)n <= (int64_t)f->first_size)
+		return f->first + offset;
+	if (!f->stream && stk__archive_stream_create(f->io, f->path, &f->object, f->pace, &f->stream, err))
+		return NULL;
+	return stk__archive_stream_read(f->stream, offset, n, err);
 }
 
 const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err)
 {
+	if (f->io)
+		return read_object(f, offset, n, err);
 	if (f->fd < 0)
 		return f->buffer + offset;
 	if (offset >= f->at && offset + (int64_t)n <= f->at + (int64_t)f->held)
 		return f->buffer + (offset - f->at);
+	if (!f->buffer && !(f->buffer = stk__alloc(STK_ARCHIVE_PIECE))) {
+		enum stk_status s = stk__fail(err, STK_NO_MEMORY, "out of memory to search %s", f->path);
+		(void)s;
+		return NULL;
+	}
 	size_t want = n > FIRST ? n : FIRST;
 	f->at = offset;
 	f->held = 0;

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A local archive that is scanned for where its members lie: small reads, few of them near each other. */
+ * An archive that is scanned for where its members lie: small reads, from front to back, of a local file or of an object. */
 #ifndef STK_FORMAT_ARCHIVE_FILE_H
 #define STK_FORMAT_ARCHIVE_FILE_H
 
-#include "stoker/status.h"
+#include "format/archive_stream.h"
 
 #include <stddef.h>
 
 struct stk_archive_file {
-	const char *path; /* for messages */
-	int fd;           /* -1: all of it is in `buffer`, of `size` bytes */
+	const char *path; /* for messages, and of an object its URI */
+	int fd;           /* -1: an object, or all of it is in `buffer`, of `size` bytes */
 	int64_t size;
+	int64_t modified_ns;      /* of a local file; 0: not known */
+	struct stk_object object; /* of an object */
+	uint8_t *first;           /* of an object: its first bytes, as many as it was opened with */
+	size_t first_size;
 	int64_t at; /* of what `buffer` holds */
 	size_t held;
 	uint8_t *buffer;
+	struct stk_io *io;      /* of an object; the caller's */
+	_Atomic bool *stop;     /* searches end with STK_CANCELLED; nullable */
+	_Atomic int64_t *found; /* members, counted by searches; nullable */
+	struct stk_archive_pace pace;
+	struct stk_archive_stream *stream; /* of an object, from the first read behind `first` on */
 };
 
-/* STK_UNSUPPORTED for what lies elsewhere; the message asks for an index of the kind that `maker` makes. */
-STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, const char *maker, struct stk_error *err);
+/* Keeps the address of path. io: for an object; NULL for local files. least: bytes that any archive of the kind has. */
+STK_MUST_USE enum stk_status stk__archive_open(
+	struct stk_archive_file *f, const char *path, struct stk_io *io, struct stk_archive_pace pace, size_t least, struct stk_error *err);
 void stk__archive_close(struct stk_archive_file *f);
 
 /* n bytes at `offset`, valid until the next call; NULL with *err filled. The caller has checked that they exist. n is at most STK_ARCHIVE_PIECE. */
@@ -27,5 +37,12 @@ const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, siz
 /* A failure of the archive's bytes, which are at `offset`. */
 STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, int64_t offset, struct stk_error *err, enum stk_status code,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* A stretch of an archive that is a sample, or a part of one. */
+struct stk_archive_member {
+	const char *name; /* ends with a NUL; "" where members have none */
+	int64_t offset, size;
+};
+typedef enum stk_status stk_archive_found(void *user, const struct stk_archive_member *m, struct stk_error *err);
 
 #endif

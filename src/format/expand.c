@@ -3,8 +3,12 @@
 #include "format/names.h"
 
 #include "base/error.h"
+#include "base/memory.h"
+#include "format/archive_set.h"
 #include "format/list.h"
 #include "format/number.h"
+#include "format/s3_page.h"
+#include "io/s3.h"
 
 #include <glob.h>
 #include <limits.h>
@@ -33,9 +37,71 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 	else
 		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
 	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)
-		s = stk__names_add(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
+		if (!stk__archive_is_kept(found.gl_pathv[i]) || stk__archive_is_kept(path)) /* what "shard*" means are the archives */
+			s = stk__names_add(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
 	globfree(&found);
 	return s;
+}
+
+struct matching {
+	const char *glob;
+	size_t bucket; /* length of "s3://BUCKET/" in it */
+	struct stk_names *names;
+};
+
+static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+{
+	struct matching *m = user;
+	char uri[STK_S3_LONGEST_KEY + 300];
+	(void)size;
+	if (!stk__glob_match(m->glob + m->bucket, key, true) || stk__archive_is_kept(key))
+		return STK_OK;
+	int n = snprintf(uri, sizeof uri, "%.*s%s", (int)m->bucket, m->glob, key);
+	return stk__names_add(m->names, uri, (size_t)n, err);
+}
+
+static enum stk_status take_prefix(void *user, const char *prefix, struct stk_error *err)
+{
+	(void)user, (void)prefix, (void)err;
+	return STK_OK;
+}
+
+/* Keys come sorted, page after page. `*` does not go over a slash, since only what lies in one folder is listed. */
+static enum stk_status list_objects(struct matching *m, const char *bucket, const char *prefix, struct stk_error *err)
+{
+	const struct stk_s3_visitor visitor = {m, take_object, take_prefix};
+	struct stk_text uri = {0}, token = {0};
+	enum stk_status s = STK_OK;
+	do {
+		uint8_t *xml = NULL;
+		size_t n = 0;
+		uri.length = 0;
+		stk__s3_list_uri(&uri, bucket, prefix, "/", token.length ? token.s : NULL);
+		s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to list %.300s", m->glob)
+			       : stk__read_whole(uri.s, (size_t)1 << 30, &xml, &n, err);
+		if (!s)
+			s = stk__s3_page_parse((const char *)xml, n, m->glob, &visitor, &token, err);
+		stk__free(xml);
+	} while (!s && token.length);
+	stk__text_free(&uri);
+	stk__text_free(&token);
+	return s;
+}
+
+static enum stk_status add_objects(const char *path, struct stk_names *out, struct stk_error *err)
+{
+	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1];
+	struct matching m = {.glob = path, .names = out};
+	size_t before = out->count;
+	if (!stk__s3_bucket(path, bucket))
+		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (s3://BUCKET/KEY)", path);
+	m.bucket = strlen("s3://") + strlen(bucket) + 1;
+	size_t n = strlen(path) < m.bucket ? 0 : strcspn(path + m.bucket, "*?[");
+	if (n >= sizeof prefix || strchr(path + m.bucket + n, '/'))
+		return stk__fail(err, STK_UNSUPPORTED, "%.300s: in s3:// URIs * ? and [ stand behind the last slash alone", path);
+	snprintf(prefix, sizeof prefix, "%.*s", (int)n, path + m.bucket);
+	enum stk_status s = list_objects(&m, bucket, prefix, err);
+	return s || out->count > before ? s : stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
 }
 
 static enum stk_status add_path(const char *path, struct stk_names *out, struct stk_error *err)
@@ -43,9 +109,8 @@ static enum stk_status add_path(const char *path, struct stk_names *out, struct 
 	bool uri = stk__is_uri(path);
 	if (out->count >= MOST)
 		return stk__fail(err, STK_LIMIT, "the paths stand for more than %d files", MOST);
-	if (uri && strncmp(path, "s3://", 5) == 0 && strchr(path, '*'))
-		return stk__fail(
-			err, STK_UNSUPPORTED, "%.300s: only local paths take *; name the objects, as \"shard-{000..127}.tar\"", path);
+	if (uri && strncmp(path, "s3://", 5) == 0 && strpbrk(path, "*?["))
+		return add_objects(path, out, err);
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
 		return add_matches(path, out, err);
 	return stk__names_add(out, path, strlen(path), err);

@@ -9,16 +9,14 @@
  *   for each file of a class: bytes shared with the name before, the rest of the name, its size where sizes are known
  *   hash of all before                                  8 bytes, little endian
  *
- * A number is seven bits a byte, the lowest first, the last byte below 128; a text is its length and its bytes. */
+ * Numbers and texts are those of format/coded.h. */
 #ifndef STK_FORMAT_INDEX_FORMAT_H
 #define STK_FORMAT_INDEX_FORMAT_H
 
 enum {
 	STK_INDEX_VERSION = 1,
 	STK_INDEX_SIZED = 1, /* a flag: files have sizes */
-	STK_INDEX_MAGIC_BYTES = 8,
-	STK_INDEX_HASH = 8,
-	STK_INDEX_LONGEST_NAME = 4096
+	STK_INDEX_MAGIC_BYTES = 8
 };
 
 #endif

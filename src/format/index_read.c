@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/coded.h"
 #include "format/index_format.h"
 #include "format/list_census.h"
 
@@ -12,42 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct in {
-	const uint8_t *at, *end;
-	bool failed;
-};
-
-static uint64_t take_number(struct in *in)
-{
-	uint64_t v = 0;
-	for (int shift = 0; shift < 63; shift += 7) {
-		if (in->at == in->end)
-			break;
-		uint8_t byte = *in->at++;
-		v |= (uint64_t)(byte & 127) << shift;
-		if (byte < 128)
-			return v;
-	}
-	in->failed = true;
-	return 0;
-}
-
-/* Reads a text and appends it to `name`, which has `used` bytes already; adds a NUL. */
-static void take_bytes(struct in *in, char name[STK_INDEX_LONGEST_NAME], size_t used)
-{
-	uint64_t n = take_number(in);
-	if (in->failed || n > (uint64_t)(in->end - in->at) || used + n >= STK_INDEX_LONGEST_NAME || memchr(in->at, 0, n)) {
-		in->failed = true;
-		return;
-	}
-	memcpy(name + used, in->at, n);
-	name[used + n] = 0;
-	in->at += n;
-}
-
 /* A tree that is read back: what a walk would have met, in its order. */
 struct reading {
-	struct in in;
+	struct stk_coded_in in;
 	struct stk_file_list *list;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
@@ -70,20 +38,17 @@ static enum stk_status take_file(struct reading *r, const char *class_name, cons
 
 static enum stk_status take_class(struct reading *r, struct stk_error *err)
 {
-	char class_name[STK_INDEX_LONGEST_NAME], name[STK_INDEX_LONGEST_NAME] = "";
-	struct in *in = &r->in;
+	char class_name[STK_CODED_LONGEST], name[STK_CODED_LONGEST] = "";
+	struct stk_coded_in *in = &r->in;
 	int64_t first = r->list->size;
-	take_bytes(in, class_name, 0);
-	uint64_t count = take_number(in);
+	stk__take_text(in, class_name, 0, sizeof class_name);
+	uint64_t count = stk__take_coded(in);
 	bool wanted = !in->failed && stk__list_wants_class(r->options, class_name);
 	r->census.left_out += !wanted;
 	enum stk_status status = wanted ? stk__list_add_folder(r->list, class_name, err) : STK_OK;
 	for (uint64_t i = 0; i < count && !in->failed && !status; i++) {
-		uint64_t shared = take_number(in);
-		in->failed |= shared > strlen(name);
-		if (!in->failed)
-			take_bytes(in, name, shared);
-		int64_t size = r->list->sized ? (int64_t)take_number(in) : 0;
+		stk__take_name(in, name, sizeof name);
+		int64_t size = r->list->sized ? (int64_t)stk__take_coded(in) : 0;
 		if (!in->failed && wanted)
 			status = take_file(r, class_name, name, size, err);
 	}
@@ -112,14 +77,11 @@ bool stk__is_index_file(const char *path)
 
 static enum stk_status check_hash(const uint8_t *data, size_t n, const char *path, struct stk_error *err)
 {
-	uint64_t hash = 0;
 	if (n > STK_INDEX_MAGIC_BYTES && data[STK_INDEX_MAGIC_BYTES] != STK_INDEX_VERSION)
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%s: an index of version %d; this library knows version %d: make it anew (stoker index)", path,
 			data[STK_INDEX_MAGIC_BYTES], STK_INDEX_VERSION);
-	for (int i = 0; i < STK_INDEX_HASH && n >= STK_INDEX_MAGIC_BYTES + 2 + STK_INDEX_HASH; i++)
-		hash |= (uint64_t)data[n - STK_INDEX_HASH + (size_t)i] << 8 * i;
-	if (n < STK_INDEX_MAGIC_BYTES + 2 + STK_INDEX_HASH || hash != stk__hash_bytes(0, data, n - STK_INDEX_HASH))
+	if (n < STK_INDEX_MAGIC_BYTES + 2 + STK_CODED_HASH || !stk__coded_is_whole(data, n))
 		return stk__fail(err, STK_CORRUPT, "%s: the index is damaged or cut off: make it anew (stoker index)", path);
 	return STK_OK;
 }
@@ -127,8 +89,8 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 /* The root is the index's, unless a folder was given beside it: the files may have moved. */
 static enum stk_status take_root(struct reading *r, struct stk_error *err)
 {
-	char root[STK_INDEX_LONGEST_NAME];
-	take_bytes(&r->in, root, 0);
+	char root[STK_CODED_LONGEST];
+	stk__take_text(&r->in, root, 0, sizeof root);
 	if (r->in.failed || (r->options->file_root && r->options->file_list))
 		return STK_OK;
 	char *copy = stk__strdup(root);
@@ -145,10 +107,10 @@ enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_
 	enum stk_status status = check_hash(data, n, path, err);
 	if (status)
 		return status;
-	struct reading r = {.in = {data + STK_INDEX_MAGIC_BYTES + 2, data + n - STK_INDEX_HASH, false}, .list = l, .options = o};
+	struct reading r = {.in = {data + STK_INDEX_MAGIC_BYTES + 2, data + n - STK_CODED_HASH, false}, .list = l, .options = o};
 	l->sized = data[STK_INDEX_MAGIC_BYTES + 1] & STK_INDEX_SIZED;
 	status = take_root(&r, err);
-	uint64_t classes = take_number(&r.in);
+	uint64_t classes = stk__take_coded(&r.in);
 	for (uint64_t c = 0; c < classes && !r.in.failed && !status; c++)
 		status = take_class(&r, err);
 	if (status)

@@ -57,9 +57,16 @@ bool stk__is_index_file(const char *path);
 struct stk_io;
 STK_MUST_USE enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err);
 bool stk__is_uri(const char *path); /* "scheme://..." */
+/* Bytes of an object by one request, waited for, readable 64 past the end; free with stk__free. length -1: all of it, STK_LIMIT above `limit`. object: what
+ * the source says of it, nullable. */
+struct stk_object;
+STK_MUST_USE enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t offset, int64_t length, size_t limit,
+	uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
 
 /* A whole file's bytes, of a path or a URI, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
+/* Writes a file, whole or not at all: under another name first. what: "index", in messages. */
+STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
 

@@ -195,8 +195,7 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
-static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *size,
-	enum stk_status (*found)(void *, const struct stk_tar_member *, struct stk_error *), void *user)
+static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *size, stk_archive_found *found, void *user)
 {
 	char type = (char)h[TYPE];
 	if (type == 'x')
@@ -219,11 +218,10 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	size_t n = strlen(t->name);
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* so were folders written before there was a type for them */
 		return STK_OK;
-	return found(user, &(struct stk_tar_member){t->name, t->at + BLOCK, *size}, t->err);
+	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-static enum stk_status scan_entries(
-	struct scan *t, enum stk_status (*found)(void *, const struct stk_tar_member *, struct stk_error *), void *user)
+static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, void *user)
 {
 	const int64_t end = t->file->size;
 	enum stk_status s = check_kind(t);
@@ -248,8 +246,7 @@ static enum stk_status scan_entries(
 	return s;
 }
 
-enum stk_status stk__tar_scan(struct stk_archive_file *f,
-	enum stk_status (*found)(void *user, const struct stk_tar_member *m, struct stk_error *err), void *user, struct stk_error *err)
+enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)
 {
 	struct scan t = {.file = f, .err = err, .name = stk__alloc(NAME_ROOM)};
 	if (!t.name)

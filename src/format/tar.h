@@ -5,15 +5,8 @@
 
 #include "format/archive_file.h"
 
-/* A regular file: its name, where its bytes begin, and how many there are. */
-struct stk_tar_member {
-	const char *name; /* ends with a NUL */
-	int64_t offset, size;
-};
-
 /* Calls `found` for each regular file, in order. Folders, links and devices are passed over. The bytes of the last may reach past the archive's end: reading
  * them is then that file's failure. */
-STK_MUST_USE enum stk_status stk__tar_scan(struct stk_archive_file *f,
-	enum stk_status (*found)(void *user, const struct stk_tar_member *m, struct stk_error *err), void *user, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err);
 
 #endif

@@ -2,9 +2,6 @@
 #include "format/tfrecord.h"
 
 #include "base/error.h"
-#include "base/memory.h"
-#include "format/list.h"
-#include "format/number.h"
 
 #include <string.h>
 
@@ -77,18 +74,9 @@ enum stk_status stk__tfrecord_payload(
 
 /* ---- files ---- */
 
-static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
-{
-	struct stk_sample_part *part;
-	enum stk_status s = stk__samples_add(t, file, "", 0, &part, err);
-	if (!s)
-		*part = (struct stk_sample_part){offset, size};
-	return s;
-}
-
 /* Without an index the checks of the lengths are all that tells records from other bytes, so they must be there. The
  * bytes of the last record may be missing: reading it is then that record's failure. */
-enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err)
+enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	for (int64_t at = 0, next; at < f->size && s == STK_OK; at = next) {
@@ -107,61 +95,7 @@ enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, str
 			__builtin_add_overflow(at, (int64_t)length + HEAD + TAIL, &next))
 			return stk__archive_bad(f, at, err, STK_CORRUPT,
 				at ? "a record's length is damaged" : "no TFRecord file: it does not begin with a record's length");
-		s = add_record(t, file, at, next - at, err);
+		s = found(user, &(struct stk_archive_member){"", at, next - at}, err);
 	}
-	return s;
-}
-
-enum stk_status stk__tfrecord_parse_index(
-	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err)
-{
-	enum stk_status s = STK_OK;
-	int64_t number = 1;
-	for (const char *at = text, *end = text + size, *stop; at < end && s == STK_OK; at = stop + 1, number++) {
-		int64_t offset, length, last;
-		stop = memchr(at, '\n', (size_t)(end - at));
-		stop = stop ? stop : end;
-		const char *p = at;
-		if (stop == at || *at == '\r')
-			continue;
-		bool good = stk__take_number(&p, stop, &offset) && p < stop && (*p == ' ' || *p == '\t');
-		while (good && p < stop && (*p == ' ' || *p == '\t'))
-			p++;
-		good = good && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
-		if (!good || length < HEAD + TAIL || __builtin_add_overflow(offset, length, &last))
-			return stk__fail(err, STK_CORRUPT,
-				"%.300s, line %lld: a line of such an index is the offset and the size of a record", path,
-				(long long)number);
-		s = add_record(t, file, offset, length, err);
-	}
-	return s;
-}
-
-static enum stk_status open_file(const struct stk_tfrecord_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
-{
-	enum stk_status s;
-	if (o->index_paths) {
-		uint8_t *text = NULL;
-		size_t size;
-		if (!(s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err)))
-			s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
-		stk__free(text);
-		return s;
-	}
-	struct stk_archive_file f;
-	if ((s = stk__archive_open(&f, o->paths[i], "DALI's tfrecord2idx", err)))
-		return s;
-	s = stk__tfrecord_scan(i, &f, t, err);
-	stk__archive_close(&f);
-	return s;
-}
-
-enum stk_status stk__tfrecord_open(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
-{
-	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, 1, err);
-	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++)
-		s = open_file(o, i, out, err);
-	if (s)
-		stk__samples_free(out);
 	return s;
 }

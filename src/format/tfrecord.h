@@ -22,7 +22,7 @@ STK_MUST_USE enum stk_status stk__tfrecord_open(const struct stk_tfrecord_option
 /* Add one file's records to `t`: from its index, or by a scan of the file itself. */
 STK_MUST_USE enum stk_status stk__tfrecord_parse_index(
 	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err);
-STK_MUST_USE enum stk_status stk__tfrecord_scan(int32_t file, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err);
 
 /* ---- a record ---- */
 

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "format/list.h"
 #include "format/number.h"
-#include "format/tar.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCK = 512 };
@@ -15,6 +15,7 @@ enum { BLOCK = 512 };
 struct collect {
 	const struct stk_webdataset_options *o;
 	struct stk_samples *t;
+	struct stk_components *there;
 	int32_t archive;
 	uint64_t have; /* a bit for each part that has been found, empty ones too */
 	bool open;
@@ -46,7 +47,7 @@ static enum stk_status end_sample(struct collect *c)
 	uint64_t all = c->o->part_count == 64 ? ~0ull : (1ull << c->o->part_count) - 1;
 	bool open = c->open;
 	c->open = false;
-	if (!open || c->have == all || c->o->missing == STK_MISSING_EMPTY)
+	if (!open || c->have == all || c->o->missing == STK_MISSING_EMPTY || c->o->missing == STK_MISSING_DEFAULT)
 		return STK_OK;
 	if (c->o->missing == STK_MISSING_SKIP) {
 		stk__samples_drop_last(c->t);
@@ -89,8 +90,23 @@ static bool is_wanted(const char *alternatives, const char *ending, size_t n, bo
 	return false;
 }
 
+static void count_ending(struct stk_components *c, const char *ending, size_t n)
+{
+	n = n < sizeof c->at->ending - 1 ? n : sizeof c->at->ending - 1;
+	int32_t i = 0;
+	while (i < c->count && (strncmp(c->at[i].ending, ending, n) != 0 || c->at[i].ending[n]))
+		i++;
+	c->more |= i == (int32_t)(sizeof c->at / sizeof *c->at);
+	if (c->more && i >= c->count)
+		return;
+	if (i == c->count)
+		memcpy(c->at[c->count++].ending, ending, n);
+	c->at[i].files++;
+}
+
 static enum stk_status add_component(struct collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
 {
+	count_ending(c->there, ending, n);
 	for (int32_t k = 0; k < c->o->part_count; k++) {
 		if ((c->have >> k & 1) || !is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
 			continue;
@@ -114,14 +130,31 @@ static size_t stem_of(const char *name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-static enum stk_status found_file(void *user, const struct stk_tar_member *m, struct stk_error *err)
+/* NULL: hidden files are no samples. */
+static const char *ending_of(const char *name, size_t *stem)
+{
+	*stem = stem_of(name);
+	if (*stem == 0 || name[*stem - 1] == '/')
+		return NULL;
+	return name[*stem] ? name + *stem + 1 : name;
+}
+
+void stk__components_count(struct stk_components *c, const char *name)
+{
+	size_t stem;
+	const char *ending = ending_of(name, &stem);
+	if (ending)
+		count_ending(c, ending, strlen(ending));
+}
+
+static enum stk_status found_file(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
 	struct collect *c = user;
-	size_t stem = stem_of(m->name);
+	size_t stem;
+	const char *ending = ending_of(m->name, &stem);
 	(void)err;
-	if (stem == 0 || m->name[stem - 1] == '/') /* hidden files are no samples */
+	if (!ending)
 		return STK_OK;
-	const char *ending = m->name[stem] ? m->name + stem + 1 : m->name;
 	bool goes_on = c->open && stem_of(last_name(c)) == stem && memcmp(last_name(c), m->name, stem) == 0;
 	enum stk_status s = goes_on ? STK_OK : end_sample(c);
 	if (!s && !goes_on)
@@ -129,11 +162,11 @@ static enum stk_status found_file(void *user, const struct stk_tar_member *m, st
 	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size);
 }
 
-enum stk_status stk__webdataset_scan(
-	const struct stk_webdataset_options *o, int32_t archive, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err)
+enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive, const struct stk_archive_index *index,
+	struct stk_samples *t, struct stk_components *have, struct stk_error *err)
 {
-	struct collect c = {.o = o, .t = t, .archive = archive, .err = err};
-	enum stk_status s = stk__tar_scan(f, found_file, &c, err);
+	struct collect c = {.o = o, .t = t, .there = have, .archive = archive, .err = err};
+	enum stk_status s = stk__archive_index_each(index, found_file, &c, err);
 	return s ? s : end_sample(&c);
 }
 
@@ -198,9 +231,9 @@ static enum stk_status parse_head(struct collect *c, const char *at, const char 
 }
 
 enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text, size_t size,
-	const char *path, struct stk_samples *t, struct stk_error *err)
+	const char *path, struct stk_samples *t, struct stk_components *have, struct stk_error *err)
 {
-	struct collect c = {.o = o, .t = t, .archive = archive, .where = path, .err = err};
+	struct collect c = {.o = o, .t = t, .there = have, .archive = archive, .where = path, .err = err};
 	bool named = false;
 	int64_t count = 0;
 	enum stk_status s = STK_OK;
@@ -219,30 +252,70 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-static enum stk_status open_archive(const struct stk_webdataset_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
+/* The files that have one of the endings, whether or not they became a part. */
+static bool is_there(const struct stk_components *have, const char *alternatives, bool ignore_case)
 {
-	enum stk_status s;
-	if (o->index_paths) {
+	bool found = have->more;
+	for (int32_t i = 0; i < have->count; i++)
+		found |= is_wanted(alternatives, have->at[i].ending, strlen(have->at[i].ending), ignore_case);
+	return found;
+}
+
+static enum stk_status check_components(const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err)
+{
+	for (int32_t k = 0; k < o->part_count; k++) {
+		if (!o->endings[k][0] || is_there(have, o->endings[k], o->ignore_case))
+			continue;
+		char names[300] = "none";
+		size_t n = 0;
+		for (int32_t i = 0; i < have->count && n + 60 < sizeof names; i++)
+			n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", have->at[i].ending);
+		return stk__fail(err, STK_NOT_FOUND,
+			"%.200s%s: no sample has a component \"%.60s\"; there are: %s. For empty outputs say missing_component_behavior=\"empty\"",
+			o->paths[0], o->path_count > 1 ? " and the others" : "", o->endings[k], names);
+	}
+	return STK_OK;
+}
+
+static enum stk_status open_indexed(
+	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
+{
+	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, o->part_count, err);
+	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++) {
 		uint8_t *text = NULL;
 		size_t size;
-		if (!(s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err)))
-			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], t, err);
+		s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err);
+		if (!s)
+			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], out, have, err);
 		stk__free(text);
-		return s;
 	}
-	struct stk_archive_file f;
-	if ((s = stk__archive_open(&f, o->paths[i], "DALI's wds2idx", err)))
+	return s;
+}
+
+static enum stk_status open_searched(
+	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
+{
+	struct stk_archives tars;
+	enum stk_status s = stk__archives_open(STK_ARCHIVE_TAR, o->paths, o->path_count, NULL, &tars, err);
+	if (s)
 		return s;
-	s = stk__webdataset_scan(o, i, &f, t, err);
-	stk__archive_close(&f);
+	s = stk__archives_samples(&tars, o->part_count, out, err);
+	for (int32_t i = 0; i < tars.count && s == STK_OK; i++)
+		s = stk__webdataset_add(o, i, &tars.at[i], out, have, err);
+	stk__archives_free(&tars);
 	return s;
 }
 
 enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err)
 {
-	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, o->part_count, err);
-	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++)
-		s = open_archive(o, i, out, err);
+	struct stk_components *have = stk__calloc(1, sizeof *have);
+	*out = (struct stk_samples){0};
+	if (!have)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open %.200s", o->paths[0]);
+	enum stk_status s = o->index_paths ? open_indexed(o, out, have, err) : open_searched(o, out, have, err);
+	if (!s && o->missing == STK_MISSING_DEFAULT)
+		s = check_components(o, have, err);
+	stk__free(have);
 	if (s)
 		stk__samples_free(out);
 	return s;

@@ -4,10 +4,23 @@
 #ifndef STK_FORMAT_WEBDATASET_H
 #define STK_FORMAT_WEBDATASET_H
 
-#include "format/archive_file.h"
+#include "format/archive_set.h"
 #include "format/samples.h"
 
-enum stk_missing { STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
+/* DEFAULT: empty, but a component that no sample has is an error. */
+enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
+
+/* Which components samples have, as far as there is room: names are cut to it. Zeroed: none. */
+struct stk_components {
+	struct stk_component {
+		char ending[48];
+		int64_t files;
+	} at[48];
+	int32_t count;
+	bool more; /* there are others */
+};
+/* Counts the component that a file of a tar is; the file is none if it is hidden. */
+void stk__components_count(struct stk_components *c, const char *name);
 
 struct stk_webdataset_options {
 	const char *const *paths;
@@ -22,10 +35,11 @@ struct stk_webdataset_options {
 
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Add one archive's samples to `t`, which was made for o's archives: from its index, or by a scan of the archive itself. */
+/* Adds an archive's samples from its index to `t`, which was made for o's archives. `have`: what there is, for messages. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
-	size_t size, const char *path, struct stk_samples *t, struct stk_error *err);
-STK_MUST_USE enum stk_status stk__webdataset_scan(
-	const struct stk_webdataset_options *o, int32_t archive, struct stk_archive_file *f, struct stk_samples *t, struct stk_error *err);
+	size_t size, const char *path, struct stk_samples *t, struct stk_components *have, struct stk_error *err);
+/* The same from what a search of the archive found. */
+STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
+	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *have, struct stk_error *err);
 
 #endif

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { SLACK = 64 };
@@ -69,22 +71,22 @@ static void request_done(struct stk_request *r)
 	pthread_mutex_unlock(&g->lock);
 }
 
-static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t offset, int64_t length, size_t limit, uint8_t **out,
+	size_t *size, struct stk_object *object, struct stk_error *err)
 {
-	struct stk_io *io;
 	struct reading g = {NULL, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
 	struct stk_request r = {.uri = uri,
-		.length = -1,
+		.offset = offset,
+		.length = length,
 		.most = limit,
 		.done = request_done,
 		.user = &g,
 		.room = give_room,
 		.room_user = &g,
+		.object = object,
 		.error = err};
-	enum stk_status status = stk__list_io(uri, &io, err);
 	*size = 0;
-	if (status)
-		return status;
+	*out = NULL;
 	stk__io_submit(io, &r);
 	pthread_mutex_lock(&g.lock);
 	while (!g.ended)
@@ -92,7 +94,6 @@ static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, si
 	pthread_mutex_unlock(&g.lock);
 	if (!err)
 		stk__free(r.error);
-	stk__io_destroy(io);
 	if (r.status) {
 		stk__free(g.data);
 		return r.status;
@@ -100,6 +101,17 @@ static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, si
 	*out = g.data;
 	*size = r.size;
 	return STK_OK;
+}
+
+static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+{
+	struct stk_io *io;
+	enum stk_status status = stk__list_io(uri, &io, err);
+	if (status)
+		return status;
+	status = stk__read_object(io, uri, 0, -1, limit, out, size, NULL, err);
+	stk__io_destroy(io);
+	return status;
 }
 
 enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
@@ -129,4 +141,37 @@ enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, s
 		*out = NULL;
 	}
 	return status;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t n)
+{
+	while (n) {
+		ssize_t k = write(fd, data, n);
+		if (k < 0 && errno != EINTR)
+			return false;
+		data += k > 0 ? k : 0;
+		n -= k > 0 ? (size_t)k : 0;
+	}
+	return true;
+}
+
+/* Under another name first, so that nobody meets half of it. */
+enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err)
+{
+	char temporary[4200];
+	if (snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)syscall(SYS_gettid)) >= (int)sizeof temporary)
+		return stk__fail(err, STK_INVALID, "%.100s...: the path is too long", path);
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	bool good = fd >= 0 && write_all(fd, data, n);
+	int e = errno;
+	if (fd >= 0 && close(fd) && good) {
+		good = false;
+		e = errno;
+	}
+	if (good && !rename(temporary, path))
+		return STK_OK;
+	e = good ? errno : e;
+	if (fd >= 0)
+		unlink(temporary);
+	return stk__fail_errno(err, e, "%s: cannot write the %s", path, what);
 }

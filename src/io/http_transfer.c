@@ -141,6 +141,10 @@ static enum stk_status begin_body(struct stk_transfer *t)
 		return continue_body(t);
 	memcpy(t->etag, p->etag, sizeof t->etag);
 	bool whole = p->status == 200;
+	if (r->object) {
+		r->object->size = whole ? p->length : p->size;
+		memcpy(r->object->version, p->etag, sizeof r->object->version);
+	}
 	if (!whole && p->first != r->offset)
 		return stk__fail(r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on", SHOWN(t),
 			(long long)r->offset, (long long)p->first);

@@ -15,6 +15,12 @@
 struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
 
+/* What a source says of an object beside its bytes. */
+struct stk_object {
+	int64_t size;      /* of the whole object; -1: not told */
+	char version[128]; /* differs between versions of the object: its ETag; "" where there is none */
+};
+
 struct stk_request {
 	/* set by the caller */
 	const char *uri;        /* path or scheme://...; lives until done */
@@ -27,6 +33,7 @@ struct stk_request {
 	 * before is then not used any more. Returns NULL: out of memory. Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
+	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* set on completion */
 	enum stk_status status;
 	struct stk_buffer *buffer; /* the caller's to release; NULL on failure, and where `room` gave the place */

@@ -19,7 +19,8 @@ static const struct stk_arg_def readers_tfrecord_args[] = {
 	STK_ARG(struct readers_tfrecord, path, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
 		"TFRecord files, of local paths or URIs, also as \"train-{000..127}.tfrecord\" and \"train-*\". Records are shuffled and shared among ranks over all of them."),
 	STK_ARG(struct readers_tfrecord, index_path, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Indexes as DALI's tfrecord2idx makes them, one a file. Default: the lengths of each file's records are read."),
+		"Indexes as DALI's tfrecord2idx makes them, one a file. Default: the lengths of each file's records are read once, and kept in an index beside "
+		"it, or in ~/.cache/stoker."),
 	STK_ARG(struct readers_tfrecord, feature_names, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Names of the features, one an output."),
 	STK_ARG(struct readers_tfrecord, features, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED,
 		"What each is: its type, shape and default, as \"int64[3,2]=0\", \"string[]\", \"float32[*]\" (any number of values) or "

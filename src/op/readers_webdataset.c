@@ -7,27 +7,31 @@ struct readers_webdataset {
 	struct stk_strings paths, index_paths, ext;
 	struct stk_ints dtypes;
 	const char *missing_component_behavior;
-	bool case_sensitive_extensions;
+	bool case_sensitive_extensions, shuffle_shards;
 	struct stk_reader_args reader;
 };
 
 static const struct stk_arg_def readers_webdataset_args[] = {
 	STK_ARG(struct readers_webdataset, paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"Tars, of local paths or URIs, also as \"shard-{000..127}.tar\" and \"*.tar\". Samples are shuffled and shared among ranks over all of them."),
+		"Tars, of local paths or URIs, also as \"shard-{000..127}.tar\" and \"*.tar\", or what stoker index made of them. Samples are shuffled and shared among ranks over all of them."),
 	STK_ARG(struct readers_webdataset, ext, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
 		"What the names of the components end in, behind the first dot; one an output. Alternatives stand between semicolons: \"jpg;png\"."),
 	STK_ARG(struct readers_webdataset, index_paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Indexes as DALI's wds2idx makes them, one a tar. Default: the headers of each tar are read."),
+		"Indexes as DALI's wds2idx makes them, one a tar. Default: the headers of each tar are read once, and what they say is kept in an index beside "
+		"it, or in ~/.cache/stoker."),
 	STK_ARG(struct readers_webdataset, dtypes, STK_ARG_INTS, NULL, (0, STK_DTYPE_COUNT - 1), STK_SCALAR_OK,
 		"Types of the elements that a component's bytes are, one an output. Default: uint8."),
 	{.name = "missing_component_behavior",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct readers_webdataset, missing_component_behavior),
-		.fallback = "\"empty\"",
 		.choices = "empty|skip|error",
-		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error."},
+		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error. Default: "
+		       "empty, but a component that no sample has at all is an error."},
 	STK_ARG(struct readers_webdataset, case_sensitive_extensions, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"ext tells capitals from small letters."),
+	STK_ARG(struct readers_webdataset, shuffle_shards, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"With random_shuffle: stretches of as many samples as a tar has on average are shuffled, and the samples in each keep their order. What is read "
+		"together then lies together, but batches are of neighbours."),
 	STK_ARG_GROUP(struct readers_webdataset, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -70,7 +74,8 @@ static enum stk_status readers_webdataset_setup(const void *args, void **shared,
 		.endings = a->ext.v,
 		.part_count = a->ext.count,
 		.ignore_case = !a->case_sensitive_extensions,
-		.missing = missing[1] == 'k'   ? STK_MISSING_SKIP
+		.missing = !missing            ? STK_MISSING_DEFAULT
+			   : missing[1] == 'k' ? STK_MISSING_SKIP
 			   : missing[1] == 'r' ? STK_MISSING_ERROR
 					       : STK_MISSING_EMPTY,
 		.elements = elements};
@@ -104,7 +109,10 @@ static enum stk_status readers_webdataset_run(const struct stk_call *call, struc
 static void readers_webdataset_order(const void *args, const void *shared, struct stk_order *out)
 {
 	const struct readers_webdataset *a = args;
-	stk__reader_order(&a->reader, stk__reader_samples_size(shared), out);
+	const struct stk_samples *samples = shared;
+	stk__reader_order(&a->reader, samples->size, out);
+	if (a->shuffle_shards && out->shuffle)
+		out->block = out->size > samples->archive_count ? out->size / samples->archive_count : 1;
 }
 
 static const struct stk_reader_def readers_webdataset_reader = {

@@ -105,11 +105,27 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
+/* Blocks are counted from another sample in each epoch, so that their borders move, and so do the few samples that fill no block, which come last. */
+static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
+{
+	int64_t blocks = o->size / o->block, at = position;
+	if (blocks > 1 && position < blocks * o->block) {
+		struct stk_order whole = *o;
+		whole.size = blocks;
+		const struct stk_shuffle s = stk__order_shuffle(&whole, epoch);
+		at = (int64_t)stk__shuffle_hd(&s, (uint64_t)(position / o->block)) * o->block + position % o->block;
+	}
+	struct stk_random r = stk__random(o->seed, stk__random_stream("order.blocks"), epoch, 0);
+	return (int64_t)((at + (int64_t)(stk__random_double(&r) * (double)o->size)) % o->size);
+}
+
 /* The sample at a position, 0 <= position < size. */
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t i = position;
-	if (o->shuffle) {
+	if (o->shuffle && o->block > 1) {
+		i = block_entry(o, epoch, position);
+	} else if (o->shuffle) {
 		const struct stk_shuffle s = stk__order_shuffle(o, epoch);
 		i = (int64_t)stk__shuffle_hd(&s, (uint64_t)position);
 	}

@@ -29,6 +29,7 @@ struct stk_order {
 	int64_t size;        /* samples in the data set, > 0 */
 	uint64_t seed;       /* of the order alone: equal on all ranks */
 	bool shuffle;        /* else in order */
+	int64_t block;       /* with shuffle: as many neighbouring samples stay together, in order; 0: every sample goes by itself */
 	bool version_1;      /* the order of a run that version 1 began: small sets too go through the Feistel network */
 	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
 	bool stick_to_shard; /* contiguous shards do not rotate */

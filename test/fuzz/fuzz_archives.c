@@ -2,6 +2,7 @@
  * Tars, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte says which. What is accepted must be consistent. */
 #include "fuzz.h"
 
+#include "base/memory.h"
 #include "format/tfrecord.h"
 #include "format/webdataset.h"
 
@@ -11,6 +12,13 @@
 static const char *const archives[] = {"fuzz"};
 static const char *const endings[] = {"jpg;png", "cls"};
 static const size_t elements[] = {1, 1};
+
+static void free_indexes(struct stk_archive_index *x, int32_t count)
+{
+	for (int32_t i = 0; i < count; i++)
+		stk__archive_index_free(&x[i]);
+	stk__free(x);
+}
 
 static void check_samples(const struct stk_samples *t)
 {
@@ -27,6 +35,36 @@ static void check_samples(const struct stk_samples *t)
 	stk__samples_digest(t, 0, t->size);
 }
 
+/* What a search finds goes through a file of it and back; so do the bytes themselves, as such a file. */
+static enum stk_status fuzz_archive(enum stk_archive_kind kind, const struct stk_webdataset_options *o, struct stk_archive_file *f,
+	struct stk_samples *t, struct stk_error *err)
+{
+	struct stk_archive_index x, *back = NULL;
+	struct stk_components have = {0};
+	struct stk_coded_out out = {0};
+	int32_t count = 0;
+	if (!stk__archive_index_parse(kind, f->buffer, (size_t)f->size, "fuzz", &back, &count, NULL))
+		free_indexes(back, count);
+	enum stk_status s = stk__archive_index_scan(kind, f, &x, err);
+	if (s)
+		return s;
+	x.path = strdup("fuzz");
+	stk__archive_index_begin(&out, kind, 1);
+	stk__archive_index_put(&out, &x, "fuzz");
+	stk__put_hash(&out);
+	if (stk__archive_index_parse(kind, out.data, out.n, "fuzz", &back, &count, NULL) || count != 1 || back->members != x.members ||
+		back->seal != x.seal || back->last != x.last || !stk__archive_index_fits(kind, back, f))
+		abort();
+	if (kind == STK_ARCHIVE_TAR)
+		s = stk__webdataset_add(o, 0, back, t, &have, err);
+	free_indexes(back, count);
+	stk__free(out.data);
+	free(x.path);
+	x.path = NULL;
+	stk__archive_index_free(&x);
+	return s;
+}
+
 static void fuzz_samples(int kind, const uint8_t *data, size_t size)
 {
 	struct stk_webdataset_options o = {.paths = archives,
@@ -41,13 +79,12 @@ static void fuzz_samples(int kind, const uint8_t *data, size_t size)
 	struct stk_samples t;
 	if (stk__samples_init(&t, archives, 1, kind < 4 ? 2 : 1, &err))
 		return;
+	struct stk_components have = {0};
 	enum stk_status s;
-	if (kind < 2)
-		s = stk__webdataset_scan(&o, 0, &f, &t, &err);
+	if (kind < 2 || kind == 4)
+		s = fuzz_archive(kind == 4 ? STK_ARCHIVE_TFRECORD : STK_ARCHIVE_TAR, &o, &f, &t, &err);
 	else if (kind < 4)
-		s = stk__webdataset_parse_index(&o, 0, (const char *)data, size, "fuzz", &t, &err);
-	else if (kind == 4)
-		s = stk__tfrecord_scan(0, &f, &t, &err);
+		s = stk__webdataset_parse_index(&o, 0, (const char *)data, size, "fuzz", &t, &have, &err);
 	else
 		s = stk__tfrecord_parse_index(0, (const char *)data, size, "fuzz", &t, &err);
 	if (s ? !strstr(err.message, "fuzz") : false)

@@ -219,8 +219,6 @@ def test_what_is_no_file_or_index_is_told(two, tmp_path):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
     with pytest.raises(stoker.StokerError, match="1 files in path and 2 indexes"):
         build(features, path=two, index_path=["a", "b"])
-    with pytest.raises(stoker.StokerError, match="tfrecord2idx, and give index"):
-        build(features, path="s3://bucket/a.tfr")
 
 
 def test_features_that_are_none(two):

@@ -41,13 +41,18 @@ def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
     """The same of a table: one output, the number of the row, tells all of its columns."""
-    known = {"image": 0, **dict.fromkeys(columns, 1), **dict.fromkeys(FROM_SAMPLES)}
+    return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
+
+
+def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
+    """Of a source whose fields are these, each with its output."""
+    known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
             close = difflib.get_close_matches(name, known, 1, 0.6)
             hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
             raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")
-    return {name: known[name] for name in fields or ("image", *columns)}
+    return {name: known[name] for name in fields or outputs}
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:

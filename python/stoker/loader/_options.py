@@ -36,7 +36,7 @@ class LoaderArguments(Arguments, total=False):
 
     transforms: Any
     global_batch_size: int | None
-    shuffle: bool
+    shuffle: bool | str
     seed: int | None
     sampler: Any
     shard: Any

@@ -18,7 +18,7 @@ from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
 # Endings that torchvision's ImageFolder takes.
-_IMAGES = ["*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"]
+IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")
 
 
 class Source:
@@ -57,7 +57,7 @@ class FileSource(Source):
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": _IMAGES, "nested": True}
+        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in IMAGE_ENDINGS], "nested": True}
         if self.paths is not None:
             where = {"files": self.paths}
             if self.labels is not None:

@@ -28,6 +28,7 @@ class Spec:
     views: list[Recipe]  # what is made of each image; of several, each draws for itself
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # of the Pipeline
+    by_shards: bool = False  # stretches of neighbouring samples are shuffled, not samples
 
     @property
     def moves(self) -> bool:

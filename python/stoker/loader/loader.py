@@ -29,6 +29,7 @@ from stoker.loader._saved import Saved, is_whole
 from stoker.loader._sources import FileSource, Source, from_folder, from_list
 from stoker.loader._spec import Spec
 from stoker.loader._stream import StreamSource
+from stoker.loader._tars import TarSource, tars_of
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -50,14 +51,15 @@ class Loader:
             for images, labels in train:          # (256,3,224,224) float32, (256,) int64
                 ...
 
-    source: a folder with a folder for each class; a list of (path, target); the folder of CIFAR's binary files; an ImageFolder, a Subset of one or a
-    ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path | bytes | uint8 array | PIL image, targets...), or a
-    dict of these with an entry "image"; one with __iter__ alone (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder
-    of CIFAR's pickles or MNIST's idx files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H, W, C); a Pipeline. dataset= is another name for it.
-    Loader.from_csv reads tables.
+    source: a folder with a folder for each class; a list of (path, target); tars in WebDataset's format, as "s3://b/shards-{000000..000127}.tar",
+    "/data/shards-*.tar" or a list of them (the image, and a label of its cls, txt or json; Loader.from_tars takes other components); the folder of CIFAR's
+    binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
+    bytes | uint8 array | PIL image, targets...), or a dict of these with an entry "image"; one with __iter__ alone (an IterableDataset); torchvision's data
+    sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H,
+    W, C); a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
-    batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks. seed: of order and augmentation,
-    which are separate streams.
+    batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
+    tar together, for few large reads. seed: of order and augmentation, which are separate streams.
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
@@ -91,7 +93,7 @@ class Loader:
         *,
         transforms: Transform | Sequence[Any] | None = None,
         global_batch_size: int | None = None,
-        shuffle: bool = False,
+        shuffle: bool | str = False,
         seed: int | None = 0,
         sampler: Callable[[int], Any] | Any = None,
         shard: Any = "auto",
@@ -115,6 +117,8 @@ class Loader:
         source = _options.source_of(source, more)
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
+        by_shards = isinstance(shuffle, str) and shuffle == "shards"
+        shuffle = True if by_shards else shuffle
         _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
@@ -141,7 +145,10 @@ class Loader:
                 "prefetch_queue_depth": prefetch,
                 **settings,
             },
+            by_shards=by_shards,
         )
+        if by_shards and not isinstance(source, TarSource):
+            raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
         order = make_order(sampler, self._spec.seed)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
@@ -206,6 +213,28 @@ class Loader:
         from stoker.loader._csv import from_table  # with it the module csv
 
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
+
+    @classmethod
+    def from_tars(
+        cls,
+        tars: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        batch_size: int | None = None,
+        *,
+        components: Mapping[str, Any] | None = None,
+        index_paths: str | Sequence[str] | None = None,
+        missing_component_behavior: str | None = None,
+        **arguments: Unpack[_options.LoaderArguments],
+    ) -> Loader:
+        """Of tars in WebDataset's format, where `Loader(tars)` would not know the components.
+
+        components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of
+        "cls" numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with
+        "int", "text", "json", "array" or "bytes". index_paths: indexes of DALI's wds2idx, one a tar; by default an own one is made at the first use.
+        missing_component_behavior: what becomes of a sample that lacks one: "error" (the default), "skip" or "empty". arguments: of Loader.
+        """
+        paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
+        indexes = [index_paths] if isinstance(index_paths, str) else index_paths
+        return cls(TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior), batch_size, **arguments)
 
     # ---- iteration ----
 
@@ -477,6 +506,9 @@ def _classes_of(source: Any) -> list[str]:
 
 def _understood(source: Any, split: str) -> tuple[Any, Listed | Arrays | None]:
     """The source, and what it lists or holds where no Python has to run for its samples."""
+    tars = tars_of(source)
+    if tars is not None:
+        return TarSource(tars), None
     if isinstance(source, (str, os.PathLike)):
         return source, in_folder(Path(source), split)
     if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:

@@ -300,7 +300,11 @@ def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
 
     def define() -> Any:
         jpg, cls, _, missing = fn.readers.webdataset(
-            paths=str(tmp_path / "zoo.tar"), ext=["jpg", "cls", "txt", "none"], random_shuffle=True, shuffle_seed=2
+            paths=str(tmp_path / "zoo.tar"),
+            ext=["jpg", "cls", "txt", "none"],
+            missing_component_behavior="empty",
+            random_shuffle=True,
+            shuffle_seed=2,
         )
         number = fn.cast(cls, dtype=types.INT32) + fn.slice(cls, start=0, end=1, axes=[0])
         return fn.resize(fn.decoders.image(jpg, device="mixed"), size=[30, 40]), cls, number.gpu(), fn.cat(cls, missing)

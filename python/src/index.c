@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tar_index: where the files of tars lie, found and kept. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct watch {
+	PyObject *progress;   /* a callable, or None */
+	PyThreadState *state; /* of the caller, while it waits */
+	PyObject *components;
+	char *notices; /* lines */
+	size_t notices_size;
+};
+
+/* On the caller's thread: signals are looked at, and what `progress` raises ends the search. */
+static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
+{
+	struct watch *w = user;
+	PyObject *r = NULL;
+
+	PyEval_RestoreThread(w->state);
+	if (PyErr_CheckSignals() == 0 && w->progress != Py_None) {
+		r = PyObject_CallFunction(w->progress, "LLL", (long long)done, (long long)tars, (long long)files);
+		Py_XDECREF(r);
+	}
+	const bool good = !PyErr_Occurred();
+	w->state = PyEval_SaveThread();
+	return good;
+}
+
+static void on_notice(void *user, const char *text)
+{
+	struct watch *w = user;
+	const size_t n = strlen(text) + 1;
+	char *more = realloc(w->notices, w->notices_size + n);
+
+	if (!more)
+		return;
+	memcpy(more + w->notices_size, text, n);
+	w->notices = more;
+	w->notices_size += n;
+}
+
+static void on_component(void *user, const char *ending, int64_t files)
+{
+	struct watch *w = user;
+	PyEval_RestoreThread(w->state);
+	PyObject *key = core_text(ending), *count = key ? PyLong_FromLongLong(files) : NULL;
+
+	if (count)
+		(void)PyDict_SetItem(w->components, key, count);
+	Py_XDECREF(key);
+	Py_XDECREF(count);
+	w->state = PyEval_SaveThread();
+}
+
+static PyObject *notices_of(const struct watch *w)
+{
+	PyObject *list = PyList_New(0);
+
+	for (size_t at = 0; list && at < w->notices_size; at += strlen(w->notices + at) + 1) {
+		PyObject *text = core_text(w->notices + at);
+		if (!text || PyList_Append(list, text) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(text);
+	}
+	return list;
+}
+
+static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struct watch *w)
+{
+	struct stk_tar_index_options o = {.size = sizeof o,
+		.paths = paths,
+		.path_count = (int32_t)n,
+		.output = output,
+		.progress = on_progress,
+		.notice = on_notice,
+		.component = on_component,
+		.user = w};
+	struct stk_tar_index_info info = {.size = sizeof info};
+	struct stk_error err = {0};
+
+	w->state = PyEval_SaveThread();
+	const enum stk_status status = stk_tar_index(&o, &info, &err);
+	PyEval_RestoreThread(w->state);
+	if (PyErr_Occurred())
+		return NULL;
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	return Py_BuildValue("{s:L,s:L,s:L,s:O,s:N}", "tars", (long long)info.tars, "files", (long long)info.files, "bytes",
+		(long long)info.bytes, "components", w->components, "notices", notices_of(w));
+}
+
+PyObject *core_tar_index(PyObject *module, PyObject *args)
+{
+	PyObject *list, *progress;
+	PyObject *output;
+	struct watch w = {0};
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OOO:tar_index", &list, &output, &progress))
+		return NULL;
+	const Py_ssize_t n = PyList_Size(list);
+	const char **paths = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *paths);
+	const char *file = paths && output != Py_None ? PyBytes_AsString(output) : NULL;
+	bool good = paths && (file || output == Py_None);
+	for (Py_ssize_t i = 0; good && i < n; i++)
+		good = (paths[i] = PyBytes_AsString(PyList_GetItem(list, i))) != NULL;
+	if (!good && !PyErr_Occurred())
+		PyErr_NoMemory();
+	w.progress = progress;
+	w.components = good ? PyDict_New() : NULL;
+	PyObject *result = w.components ? run(paths, n, file, &w) : NULL;
+	Py_XDECREF(w.components);
+	free(w.notices);
+	free(paths);
+	return result;
+}

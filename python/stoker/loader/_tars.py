@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tars in WebDataset's format as a source: files that follow each other and have one name up to its first dot are a sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker import _core, fn
+from stoker._where import tell
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+from stoker.loader import _fields
+from stoker.loader._finish import Finish, Finishing, by_value
+from stoker.loader._lower import Image
+from stoker.loader._sources import IMAGE_ENDINGS, Source
+from stoker.loader._spec import Spec
+
+_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # what is packed is refused where it is opened, with the way out
+_MAGIC = b"STKPARTS"  # of an index (stoker index)
+_LABELS = ("cls", "txt", "json")
+_KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}
+
+
+def _is_index(path: str) -> bool:
+    try:
+        with open(path, "rb") as f:
+            return f.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def _names_tar(path: Any) -> bool:
+    name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    return name.partition("?")[0].endswith(_PACKED) if "://" in name else name.endswith(_PACKED)
+
+
+def _folder_of_tars(folder: str) -> list[str]:
+    """The tars of a folder that holds no other folders."""
+    tars = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    return []
+                if entry.name.endswith(".tar"):
+                    tars.append(entry.path)
+    except OSError:
+        return []
+    return sorted(tars)
+
+
+def tars_of(source: Any) -> list[str] | None:
+    """The paths of a source that is made of tars: one, several, a folder of some, or an index of them; None: it is another."""
+    if isinstance(source, (str, bytes, os.PathLike)):
+        path = os.fsdecode(source)
+        if _names_tar(path) and not Path(path).is_dir():
+            return [path]
+        if "://" in path:
+            return None
+        return [path] if os.path.isfile(path) and _is_index(path) else _folder_of_tars(path) or None
+    if isinstance(source, (list, tuple)) and source and all(_names_tar(s) for s in source):
+        return [os.fsdecode(s) for s in source]
+    return None
+
+
+class _Bar:
+    """A line on the terminal while tars are searched, once that takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._calls, self._shown = 0, False
+
+    def __call__(self, done: int, tars: int, files: int) -> None:
+        self._calls += 1
+        if self._calls > 10 and sys.stderr.isatty():
+            self._shown = True
+            sys.stderr.write(f"\r\033[Kindexing {done} of {tars} tars, {files} files")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+
+
+def look(tars: Sequence[str]) -> dict[str, int]:
+    """Finds where the files of tars lie, and keeps it; the endings that files have, and how many have each."""
+    bar = _Bar()
+    try:
+        found = _core.tar_index([os.fsencode(t) for t in tars], None, bar)
+    finally:
+        bar.end()
+    for text in found["notices"]:
+        tell(text)
+    components: dict[str, int] = found["components"]
+    return components
+
+
+def _default(there: Mapping[str, int], tars: Sequence[str]) -> dict[str, Any]:
+    """The image, and a label where there is one."""
+    if not any(ending.lower() in IMAGE_ENDINGS for ending in there):
+        raise InvalidArgumentError(
+            f"Loader: the samples of {_short(tars)} have no image ({', '.join(IMAGE_ENDINGS)}); they have {', '.join(there) or 'nothing'}: say which "
+            'component it is: Loader.from_tars(tars, ..., components={"image": "..."})'
+        )
+    label = next((ending for ending in _LABELS if ending in there), None)
+    return {"image": ";".join(IMAGE_ENDINGS), **({"label": label} if label else {})}
+
+
+def _short(tars: Sequence[str]) -> str:
+    return tars[0] if len(tars) == 1 else f"{tars[0]} and {len(tars) - 1} more"
+
+
+class TarSource(Source):
+    """Samples of tars. components: what each field is made of, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}."""
+
+    def __init__(
+        self,
+        tars: Sequence[str],
+        components: Mapping[str, Any] | None = None,
+        index_paths: Sequence[str] | None = None,
+        missing_component_behavior: str | None = None,
+    ) -> None:
+        self.tars, self.index_paths, self.missing = list(tars), index_paths, missing_component_behavior or "error"
+        if components is None and index_paths is not None:
+            raise InvalidArgumentError(
+                'Loader: with index_paths say which components there are, as components={"image": "jpg", "label": "cls"}'
+            )
+        there = {} if index_paths is not None else look(self.tars)
+        given = _default(there, self.tars) if components is None else components
+        if not isinstance(given, Mapping) or "image" not in given:
+            raise InvalidArgumentError(
+                f'Loader: components is a dict with an image, as {{"image": "jpg;png", "label": "cls"}}, not {given!r}'
+            )
+        self.components = {"image": given["image"], **given}
+        _fields.names_of(tuple(self.components))
+        self.endings, self.kinds = zip(*(_understood(name, c) for name, c in self.components.items()), strict=True)
+        self.finishing = Finishing({name: _FINISH[kind] for name, kind in zip(self.components, self.kinds, strict=True) if kind in _FINISH})
+        for name, ending in zip(self.components, self.endings, strict=True) if there else ():
+            if not {e.lower() for e in ending.split(";")} & {e.lower() for e in there}:
+                raise InvalidArgumentError(
+                    f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({name}); there are {', '.join(there) or 'none'}"
+                )
+
+    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
+        known = {name: k for k, name in enumerate(self.components)}
+        return _fields.of_known(names, known)
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        more = {"index_paths": list(self.index_paths)} if self.index_paths is not None else {}
+        parts = fn.readers.webdataset(
+            paths=self.tars,
+            ext=list(self.endings),
+            missing_component_behavior=self.missing,
+            case_sensitive_extensions=False,
+            shuffle_shards=spec.by_shards,
+            **more,
+            **spec.reader_arguments(indices, per_rank),
+        )
+        parts = parts if isinstance(parts, (list, tuple)) else [parts]
+        first, *others = spec.finished(Image(spec.decode(parts[0]), None))
+        return [first, *(_node(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
+
+    def __repr__(self) -> str:
+        return _short(self.tars)
+
+
+def _understood(name: str, given: Any) -> tuple[str, str]:
+    """Endings, and what the bytes are: "int", "text", "json", "array" (.npy) or "bytes"."""
+    endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
+    if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "bytes"):
+        raise InvalidArgumentError(
+            f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array' or 'bytes', not {given!r}"
+        )
+    return endings, "image" if name == "image" else kind or _KINDS.get(endings.rpartition(".")[2].partition(";")[0], "bytes")
+
+
+def _node(part: DataNode, kind: str, spec: Spec) -> DataNode:
+    if kind == "int":
+        number: DataNode = DataNode._call("_whole_number", [part], [])
+        return spec.label(number)
+    return spec.upload(fn.decoders.numpy(part)) if kind == "array" else part
+
+
+def _raw(value: Any) -> bytes:
+    value = value.reshape(-1)
+    return bytes(value.tolist()) if value.numel() < 64 else value.numpy().astype("uint8").tobytes()
+
+
+def _each(function: Callable[[bytes], Any]) -> Finish:
+    return by_value(lambda values: [function(_raw(value)) for value in values])
+
+
+_FINISH: dict[str, Finish] = {"text": _each(bytes.decode), "json": _each(lambda b: json.loads(b) if b else None), "bytes": _each(bytes)}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Indexes that a first use leaves for later ones. Of a local archive it lies beside it, where that folder can be written to; else, and of an object, in
+ * $XDG_CACHE_HOME/stoker/indexes, by a hash of the archive's path. Who uploads archives may upload their indexes with them: beside an object it is taken. */
+#include "format/archive_set.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/list.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char ending[] = ".stoker";
+
+bool stk__archive_is_kept(const char *path)
+{
+	size_t n = strlen(path);
+	return n >= sizeof ending && strcmp(path + n - (sizeof ending - 1), ending) == 0;
+}
+
+static const char *plain(const char *path)
+{
+	return strncmp(path, "file://", 7) == 0 ? path + 7 : path;
+}
+
+static bool beside(const char *archive, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s%s", plain(archive), ending) < PATH_MAX;
+}
+
+static bool make_folder(char *path)
+{
+	for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+		*slash = '\0';
+		bool there = !mkdir(path, 0700) || !access(path, F_OK);
+		if (!there) {
+			*slash = '/';
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Where the user's caches have it. whole: the archive's name, the same from any folder. */
+static bool in_caches(const char *whole, char out[PATH_MAX])
+{
+	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	bool given = caches && caches[0] == '/';
+	uint64_t hash = stk__hash_bytes(0, whole, strlen(whole));
+	if (!given && !(home && home[0] == '/'))
+		return false;
+	int n = snprintf(out, PATH_MAX, "%s%s/stoker/indexes/%016llx%s", given ? caches : home, given ? "" : "/.cache",
+		(unsigned long long)hash, ending);
+	return n < PATH_MAX;
+}
+
+/* An archive's name as the index knows it: that of an object, or the path from the root. */
+static bool whole_name(const char *archive, char out[PATH_MAX])
+{
+	const char *path = plain(archive);
+	if (stk__is_uri(path))
+		return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
+	return realpath(path, out) != NULL;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static void tell(const struct stk_archive_watch *watch, const char *index, const char *what)
+{
+	char text[PATH_MAX + 200];
+	snprintf(text, sizeof text, "%s: %s", index, what);
+	if (watch && watch->notice)
+		watch->notice(watch->user, text);
+}
+
+/* Of the file's bytes. By its whole name, or by its last part beside it. */
+static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
+	struct stk_archive_index *x, const struct stk_archive_watch *watch)
+{
+	struct stk_archive_index *found;
+	int32_t count;
+	if (stk__archive_index_parse(kind, data, n, index, &found, &count, NULL)) {
+		tell(watch, index, "the index is damaged or cut off: it is made anew");
+		return false;
+	}
+	bool fits = count == 1 && strcmp(last_part(found->path), last_part(f->path)) == 0 && stk__archive_index_fits(kind, found, f);
+	for (int32_t i = 0; i < count; i++)
+		if (fits)
+			*x = found[i];
+		else
+			stk__archive_index_free(&found[i]);
+	stk__free(found);
+	return fits;
+}
+
+/* Whatever keeps it from being read, there is none: stores that may not be listed answer 403 in place of 404. io: of an object beside its archive. */
+static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *io, struct stk_archive_file *f, struct stk_archive_index *x,
+	const struct stk_archive_watch *watch)
+{
+	const size_t most = (size_t)1 << 32;
+	uint8_t *data;
+	size_t n;
+	if (io ? stk__read_object(io, index, 0, -1, most, &data, &n, NULL, NULL)
+	       : access(index, R_OK) || stk__read_whole(index, most, &data, &n, NULL))
+		return false;
+	bool good = take(kind, data, n, index, f, x, watch);
+	stk__free(data);
+	return good;
+}
+
+bool stk__archive_kept_load(
+	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch)
+{
+	char name[PATH_MAX], whole[PATH_MAX];
+	if (!f->io && beside(f->path, name) && load(kind, name, NULL, f, x, watch))
+		return true;
+	if (whole_name(f->path, whole) && in_caches(whole, name) && load(kind, name, NULL, f, x, watch))
+		return true;
+	return f->io && !strpbrk(f->path, "?#") && beside(f->path, name) && load(kind, name, f->io, f, x, watch);
+}
+
+static bool keep_at(const char *path, const struct stk_coded_out *o)
+{
+	return stk__write_whole(path, o->data, o->n, "index", NULL) == STK_OK;
+}
+
+void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch)
+{
+	char name[PATH_MAX], whole[PATH_MAX];
+	struct stk_coded_out o = {0};
+	if (!whole_name(x->path, whole))
+		return;
+	bool local = !stk__is_uri(whole);
+	stk__archive_index_begin(&o, kind, 1);
+	stk__archive_index_put(&o, x, local ? last_part(whole) : whole);
+	stk__put_hash(&o);
+	bool kept = !o.failed && local && beside(x->path, name) && keep_at(name, &o);
+	if (!o.failed && !kept)
+		kept = in_caches(whole, name) && make_folder(name) && keep_at(name, &o);
+	if (!kept)
+		tell(watch, x->path, "its index could not be kept, neither beside it nor in ~/.cache/stoker: the next run makes it again");
+	stk__free(o.data);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where the records of TFRecord files lie. */
+#include "format/tfrecord.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/archive_set.h"
+#include "format/list.h"
+#include "format/number.h"
+
+#include <string.h>
+
+enum { LEAST = 16 }; /* bytes of a record: its length and both checks */
+
+static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
+{
+	struct stk_sample_part *part;
+	enum stk_status s = stk__samples_add(t, file, "", 0, &part, err);
+	if (!s)
+		*part = (struct stk_sample_part){offset, size};
+	return s;
+}
+
+enum stk_status stk__tfrecord_parse_index(
+	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	int64_t number = 1;
+	for (const char *at = text, *end = text + size, *stop; at < end && s == STK_OK; at = stop + 1, number++) {
+		int64_t offset, length, last;
+		stop = memchr(at, '\n', (size_t)(end - at));
+		stop = stop ? stop : end;
+		const char *p = at;
+		if (stop == at || *at == '\r')
+			continue;
+		bool good = stk__take_number(&p, stop, &offset) && p < stop && (*p == ' ' || *p == '\t');
+		while (good && p < stop && (*p == ' ' || *p == '\t'))
+			p++;
+		good = good && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
+		if (!good || length < LEAST || __builtin_add_overflow(offset, length, &last))
+			return stk__fail(err, STK_CORRUPT,
+				"%.300s, line %lld: a line of such an index is the offset and the size of a record", path,
+				(long long)number);
+		s = add_record(t, file, offset, length, err);
+	}
+	return s;
+}
+
+static enum stk_status open_index(const struct stk_tfrecord_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
+{
+	uint8_t *text = NULL;
+	size_t size;
+	enum stk_status s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err);
+	if (!s)
+		s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
+	stk__free(text);
+	return s;
+}
+
+static enum stk_status open_indexed(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
+{
+	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, 1, err);
+	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++)
+		s = open_index(o, i, out, err);
+	return s;
+}
+
+struct filling {
+	struct stk_samples *samples;
+	int32_t file;
+};
+
+static enum stk_status found_record(void *user, const struct stk_archive_member *m, struct stk_error *err)
+{
+	struct filling *f = user;
+	return add_record(f->samples, f->file, m->offset, m->size, err);
+}
+
+static enum stk_status open_searched(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
+{
+	struct stk_archives files;
+	enum stk_status s = stk__archives_open(STK_ARCHIVE_TFRECORD, o->paths, o->path_count, NULL, &files, err);
+	if (s)
+		return s;
+	s = stk__archives_samples(&files, 1, out, err);
+	for (int32_t i = 0; i < files.count && s == STK_OK; i++)
+		s = stk__archive_index_each(&files.at[i], found_record, &(struct filling){out, i}, err);
+	stk__archives_free(&files);
+	return s;
+}
+
+enum stk_status stk__tfrecord_open(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
+{
+	*out = (struct stk_samples){0};
+	enum stk_status s = o->index_paths ? open_indexed(o, out, err) : open_searched(o, out, err);
+	if (s)
+		stk__samples_free(out);
+	return s;
+}

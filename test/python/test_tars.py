@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tars as what a Loader reads, on disk and in a bucket: the same samples in the same order, from whatever index; indexes that are kept, stale or damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from stoker import Loader, _core, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StateError, StokerError
+from storage import Store
+from support import SEED
+
+SMALL = [T.RandomResizedCrop(8), T.RandomHorizontalFlip()]
+FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.0&length=0.02&latency_ms=1&jitter_ms=5&seed=7"
+COUNTS = [10, 1, 12, 14]
+
+
+def jpeg(k):
+    out = io.BytesIO()
+    Image.fromarray(np.full((20, 24, 3), (5 * k % 256, 3 * k % 256, 100), np.uint8)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def write(path, members, form=tarfile.PAX_FORMAT):
+    with tarfile.open(path, "w", format=form) as t:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    return str(path)
+
+
+def sample(k):
+    name = f"train/{k:04}" + "-ü" * 60 * (k % 5 == 0)  # some names that need a pax header
+    return [
+        (f"{name}.jpg", jpeg(k)),
+        (f"{name}.cls", f"{k}\n".encode()),
+        (f"{name}.txt", f"caption {k}".encode()),
+        (f"{name}.json", json.dumps({"number": k}).encode()),
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def caches(tmp_path_factory):
+    """Indexes that cannot lie beside their tar go here, and not to who runs the tests."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Four tars, 37 samples in all, which a store has too."""
+    root = tmp_path_factory.mktemp("tars")
+    (root / "b").mkdir()
+    ids = iter(range(sum(COUNTS)))
+    for k, count in enumerate(COUNTS):
+        write(root / "b" / f"s-{k:03}.tar", [m for _ in range(count) for m in sample(next(ids))])
+    return root / "b"
+
+
+@pytest.fixture(scope="module")
+def store(shards):
+    server = Store(shards.parent)
+    patch = pytest.MonkeyPatch()
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        patch.delenv(name)
+    for name, value in server.environment.items():
+        patch.setenv(name, value)
+    yield server
+    patch.undo()
+    server.close()
+
+
+def run(source, epochs=1, **more):
+    """Hashes of the samples with their labels, in order."""
+    arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", "transforms": SMALL, **more}
+    make = source if callable(source) else lambda **a: Loader(source, 4, **a)
+    loader, out = make(**arguments), []
+    for _ in range(epochs):
+        for batch in loader:
+            out += [(hashlib.md5(i.numpy().tobytes()).hexdigest(), int(y), int(k)) for i, y, k in zip(*batch, strict=True)]
+    loader.close()
+    return out
+
+
+def kept(folder):
+    return sorted(p.name for p in folder.iterdir() if p.name.endswith(".stoker"))
+
+
+@pytest.mark.essential
+def test_the_same_samples_from_everywhere(shards, store, tmp_path):
+    """From disk and from a bucket, by globs, braces, lists, a folder and an index; also while the store fails, the making of indexes included."""
+    plain = run(str(shards / "s-*.tar"), shuffle=False)
+    assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
+    whole = run(str(shards / "s-*.tar"), epochs=2)
+    assert sorted(k for _, _, k in whole[:37]) == list(range(37)) != [k for _, _, k in whole[:37]] != [k for _, _, k in whole[37:]]
+    assert kept(shards) == [f"s-00{k}.tar.stoker" for k in range(4)]
+    found = _core.tar_index([os.fsencode(shards / "s-*.tar")], os.fsencode(tmp_path / "all"), None)
+    assert found["tars"] == 4 and found["files"] == 148 and found["components"] == dict.fromkeys(["jpg", "cls", "txt", "json"], 37)
+    for name in kept(shards):
+        (shards / name).unlink()
+    assert run(str(tmp_path / "all"), epochs=2) == whole and not kept(shards), "the index says it all"
+    tars = [shards / f"s-00{k}.tar" for k in range(4)]
+    for source in (str(shards / "s-{000..003}.tar"), tars, str(shards)):
+        assert run(source, epochs=2) == whole, source
+    before = store.counts()["faults"]
+    store.set(FAULTS)
+    assert run("s3://b/s-{000..003}.tar", epochs=2) == whole
+    assert store.counts()["faults"] > before + 5
+    store.set("page=2")
+    assert run("s3://b/s-*.tar", epochs=2) == whole
+    assert run([f"s3://b/s-00{k}.tar" for k in range(4)], epochs=2) == whole
+
+
+def test_resuming_with_other_ranks(shards):
+    """The global sequence goes on where it was, whether samples or shards are shuffled."""
+    for shuffle in (True, "shards"):
+
+        def make(shard=None, batch=4, shuffle=shuffle):
+            return Loader(
+                str(shards), batch, shuffle=shuffle, seed=SEED, shard=shard, transforms=SMALL, fields=("index",), last_batch="drop"
+            )
+
+        whole = [k for batch in make() for k in batch.index.tolist()]
+        ranks = [make((r, 2), 2) for r in range(2)]
+        steps = [iter(r) for r in ranks]
+        told = [k for _ in range(3) for s in steps for k in next(s).index.tolist()]
+        assert told == whole[:12]
+        resumed = make()
+        resumed.load_state_dict(ranks[0].state_dict())
+        assert told + [k for batch in resumed for k in batch.index.tolist()] == whole
+    with pytest.raises(StateError, match="shuffled whole shards; this one shuffles samples"):
+        Loader(str(shards), 4, shuffle=True, seed=SEED, transforms=SMALL).load_state_dict(ranks[0].state_dict())
+
+
+def test_shuffled_shards(shards):
+    """Every sample once an epoch, in stretches of neighbours whose order and borders change."""
+    seen = [[k for _, _, k in run(str(shards), shuffle="shards", seed=s)] for s in (1, 2)]
+    for ids in seen:
+        assert sorted(ids) == list(range(37))
+        breaks = sum(b != (a + 1) % 37 for a, b in itertools.pairwise(ids))
+        assert breaks <= 37 // (37 // 4) + 1
+    assert seen[0] != seen[1]
+    with pytest.raises(InvalidArgumentError, match='"shards" is for tars'):
+        Loader([(str(shards / "x.jpg"), 0)], 1, shuffle="shards")
+
+
+def test_components(shards, tmp_path):
+    """Numbers, texts and what json holds; bytes and arrays where they are named; defaults by what there is."""
+    parts = {"image": "jpg", "caption": "txt", "meta": "json", "raw": ("cls", "bytes"), "label": "cls"}
+    batch = next(iter(Loader.from_tars(str(shards), 3, components=parts, transforms=SMALL)))
+    assert batch._fields == tuple(parts) and batch.label.tolist() == [0, 1, 2]
+    assert batch.caption == ["caption 0", "caption 1", "caption 2"] and batch.meta[2] == {"number": 2} and batch.raw[1] == b"1\n"
+    arrays = []
+    for k in range(3):
+        out = io.BytesIO()
+        np.save(out, np.full((2, 3), k, np.float32))
+        arrays += [(f"{k}.png.jpg", jpeg(k)), (f"{k}.a.npy", out.getvalue()), (f"{k}.txt", b"" if k else b"x")]
+    tar = write(tmp_path / "a.tar", arrays)
+    batch = next(iter(Loader.from_tars(tar, 3, components={"image": "png.jpg", "array": "a.npy", "text": "txt"}, transforms=SMALL)))
+    assert batch.array.shape == (3, 2, 3) and batch.array[2, 1, 1] == 2 and batch.text == ["x", "", ""]
+    tar = write(tmp_path / "b.tar", [("0.PNG.jpg", b""), ("0.JPG", jpeg(0)), ("0.txt", b"zero"), ("1.jpg", jpeg(1)), ("1.txt", b"one")])
+    with pytest.raises(StokerError, match=r'begins with 0\.jpg has no component "cls"'):
+        Loader(write(tmp_path / "c.tar", [("0.jpg", jpeg(0)), ("1.cls", b"1")]), 1)
+    assert next(iter(Loader(tar, 2, transforms=SMALL))).label == ["zero", "one"]
+    images = write(tmp_path / "d.tar", [(f"{k}.jpeg", jpeg(k)) for k in range(2)])
+    assert next(iter(Loader(images, 2, transforms=SMALL)))._fields == ("image",)
+
+
+def test_what_cannot_be(shards, tmp_path):
+    bad = write(tmp_path / "n.tar", [("0.jpg", jpeg(0)), ("0.cls", b"n0144")])
+    with pytest.raises(StokerError, match=r'n\.tar:512:0\.jpg.*the label is "n0144"'):
+        next(iter(Loader(bad, 1, transforms=SMALL)))
+    (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
+    for make, said in [
+        (lambda: Loader.from_tars(str(shards), 2, components={"image": "pgn"}), "component 'pgn'.*there are jpg, cls, txt, json"),
+        (lambda: Loader.from_tars(str(shards), 2, components={"label": "cls"}), "a dict with an image"),
+        (lambda: Loader.from_tars(str(shards), 2, components={"image": "jpg", "y": ("cls", "number")}), "a pair of it and"),
+        (lambda: Loader(write(tmp_path / "t.tar", [("0.txt", b"")]), 1), "have no image.*they have txt"),
+        (lambda: Loader(str(tmp_path / "x.tar.gz"), 1), "gunzip"),
+        (lambda: Loader(str(tmp_path / "none-*.tar"), 1), "no file matches"),
+    ]:
+        with pytest.raises(StokerError, match=said):
+            make()
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def pipe(**more):
+        return fn.readers.webdataset(paths=str(shards / "s-001.tar"), ext=["pgn"], **more)
+
+    with pytest.raises(StokerError, match='no sample has a component "pgn"; there are: jpg, cls, txt, json'):
+        pipe().build()
+    assert np.asarray(pipe(missing_component_behavior="empty").run()[0].at(0)).size == 0
+
+
+def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
+    """A stale one is made anew, a damaged one with a notice; where the tar's folder cannot be written to, it lies in the caches."""
+    tar = tmp_path / "a.tar"
+    index = tmp_path / "a.tar.stoker"
+
+    def find():
+        return [label for _, label, _ in run(str(tar), shuffle=False)]
+
+    def labels(ids):
+        write(tar, [m for k in ids for m in sample(k)])
+        return find()
+
+    assert labels([1, 2]) == [1, 2] and index.exists()
+    first = index.read_bytes()
+    assert labels([3, 2]) == [3, 2] and index.read_bytes() != first, "of the same size, at another time"
+    good = index.read_bytes()
+    for bad in (good[:-1], b"", good[:30] + b"x" + good[31:], b"STKPARTS" + good):
+        index.write_bytes(bad)
+        capfd.readouterr()
+        assert find() == [3, 2] and index.read_bytes() == good
+        assert "a.tar.stoker: the index is damaged or cut off: it is made anew" in capfd.readouterr().err
+    index.unlink()
+    index.mkdir()  # nothing can be written there, whoever runs the test
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert find() == [3, 2]
+    (only,) = (tmp_path / "caches" / "stoker" / "indexes").iterdir()
+    before = only.stat()
+    assert find() == [3, 2] and only.stat().st_mtime_ns == before.st_mtime_ns
+    os.utime(tar, ns=(1, 1))
+    assert find() == [3, 2] and only.stat().st_mtime_ns != before.st_mtime_ns
+
+
+@pytest.mark.parametrize(("size", "count", "most"), [(3000, 1200, 40), (2 << 20, 8, 40)], ids=["small", "large"])
+def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
+    """Small members are streamed by; of large ones headers alone are read. An index that was uploaded beside it saves the search, unless it is of another."""
+    rng = np.random.default_rng(SEED)
+    members = [(f"{k:05}.bin", rng.bytes(size - k)) for k in range(count)]
+    for bucket in ("alone", "indexed", "changed"):
+        (tmp_path / bucket).mkdir()
+        tar = write(tmp_path / bucket / "a.tar", members)
+        if bucket != "alone":
+            _core.tar_index([os.fsencode(tar)], None, None)
+    write(tar, [(n, bytes(len(d))) for n, d in members[::-1]])
+    server = Store(tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+
+    def search(bucket):
+        before = server.counts()["requests"]
+        found = _core.tar_index([f"s3://{bucket}/a.tar".encode()], None, None)
+        assert found["files"] == count and not found["notices"]
+        return server.counts()["requests"] - before - 1
+
+    @pipeline_def(batch_size=4, num_threads=2)
+    def pipe(bucket):
+        return fn.readers.webdataset(paths=f"s3://{bucket}/a.tar", ext="bin", indices=[0, 7, count // 2, count - 1])
+
+    try:
+        assert 3 < search("alone") <= most
+        assert search("alone") == 1, "what was kept is taken"
+        assert search("indexed") == 3, "the beginning, the index, the last header"
+        assert search("changed") > 3
+        got = pipe("alone").run()[0]
+        assert [np.asarray(got.at(i)).tobytes() for i in range(4)] == [members[k][1] for k in (0, 7, count // 2, count - 1)]
+    finally:
+        server.close()
