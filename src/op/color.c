@@ -47,15 +47,29 @@ enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, str
 	return STK_OK;
 }
 
-void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass)
+static void color_matrix(const struct stk_color *color, double m[9])
 {
 	double angle = (double)color->hue * (3.14159265358979323846 / 180), c = stk__cos(angle), s = stk__sin(angle),
 	       sat = color->saturation;
 	const double turn[9] = {1, 0, 0, 0, c * sat, s * sat, 0, -s * sat, c * sat};
-	double from_yiq[9], m[9];
+	double from_yiq[9];
 	invert(to_yiq, from_yiq);
 	stk__matrix_multiply(turn, to_yiq, m);
 	stk__matrix_multiply(from_yiq, m, m);
+}
+
+void stk__color_matrix(const struct stk_color *color, float out[9])
+{
+	double m[9];
+	color_matrix(color, m);
+	for (int k = 0; k < 9; k++)
+		out[k] = (float)m[k];
+}
+
+void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass)
+{
+	double m[9];
+	color_matrix(color, m);
 	enum stk_dtype in = (enum stk_dtype)pass->dtype;
 	double factor = (double)color->value * color->contrast;
 	double bias = color->value * (1 - (double)color->contrast) * stk__intensity_center(in);

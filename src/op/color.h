@@ -15,6 +15,8 @@ struct stk_color {
 
 /* desc of the output; checks for 3 channels and for types that can be computed on. dtype: -1 for the input's. */
 enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
+/* What hue and saturation do to red, green and blue: nine factors, row by row. */
+void stk__color_matrix(const struct stk_color *color, float out[9]);
 void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass);
 
 /* out = a b, row by row; out may be a or b. */

@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Heatmaps on the CPU: exp(-(dx^2 + dy^2) / s) = exp(-dx^2 / s) exp(-dy^2 / s), so a target of radius r takes 2r + 1 exponentials. */
+ * Heatmaps on the CPU. */
 #include "ragged/items.h"
 #include "ragged/ragged.h"
 
 #include "base/error.h"
-
-#include <math.h>
-
-#define RADIUS_TABLE 128
+#include "kernel/common/gaussian.h"
 
 struct heatmap_job {
 	const struct stk_heatmap *h;
 };
 
-/* exp(-d^2 / (2 sigma^2)); past the table it is made on the spot. */
-static double falloff(const double *table, int64_t d, double scale)
-{
-	d = d < 0 ? -d : d;
-	return d < RADIUS_TABLE ? table[d] : exp(-(double)d * (double)d * scale);
-}
-
 static void draw_target(const struct stk_heatmap *h, float *map, int64_t x, int64_t y, int64_t radius)
 {
-	if (radius < 0 || x < -radius || y < -radius || x - radius >= h->width || y - radius >= h->height)
-		return;
-	double sigma = (2 * (double)radius + 1) / h->sigma_factor, scale = 1 / (2 * sigma * sigma), table[RADIUS_TABLE];
-	for (int64_t d = 0; d < RADIUS_TABLE && d <= radius; d++)
-		table[d] = exp(-(double)(d * d) * scale);
-	int64_t x0 = x > radius ? x - radius : 0, x1 = h->width - 1 - x < radius ? h->width - 1 : x + radius;
-	int64_t y0 = y > radius ? y - radius : 0, y1 = h->height - 1 - y < radius ? h->height - 1 : y + radius;
-	for (int64_t v = y0; v <= y1; v++) {
-		double row = h->k * falloff(table, v - y, scale);
-		for (int64_t u = x0; u <= x1; u++) {
-			float value = (float)(row * falloff(table, u - x, scale));
-			float *at = map + v * h->width + u;
-			*at = value > *at ? value : *at;
-		}
-	}
+	double sigma = (2 * (double)radius + 1) / h->sigma_factor;
+	stk__gaussian_draw(map, h->width, h->height, x, y, radius, 1 / (2 * sigma * sigma), (double)h->k);
 }
 
 static void heatmap_group(void *ctx, int64_t group, int32_t worker)

@@ -197,6 +197,15 @@ void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype)
 		add_step(p, STK_STEP_CAST, dtype, p->c);
 }
 
+void stk__pass_clamp(struct stk_pass *p, float lo, float hi)
+{
+	struct stk_step *step = add_step(p, STK_STEP_CLAMP, (enum stk_dtype)p->dtype, p->c);
+	if (!step)
+		return;
+	step->value[0] = lo;
+	step->value[1] = hi;
+}
+
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value)
 {
 	struct stk_step *step = channels >= p->c ? add_step(p, STK_STEP_CHANNELS, (enum stk_dtype)p->dtype, channels) : NULL;

@@ -56,6 +56,7 @@ enum stk_step_kind {
 	STK_STEP_CAST,     /* to dtype, nothing else */
 	STK_STEP_FILL,     /* from here on the rows also have what lies outside the window: value[c] */
 	STK_STEP_CHANNELS, /* appends channels of value[c] */
+	STK_STEP_CLAMP,    /* to value[0] .. value[1]; NaN becomes value[0] */
 };
 
 struct stk_step {
@@ -144,6 +145,7 @@ void stk__pass_affine(struct stk_pass *p, const float *scale, const float *bias,
 void stk__pass_matrix(struct stk_pass *p, const float m[9], const float b[3], enum stk_dtype dtype);
 void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype dtype);
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype);
+void stk__pass_clamp(struct stk_pass *p, float lo, float hi);
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value);
 
 /* True where the pass was built and can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool),

@@ -114,6 +114,10 @@ static __device__ __forceinline__ float step_one(const stk_step &step, float x, 
 		return x * step.scale[c] + step.bias[c];
 	case STK_STEP_CHANNELS:
 		return c >= channels ? step.value[c] : x;
+	case STK_STEP_CLAMP: {
+		float y = x > step.value[0] ? x : step.value[0];
+		return y < step.value[1] ? y : step.value[1];
+	}
 	default:
 		return x;
 	}

@@ -74,6 +74,12 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 		for (int32_t c = channels; c < step.channels; c++)
 			p[c] = step.value[c];
 		break;
+	case STK_STEP_CLAMP:
+		for (int32_t c = 0; c < step.channels; c++) {
+			float y = p[c] > step.value[0] ? p[c] : step.value[0];
+			p[c] = y < step.value[1] ? y : step.value[1];
+		}
+		break;
 	}
 	for (int32_t c = 0; c < step.channels; c++)
 		p[c] = round_to(p[c], step.dtype);

@@ -149,6 +149,14 @@ static void fill_behind(const struct stk_run *run, int32_t rows)
 			memset((uint8_t *)block_row(run, c, r) + end, fill_byte(run->p->steps[0].value[c]), (size_t)(run->p->w - end));
 }
 
+static void clamp(float *row, int32_t n, float lo, float hi)
+{
+	for (int32_t i = 0; i < n; i++) {
+		float x = row[i] > lo ? row[i] : lo;
+		row[i] = x < hi ? x : hi;
+	}
+}
+
 /* Runs one step over a row; ch: its channels, x: the valid part of them. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
@@ -183,6 +191,10 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		for (int32_t c = *channels; c < step->channels; c++)
 			for (int32_t i = x->begin; i < x->end; i++)
 				ch[c][i] = step->value[c];
+		break;
+	case STK_STEP_CLAMP:
+		for (int32_t c = 0; c < step->channels; c++)
+			clamp(ch[c] + at, n, step->value[0], step->value[1]);
 		break;
 	default: /* a cast only rounds */
 		break;

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What steps need to know of images without touching their pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker import fn
+from stoker._build import NodeRef
+from stoker._values import ValueKind
+from stoker.data_node import DataNode, constant_node
+
+
+def names_of(names: str | int | Sequence[str | int] | None) -> list[str | int]:
+    """One name, several or none, as a list."""
+    if names is None:
+        return []
+    return [names] if isinstance(names, (str, int)) else list(names)
+
+
+def image_size(image: DataNode) -> DataNode:
+    """Height and width of an image, which come first in the value; more may follow.
+
+    What is known while the graph is built is a constant. Of an image that a decoder makes the size is read from the file's header: so the decoder still stands
+    in one pass with what comes behind it, and decodes only what that needs.
+    """
+    builder = image._builder
+    _, ndim, shape, layout = builder.describe(image.ref)
+    at = layout.find("H") if layout else 0 if ndim in (2, 3) else -1
+    if at >= 0 and shape[at] > 0 and shape[at + 1] > 0:
+        return constant_node(np.array(shape[at : at + 2], np.int32))
+    record = builder.records[builder.source_of(image.ref)]
+    if record.op == "decoders.image":
+        args = {name: bool(value) for name, kind, value in record.args if name == "adjust_orientation" and kind == ValueKind.BOOL}
+        peeked: DataNode = fn.peek_image_shape(DataNode(builder, NodeRef(*record.inputs[0]), record.op), **args)
+        return peeked
+    extents = image.shape()
+    return extents if at <= 0 else extents[at : at + 2]
+
+
+def on_gpu(node: DataNode, wanted: bool) -> DataNode:
+    """The node on the GPU, where that is wanted and the pipeline has one."""
+    return node.gpu() if wanted and node._builder.device_id is not None else node
+
+
+def typed_constant(value: Any, numpy_type: Any) -> DataNode:
+    """A constant of a type."""
+    return constant_node(np.asarray(value, dtype=numpy_type))

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AffineTransformer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from stoker import fn, types
+from stoker.data_node import DataNode
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps._images import image_size, names_of, on_gpu, typed_constant
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+
+Names = str | int | Sequence[str | int] | None
+
+
+class AffineTransformer(PipelineStepBase):
+    """Transforms images at random, resizes them to `output_hw`, and lets projection matrices and points follow.
+
+    All fields that are found are transformed alike, by one matrix and in one resampling. The images therefore have one size. For cameras that are to be
+    transformed by themselves, wrap the step (DataGroupArrayInPathElementsAppliedStep).
+
+    transformation_steps move the image within a frame of its own size, one after the other, each with its probability; rotations, scalings and shears are
+    about the frame's centre. What leaves the frame is cut, what does not fill it is 0.
+
+    output_hw: height and width of what comes out. resizing_mode: how the frame gets there where its aspect ratio is another: STRETCH scales both sides; PAD
+    and CROP scale by one factor, so that all of the frame is seen, or that it fills the output. resizing_anchor: which side stays aligned with PAD and CROP;
+    None with STRETCH.
+    image_field_names: images (HWC). image_hw_field_names: fields with height and width, where no images are transformed. Exactly one of the two is given.
+    projection_matrix_field_names: matrices (float32 or float64, of 3 rows or 4) that take points to pixels; of a pair of intrinsics and extrinsics name the
+    intrinsics. point_field_names: points in pixels; a row may hold several, as the two corners of a box.
+    transform_image_on_gpu: in a pipeline that has one.
+    """
+
+    class TransformationStep(ABC):
+        """A step, taken with probability `prob`."""
+
+        def __init__(self, prob: float) -> None:
+            if not 0 <= prob <= 1:
+                raise ValueError(f"{type(self).__name__}: prob is a probability, not {prob!r}")
+            self.prob = prob
+
+        @abstractmethod
+        def values(self) -> list[float]:
+            """Its kind, and its values, as fn.affine_augmentation takes them."""
+
+        def numbers(self) -> list[float]:
+            """The step for fn.affine_augmentation."""
+            kind, *values = self.values()
+            return [kind, self.prob, len(values), *values]
+
+        def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
+            """Types of all steps that may have been taken up to this one; ValueError where it cannot follow them."""
+            return {*prev_types, type(self)}
+
+    class _Aligning(TransformationStep):
+        """Steps that need to know where the image's edges are."""
+
+        def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
+            for before in (AffineTransformer.Rotation, AffineTransformer.Shearing):
+                if before in prev_types:
+                    raise ValueError(f"Cannot perform `{type(self).__name__}` if rotation or shearing are (potentially) performed before")
+            return {*prev_types, type(self)}
+
+    class Translation(TransformationStep):
+        """Moves the image by between min_xy and max_xy pixels, or by min_xy."""
+
+        def __init__(self, prob: float, min_xy: Sequence[float], max_xy: Sequence[float] | None = None) -> None:
+            super().__init__(prob)
+            self.min_xy, self.max_xy = min_xy, max_xy
+
+        def values(self) -> list[float]:
+            return [0, *_ranges(self, self.min_xy, self.max_xy)]
+
+    class ShiftInsideOriginalImage(_Aligning):
+        """Moves an image that is larger than the frame to a random place where it fills the frame, along x, y or both. A smaller one stays."""
+
+        def __init__(self, prob: float, shift_x: bool, shift_y: bool) -> None:
+            super().__init__(prob)
+            self.shift_x, self.shift_y = shift_x, shift_y
+
+        def values(self) -> list[float]:
+            return [1, float(self.shift_x), float(self.shift_y)]
+
+    class ShiftToAlignWithOriginalImageBorder(_Aligning):
+        """Moves the image so that one side of it lies on that side of the frame."""
+
+        class Border(Enum):
+            """Sides of the frame."""
+
+            TOP = 0
+            LEFT = 1
+            BOTTOM = 2
+            RIGHT = 3
+
+        def __init__(self, prob: float, border: AffineTransformer.ShiftToAlignWithOriginalImageBorder.Border) -> None:
+            super().__init__(prob)
+            if not isinstance(border, self.Border):
+                raise ValueError(f"border is one of {', '.join(map(str, self.Border))}, not {border!r}")
+            self._border = border
+
+        def values(self) -> list[float]:
+            return [2, self._border.value]
+
+    class Rotation(TransformationStep):
+        """Turns the image anticlockwise by between min_rot and max_rot degrees, or by min_rot."""
+
+        def __init__(self, prob: float, min_rot: float, max_rot: float | None = None) -> None:
+            super().__init__(prob)
+            self.min_rot, self.max_rot = min_rot, max_rot
+
+        def values(self) -> list[float]:
+            return [3, *_ranges(self, [self.min_rot], None if self.max_rot is None else [self.max_rot])]
+
+    class UniformScaling(TransformationStep):
+        """Scales the image by between min_scaling and max_scaling, or by min_scaling."""
+
+        def __init__(self, prob: float, min_scaling: float, max_scaling: float | None = None) -> None:
+            super().__init__(prob)
+            self.min_scaling, self.max_scaling = min_scaling, max_scaling
+
+        def values(self) -> list[float]:
+            return [4, *_ranges(self, [self.min_scaling], None if self.max_scaling is None else [self.max_scaling])]
+
+    class NonUniformScaling(TransformationStep):
+        """Scales x and y by factors of their own."""
+
+        def __init__(self, prob: float, min_scaling_xy: Sequence[float], max_scaling_xy: Sequence[float] | None = None) -> None:
+            super().__init__(prob)
+            self.min_scaling_xy, self.max_scaling_xy = min_scaling_xy, max_scaling_xy
+
+        def values(self) -> list[float]:
+            return [4, *_ranges(self, self.min_scaling_xy, self.max_scaling_xy)]
+
+    class Shearing(TransformationStep):
+        """Shears the image along x and y by angles in degrees."""
+
+        def __init__(self, prob: float, min_shearing_xy: Sequence[float], max_shearing_xy: Sequence[float] | None = None) -> None:
+            super().__init__(prob)
+            self.min_shearing_xy, self.max_shearing_xy = min_shearing_xy, max_shearing_xy
+
+        def values(self) -> list[float]:
+            return [5, *_ranges(self, self.min_shearing_xy, self.max_shearing_xy)]
+
+    class Selection(TransformationStep):
+        """Takes one of several options, each a step or a sequence of steps, with the probabilities option_probs, which add up to 1."""
+
+        def __init__(self, prob: float, option_probs: Sequence[float], options: Sequence[Any]) -> None:
+            super().__init__(prob)
+            if len(option_probs) != len(options):
+                raise AssertionError(
+                    f"Number of per-option probabilities and options does not match: {len(option_probs)} and {len(options)}"
+                )
+            if abs(sum(option_probs) - 1) > 1e-6:
+                raise AssertionError(f"Probabilities for options do not sum up to 1, but to {sum(option_probs)}")
+            self._probs = list(option_probs)
+            self._options = [[o] if isinstance(o, AffineTransformer.TransformationStep) else list(o) for o in options]
+
+        def values(self) -> list[float]:
+            made: list[float] = [6]
+            for k, (prob, option) in enumerate(zip(self._probs, self._options, strict=True)):
+                steps = [n for step in option for n in step.numbers()]
+                made += [prob if k + 1 < len(self._probs) else 1.0, len(steps), *steps]  # one is always taken
+            return made
+
+        def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
+            together = set(prev_types)
+            for option in self._options:
+                types_so_far = set(prev_types)
+                for step in option:
+                    types_so_far = step.check_prev_types_compatible_and_add_current_type(types_so_far)
+                together |= types_so_far
+            return together
+
+    class ResizingMode(Enum):
+        """How a frame comes to an output of another aspect ratio."""
+
+        STRETCH = 0
+        PAD = 1
+        CROP = 2
+
+    class ResizingAnchor(Enum):
+        """Which part of the frame keeps its place in the output."""
+
+        CENTER = 0
+        TOP_OR_LEFT = 1
+        BOTTOM_OR_RIGHT = 2
+
+    def __init__(
+        self,
+        output_hw: Sequence[int],
+        resizing_mode: AffineTransformer.ResizingMode,
+        resizing_anchor: AffineTransformer.ResizingAnchor | None = None,
+        image_field_names: Names = None,
+        image_hw_field_names: Names = None,
+        projection_matrix_field_names: Names = None,
+        point_field_names: Names = None,
+        transformation_steps: Sequence[AffineTransformer.TransformationStep] | None = None,
+        transform_image_on_gpu: bool = True,
+    ) -> None:
+        self._images, self._sizes = names_of(image_field_names), names_of(image_hw_field_names)
+        if bool(self._images) == bool(self._sizes):
+            which = (
+                "Only one of 'image_field_names' or 'image_hw_field_names' can be set"
+                if self._images
+                else ("Either 'image_field_names' or 'image_hw_field_names' must be provided")
+            )
+            raise ValueError(f"{which}: it tells the size of the images")
+        if not isinstance(resizing_mode, self.ResizingMode):
+            raise ValueError(f"resizing_mode is one of {', '.join(map(str, self.ResizingMode))}, not {resizing_mode!r}")
+        if (resizing_mode is self.ResizingMode.STRETCH) != (resizing_anchor is None):
+            raise ValueError(
+                "When using STRETCH resizing mode, `resizing_anchor` has to be set to `None`"
+                if resizing_anchor is not None
+                else "When not using STRETCH resizing mode, a `resizing_anchor` has to be selected"
+            )
+        self._matrices, self._points = names_of(projection_matrix_field_names), names_of(point_field_names)
+        self._output_hw = [int(n) for n in output_hw]
+        self._mode, self._anchor = resizing_mode, resizing_anchor
+        self._steps: list[float] = []
+        before: set[type] = set()
+        for step in transformation_steps or []:
+            before = step.check_prev_types_compatible_and_add_current_type(before)
+            self._steps += [float(n) for n in step.numbers()]
+        self._on_gpu = transform_image_on_gpu
+
+    def _transform(self, data: SampleDataGroup) -> DataNode:
+        sizes: list[DataNode] = []
+        for path in _paths(data, self._images or self._sizes):
+            field = data.get_item_in_path(path)
+            sizes.append(image_size(field) if self._images else field)
+        matrix: DataNode = fn.affine_augmentation(
+            *sizes,
+            steps=self._steps,
+            output_hw=self._output_hw,
+            mode=self._mode.name.lower(),
+            anchor=(self._anchor or self.ResizingAnchor.CENTER).name.lower(),
+        )
+        return matrix
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        transform = self._transform(data)
+        for path in _paths(data, self._images):
+            image = on_gpu(data.get_item_in_path(path), self._on_gpu)
+            warped = fn.warp_affine(
+                image, transform, size=self._output_hw, interp_type=types.INTERP_LINEAR, fill_value=0.0, inverse_map=False
+            )
+            data.set_item_in_path(path, warped)
+        for path in _paths(data, self._matrices):
+            data.set_item_in_path(path, fn.transform_matrix(data.get_item_in_path(path), transform))
+        for path in _paths(data, self._points):
+            kind, points = data.get_type_of_item_in_path(path), data.get_item_in_path(path)
+            moved = fn.affine_points(points if kind == types.FLOAT else fn.cast(points, dtype=types.FLOAT), transform)
+            data.set_item_in_path(path, moved if kind == types.FLOAT else fn.cast(moved, dtype=kind))
+        for path in _paths(data, self._sizes):
+            kind = SampleDataGroup.get_numpy_type_for_dali_type(data.get_type_of_item_in_path(path))
+            data.set_item_in_path(path, typed_constant(self._output_hw, kind))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        wanted = (
+            (self._images, "images"),
+            (self._sizes, "image sizes"),
+            (self._matrices, "projection matrices"),
+            (self._points, "point sets"),
+        )
+        for names, what in wanted:
+            for name in names:
+                for path in find_fields(data_empty, name, what):
+                    require_data_field(data_empty, path, "a data field")
+        return data_empty
+
+
+def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str | int, ...]]:
+    return list(dict.fromkeys(path for name in names for path in data.find_all_occurrences(name)))
+
+
+def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
+    """Least and largest value, in pairs; without `most` they are equal."""
+    found = []
+    for a, b in zip(least, least if most is None else most, strict=True):
+        if a > b:
+            raise ValueError(f"{type(step).__name__}: the range from {a} to {b} is empty")
+        found += [float(a), float(b)]
+    return found

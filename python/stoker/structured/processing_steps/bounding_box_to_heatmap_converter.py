@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BoundingBoxToHeatmapConverter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stoker import fn, types
+from stoker.structured.pipeline.sample_data_group import FieldExistsError, SampleDataGroup, path_text
+from stoker.structured.processing_steps._images import image_size
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+
+Name = str | int
+
+
+class BoundingBoxToHeatmapConverter(PipelineStepBase):
+    """Draws the boxes of all annotations of one name as Gaussians into a heatmap, which becomes a field of the annotation.
+
+    Boxes (left, top, right, bottom) and centres are in pixels of the image whose size is beside the annotation: the image itself (image_field_name) or a field
+    with height and width (image_hw_field_name). They are scaled to the heatmap, heatmap_hw, and cut to it.
+
+    heatmap_out_name: float32, (num_categories, H, W), or (H, W) with use_per_category_heatmap=False. Further fields, each by its name or None: is_active (which
+    boxes were drawn), center (their pixel, int32), center_offset (from there to the true centre), height_width_bboxes_heatmap, bboxes_heatmap.
+
+    A box is active if its category is below num_categories, is_valid_opt_in_name (a field with a bool each) says so, at least min_fraction_area_clipping of its
+    area is left when it is cut, and what is left is at least as high and wide as min_object_size, or per_category_min_object_sizes of its category, pixels of
+    the heatmap. center_opt_in_name: a field with the centres, else they are those of the boxes. The radius of a Gaussian is the centre's distance from the
+    nearest side times radius_scaling_factor, within min_radius and max_radius; its standard deviation is the radius times radius_to_sigma_factor.
+    """
+
+    def __init__(
+        self,
+        annotation_field_name: Name,
+        bboxes_in_name: Name,
+        heatmap_out_name: Name,
+        heatmap_hw: Sequence[int],
+        image_field_name: Name | None = None,
+        image_hw_field_name: Name | None = None,
+        categories_in_name: Name | None = None,
+        num_categories: int | None = None,
+        min_object_size: Sequence[float] | None = None,
+        per_category_min_object_sizes: Sequence[Sequence[float]] | None = None,
+        use_per_category_heatmap: bool = True,
+        is_valid_opt_in_name: Name | None = None,
+        center_opt_in_name: Name | None = None,
+        is_active_opt_out_name: Name | None = None,
+        center_opt_out_name: Name | None = None,
+        center_offset_opt_out_name: Name | None = None,
+        height_width_bboxes_heatmap_opt_out_name: Name | None = None,
+        bboxes_heatmap_opt_out_name: Name | None = None,
+        min_fraction_area_clipping: float = 0.25,
+        min_radius: float = 0.5,
+        max_radius: float = 10.0,
+        radius_scaling_factor: float = 0.8,
+        radius_to_sigma_factor: float = 1.0 / 3.0,
+    ) -> None:
+        if (image_field_name is None) == (image_hw_field_name is None):
+            raise ValueError("Exactly one of 'image_field_name' or 'image_hw_field_name' must be set: it tells the image's size")
+        by_category = use_per_category_heatmap or num_categories is not None or per_category_min_object_sizes is not None
+        if by_category and categories_in_name is None:
+            raise AssertionError(
+                "categories_in_name must be provided with use_per_category_heatmap=True, num_categories or per_category_min_object_sizes"
+            )
+        if by_category and not (num_categories or 0) > 0:
+            raise AssertionError(f"num_categories must be a positive integer, not {num_categories!r}")
+        if min_object_size is not None and per_category_min_object_sizes is not None:
+            raise AssertionError("min_object_size and per_category_min_object_sizes are mutually exclusive")
+        if per_category_min_object_sizes is not None and (
+            len(per_category_min_object_sizes) != num_categories or any(len(pair) != 2 for pair in per_category_min_object_sizes)
+        ):
+            raise AssertionError("per_category_min_object_sizes has a pair (height, width) for each of num_categories")
+        if len(heatmap_hw) != 2 or min(heatmap_hw) < 1:
+            raise AssertionError(f"heatmap_hw is height and width, both positive, not {heatmap_hw!r}")
+        self._annotation, self._boxes = annotation_field_name, bboxes_in_name
+        self._image, self._hw_field = image_field_name, image_hw_field_name
+        self._inputs = {
+            "with_labels": categories_in_name if by_category else None,
+            "with_valid": is_valid_opt_in_name,
+            "with_centers": center_opt_in_name,
+        }
+        sizes = [min_object_size] if min_object_size is not None else per_category_min_object_sizes or []
+        self._arguments: dict[str, Any] = {
+            "heatmap_hw": [int(n) for n in heatmap_hw],
+            "per_class": use_per_category_heatmap,
+            "num_classes": num_categories or 0,
+            "min_size": [float(v) for pair in sizes for v in pair],
+            "min_area": min_fraction_area_clipping,
+            "min_radius": max(float(min_radius), 0.5),
+            "max_radius": float(max_radius),
+            "radius_factor": float(radius_scaling_factor),
+            "sigma_factor": float(radius_to_sigma_factor),
+        }
+        # Of fn.bbox_heatmap's outputs, in their order.
+        self._outputs = (
+            (heatmap_out_name, types.FLOAT),
+            (is_active_opt_out_name, types.BOOL),
+            (center_opt_out_name, types.INT32),
+            (center_offset_opt_out_name, types.FLOAT),
+            (height_width_bboxes_heatmap_opt_out_name, types.FLOAT),
+            (bboxes_heatmap_opt_out_name, types.FLOAT),
+        )
+
+    def _given(self, group: SampleDataGroup) -> dict[str, Name]:
+        """Inputs beside the boxes; is_valid is left out where the annotation has no such field."""
+        return {k: name for k, name in self._inputs.items() if name is not None and (k != "with_valid" or group.has_child(name))}
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self._annotation):
+            beside, group = data.get_parent_of_path(path), data.get_item_in_path(path)
+            size = image_size(beside[self._image]) if self._image is not None else beside.get_item_in_path(self._hw_field or "")
+            given = self._given(group)
+            made = fn.bbox_heatmap(
+                group[self._boxes], size, *(group[name] for name in given.values()), **dict.fromkeys(given, True), **self._arguments
+            )
+            self._add_fields(group, path)
+            for (name, _), value in zip(self._outputs, made, strict=True):
+                if name is not None:
+                    group[name] = value
+        return data
+
+    def _add_fields(self, group: SampleDataGroup, path: Sequence[Name]) -> None:
+        ragged = group.is_ragged(self._boxes)
+        for k, (name, kind) in enumerate(self._outputs):
+            if name is None:
+                continue
+            try:
+                group.add_data_field(name, kind, ragged=ragged and k > 0)
+            except FieldExistsError as e:
+                raise KeyError(
+                    f"The annotation at '{path_text(path)}' must not contain the field '{name}', as it is added by this step"
+                ) from e
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for path in find_fields(data_empty, self._annotation, "annotations"):
+            beside, group = data_empty.get_parent_of_path(path), data_empty.get_item_in_path(path)
+            size = self._image if self._image is not None else self._hw_field
+            assert size is not None
+            if not beside.has_child(size):
+                there = ", ".join(map(str, beside.contained_top_level_field_names))
+                raise KeyError(f"For annotation in path '{path_text(path)}', no sibling field '{size}' was found; there are: {there}")
+            if not isinstance(group, SampleDataGroup):
+                raise ValueError(f"'{path_text(path)}' is a data field, where an annotation is a group of fields")
+            for name in [self._boxes, *(n for k, n in self._inputs.items() if n is not None and k != "with_valid")]:
+                if not group.has_child(name):
+                    there = ", ".join(map(str, group.contained_top_level_field_names))
+                    raise KeyError(f"Inside annotation in path '{path_text(path)}', no field '{name}' was found; there are: {there}")
+            self._add_fields(group, path)
+        return data_empty

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ImageToTileSizePadder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker import fn
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+
+
+class ImageToTileSizePadder(PipelineStepBase):
+    """Pads all images of one name with zeros, at the right and below, so that their sizes are multiples of a tile's: one number, or (width, height)."""
+
+    def __init__(self, image_name: str | int, tile_size_to_pad_to: int | Sequence[int]) -> None:
+        self._image_name = image_name
+        width, height = tile_size_to_pad_to if isinstance(tile_size_to_pad_to, Sequence) else (tile_size_to_pad_to,) * 2
+        if width < 1 or height < 1:
+            raise AssertionError(f"Tile size must be greater than 0, not {tile_size_to_pad_to!r}; 1 keeps a size as it is")
+        self._tile = [int(height), int(width)]
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self._image_name):
+            # shape=1 asks for no extent beyond the image's own, so that no sample waits for the others of its batch.
+            padded = fn.pad(data.get_item_in_path(path), axes=[-3, -2], shape=[1, 1], align=self._tile)
+            data.set_item_in_path(path, padded)
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for path in find_fields(data_empty, self._image_name, "images"):
+            require_data_field(data_empty, path, "an image")
+        return data_empty
