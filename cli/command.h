@@ -18,7 +18,7 @@ struct settings {
 	bool json, quiet, checksum, decode_only;
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment;
 	double seconds;
-	const char *output, *device;
+	const char *output, *device, *shard_size;
 	const char *const *args; /* arguments that are not options */
 	int32_t arg_count;
 };
@@ -66,8 +66,8 @@ struct command {
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
 
-extern const struct command command_bench, command_doctor, command_explain, command_index, command_inspect, command_ops, command_run,
-	command_view;
+extern const struct command command_bench, command_doctor, command_explain, command_index, command_inspect, command_ops, command_pack,
+	command_run, command_view;
 
 /* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
  * *code is what to exit with. args has room for argc pointers and is referred to by settings. */

@@ -4,9 +4,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
-#include "thread/thread.h"
+#include "thread/crew.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,14 +25,9 @@ struct opening {
 	struct stk_archive_pace pace;
 	const struct stk_archive_watch *watch; /* tells under the lock */
 	struct stk_archive_watch locked;
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	_Atomic int32_t next;
+	pthread_mutex_t lock; /* of what the watch hears */
 	_Atomic int64_t members;
-	_Atomic bool failed, stop;
-	int32_t done, bad; /* bad: the first archive that failed */
-	int running;       /* threads */
-	struct stk_error error;
+	_Atomic bool stop;
 };
 
 static void tell_locked(void *user, const char *text)
@@ -68,8 +64,9 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	return STK_OK;
 }
 
-static enum stk_status open_one(struct opening *o, int32_t i, struct stk_error *err)
+static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 {
+	struct opening *o = user;
 	struct stk_archive_index *x = &o->at[i];
 	struct stk_archive_file f;
 	enum stk_status s = stk__archive_open(&f, x->path, is_object(x->path) ? o->io : NULL, o->pace, stk__archive_least(o->kind), err);
@@ -86,86 +83,27 @@ static enum stk_status open_one(struct opening *o, int32_t i, struct stk_error *
 	return s;
 }
 
-/* Archives are taken in order, and one that was taken is looked at to its end: so the first that fails does not depend on who was faster. */
-static void *run(void *user)
+static bool tell_progress(void *user, int32_t done)
 {
 	struct opening *o = user;
-	for (int32_t i; !atomic_load(&o->failed) && (i = atomic_fetch_add(&o->next, 1)) < o->count;) {
-		struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
-		enum stk_status s = open_one(o, i, &err);
-		pthread_mutex_lock(&o->lock);
-		if (s && s != STK_CANCELLED && (!atomic_load(&o->failed) || i < o->bad)) {
-			o->bad = i;
-			o->error = err;
-			o->error.code = s;
-			atomic_store(&o->failed, true);
-		}
-		o->done++;
-		pthread_mutex_unlock(&o->lock);
-	}
-	pthread_mutex_lock(&o->lock);
-	o->running--;
-	pthread_cond_signal(&o->change);
-	pthread_mutex_unlock(&o->lock);
-	return NULL;
-}
-
-/* Until all threads have ended. */
-static void tell_progress(struct opening *o)
-{
-	pthread_mutex_lock(&o->lock);
-	while (o->running) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += 100000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&o->change, &o->lock, &until);
-		int64_t done = o->done;
-		pthread_mutex_unlock(&o->lock);
-		bool on = o->watch->progress(o->watch->user, done, o->count, atomic_load(&o->members));
-		pthread_mutex_lock(&o->lock);
-		if (!on) {
-			atomic_store(&o->stop, true);
-			atomic_store(&o->failed, true);
-			o->bad = -1;
-			o->error = (struct stk_error){.code = STK_CANCELLED, .message = "the search of archives was given up"};
-		}
-	}
-	pthread_mutex_unlock(&o->lock);
+	return o->watch->progress(o->watch->user, done, o->count, atomic_load(&o->members));
 }
 
 static enum stk_status run_all(struct opening *o, bool objects, struct stk_error *err)
 {
-	pthread_t threads[REMOTE_THREADS];
-	int most = objects ? REMOTE_THREADS : LOCAL_THREADS, n = 0, at_a_time = o->count < most ? o->count : most;
-	bool watched = o->watch && o->watch->progress;
-	int wanted = watched ? at_a_time : at_a_time - 1;
+	const int most = objects ? REMOTE_THREADS : LOCAL_THREADS, at_a_time = o->count < most ? o->count : most;
+	const struct stk_crew crew = {.count = o->count,
+		.threads = at_a_time,
+		.run = open_one,
+		.progress = o->watch && o->watch->progress ? tell_progress : NULL,
+		.user = o,
+		.stop = &o->stop};
 	o->pace.ahead = PIECES / (at_a_time + 1) > 2 ? PIECES / (at_a_time + 1) : 2;
 	o->pace.jump = jump_of_all / (at_a_time + 1);
 	pthread_mutex_init(&o->lock, NULL);
-	pthread_cond_init(&o->change, NULL);
-	o->running = wanted > 0 ? wanted : 0;
-	while (n < wanted && stk__thread_start(&threads[n], "stk-index", run, o, NULL) == STK_OK)
-		n++;
-	pthread_mutex_lock(&o->lock);
-	o->running -= wanted - n;
-	pthread_mutex_unlock(&o->lock);
-	if (watched && n) {
-		tell_progress(o);
-	} else {
-		o->running++;
-		run(o);
-	}
-	while (n)
-		stk__thread_join(threads[--n]);
-	pthread_cond_destroy(&o->change);
+	enum stk_status s = stk__crew_run(&crew, err);
 	pthread_mutex_destroy(&o->lock);
-	if (!o->failed)
-		return STK_OK;
-	if (err)
-		*err = o->error;
-	return o->error.code;
+	return s;
 }
 
 /* ---- which archives ---- */

@@ -8,6 +8,8 @@ import io
 import itertools
 import json
 import os
+import shutil
+import subprocess
 import tarfile
 
 import numpy as np
@@ -16,8 +18,8 @@ from PIL import Image
 from stoker import Loader, _core, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
-from storage import Store
-from support import SEED
+from storage import PROGRAM, Store
+from support import SEED, write_tree
 
 SMALL = [T.RandomResizedCrop(8), T.RandomHorizontalFlip()]
 FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.0&length=0.02&latency_ms=1&jitter_ms=5&seed=7"
@@ -269,3 +271,58 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
         assert [np.asarray(got.at(i)).tobytes() for i in range(4)] == [members[k][1] for k in (0, 7, count // 2, count - 1)]
     finally:
         server.close()
+
+
+def pack(source, folder, *options, code=0):
+    command = [str(PROGRAM.parents[2] / "cli" / "stoker"), "pack", str(source), "-o", str(folder), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+def test_packing(tmp_path, monkeypatch):
+    """The samples of the folder, by tarfile and by Loader; the same bytes whoever packs them, however often that was interrupted."""
+    root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
+    write_tree(root, np.random.default_rng(SEED), 3, 7)
+    long = root / "class1" / ("n" * 120 + ".jpg")
+    shutil.copy(root / "class1" / "003.jpg", long)
+    shutil.copy(root / "class2" / "001.jpg", root / "class2" / "001.v2.JPG")
+    (root / "class0" / "004.json").write_text('{"a": 4}')
+    (root / "class0" / "notes").write_text("beside no image")
+    told = pack(root, packed, "--shard-size", "20KB")
+    assert (told["samples"], told["files"], told["left_out"], told["kept"]) == (23, 24, 1, 0) and told["tars"] > 4
+    tars = sorted(packed.glob("*.tar"))
+    assert len(tars) == told["tars"] == len(kept(packed)) and (packed / "classes.txt").read_text() == "class0\nclass1\nclass2\n"
+    found = {}
+    for tar in tars:
+        with tarfile.open(tar) as t:
+            assert tar.stat().st_size <= 20000 or len(t.getmembers()) <= 3
+            found |= {m.name: t.extractfile(m).read() for m in t.getmembers()}
+    assert found["class1/" + long.name] == long.read_bytes() and found["class0/004.json"] == b'{"a": 4}' and found["class2/006.cls"] == b"2"
+    assert len(found) == 2 * 23 + 1 and sum(name.lower().endswith(".jpg") for name in found) == 23
+    assert run(str(packed / "shards-*.tar"), epochs=2) == run(root, epochs=2)
+    whole = contents(packed)
+    tars[1].unlink()
+    (packed / kept(packed)[2]).unlink()
+    tars[3].write_bytes(tars[3].read_bytes()[:-512])
+    assert pack(root, packed, "--shard-size", "20KB")["kept"] == len(tars) - 2
+    assert {n: d for n, d in contents(packed).items() if not n.endswith(".stoker")} == {
+        n: d for n, d in whole.items() if not n.endswith(".stoker")
+    }
+    assert "tars of another source, or of other options" in pack(root, packed, code=1)
+    server = Store(tmp_path / "store")
+    try:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        server.set(FAULTS)
+        pack("s3://photos", tmp_path / "remote", "--shard-size", "20KB")
+    finally:
+        server.close()
+    assert all((tmp_path / "remote" / t.name).read_bytes() == whole[t.name] for t in tars)
+    pack(root, tmp_path / "drawn", "--seed", "3", "-t", "1")
+    drawn = run(str(tmp_path / "drawn"), shuffle=False)
+    assert sorted(y for _, y, _ in drawn) != [y for _, y, _ in drawn] and len(drawn) == 23

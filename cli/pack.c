@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker pack: a folder of class folders as tars. */
+#include "command.h"
+#include "output.h"
+#include "progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool on_progress(void *user, int64_t done, int64_t total)
+{
+	struct progress *bar = user;
+	bar->total = total;
+	progress_update(bar, done);
+	return true;
+}
+
+/* "256MB", "1GiB" or bytes; -1: neither. */
+static int64_t bytes_of(const char *text)
+{
+	static const struct {
+		const char *name;
+		double factor;
+	} units[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024}, {"MiB", 1048576},
+		{"GiB", 1073741824.}};
+	char *end;
+	const double number = strtod(text, &end);
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(*units); i++)
+		if (!strcmp(end, units[i].name) && number * units[i].factor >= 1 && number * units[i].factor < 1e15)
+			return (int64_t)(number * units[i].factor);
+	return -1;
+}
+
+static int run_pack(const struct settings *s)
+{
+	struct stk_pack_info info = {.size = sizeof(info)};
+	struct stk_error err = {0};
+	struct progress bar;
+	struct stk_pack_options o = {.size = sizeof(o),
+		.source = s->args[0],
+		.folder = s->output,
+		.shard_bytes = s->shard_size ? bytes_of(s->shard_size) : 0,
+		.seed = s->seed ? s->seed : -1,
+		.threads = (int32_t)s->threads,
+		.progress = on_progress,
+		.user = &bar};
+	if (!s->output) {
+		fputs("stoker pack: say where the tars go (-o DIR)\n", stderr);
+		return EXIT_USAGE;
+	}
+	if (o.shard_bytes < 0) {
+		fprintf(stderr, "stoker pack: --shard-size is bytes, or as 256MB or 1GiB, not \"%s\"\n", s->shard_size);
+		return EXIT_USAGE;
+	}
+	progress_begin(&bar, "files", 0, s->quiet);
+	const enum stk_status status = stk_pack(&o, &info, &err);
+	progress_end(&bar);
+	if (status != STK_OK)
+		return fail("pack", &err);
+	if (s->json) {
+		json_t *out = json_object();
+		put_int(out, "tars", info.tars);
+		put_int(out, "samples", info.samples);
+		put_int(out, "files", info.files);
+		put_int(out, "bytes", info.bytes);
+		put_int(out, "kept", info.kept);
+		put_int(out, "left_out", info.left_out);
+		return print_json(out);
+	}
+	printf("%s: %" PRId64 " samples in %" PRId64 " tars, %.1f MB", s->output, info.samples, info.tars, (double)info.bytes / 1e6);
+	if (info.kept)
+		printf("; %" PRId64 " of them were there already", info.kept);
+	if (info.left_out)
+		printf("; left out %" PRId64 " files that are no images, and beside none", info.left_out);
+	printf("\n");
+	return EXIT_FINE;
+}
+
+static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "DIR", "Where the tars go; made if it is not there."),
+	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Of a tar, at most: 256MB (the default), 1GiB."),
+	OPTION_INT_OF("seed", 0, seed, 1, 9007199254740992.0,
+		"Put the samples into an order drawn by it, for readers that shuffle whole tars alone."),
+	OPTION_THREADS, OPTION_QUIET, OPTION_JSON, {0}};
+
+const struct command command_pack = {
+	.name = "pack",
+	.summary = "packs a folder of class folders as tars, in WebDataset's format",
+	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
+	.details =
+		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files beside it\n"
+		"that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
+	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run_pack,
+};

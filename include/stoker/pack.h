@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packing a folder of class folders as tars, in WebDataset's format: nothing is encoded anew. */
+#ifndef STOKER_PACK_H
+#define STOKER_PACK_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stk_pack_options {
+	size_t size;         /* sizeof(struct stk_pack_options), set by the caller */
+	const char *source;  /* a folder of class folders, s3://BUCKET/PREFIX, or an index of one */
+	const char *folder;  /* where the tars go; made if it is not there */
+	int64_t shard_bytes; /* of a tar, at most, unless one sample is larger; 0: 256 MB */
+	int64_t seed;        /* the samples come in an order drawn by it; -1: in that of the source */
+	int32_t threads;     /* 0: eight */
+	/* Some ten times a second on the caller's thread: files of `total` that are packed. False ends it with STK_CANCELLED. Nullable. */
+	bool (*progress)(void *user, int64_t done, int64_t total);
+	void *user;
+};
+
+struct stk_pack_info {
+	size_t size; /* sizeof(struct stk_pack_info), set by the caller */
+	int64_t tars, samples, files;
+	int64_t bytes;    /* of the tars */
+	int64_t kept;     /* tars that an earlier run had made already */
+	int64_t left_out; /* files that are no images, and beside none */
+};
+
+/* Writes shards-000000.tar and so on, each with its index beside it, and classes.txt, the names of the labels. A sample is an image, its label as
+ * CLASS/NAME.cls, and the files beside it that have its name up to the first dot. The same source gives the same bytes. Whole tars of an earlier run with the
+ * same options are kept, so that one that was cut short goes on; a folder with tars of another source or other options is STK_INVALID. info may be NULL. */
+STK_API STK_MUST_USE enum stk_status stk_pack(const struct stk_pack_options *options, struct stk_pack_info *info, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

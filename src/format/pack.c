@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/pack.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "io/io.h"
+#include "stoker/index.h"
+#include "thread/crew.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char plan_name[] = "packing.txt"; /* tells a later run what the tars beside it are of */
+enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
+
+struct packing {
+	const struct stk_pack_options *options;
+	struct stk_pack_plan plan;
+	struct stk_io *io;
+	_Atomic int64_t packed, kept;
+	_Atomic bool stop;
+};
+
+/* ---- the folder ---- */
+
+static bool shard_path(const struct packing *k, int64_t i, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s/shards-%06lld.tar", k->options->folder, (long long)i) < PATH_MAX;
+}
+
+static bool has_tars(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	bool found = false;
+	for (const struct dirent *e; dir && (e = readdir(dir));)
+		found |= strlen(e->d_name) > 4 && strcmp(e->d_name + strlen(e->d_name) - 4, ".tar") == 0;
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Tars of an earlier run are this one's if both have the same plan. */
+static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
+{
+	const char *folder = k->options->folder;
+	char path[PATH_MAX], mine[128];
+	uint8_t *was = NULL;
+	size_t size = 0;
+	if (mkdir(folder, 0777) && errno != EEXIST)
+		return stk__fail_errno(err, errno, "%s: cannot make the folder", folder);
+	if (snprintf(path, sizeof path, "%s/%s", folder, plan_name) >= PATH_MAX)
+		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", folder);
+	int n = snprintf(mine, sizeof mine, "stoker pack 1\n%lld samples in %lld tars\n%016llx\n", (long long)k->plan.samples,
+		(long long)k->plan.shard_count, (unsigned long long)k->plan.digest);
+	enum stk_status s = stk__read_whole(path, 1 << 16, &was, &size, NULL);
+	bool same = s == STK_OK && size == (size_t)n && memcmp(was, mine, size) == 0;
+	stk__free(was);
+	if (same)
+		return STK_OK;
+	if (s == STK_OK || has_tars(folder))
+		return stk__fail(
+			err, STK_INVALID, "%s: it holds tars of another source, or of other options: name an empty folder", folder);
+	return stk__write_whole(path, mine, (size_t)n, "plan", err);
+}
+
+static enum stk_status write_classes(const struct packing *k, struct stk_error *err)
+{
+	struct stk_text t = {0};
+	char path[PATH_MAX];
+	enum stk_status s = STK_OK;
+	for (int64_t i = 0; i < stk__file_list_classes(k->plan.list); i++)
+		stk__text_add(&t, "%s\n", stk__file_list_class_name(k->plan.list, i));
+	snprintf(path, sizeof path, "%s/classes.txt", k->options->folder);
+	if (t.failed)
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the names of classes");
+	else if (t.length)
+		s = stk__write_whole(path, t.s, t.length, "names of classes", err);
+	stk__text_free(&t);
+	return s;
+}
+
+/* ---- tars ---- */
+
+static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
+{
+	struct packing *k = user;
+	const struct stk_pack_shard *shard = &k->plan.shards[i];
+	char path[PATH_MAX];
+	struct stat st;
+	if (!shard_path(k, i, path))
+		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", k->options->folder);
+	if (stat(path, &st) || st.st_size != shard->bytes)
+		return stk__pack_write(&k->plan, i, k->io, path, &k->packed, &k->stop, err);
+	for (int64_t m = shard->first; m < shard->first + shard->count; m++)
+		atomic_fetch_add(&k->packed, k->plan.members[m].file >= 0);
+	atomic_fetch_add(&k->kept, 1);
+	return STK_OK;
+}
+
+static bool tell(void *user, int32_t done)
+{
+	struct packing *k = user;
+	(void)done;
+	return k->options->progress(k->options->user, atomic_load(&k->packed), k->plan.files);
+}
+
+static enum stk_status index_tars(const struct packing *k, struct stk_error *err)
+{
+	char path[PATH_MAX];
+	const char *paths[] = {path};
+	snprintf(path, sizeof path, "%s/shards-{000000..%06lld}.tar", k->options->folder, (long long)k->plan.shard_count - 1);
+	const struct stk_tar_index_options o = {.size = sizeof o, .paths = paths, .path_count = 1};
+	return stk_tar_index(&o, NULL, err);
+}
+
+static enum stk_status pack_all(struct packing *k, struct stk_error *err)
+{
+	const char *root = k->plan.list->root;
+	const struct stk_crew crew = {.count = (int32_t)k->plan.shard_count,
+		.threads = k->options->threads ? k->options->threads : THREADS,
+		.run = pack_one,
+		.progress = k->options->progress ? tell : NULL,
+		.user = k,
+		.stop = &k->stop};
+	enum stk_status s = claim_folder(k, err);
+	if (!s)
+		s = stk__is_uri(root) ? stk__list_io(root, &k->io, err) : stk__io_create(READERS, &k->io, err);
+	if (!s)
+		s = stk__crew_run(&crew, err);
+	stk__io_destroy(k->io);
+	if (!s)
+		s = write_classes(k, err);
+	return s ? s : index_tars(k, err);
+}
+
+enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info *info, struct stk_error *err)
+{
+	struct packing k = {.options = o};
+	if (o->size != sizeof *o || (info && info->size != sizeof *info))
+		return stk__fail(err, STK_INVALID, "stk_pack_options.size is %zu; this library expects %zu", o->size, sizeof *o);
+	if (o->shard_bytes < 0 || o->threads < 0 || !o->folder || stk__is_uri(o->folder))
+		return stk__fail(err, STK_INVALID, "tars are written to a local folder, and shard_bytes is above 0");
+	enum stk_status s = stk__pack_plan(o, &k.plan, err);
+	if (s)
+		return s;
+	if (k.plan.shard_count > MOST_SHARDS)
+		s = stk__fail(err, STK_LIMIT, "%lld tars: let them be larger", (long long)k.plan.shard_count);
+	else
+		s = pack_all(&k, err);
+	if (!s && info) {
+		*info = (struct stk_pack_info){.size = sizeof *info,
+			.tars = k.plan.shard_count,
+			.samples = k.plan.samples,
+			.files = k.plan.files,
+			.kept = k.kept,
+			.left_out = k.plan.left_out};
+		for (int64_t i = 0; i < k.plan.shard_count; i++)
+			info->bytes += k.plan.shards[i].bytes;
+	}
+	stk__pack_plan_free(&k.plan);
+	return s;
+}

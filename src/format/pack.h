@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Packing, in two steps: a plan says which tar holds which files (pack_plan.c), then each tar is written (pack_write.c). */
+#ifndef STK_FORMAT_PACK_H
+#define STK_FORMAT_PACK_H
+
+#include "format/list.h"
+#include "stoker/pack.h"
+
+/* A file of a tar. */
+struct stk_pack_member {
+	int64_t file; /* in the list; -1: the sample's label, which is no file */
+	int64_t size;
+	int32_t label;
+	uint64_t name; /* in the plan's names */
+};
+
+struct stk_pack_shard {
+	int64_t first, count; /* members */
+	int64_t bytes;        /* of the tar */
+};
+
+struct stk_pack_plan {
+	struct stk_file_list *list;
+	struct stk_pack_member *members;
+	int64_t count, room;
+	struct stk_pack_shard *shards;
+	int64_t shard_count, shard_room;
+	char *names;
+	uint64_t names_size, names_room;
+	int64_t samples, files, left_out;
+	uint64_t digest; /* of all that the tars depend on */
+};
+
+/* Sizes of local files are asked for one by one. */
+STK_MUST_USE enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err);
+void stk__pack_plan_free(struct stk_pack_plan *p);
+
+/* Bytes of the pax record that holds a name which is too long for a header; 0: it is not. */
+enum { STK_PACK_SHORT = 100 };
+int64_t stk__pack_record_bytes(const char *name);
+/* Bytes of a tar that a member takes, its headers included. */
+int64_t stk__pack_member_bytes(const char *name, int64_t size);
+
+/* Writes one tar, under another name until it is whole. packed counts files. */
+struct stk_io;
+STK_MUST_USE enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, struct stk_io *io, const char *path,
+	_Atomic int64_t *packed, const _Atomic bool *stop, struct stk_error *err);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which files go into which tar, by names and sizes alone. */
+#include "format/pack.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "format/list_census.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void stk__pack_plan_free(struct stk_pack_plan *p)
+{
+	stk__file_list_destroy(p->list);
+	stk__free(p->members);
+	stk__free(p->shards);
+	stk__free(p->names);
+	*p = (struct stk_pack_plan){0};
+}
+
+/* ---- names ---- */
+
+struct planning {
+	struct stk_pack_plan *plan;
+	const struct stk_pack_options *options;
+	const struct stk_file_list_options *images; /* what an image is called */
+	struct stk_error *err;
+	int64_t *samples; /* ids of the files that are images */
+	size_t root;      /* bytes of a path before the class folder */
+};
+
+static enum stk_status no_memory(const struct planning *g)
+{
+	return stk__fail(g->err, STK_NO_MEMORY, "out of memory to plan the packing of %.300s", g->options->source);
+}
+
+/* A path from the class folder's name on. */
+static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
+{
+	char whole[PATH_MAX];
+	stk__file_list_path(g->plan->list, file, whole, sizeof whole);
+	snprintf(out, PATH_MAX, "%s", strlen(whole) > g->root ? whole + g->root : whole);
+}
+
+static size_t stem_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strchr(base + (*base == '.'), '.');
+	return dot ? (size_t)(dot - path) : strlen(path);
+}
+
+static bool is_image(const struct planning *g, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return stk__list_wants(g->images, slash ? slash + 1 : path);
+}
+
+static bool same_stem(const char *a, const char *b)
+{
+	size_t n = stem_of(a);
+	return stem_of(b) == n && memcmp(a, b, n) == 0;
+}
+
+/* ---- members ---- */
+
+int64_t stk__pack_record_bytes(const char *name)
+{
+	int64_t rest = (int64_t)strlen(name) + (int64_t)strlen(" path=\n"), all = rest + 1, before = 0;
+	while (all != before) { /* the length counts its own digits */
+		char text[32];
+		before = all;
+		all = rest + snprintf(text, sizeof text, "%lld", (long long)all);
+	}
+	return strlen(name) > STK_PACK_SHORT ? all : 0;
+}
+
+int64_t stk__pack_member_bytes(const char *name, int64_t size)
+{
+	enum { BLOCK = 512 };
+	int64_t record = stk__pack_record_bytes(name);
+	return (record ? BLOCK + (record + BLOCK - 1) / BLOCK * BLOCK : 0) + BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static bool add_member(struct stk_pack_plan *p, int64_t file, int64_t size, int32_t label, const char *name)
+{
+	size_t n = strlen(name) + 1;
+	if (p->count == p->room) {
+		int64_t room = p->room + p->room / 2 + 256;
+		struct stk_pack_member *more = stk__realloc(p->members, (size_t)room * sizeof *more);
+		if (!more)
+			return false;
+		p->members = more;
+		p->room = room;
+	}
+	if (p->names_room - p->names_size < n) {
+		uint64_t room = p->names_room + p->names_room / 2 + n + 4096;
+		char *more = stk__realloc(p->names, room);
+		if (!more)
+			return false;
+		p->names = more;
+		p->names_room = room;
+	}
+	memcpy(p->names + p->names_size, name, n);
+	p->members[p->count++] = (struct stk_pack_member){file, size, label, p->names_size};
+	p->names_size += n;
+	return true;
+}
+
+static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *out)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	const struct stk_file_list *l = g->plan->list;
+	if (l->sized) {
+		*out = stk__list_file_size(l, file);
+		return STK_OK;
+	}
+	stk__file_list_path(l, file, path, sizeof path);
+	if (stat(path, &st))
+		return stk__fail_errno(g->err, errno, "%s: cannot stat it", path);
+	*out = st.st_size;
+	return STK_OK;
+}
+
+/* Names of a sample's files all begin with `key`, and what follows is the component: so it must have no dot of its own, and be no other sample's. */
+static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
+{
+	size_t stem = stem_of(path);
+	const char *dot = strrchr(path, '.');
+	bool plain = !twice && path[stem] && path + stem == dot;
+	if (plain) {
+		snprintf(out, PATH_MAX + 32, "%.*s", (int)stem, path);
+		return;
+	}
+	snprintf(out, PATH_MAX + 32, "%s_%lld", path, (long long)file);
+	for (char *c = strrchr(out, '/') ? strrchr(out, '/') : out; *c; c++)
+		*c = *c == '.' ? '_' : *c;
+}
+
+struct shelf { /* the files with one stem, which follow each other in the list or nearly so */
+	int64_t first, end;
+};
+
+/* All files of the list with the sample's stem lie between its neighbours, since a folder's files are sorted by name. */
+static struct shelf shelf_of(const struct planning *g, int64_t file, const char *path)
+{
+	char other[PATH_MAX];
+	struct shelf s = {file, file + 1};
+	for (bool on = true; on && s.first > 0; s.first -= on) {
+		path_of(g, s.first - 1, other);
+		on = strncmp(other, path, stem_of(path)) == 0;
+	}
+	for (bool on = true; on && s.end < g->plan->list->size; s.end += on) {
+		path_of(g, s.end, other);
+		on = strncmp(other, path, stem_of(path)) == 0;
+	}
+	return s;
+}
+
+static enum stk_status add_file(const struct planning *g, int64_t file, const char *key, const char *ending, int32_t label)
+{
+	char name[2 * PATH_MAX];
+	int64_t size = 0;
+	enum stk_status s = size_of(g, file, &size);
+	if (s)
+		return s;
+	snprintf(name, sizeof name, "%s.%s", key, ending);
+	g->plan->files++;
+	return add_member(g->plan, file, size, label, name) ? STK_OK : no_memory(g);
+}
+
+static enum stk_status add_label(const struct planning *g, const char *key, int32_t label)
+{
+	char name[PATH_MAX + 64], text[32];
+	snprintf(name, sizeof name, "%s.cls", key);
+	return add_member(g->plan, -1, snprintf(text, sizeof text, "%d", label), label, name) ? STK_OK : no_memory(g);
+}
+
+static enum stk_status add_sample(const struct planning *g, int64_t file)
+{
+	char path[PATH_MAX], other[PATH_MAX], key[PATH_MAX + 32];
+	int32_t label = stk__file_list_label(g->plan->list, file), images = 0;
+	path_of(g, file, path);
+	struct shelf shelf = shelf_of(g, file, path);
+	for (int64_t i = shelf.first; i < shelf.end; i++) {
+		path_of(g, i, other);
+		images += same_stem(path, other) && is_image(g, other);
+	}
+	key_of(file, path, images > 1, key);
+	const char *dot = strrchr(path, '.');
+	enum stk_status s = add_file(g, file, key, dot ? dot + 1 : "", label);
+	if (!s)
+		s = add_label(g, key, label);
+	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK && images == 1; i++) {
+		path_of(g, i, other);
+		size_t stem = stem_of(other);
+		if (i == file || !same_stem(path, other) || !other[stem])
+			continue;
+		if (strcmp(other + stem, ".cls") == 0)
+			return stk__fail(g->err, STK_INVALID,
+				"%.300s/%s: labels are those of the class folders, and go into a component of this name: rename it",
+				g->options->source, other);
+		s = add_file(g, i, key, other + stem + 1, label);
+	}
+	return s;
+}
+
+/* ---- shards ---- */
+
+static bool begin_shard(struct stk_pack_plan *p, int64_t first)
+{
+	if (p->shard_count == p->shard_room) {
+		int64_t room = 2 * p->shard_room + 64;
+		struct stk_pack_shard *more = stk__realloc(p->shards, (size_t)room * sizeof *more);
+		if (!more)
+			return false;
+		p->shards = more;
+		p->shard_room = room;
+	}
+	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* two empty blocks at the end */
+	return true;
+}
+
+static enum stk_status plan_sample(const struct planning *g, int64_t file)
+{
+	struct stk_pack_plan *p = g->plan;
+	int64_t first = p->count, bytes = 0, most = g->options->shard_bytes ? g->options->shard_bytes : 256000000;
+	enum stk_status s = add_sample(g, file);
+	if (s)
+		return s;
+	for (int64_t i = first; i < p->count; i++)
+		bytes += stk__pack_member_bytes(p->names + p->members[i].name, p->members[i].size);
+	const char *name = p->names + p->members[first].name, *before = first ? p->names + p->members[first - 1].name : "";
+	if (same_stem(name, before))
+		return stk__fail(
+			g->err, STK_INVALID, "%.300s: two samples would both be called %.300s: rename one", g->options->source, name);
+	struct stk_pack_shard *shard = p->shard_count ? &p->shards[p->shard_count - 1] : NULL;
+	if ((!shard || (shard->count && shard->bytes + bytes > most)) && !begin_shard(p, first))
+		return no_memory(g);
+	shard = &p->shards[p->shard_count - 1];
+	shard->count += p->count - first;
+	shard->bytes += bytes;
+	p->samples++;
+	return STK_OK;
+}
+
+static void digest_plan(const struct planning *g)
+{
+	struct stk_pack_plan *p = g->plan;
+	p->digest = stk__hash_bytes(0, p->names, p->names_size);
+	for (int64_t i = 0; i < p->count; i++) {
+		int64_t facts[2] = {p->members[i].size, p->members[i].label};
+		p->digest = stk__hash_bytes(p->digest, facts, sizeof facts);
+	}
+	for (int64_t i = 0; i < p->shard_count; i++)
+		p->digest = stk__hash_bytes(p->digest, &p->shards[i].count, sizeof p->shards[i].count);
+}
+
+/* Fisher and Yates's, each swap by a draw of its own. */
+static void shuffle(int64_t *ids, int64_t n, uint64_t seed)
+{
+	for (int64_t i = n - 1; i > 0; i--) {
+		struct stk_random r = stk__random(seed, stk__random_stream("pack.order"), 0, i);
+		int64_t k = (int64_t)(stk__random_double(&r) * (double)(i + 1)), id = ids[i];
+		ids[i] = ids[k];
+		ids[k] = id;
+	}
+}
+
+static enum stk_status plan_all(struct planning *g)
+{
+	struct stk_pack_plan *p = g->plan;
+	char path[PATH_MAX];
+	int64_t n = 0;
+	enum stk_status s = STK_OK;
+	for (int64_t i = 0; i < p->list->size; i++) {
+		path_of(g, i, path);
+		if (is_image(g, path))
+			g->samples[n++] = i;
+	}
+	if (!n)
+		return stk__fail(g->err, STK_NOT_FOUND, "%.300s: there is no image in it", g->options->source);
+	if (g->options->seed >= 0)
+		shuffle(g->samples, n, (uint64_t)g->options->seed);
+	for (int64_t i = 0; i < n && s == STK_OK; i++)
+		s = plan_sample(g, g->samples[i]);
+	p->left_out = p->list->size - p->files;
+	digest_plan(g);
+	return s;
+}
+
+enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err)
+{
+	static const char *const endings[] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
+	const struct stk_file_list_options images = {.file_filters = endings, .filter_count = sizeof endings / sizeof *endings};
+	struct planning g = {.plan = out, .options = o, .images = &images, .err = err};
+	*out = (struct stk_pack_plan){0};
+	enum stk_status s = stk__file_list_create(
+		&(struct stk_file_list_options){.file_root = o->source, .nested = true, .everything = true}, &out->list, err);
+	if (s)
+		return s;
+	size_t root = strlen(out->list->root);
+	g.root = root + (root && out->list->root[root - 1] != '/');
+	g.samples = stk__calloc((size_t)out->list->size + 1, sizeof *g.samples);
+	s = g.samples ? plan_all(&g) : no_memory(&g);
+	stk__free(g.samples);
+	if (s)
+		stk__pack_plan_free(out);
+	return s;
+}

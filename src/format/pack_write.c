@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Writing a tar: ustar, with pax records for long names. */
+#include "format/pack.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 512, AHEAD = 32, BYTES_AHEAD = 64 << 20, ROOM = 1 << 20 };
+
+struct slot {
+	struct stk_request request;
+	struct writer *writer;
+	char path[PATH_MAX];
+	bool ended;
+};
+
+struct writer {
+	const struct stk_pack_plan *plan;
+	struct stk_io *io;
+	int fd;
+	uint8_t *buffer; /* ROOM bytes, of which `used` are to be written */
+	size_t used;
+	int error; /* errno of a write */
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	struct slot slots[AHEAD]; /* a ring of files in order */
+	int first, count;
+	int64_t bytes; /* of those */
+	int64_t next;  /* member to ask for */
+};
+
+/* ---- bytes out ---- */
+
+static void flush(struct writer *w)
+{
+	for (size_t at = 0; at < w->used && !w->error;) {
+		ssize_t n = write(w->fd, w->buffer + at, w->used - at);
+		w->error = n < 0 && errno != EINTR ? errno : 0;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	w->used = 0;
+}
+
+static void put(struct writer *w, const void *bytes, size_t n)
+{
+	for (const uint8_t *at = bytes; n && !w->error;) {
+		size_t some = ROOM - w->used < n ? ROOM - w->used : n;
+		memcpy(w->buffer + w->used, at, some);
+		w->used += some;
+		at += some;
+		n -= some;
+		if (w->used == ROOM)
+			flush(w);
+	}
+}
+
+static void pad(struct writer *w, int64_t size)
+{
+	static const uint8_t zeros[BLOCK];
+	put(w, zeros, (size_t)(-size & (BLOCK - 1)));
+}
+
+/* Nothing in it differs from run to run: neither times nor owners. */
+static void put_header(struct writer *w, const char *name, int64_t size, char type)
+{
+	char h[BLOCK] = {0};
+	unsigned sum = 0;
+	size_t n = strlen(name);
+	memcpy(h, name, n < STK_PACK_SHORT ? n : STK_PACK_SHORT);
+	memcpy(h + 100,
+		"0000644\0"
+		"0000000\0"
+		"0000000\0",
+		24);
+	if (size < (int64_t)1 << 33) {
+		snprintf(h + 124, 13, "%011llo", (unsigned long long)size);
+	} else { /* eleven digits are not enough: in base 256 */
+		h[124] = (char)0x80;
+		for (int i = 0; i < 8; i++)
+			h[135 - i] = (char)(uint8_t)((uint64_t)size >> 8 * i);
+	}
+	memcpy(h + 136, "00000000000", 12);
+	memcpy(h + 148, "        ", 8);
+	h[156] = type;
+	memcpy(h + 257,
+		"ustar\0"
+		"00",
+		8);
+	for (int i = 0; i < BLOCK; i++)
+		sum += (uint8_t)h[i];
+	snprintf(h + 148, 8, "%06o", sum);
+	put(w, h, sizeof h);
+}
+
+static void put_member(struct writer *w, const char *name, const void *data, int64_t size)
+{
+	int64_t record = stk__pack_record_bytes(name);
+	if (record) {
+		char head[32];
+		put_header(w, "././@PaxHeader", record, 'x');
+		put(w, head, (size_t)snprintf(head, sizeof head, "%lld path=", (long long)record));
+		put(w, name, strlen(name));
+		put(w, "\n", 1);
+		pad(w, record);
+	}
+	put_header(w, name, size, '0');
+	put(w, data, (size_t)size);
+	pad(w, size);
+}
+
+/* ---- bytes in ---- */
+
+static void file_came(struct stk_request *r)
+{
+	struct slot *s = r->user;
+	struct writer *w = s->writer;
+	pthread_mutex_lock(&w->lock);
+	s->ended = true;
+	pthread_cond_signal(&w->change);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Asks for the files that come next, before they are needed. */
+static void ask_ahead(struct writer *w, int64_t end)
+{
+	for (; w->next < end && w->count < AHEAD && (!w->count || w->bytes < BYTES_AHEAD); w->next++) {
+		const struct stk_pack_member *m = &w->plan->members[w->next];
+		if (m->file < 0)
+			continue;
+		struct slot *s = &w->slots[(w->first + w->count++) % AHEAD];
+		s->writer = w;
+		s->ended = false;
+		stk__file_list_path(w->plan->list, m->file, s->path, sizeof s->path);
+		s->request = (struct stk_request){.uri = s->path, .length = -1, .done = file_came, .user = s};
+		w->bytes += m->size;
+		stk__io_submit(w->io, &s->request);
+	}
+}
+
+static struct slot *wait_first(struct writer *w)
+{
+	struct slot *s = &w->slots[w->first];
+	pthread_mutex_lock(&w->lock);
+	while (!s->ended)
+		pthread_cond_wait(&w->change, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+	return s;
+}
+
+static void drop_first(struct writer *w)
+{
+	struct slot *s = wait_first(w);
+	stk__buffer_release(w->io, s->request.buffer);
+	stk__free(s->request.error);
+	w->first = (w->first + 1) % AHEAD;
+	w->count--;
+}
+
+static enum stk_status write_file(struct writer *w, const struct stk_pack_member *m, struct stk_error *err)
+{
+	struct slot *s = wait_first(w);
+	enum stk_status status = s->request.status;
+	if (status && err && s->request.error)
+		*err = *s->request.error;
+	if (!status && (int64_t)s->request.size != m->size)
+		status = stk__fail(err, STK_IO, "%s: it has %zu bytes, and had %lld when packing began: begin anew", s->path,
+			s->request.size, (long long)m->size);
+	if (!status)
+		put_member(w, w->plan->names + m->name, s->request.data, m->size);
+	w->bytes -= m->size;
+	drop_first(w);
+	return status;
+}
+
+static enum stk_status write_members(
+	struct writer *w, const struct stk_pack_shard *shard, _Atomic int64_t *packed, const _Atomic bool *stop, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	int64_t end = shard->first + shard->count;
+	w->next = shard->first;
+	for (int64_t i = shard->first; i < end && s == STK_OK && !w->error; i++) {
+		const struct stk_pack_member *m = &w->plan->members[i];
+		char label[32];
+		ask_ahead(w, end);
+		if (atomic_load(stop))
+			s = stk__fail(err, STK_CANCELLED, "packing was given up");
+		else if (m->file >= 0)
+			s = write_file(w, m, err);
+		else
+			put_member(w, w->plan->names + m->name, label, snprintf(label, sizeof label, "%d", m->label));
+		atomic_fetch_add(packed, m->file >= 0);
+	}
+	for (int k = 0; k < w->count; k++)
+		stk__io_cancel(w->io, &w->slots[(w->first + k) % AHEAD].request);
+	while (w->count)
+		drop_first(w);
+	return s;
+}
+
+enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, struct stk_io *io, const char *path, _Atomic int64_t *packed,
+	const _Atomic bool *stop, struct stk_error *err)
+{
+	static const uint8_t end[2 * BLOCK];
+	char part[PATH_MAX];
+	struct writer *w = stk__calloc(1, sizeof *w);
+	enum stk_status s = STK_OK;
+	if (w)
+		w->buffer = stk__alloc(ROOM);
+	if (!w || !w->buffer || snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
+		stk__free(w ? w->buffer : NULL);
+		stk__free(w);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to write %.300s", path);
+	}
+	w->plan = p;
+	w->io = io;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->change, NULL);
+	w->fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	w->error = w->fd < 0 ? errno : 0;
+	if (!w->error)
+		s = write_members(w, &p->shards[shard], packed, stop, err);
+	put(w, end, sizeof end);
+	if (!s)
+		flush(w);
+	if (w->fd >= 0 && close(w->fd) && !w->error)
+		w->error = errno;
+	if (!s && !w->error && rename(part, path))
+		w->error = errno;
+	if (!s && w->error)
+		s = stk__fail_errno(err, w->error, "%s: cannot write it", path);
+	if (s && w->fd >= 0)
+		unlink(part);
+	pthread_cond_destroy(&w->change);
+	pthread_mutex_destroy(&w->lock);
+	stk__free(w->buffer);
+	stk__free(w);
+	return s;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "thread/crew.h"
+
+#include "base/error.h"
+#include "thread/thread.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MOST_THREADS = 64, SLICE_NS = 100000000 };
+
+struct work {
+	const struct stk_crew *crew;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t change;
+	int32_t next, done, bad; /* bad: the first that failed, or count */
+	bool given_up;
+	int running; /* threads */
+	struct stk_error error;
+};
+
+static void *run(void *user)
+{
+	struct work *w = user;
+	pthread_mutex_lock(&w->lock);
+	while (!w->given_up && w->bad == w->crew->count && w->next < w->crew->count) {
+		int32_t i = w->next++;
+		struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+		pthread_mutex_unlock(&w->lock);
+		enum stk_status s = w->crew->run(w->crew->user, i, &err);
+		pthread_mutex_lock(&w->lock);
+		w->done++;
+		if (s && i < w->bad) {
+			w->bad = i;
+			w->error = err;
+			w->error.code = s;
+		}
+	}
+	w->running--;
+	pthread_cond_signal(&w->change);
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* Until all threads have ended. */
+static void tell_progress(struct work *w)
+{
+	pthread_mutex_lock(&w->lock);
+	while (w->running) {
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += SLICE_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&w->change, &w->lock, &until);
+		int32_t done = w->done;
+		pthread_mutex_unlock(&w->lock);
+		bool on = w->crew->progress(w->crew->user, done);
+		if (!on)
+			atomic_store(w->crew->stop, true);
+		pthread_mutex_lock(&w->lock);
+		w->given_up |= !on;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err)
+{
+	pthread_t threads[MOST_THREADS];
+	struct work w = {.crew = crew, .bad = crew->count};
+	int wanted = crew->threads < MOST_THREADS ? crew->threads : MOST_THREADS, n = 0;
+	wanted = crew->count < wanted ? crew->count : wanted;
+	wanted -= !crew->progress; /* the caller is one of them, unless it tells how far they are */
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.change, NULL);
+	w.running = wanted > 0 ? wanted : 0;
+	while (n < wanted && stk__thread_start(&threads[n], "stk-crew", run, &w, NULL) == STK_OK)
+		n++;
+	pthread_mutex_lock(&w.lock);
+	w.running = w.running - (wanted > n ? wanted - n : 0) + (crew->progress && n ? 0 : 1);
+	pthread_mutex_unlock(&w.lock);
+	if (crew->progress && n)
+		tell_progress(&w);
+	else
+		run(&w);
+	while (n)
+		stk__thread_join(threads[--n]);
+	pthread_cond_destroy(&w.change);
+	pthread_mutex_destroy(&w.lock);
+	if (w.given_up)
+		return stk__fail(err, STK_CANCELLED, "the work was given up");
+	if (w.bad < crew->count && err)
+		*err = w.error;
+	return w.bad < crew->count ? w.error.code : STK_OK;
+}
