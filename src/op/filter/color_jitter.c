@@ -20,7 +20,7 @@ static const struct stk_arg_def color_jitter_args[] = {
 		"Factor of the values' distance from the luma of their pixel."),
 	STK_ARG(struct color_jitter, hue, STK_ARG_FLOAT, "0.0", (-0.5, 0.5), STK_PER_SAMPLE,
 		"Turn of the hue in HSV, as a share of the circle."),
-	STK_ARG(struct color_jitter, order, STK_ARG_FLOATS, "[0, 1, 2, 3]", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct color_jitter, order, STK_ARG_FLOATS, "[0.0, 1.0, 2.0, 3.0]", STK_FREE, STK_PER_SAMPLE,
 		"A number for each of the four, in the order above: the one with the least is done first. Four draws from a range make a random order."),
 	STK_ARG_END,
 };
