@@ -256,7 +256,49 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Chain nodes of one level that pass values to each other are one chain. Cloned nodes whose values no chain computes get a chain of their own. */
+/* Whether the chain of a root is worth a worker of its own: it decodes, goes over images, calls a user's function, or waits for bytes. */
+static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy)
+{
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[i];
+		bool own = n->lowers || n->def->fetch || (n->def->flags & STK_OP_FUNCTION);
+		for (int32_t k = 0; k < stk__program_sources(n) && !own; k++) {
+			const struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
+			own = from->reader >= 0 && p->readers[from->reader].parts > 0;
+		}
+		if (is_chain_node(n) && own)
+			heavy[find_root(parent, i)] = true;
+	}
+}
+
+/* Samples of hundreds of fields would have as many chains, each with a cost of its own. What is light shares LIGHT_CHAINS of them, and where there are more
+ * than STK_MAX_CHAINS then, all share these. */
+static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struct stk_error *err)
+{
+	enum { LIGHT_CHAINS = 16 };
+	int32_t joined[STK_MAX_CHAINS];
+	bool *heavy = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *heavy);
+	if (!heavy)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
+	find_heavy(p, parent, heavy);
+	for (int32_t level = 0; level < p->n_levels; level++)
+		for (int32_t all = 0; all < 2; all++) {
+			int32_t limit = all ? STK_MAX_CHAINS : LIGHT_CHAINS, k = 0;
+			for (int32_t i = 0; i < p->n_nodes; i++) {
+				if (p->nodes[i].level != level || !is_chain_node(&p->nodes[i]) || find_root(parent, i) != i ||
+					(heavy[i] && !all))
+					continue;
+				if (k < limit)
+					joined[k] = i;
+				else
+					parent[i] = joined[k % limit];
+				k++;
+			}
+		}
+	return STK_OK;
+}
+
+/* Chain nodes of one level that pass values to each other are one chain, and light ones may share one. Cloned nodes whose values no chain computes get a chain of their own. */
 static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 {
 	int32_t *parent = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *parent);
@@ -279,6 +321,9 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 		first = first < 0 || p->nodes[first].level != n->level ? i : first;
 		parent[find_root(parent, i)] = find_root(parent, first);
 	}
+	enum stk_status s = join_chains(p, parent, err);
+	if (s)
+		return s;
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		if (is_chain_node(n)) {
@@ -379,7 +424,7 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	return stk__fuse(p, c, err);
 }
 
-static enum stk_status measure_levels(struct stk_program *p, struct stk_error *err)
+static void measure_levels(struct stk_program *p)
 {
 	p->max_chains = 1;
 	for (int32_t l = 0; l < p->n_levels; l++) {
@@ -387,10 +432,6 @@ static enum stk_status measure_levels(struct stk_program *p, struct stk_error *e
 		for (int32_t c = 0; c < p->levels[l].n_chains; c++)
 			p->last_read_level = p->levels[l].chains[c].reads ? l : p->last_read_level;
 	}
-	if (p->max_chains > STK_MAX_CHAINS)
-		return stk__fail(
-			err, STK_LIMIT, "the graph has %d independent chains; at most %d are supported", p->max_chains, STK_MAX_CHAINS);
-	return STK_OK;
 }
 
 static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
@@ -426,7 +467,8 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 				return s;
 		p->levels[l].n_steps = p->n_steps - p->levels[l].first_step;
 	}
-	return measure_levels(p, err);
+	measure_levels(p);
+	return STK_OK;
 }
 
 static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err)

@@ -58,6 +58,15 @@ def test_from_torchvision(tree, tmp_path, monkeypatch):
     assert images.shape == (4, 3, 224, 224) and labels.shape == (4,) and names["train"].__class__.__name__ == "Loader"
 
 
+def test_structured(tree, tmp_path, monkeypatch):
+    _steps, names = run("doc/structured.md", tree, tmp_path, monkeypatch)
+    first = next(b for b in blocks("doc/structured.md", "python"))
+    assert "for batch in train" in first
+    assert names["image"].shape == (4, 64, 96, 3) and names["boxes"].tensor.shape[::2] == (4, 4)
+    boxes, areas = names["areas"][0][0], names["areas"][2][0]
+    assert boxes.shape() == [3, 4] and areas.shape() == [3]
+
+
 def _without_workers(init):
     return lambda self, *args, num_workers=0, **kwargs: init(self, *args, **kwargs)
 

@@ -548,3 +548,26 @@ def test_heatmaps_are_numpys():
         run([{"pic": samples[0]["image"], "ann": samples[0]["ann"]}], [step])
     with pytest.raises(KeyError, match="at 'ann' must not contain the field 'map'"):
         run(samples[:1], [step, step])
+
+
+# ---- many fields ----
+
+
+def test_samples_of_hundreds_of_fields_share_a_few_chains():
+    rng = np.random.default_rng(SEED + 9)
+    samples = [
+        {
+            "a": [rng.normal(size=(3, 2)).astype(np.float32) for _ in range(150)],
+            "b": [np.float32(rng.normal(size=k % 5)) for k in range(70)],
+        }
+        for _ in range(3)
+    ]
+    steps = [DataGroupInPathAppliedStep(CoordinateCropper(k, (-1, -0.5), (1, 0.5)), "a") for k in range(150)]
+    for sample, got in zip(samples, run(samples, steps), strict=True):
+        for k in range(150):
+            np.testing.assert_array_equal(got["a"][k], np.clip(sample["a"][k], np.float32([-1, -0.5]), np.float32([1, 0.5])))
+        for k in range(70):
+            np.testing.assert_array_equal(got["b"][k], sample["b"][k])
+    order = ShuffledShardedInputCallable(Given(samples), 3)
+    levels = PipelineDefinition(order, steps, use_parallel_external_source=False).get_dali_pipeline(batch_size=3).explain(True)["levels"]
+    assert max(len(level["chains"]) for level in levels) == 16

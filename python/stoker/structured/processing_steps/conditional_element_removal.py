@@ -47,9 +47,11 @@ class ConditionalElementRemover(PipelineStepBase):
                 known = group[name]._builder.describe(group[name].ref)[1]
                 if known not in (-1, dims):
                     raise ValueError(f"'{path_text((*path, name))}' has {known} dims, and {dims} by fields_to_process_num_dims")
-            if self._names:
-                kept = fn.boolean_mask(group[self._mask], *(group[name] for name in self._names), axes=self._dims)
-                for name, value in zip(self._names, kept if isinstance(kept, list) else [kept], strict=True):
+            dims_of = dict(zip(self._names, self._dims, strict=True))
+            for device in dict.fromkeys(group[name].device for name in self._names):  # fields stay where they are
+                names = [name for name in self._names if group[name].device == device]
+                kept = fn.boolean_mask(group[self._mask], *(group[name] for name in names), axes=[dims_of[name] for name in names])
+                for name, value in zip(names, kept if isinstance(kept, list) else [kept], strict=True):
                     group[name] = value
             if self._remove_mask:
                 group.remove_field(self._mask)
