@@ -34,7 +34,7 @@ LAYERS = {
     "pipeline": ["_context", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
     "auto_aug": ["auto_aug"],
     "plugin": ["plugin"],
-    "loader": ["_transform_arguments", "_transforms_elsewhere", "transforms", "loader"],
+    "loader": ["_transform_arguments", "_transforms_elsewhere", "_transforms_base", "_transforms_policies", "transforms", "loader"],
     "structured": ["structured"],
     "advise": ["_advise"],
     "package": ["__init__", "_command", "tools"],

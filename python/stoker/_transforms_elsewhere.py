@@ -6,11 +6,8 @@ from __future__ import annotations
 # These take an image and return one, with random numbers of their own.
 IN_PYTHON = frozenset(
     [
-        "AugMix",
-        "AutoAugment",
         "ElasticTransform",
         "JPEG",
-        "RandAugment",
         "RandomAdjustSharpness",
         "RandomAutocontrast",
         "RandomChannelPermutation",
@@ -24,7 +21,6 @@ IN_PYTHON = frozenset(
         "RandomZoomOut",
         "ScaleJitter",
     ]
-    + ["TrivialAugmentWide"]
 )
 
 _CLAMPED = "boxes end at the image's edges after each crop; points do not, and torchvision.transforms.v2.functional.clamp_keypoints takes those of a batch"

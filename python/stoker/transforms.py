@@ -16,10 +16,15 @@ from typing import Any
 from stoker import _transform_arguments as arguments
 from stoker import _transforms_elsewhere, types
 from stoker._transform_arguments import InterpolationMode
+from stoker._transforms_base import Filled, Group, Transform
+from stoker._transforms_policies import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from stoker._where import missing
 
 __all__ = [
     "RGB",
+    "AugMix",
+    "AutoAugment",
+    "AutoAugmentPolicy",
     "CenterCrop",
     "ColorJitter",
     "Compose",
@@ -32,6 +37,7 @@ __all__ = [
     "Normalize",
     "PILToTensor",
     "Pad",
+    "RandAugment",
     "RandomAffine",
     "RandomApply",
     "RandomChoice",
@@ -51,21 +57,8 @@ __all__ = [
     "ToImage",
     "ToTensor",
     "Transform",
+    "TrivialAugmentWide",
 ]
-
-
-class Transform:
-    """What the Loader compiles. The attributes are the arguments."""
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
-        return f"{type(self).__name__}({shown})"
-
-
-class Group(Transform):
-    """What holds other transforms."""
-
-    transforms: Sequence[Transform]
 
 
 class Compose(Group):
@@ -118,20 +111,6 @@ class CenterCrop(Transform):
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = arguments.pair("CenterCrop", size)
-
-
-class Filled(Transform):
-    """What brings in pixels from outside the image."""
-
-    fill: Any  # one number, one a channel, or these by kind: "Image", "Mask", "others"
-
-    def fill_of(self, kind: str) -> list[float]:
-        """Of images, one or one a channel; of masks, one."""
-        fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
-        values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
-        if kind == "Mask" and len(values) > 1:
-            raise ValueError(f'{type(self).__name__}: a mask has one fill, not {fill!r}: fill={{"Image": {fill!r}, "Mask": 0}}')
-        return values
 
 
 class RandomCrop(Filled):
@@ -454,6 +433,10 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomVerticalFlip": lambda t: RandomVerticalFlip(t.p),
     "ColorJitter": lambda t: ColorJitter(*(v if v is not None else 0 for v in _get(t, "brightness", "contrast", "saturation", "hue"))),
     "Normalize": lambda t: Normalize(t.mean, t.std),
+    "AugMix": lambda t: AugMix(t.severity, t.mixture_width, t.chain_depth, t.alpha, t.all_ops, t.interpolation, _fill(t.fill)),
+    "AutoAugment": lambda t: AutoAugment(t.policy, t.interpolation, _fill(t.fill)),
+    "RandAugment": lambda t: RandAugment(t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
+    "TrivialAugmentWide": lambda t: TrivialAugmentWide(t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
     "GaussianBlur": lambda t: GaussianBlur(list(t.kernel_size), list(t.sigma)),
     "Grayscale": lambda t: Grayscale(t.num_output_channels),
     "Lambda": lambda t: _calling(t.lambd, "PIL"),

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator augment, and the Loader's automatic augmentations that stand on it: against torchvision on PIL images."""
 
+import io
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
-from stoker import fn
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker import Loader, Pipeline, fn
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
+from stoker.loader._lower_policies import _shares
 from support import SEED, import_torchvision, photograph
 
 tv = import_torchvision().transforms
+v2 = tv.v2
 NAMES = "Identity ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize AutoContrast Equalize Invert".split()
 MAGNITUDES = {
     "ShearX": (0.3, -0.55, 0.99),
@@ -35,6 +41,12 @@ def images():
         rng.integers(9, 240, (7, 2, 3), dtype=np.uint8),
         np.full((5, 5, 3), 8, np.uint8),
     ]
+
+
+def encoded(image):
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def pillow(image, name, magnitude, mode=MODES[0], fill=None):
@@ -76,3 +88,218 @@ def test_what_is_out_of_range_is_refused(images):
             fn.eager.augment(images, **given)
     with pytest.raises(StokerError, match="uint8"):
         fn.eager.augment([image.astype(np.float32) for image in images], operation=1)
+
+
+# ---- the Loader ----
+
+
+def drawn(transform, image, count, **kwargs):
+    """What the Loader makes of one image, `count` times over; and whether it calls Python for it."""
+    loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=[transform], dtype=torch.uint8, seed=SEED, **kwargs)
+    (batch,) = loader
+    return batch.image.permute(0, 2, 3, 1).numpy(), "python_function" in loader.pipeline.explain()
+
+
+def outcomes(transform, image):
+    """All that torchvision's transform may make of an image, with its probability: its own tables and functions, asked for each draw."""
+    space = getattr(type(transform), "_AUGMENTATION_SPACE", None)
+    height, width = image.shape[:2]
+    found: dict[bytes, float] = {}
+
+    def operation(start, name, magnitude, signed):
+        signs = (1, -1) if signed else (1,)
+        return [
+            (pillow(start, name, sign * magnitude, tv.InterpolationMode(transform.interpolation), transform.fill), 1 / len(signs))
+            for sign in signs
+        ]
+
+    def one_of(start, bins, ks):
+        made = []
+        for name, (magnitudes_of, signed) in space.items():
+            magnitudes = magnitudes_of(bins, height, width)
+            for k in ks if magnitudes is not None else [None]:
+                chance = 1 / len(space) / (len(ks) if k is not None else 1)
+                value = 0.0 if k is None else float(magnitudes[k]) * (255 if name == "Solarize" else 1)
+                made += [(out, chance * p) for out, p in operation(start, name, value, signed)]
+        return made
+
+    def note(out, p):
+        found[out.astype(np.uint8).tobytes()] = found.get(out.astype(np.uint8).tobytes(), 0) + p
+
+    kind = type(transform).__name__
+    if kind == "TrivialAugmentWide":
+        for out, p in one_of(image, transform.num_magnitude_bins, range(transform.num_magnitude_bins)):
+            note(out, p)
+    elif kind == "RandAugment":
+        for first, p in one_of(image, transform.num_magnitude_bins, [transform.magnitude]):
+            for out, q in one_of(first.astype(np.uint8), transform.num_magnitude_bins, [transform.magnitude]):
+                note(out, p * q)
+    else:
+        for policy in transform._policies:
+            states = [(image.astype(int), 1 / len(transform._policies))]
+            for name, chance, k in policy:
+                magnitudes_of, signed = space[name]
+                value = 0.0 if k is None else float(magnitudes_of(10, height, width)[k]) * (255 if name == "Solarize" else 1)
+                made = [(state, p * (1 - chance)) for state, p in states if chance < 1]
+                made += [(out, p * chance * q) for state, p in states for out, q in operation(state.astype(np.uint8), name, value, signed)]
+                states = [(out, p) for out, p in made if p > 0]
+            for out, p in states:
+                note(out, p)
+    return found
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        v2.TrivialAugmentWide(11, fill=[10, 200, 30]),
+        v2.RandAugment(2, 9),
+        v2.AutoAugment(v2.AutoAugmentPolicy.IMAGENET),
+        v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10),
+        v2.AutoAugment(v2.AutoAugmentPolicy.SVHN),
+    ],
+    ids=lambda t: type(t).__name__ + str(getattr(t, "policy", "")),
+)
+def test_outcomes_are_torchvisions_and_as_frequent(reference):
+    """Each image that the Loader makes is one that torchvision makes, to the bit; and each sort comes as often."""
+    count, image = 4000, photograph(np.random.default_rng(SEED), 21, 26)
+    made, calls = drawn(reference, image, count)
+    wanted = outcomes(reference, image)
+    assert not calls and abs(sum(wanted.values()) - 1) < 1e-9
+    found: dict[bytes, int] = {}
+    for out in made:
+        found[out.tobytes()] = found.get(out.tobytes(), 0) + 1
+    assert found.keys() <= wanted.keys(), (
+        f"{sum(n for key, n in found.items() if key not in wanted)} of {count} are not torchvision's (seed {SEED})"
+    )
+    rare = [key for key, p in wanted.items() if p * count < 5]
+    pairs = [(found.get(key, 0), p * count) for key, p in wanted.items() if p * count >= 5]
+    if rare:
+        pairs.append((sum(found.get(key, 0) for key in rare), sum(wanted[key] for key in rare) * count))
+    chi_square, freedom = sum((n - want) ** 2 / want for n, want in pairs if want > 0), len(pairs) - 1
+    print(f"seed {SEED}: chi square {chi_square:.1f} of {freedom} degrees of freedom")
+    assert chi_square < freedom + 7 * (2 * freedom) ** 0.5
+
+
+def test_ours_and_the_first_versions_draw_the_same():
+    """stoker.transforms' own, torchvision's v1 and v2: one table, and so the same images of the same seed; whatever the threads."""
+    image = photograph(np.random.default_rng(SEED), 21, 26)
+    for name, given in {
+        "RandAugment": {"num_ops": 3, "magnitude": 12, "interpolation": MODES[1], "fill": 7},
+        "TrivialAugmentWide": {"num_magnitude_bins": 11},
+        "AutoAugment": {"fill": [1, 2, 3]},
+        "AugMix": {"severity": 4, "mixture_width": 2},
+    }.items():
+        sorts = [getattr(module, name)(**given) for module in (T, tv, v2)]
+        made = [drawn(sort, image, 40, num_threads=1 + k)[0] for k, sort in enumerate(sorts)]
+        assert all(np.array_equal(made[0], other) for other in made[1:]), name
+        assert len(np.unique(made[0].reshape(40, -1), axis=0)) > 10
+
+
+def test_translations_follow_the_extent():
+    """Of images whose size is not known beforehand: shares of each one's width and height, cut to whole pixels."""
+    rng = np.random.default_rng(SEED)
+    distinct = [encoded(photograph(rng, 18 + 3 * k, 61 - 4 * k)) for k in range(8)]
+    files = distinct * 60
+
+    class Files(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            return files[i], i
+
+    loader = Loader(
+        Files(), len(files), transforms=[T.RandAugment(1, 9, fill=3), T.CenterCrop(80)], dtype=torch.uint8, shuffle=False, seed=SEED
+    )
+    (batch,) = loader
+    wanted: dict[bytes, set[bytes]] = {}
+    for file in distinct:
+        image = np.asarray(Image.open(io.BytesIO(file)))
+        made = wanted[file] = set()
+        for name, (magnitudes_of, signed) in v2.RandAugment._AUGMENTATION_SPACE.items():
+            magnitudes = magnitudes_of(31, *image.shape[:2])
+            value = 0.0 if magnitudes is None else float(magnitudes[9]) * (255 if name == "Solarize" else 1)
+            for sign in (1, -1) if signed else (1,):
+                out = Image.fromarray(pillow(image, name, sign * value, fill=3).astype(np.uint8))
+                made.add(np.asarray(tv.functional.center_crop(out, 80)).tobytes())
+    for out, file in zip(batch.image.permute(0, 2, 3, 1).numpy(), files, strict=True):
+        assert out.tobytes() in wanted[file], SEED
+
+
+def test_augmix_mixes_what_torchvision_mixes():
+    """With a large alpha all shares are equal: of one chain of one operation, half and half. Then the shares of a Dirichlet distribution."""
+    image = photograph(np.random.default_rng(SEED), 21, 26)
+    made, calls = drawn(v2.AugMix(severity=2, mixture_width=1, chain_depth=1, alpha=1e6, interpolation=MODES[0]), image, 150)
+    assert not calls
+    wanted = []
+    for name, (magnitudes_of, signed) in v2.AugMix._AUGMENTATION_SPACE.items():
+        magnitudes = magnitudes_of(10, *image.shape[:2])
+        for k in range(2) if magnitudes is not None else [None]:
+            value = 0.0 if k is None else float(magnitudes[k]) * (255 if name == "Solarize" else 1)
+            wanted += [(pillow(image, name, sign * value) + image) / 2 for sign in ((1, -1) if signed else (1,))]
+    gaps = np.abs(made[:, None] - np.stack(wanted)).reshape(150, len(wanted), -1).max(2)
+    assert gaps.min(1).max() <= 1.5, (gaps.min(1).max(), SEED)
+    assert len(set(gaps.argmin(1))) > 15
+
+    count, flat = 4000, np.zeros((2, 1, 3), np.uint8)  # a white fill shows the share of the chains that moved everything out
+    made, _ = drawn(v2.AugMix(severity=10, mixture_width=2, chain_depth=1, alpha=1.0, fill=255), flat, count)
+    share = made.reshape(count, -1).mean(1) / 255
+    assert 0 < share.mean() < 0.2 and share.max() > 0.8, SEED
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 3.0])
+def test_shares_are_dirichlets(alpha):
+    count = 4000
+    pipe = Pipeline(batch_size=count, num_threads=1, device_id=None, seed=SEED)
+    with pipe:
+        pipe.set_outputs(*_shares(alpha, 3))
+    shares = np.stack([np.array([float(np.array(v)) for v in output]) for output in pipe.run()])
+    np.testing.assert_allclose(shares.sum(0), 1, atol=1e-6)
+    variance = 2 / 9 / (3 * alpha + 1)
+    assert np.abs(shares.mean(1) - 1 / 3).max() < 6 * (variance / count) ** 0.5, SEED
+    assert np.abs(shares.var(1) / variance - 1).max() < 0.25, (shares.var(1), variance, SEED)
+
+
+def test_draws_follow_the_epoch_and_the_position():
+    image = photograph(np.random.default_rng(SEED), 21, 26)
+    images = np.broadcast_to(image, (30, *image.shape))
+
+    def loader(**kwargs):
+        return Loader((images,), 10, transforms=[T.TrivialAugmentWide()], dtype=torch.uint8, seed=SEED, **kwargs)
+
+    first = loader()
+    epochs = [[b.image.clone() for b in first] for _ in range(2)]
+    assert not all(torch.equal(a, b) for a, b in zip(*epochs, strict=True))
+    resumed = loader()
+    iterator = iter(resumed)
+    next(iterator)
+    state = resumed.state_dict()
+    after = loader()
+    after.load_state_dict(state)
+    assert all(torch.equal(a, b.image) for a, b in zip(epochs[0][1:], after, strict=True))
+
+
+def test_what_cannot_be_is_said():
+    for words, make in {
+        "num_ops": lambda: T.RandAugment(-1),
+        "magnitude is below": lambda: T.RandAugment(2, 31),
+        "num_magnitude_bins": lambda: T.TrivialAugmentWide(1),
+        "policy is one of": lambda: T.AutoAugment("image_net"),
+        "severity": lambda: T.AugMix(11),
+        "alpha": lambda: T.AugMix(alpha=0),
+        "nearest, bilinear or bicubic": lambda: T.RandAugment(interpolation="lanczos"),
+        "fill is one number": lambda: T.RandAugment(fill=[1, 2]),
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            make()
+    image = photograph(np.random.default_rng(SEED), 21, 26)
+
+    class Masks(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            return image, np.zeros((21, 26), np.uint8)
+
+    with pytest.raises(UnsupportedError, match="cannot follow an automatic augmentation"):
+        next(iter(Loader(Masks(), 1, fields={"image": "Image", "mask": "Mask"}, transforms=[T.RandAugment()])))

@@ -14,6 +14,7 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _lower_affine, _lower_values
 from stoker.loader._follow import Followers, as_size, resized
+from stoker.loader._lower_policies import POLICIES
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
@@ -168,6 +169,8 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
                 f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
             )
         image = _CROPS[kind](image, t)
+    elif kind in POLICIES:
+        image = _augmented(image, t, gate)
     elif isinstance(t, (T.RandomAffine, T.Lambda)):
         image = _freely(image, t, gate)
     elif (node := _of_values(image, t, gate)) is not None:
@@ -187,6 +190,15 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     elif not isinstance(t, T.Identity):
         raise UnsupportedError(f"{t!r} cannot be compiled")
     return image
+
+
+def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
+    """An automatic augmentation, which torchvision too has for images alone."""
+    if image.followers is not None:
+        raise UnsupportedError(
+            f"{t!r}: masks, boxes and points cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
+        )
+    return image.moved(POLICIES[type(t)](image.node, t, image.size(), gate), image.extent)
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:

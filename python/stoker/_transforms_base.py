@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all transforms are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Transform:
+    """What the Loader compiles. The attributes are the arguments."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
+        return f"{type(self).__name__}({shown})"
+
+
+class Group(Transform):
+    """What holds other transforms."""
+
+    transforms: Sequence[Transform]
+
+
+class Filled(Transform):
+    """What brings in pixels from outside the image."""
+
+    fill: Any  # one number, one a channel, or these by kind: "Image", "Mask", "others"
+
+    def fill_of(self, kind: str) -> list[float]:
+        """Of images, one or one a channel; of masks, one."""
+        fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
+        values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
+        if kind == "Mask" and len(values) > 1:
+            raise ValueError(f'{type(self).__name__}: a mask has one fill, not {fill!r}: fill={{"Image": {fill!r}, "Mask": 0}}')
+        return values

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic augmentations as operators: a number drawn for each sample names a row of tables, and the row the operations with their magnitudes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Any, NamedTuple
+
+from stoker import _transforms_policies as policies
+from stoker import fn, math, types
+from stoker import transforms as T
+from stoker.data_node import DataNode
+
+Size = tuple[Any, Any]  # height and width: numbers, or nodes
+Gate = DataNode | None  # a node of 1 where the transform takes effect and 0 where it does not; None: it always does
+
+CODES = {
+    name: code
+    for code, name in enumerate(
+        ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness", "Posterize"]
+        + ["Solarize", "AutoContrast", "Equalize", "Invert", "SolarizeAdd"]
+    )
+}
+_ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
+
+
+class Step(NamedTuple):
+    """An operation with its magnitude, as fn.augment takes it; and the share of a width or a height, cut to whole pixels, that comes to the magnitude."""
+
+    code: int = 0
+    magnitude: float = 0.0
+    of_width: float = 0.0
+    of_height: float = 0.0
+    sign: float = 1.0
+
+
+def _single(x: float) -> float:
+    """The float32."""
+    value: float = struct.unpack("f", struct.pack("f", x))[0]
+    return value
+
+
+def linspace(start: float, end: float, bins: int, k: int) -> float:
+    """torch.linspace(start, end, bins)[k]"""
+    start, end = _single(start), _single(end)
+    step = _single((end - start) / (bins - 1))
+    return _single(start + step * k) if k < bins // 2 else _single(end - step * (bins - 1 - k))
+
+
+def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
+    """An operation of bin k: two, of either sign, where it has one. posterize: the bits that bin 0 leaves."""
+    code = CODES[name]
+    if most is None:
+        return [Step(code)]
+    if name == "Posterize":
+        return [Step(code, float(round(posterize - k / ((bins - 1) / most))))]
+    if name == "Solarize":
+        # Cut upwards, so that float32 holds it: the same values are below.
+        return [Step(code, float(ceil(most * linspace(1, 0, bins, k))))]
+    if name.startswith("Translate") and most <= 1:
+        extent = size[1] if name == "TranslateX" else size[0]
+        if isinstance(extent, DataNode):
+            share = most * k / (bins - 1)
+            return [Step(code, 0.0, *((share, 0.0) if name == "TranslateX" else (0.0, share)), sign) for sign in (1.0, -1.0)]
+        most *= extent
+    value = linspace(0, most, bins, k)
+    value = float(int(value)) if name.startswith("Translate") else value
+    return [Step(code, (name in _ENHANCES) + sign * value) for sign in (1, -1)]
+
+
+# ---- rows ----
+
+
+class _Rows:
+    """Rows of steps, and the one that each sample draws. Their chances are all the same without weights."""
+
+    def __init__(self, rows: Sequence[Sequence[Step]], size: Size, weights: Sequence[float] | None = None) -> None:
+        self.stages, self.size = len(rows[0]), size
+        self.rows = rows
+        chances: dict[str, Any] = {} if weights is None else {"p": [w / sum(weights) for w in weights]}
+        self.drawn: DataNode = fn.random.choice(len(rows), **chances)
+
+    def _column(self, stage: int, field: str) -> Any:
+        """Of the drawn row: a number where all rows have it."""
+        values = [getattr(row[stage], field) for row in self.rows]
+        if field != "code" and all(v == values[0] for v in values):
+            return values[0]
+        data: dict[str, Any] = {"idata": values, "dtype": types.INT32} if field == "code" else {"fdata": values, "dtype": types.FLOAT}
+        return fn.constant(shape=[len(values)], **data)[self.drawn]
+
+    def apply(self, node: DataNode, t: policies.Augmentation, gate: Gate = None) -> DataNode:
+        """The image after the steps of the row; after none where the gate is closed."""
+        for stage in range(self.stages):
+            code, magnitude = self._column(stage, "code"), self._column(stage, "magnitude")
+            wide, high = self._column(stage, "of_width"), self._column(stage, "of_height")
+            if isinstance(wide, DataNode) or isinstance(high, DataNode):
+                moved = math.floor(wide * self.size[1] + high * self.size[0])
+                magnitude = magnitude + moved * self._column(stage, "sign")
+            node = fn.augment(
+                node,
+                operation=code if gate is None else code * gate,
+                magnitude=magnitude,
+                interp_type=t.interpolation,
+                fill_value=t.fill_of("Image"),
+            )
+        return node
+
+
+def _equal_shares(options: Sequence[Sequence[Step]]) -> list[list[Step]]:
+    """Rows out of operations, each of which has one step or more: all operations come up as often."""
+    longest = max(map(len, options))
+    return [[steps[k * len(steps) // longest]] for steps in options for k in range(longest)]
+
+
+def _rand(node: DataNode, t: T.RandAugment, size: Size, gate: Gate) -> DataNode:
+    options = [_steps(name, most, t.num_magnitude_bins, t.magnitude, size) for name, most in policies.NARROW.items()]
+    for _ in range(t.num_ops):
+        node = _Rows(_equal_shares(options), size).apply(node, t, gate)
+    return node
+
+
+def _of_bins(space: policies.Space, bins: int, drawn: int, size: Size, posterize: int) -> list[list[Step]]:
+    """Rows of all operations with each of the first `drawn` bins."""
+    made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
+    return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
+
+
+def _trivial(node: DataNode, t: T.TrivialAugmentWide, size: Size, gate: Gate) -> DataNode:
+    return _Rows(_of_bins(policies.WIDE, t.num_magnitude_bins, t.num_magnitude_bins, size, 8), size).apply(node, t, gate)
+
+
+def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
+    space = {**policies.NARROW, "Invert": None}
+    rows: list[list[Step]] = []
+    weights: list[float] = []
+    for line in policies.POLICIES[t.policy.value].strip().splitlines():
+        outcomes: list[list[tuple[Step, float]]] = []
+        for name, chance, *bins in (step.split() for step in line.split(",")):
+            steps, p = _steps(name, space[name] if bins else None, 10, int(bins[0]) if bins else 0, size), float(chance)
+            outcomes.append([(Step(), 1 - p), *((step, p / len(steps)) for step in steps)])
+        for first, p in outcomes[0]:
+            for second, q in outcomes[1]:
+                if p * q > 0:
+                    rows.append([first, second])
+                    weights.append(p * q)
+    return _Rows(rows, size, weights).apply(node, t, gate)
+
+
+def _shares(alpha: float, count: int) -> list[Any]:
+    """Of a Dirichlet distribution: each takes a share of what those before it left."""
+    left: Any = 1.0
+    made: list[Any] = []
+    for k in range(count - 1):
+        part = left * fn.random.beta(alpha=alpha, beta=alpha * (count - 1 - k))
+        made.append(part)
+        left = left - part
+    return [*made, left]
+
+
+def _mix(node: DataNode, t: T.AugMix, size: Size, gate: Gate) -> DataNode:
+    space = {name: most for name, most in policies.MIXED.items() if t.all_ops or name not in _ENHANCES}
+    rows = _of_bins(space, 10, t.severity, size, 4)
+    of_image, of_chains = _shares(t.alpha, 2)
+    mixed = node * of_image
+    for share in _shares(t.alpha, t.mixture_width):
+        chain, depth = node, fn.random.choice(3) if t.chain_depth < 0 else None
+        for stage in range(t.chain_depth if depth is None else 3):
+            goes = None if depth is None or stage == 0 else fn.cast(depth >= stage, dtype=types.INT32)
+            chain = _Rows(rows, size).apply(chain, t, goes)
+        mixed = mixed + chain * (share * of_chains)
+    whole: DataNode = fn.cast(math.floor(mixed), dtype=types.UINT8)
+    return whole if gate is None else fn.cast(whole * gate + node * (1 - gate), dtype=types.UINT8)
+
+
+# Each gets the image's node, the transform, the image's height and width, and the gate.
+POLICIES: dict[type[T.Transform], Callable[[DataNode, Any, Size, Gate], DataNode]] = {
+    T.AugMix: _mix,
+    T.AutoAugment: _auto,
+    T.RandAugment: _rand,
+    T.TrivialAugmentWide: _trivial,
+}
