@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "folder.h"
 
+#include <stoker/inspect.h>
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
-
-static bool is_image_name(const char *name)
-{
-	static const char *const endings[] = {".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"};
-	const char *dot = strrchr(name, '.');
-	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++) {
-		if (!strcasecmp(dot, endings[i]))
-			return true;
-	}
-	return false;
-}
 
 /* Takes one entry; false: the folder is not flat, or memory is short. */
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
@@ -31,7 +21,7 @@ static bool take_entry(const char *folder, const char *name, struct flat_folder 
 	if (fine)
 		snprintf(path, room, "%s/%s", folder, name);
 	fine = fine && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
-	if (fine && is_image_name(name)) {
+	if (fine && stk_image_named(name)) {
 		f->paths[f->count++] = path;
 		return true;
 	}

@@ -22,7 +22,7 @@ enum { SIZE_CLASSES = 12 }; /* by the shorter side: below 32 pixels, below 64, a
 /* What was seen so far. Sizes: of `good` files. */
 struct census {
 	int64_t files, good, bytes, classes, skipped;
-	int64_t jpeg, png, gray, four, progressive, turned, deep;
+	int64_t jpeg, png, others, gray, four, progressive, turned, deep;
 	int64_t min_w, min_h, max_w, max_h, pixels;
 	int32_t smallest[2], largest[2]; /* width and height of the files of the fewest and most pixels */
 	int64_t sizes[SIZE_CLASSES];
@@ -53,6 +53,7 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->bytes += bytes;
 	c->jpeg += !strcmp(h->format, "jpeg");
 	c->png += !strcmp(h->format, "png");
+	c->others += strcmp(h->format, "jpeg") && strcmp(h->format, "png");
 	c->gray += h->channels <= 2;
 	c->four += h->channels == 4;
 	c->deep += h->bits > 8;
@@ -145,6 +146,7 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 	put_int(o, "good", c->good);
 	put_int(o, "jpeg", c->jpeg);
 	put_int(o, "png", c->png);
+	put_int(o, "other_formats", c->others);
 	put_int(o, "progressive", c->progressive);
 	put_int(o, "gray", c->gray);
 	put_int(o, "four_channels", c->four);
@@ -239,7 +241,8 @@ static void print_as_text(const struct session *session, const struct census *c)
 		printf(" in %" PRId64 " classes", c->classes);
 	printf(": %" PRId64 " good, %" PRId64 " would fail\n", c->good, bad);
 	if (c->good) {
-		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG\n", c->jpeg, c->progressive, c->png);
+		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG, %" PRId64 " others\n", c->jpeg,
+			c->progressive, c->png, c->others);
 		printf("  size          %d x %d (the smallest) to %d x %d (the largest), mean %.2f megapixels, %.1f KiB\n", c->smallest[0],
 			c->smallest[1], c->largest[0], c->largest[1], (double)c->pixels / (double)c->good / 1e6,
 			(double)c->bytes / (double)c->good / 1024);

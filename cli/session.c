@@ -3,11 +3,12 @@
 
 #include "folder.h"
 
+#include <stoker/inspect.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 /* ImageNet's statistics, in units of 0..255. */
@@ -29,13 +30,7 @@ static bool is_folder(const char *path)
 /* In a store, a name that ends like an image's is one object; any other is the prefix of many. */
 static bool is_prefix(const char *uri)
 {
-	static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-	const char *dot = strrchr(uri, '.');
-	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(*endings); i++) {
-		if (!strcasecmp(dot, endings[i]))
-			return false;
-	}
-	return strstr(uri, "://");
+	return !stk_image_named(uri) && strstr(uri, "://");
 }
 
 static bool is_index(const char *path)

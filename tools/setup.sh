@@ -38,6 +38,7 @@ present() {
 	libssl-dev) pkg-config --exists libcrypto ;;
 	libcmocka-dev) pkg-config --exists cmocka ;;
 	zlib1g-dev) pkg-config --exists zlib ;;
+	libwebp-dev) pkg-config --exists libwebp ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1
 }
@@ -65,7 +66,7 @@ apt_install() {
 }
 
 # What the build goes on without, where it cannot be installed.
-optional=' libcurl4-openssl-dev libssl-dev '
+optional=' libcurl4-openssl-dev libssl-dev libwebp-dev '
 
 install_packages() {
 	missing= extra=
@@ -81,9 +82,9 @@ install_packages() {
 		:
 	elif may_install; then
 		[ -z "$missing" ] || apt_install $missing
-		[ -z "$extra" ] || apt_install $extra || say "$extra cannot be installed: what needs them is left out (http:// and s3://)"
+		[ -z "$extra" ] || apt_install $extra || say "$extra cannot be installed: what needs them is left out (http:// and s3://, WebP)"
 	elif [ -z "$missing" ]; then
-		say "without$extra the build leaves out http:// and s3://"
+		say "without$extra the build leaves out what needs them: http:// and s3://, WebP"
 	elif command -v apt-get >/dev/null 2>&1; then
 		say "some packages are missing; please run this once:"
 		say "    sudo apt-get install$missing$extra"

@@ -25,7 +25,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build-wheel"
 # Libraries that may be inside, with their licences. Anything else is an error: no GPL code gets in unseen.
-LICENCES = {"libjpeg": "IJG AND BSD-3-Clause AND Zlib", "libspng": "BSD-2-Clause", "libjansson": "MIT", "libz": "Zlib"}
+LICENCES = {
+    "libjpeg": "IJG AND BSD-3-Clause AND Zlib",
+    "libspng": "BSD-2-Clause",
+    "libjansson": "MIT",
+    "libz": "Zlib",
+    "libwebp": "BSD-3-Clause",
+    "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
+}
 # Libraries that every Linux has: manylinux's list, as far as a C program needs it.
 SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]+)\.so")
 

@@ -15,7 +15,7 @@ extern "C" {
 
 struct stk_image_header {
 	size_t size;           /* sizeof(struct stk_image_header), set by the caller */
-	const char *format;    /* "jpeg", "png"; constant */
+	const char *format;    /* "jpeg", "png", "webp", "tiff", "bmp", "pnm"; constant */
 	int32_t width, height; /* as stored */
 	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3, 4 (CMYK or alpha) */
 	int32_t bits;          /* a channel */
@@ -25,6 +25,9 @@ struct stk_image_header {
 
 /* STK_CORRUPT: no image, or a damaged header; STK_UNSUPPORTED: an image that stoker does not decode; STK_LIMIT: larger than the limits allow. */
 STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
+
+/* True where a file's name ends as those of images that this build decodes, in letters of any case: "a.jpg", "b.TIF". */
+STK_API bool stk_image_named(const char *name);
 
 #ifdef __cplusplus
 }

@@ -84,6 +84,15 @@ PyObject *core_explain_missing(PyObject *module, PyObject *name)
 	return core_text(message);
 }
 
+PyObject *core_image_named(PyObject *module, PyObject *name)
+{
+	Py_ssize_t size;
+	const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+
+	(void)module;
+	return text ? PyBool_FromLong(stk_image_named(text)) : NULL;
+}
+
 PyObject *core_image_header(PyObject *module, PyObject *data)
 {
 	struct stk_image_header h = {.size = sizeof h};

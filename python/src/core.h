@@ -52,6 +52,7 @@ PyObject *core_catalog(PyObject *module, PyObject *unused);
 PyObject *core_machine(PyObject *module, PyObject *unused);
 /* wrap(samples, layout): buffers as a Batch with one output (batch.c). */
 PyObject *core_wrap(PyObject *module, PyObject *args);
+PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */

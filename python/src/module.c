@@ -12,6 +12,8 @@ static PyMethodDef core_functions[] = {
 	{"version", core_version, METH_NOARGS, "version()\n--\n\nVersion of the library."},
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
+	{"image_named", core_image_named, METH_O,
+		"image_named(name)\n--\n\nWhether a file's name ends as those of images that this build decodes."},
 	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
 	{"tar_index", core_tar_index, METH_VARARGS,
 		"tar_index(paths, output, progress)\n--\n\nWhere the files of tars lie, found and kept: a dict of what there is."},

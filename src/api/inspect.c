@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
+#include <string.h>
+
 enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = {0};
@@ -22,4 +24,10 @@ enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_ima
 		.orientation = info.orientation,
 		.progressive = info.progressive};
 	return STK_OK;
+}
+
+bool stk_image_named(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	return dot && stk__image_ending(dot + 1, false);
 }

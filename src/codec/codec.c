@@ -5,22 +5,34 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { DEFAULT_MAX_SCANS = 256, SHOWN_BYTES = 16 };
 #define DEFAULT_MAX_PIXELS (INT64_C(1) << 28)
 
 /* In order of priority. To add a codec, add a file and a line here. */
-static const struct stk_codec *const codecs[] = {&stk__codec_jpeg, &stk__codec_png};
+static const struct stk_codec *const codecs[] = {
+	&stk__codec_jpeg, &stk__codec_png, &stk__codec_webp, &stk__codec_tiff, &stk__codec_bmp, &stk__codec_pnm};
 enum { CODECS = sizeof codecs / sizeof *codecs };
 
-/* "JPEG or PNG", from the registry. */
+/* "JPEG, PNG or BMP", from the registry. */
 static void list_titles(char *text, size_t size)
 {
 	size_t n = 0;
 	for (int i = 0; i < CODECS && n < size; i++) {
 		const char *before = i == 0 ? "" : i == CODECS - 1 ? " or " : ", ";
-		n += (size_t)snprintf(text + n, size - n, "%s%s", before, codecs[i]->title);
+		if (codecs[i]->decode)
+			n += (size_t)snprintf(text + n, size - n, "%s%s", before, codecs[i]->title);
 	}
+}
+
+bool stk__image_ending(const char *ending, bool case_sensitive)
+{
+	for (int i = 0; i < CODECS; i++)
+		for (const char *const *e = codecs[i]->endings; codecs[i]->decode && *e; e++)
+			if ((case_sensitive ? strcmp : strcasecmp)(ending, *e) == 0)
+				return true;
+	return false;
 }
 
 static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk_error *err)

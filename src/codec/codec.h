@@ -19,7 +19,7 @@ struct stk_codec;
 /* From the header alone, before anything is allocated. */
 struct stk_image_info {
 	const struct stk_codec *codec; /* the codec that takes the file */
-	const char *format;            /* "jpeg", "png" */
+	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
 	int32_t width, height;         /* as stored */
 	int32_t channels;              /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
 	int32_t bits;                  /* 8 or 16 a channel */
@@ -39,6 +39,9 @@ struct stk_codec_limits {
  * STK_LIMIT: too large. Any thread; allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
+
+/* True for the ending of a file's name ("jpg") of a format that this build decodes. */
+bool stk__image_ending(const char *ending, bool case_sensitive);
 
 /* Extent as users see it: width and height swap for orientations 5..8 when `orient`. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);

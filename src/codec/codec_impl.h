@@ -7,17 +7,25 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 
-/* A codec. peek fills all of info but `codec` and `format` and checks no limits. decode gets a window and a dst as stored in the file (the caller
+/* A codec. decode NULL: this build knows the format and does not decode it, as peek's error says. peek fills all of info but `codec` and `format`
+ * and checks no limits. decode gets a window and a dst as stored in the file (the caller
  * handles orientation), non-empty and inside; it may take any memory from d->scratch, which the caller releases. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
+	const char *const *endings; /* of names of files, in lower case, up to NULL */
 	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
 	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
 	enum stk_status (*decode)(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 };
 
-extern const struct stk_codec stk__codec_jpeg, stk__codec_png;
+extern const struct stk_codec stk__codec_jpeg, stk__codec_png, stk__codec_bmp, stk__codec_pnm, stk__codec_tiff, stk__codec_webp;
+
+/* What an arena takes at most for a block of `size` bytes. */
+static inline size_t stk__scratch_bytes(size_t size)
+{
+	return size + STK_ARENA_SLACK + STK_CACHE_LINE;
+}
 
 struct stk_jpeg_decoder;
 

@@ -69,11 +69,11 @@ static void gray_to_rgb(struct chunk *p, int n)
 	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
 }
 
-/* Truncated, in float32 and in this order, as DALI does for files that are not JPEG. */
-static void rgb_to_gray(struct chunk *p, int n)
+/* In float32 and in this order, as DALI does for PNGs. */
+static void rgb_to_gray(struct chunk *p, float above, int n)
 {
 	for (int i = 0; i < n; i++)
-		p->c[0][i] = (int32_t)(0.299f * (float)p->c[0][i] + 0.587f * (float)p->c[1][i] + 0.114f * (float)p->c[2][i]);
+		p->c[0][i] = (int32_t)(0.299f * (float)p->c[0][i] + 0.587f * (float)p->c[1][i] + 0.114f * (float)p->c[2][i] + above);
 }
 
 static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
@@ -87,7 +87,7 @@ static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 }
 
 /* Any conversion but ANY_DATA. Leaves 3 channels or one in p. */
-static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, int n)
+static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, enum stk_gray rule, int n)
 {
 	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;
 	if (from == STK_PIXELS_CMYK || from == STK_PIXELS_CMYK_INVERTED)
@@ -95,13 +95,13 @@ static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_
 	if (gray && to != STK_GRAY)
 		gray_to_rgb(p, n);
 	if (!gray && to == STK_GRAY)
-		rgb_to_gray(p, n);
+		rgb_to_gray(p, rule == STK_GRAY_ROUNDED && unit == 1 ? .5f : 0, n);
 	if (to == STK_YCBCR)
 		rgb_to_ycbcr(p, unit, n);
 }
 
-void stk__convert_row(
-	enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype, void *dst, int n)
+void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
+	void *dst, int n, enum stk_gray gray)
 {
 	static const int plain[] = {0, 1, 2, 3}, reversed[] = {2, 1, 0};
 	int in = channels_of[from], out = to == STK_ANY_DATA ? in : to == STK_GRAY ? 1 : 3;
@@ -120,7 +120,7 @@ void stk__convert_row(
 		if (from == STK_PIXELS_CMYK_INVERTED)
 			invert(&p, m);
 		if (to != STK_ANY_DATA)
-			convert_chunk(&p, from, to, from_wide ? 257 : 1, m);
+			convert_chunk(&p, from, to, from_wide ? 257 : 1, gray, m);
 		store(&p, order, (uint8_t *)dst + (size_t)i * (size_t)out * out_size, to_wide, from_wide && !to_wide, out, m);
 	}
 }

@@ -104,4 +104,6 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 	return stk__jpeg_turbo_decode(d->jpeg->turbo, h, &d->limits, rq, err);
 }
 
-const struct stk_codec stk__codec_jpeg = {"jpeg", "JPEG", true, jpeg_probe, jpeg_peek, jpeg_decode};
+static const char *const endings[] = {"jpg", "jpeg", NULL};
+
+const struct stk_codec stk__codec_jpeg = {"jpeg", "JPEG", endings, true, jpeg_probe, jpeg_peek, jpeg_decode};

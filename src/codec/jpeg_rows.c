@@ -130,7 +130,7 @@ static void write_row(const struct stk_jpeg_rows *r, int y)
 	else
 		k->interleave(rgb, c[0], c[0], c[0], w);
 	if (r->rgb)
-		stk__convert_row(STK_PIXELS_RGB, STK_UINT8, rgb, r->type, STK_UINT8, out, w);
+		stk__convert_row(STK_PIXELS_RGB, STK_UINT8, rgb, r->type, STK_UINT8, out, w, STK_GRAY_TRUNCATED);
 }
 
 void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y)

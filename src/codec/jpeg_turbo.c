@@ -235,7 +235,7 @@ static void read_window(struct stk_jpeg_turbo *t, const struct output *o, const 
 		if (o->direct)
 			memcpy(to, from, (size_t)w->w * (size_t)o->channels);
 		else
-			stk__convert_row(o->pixels, STK_UINT8, from, rq->type, STK_UINT8, to, w->w);
+			stk__convert_row(o->pixels, STK_UINT8, from, rq->type, STK_UINT8, to, w->w, STK_GRAY_TRUNCATED);
 	}
 }
 

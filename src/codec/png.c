@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * PNG by libspng. All rows are decoded whatever the window, so that damage is found whatever the window. libspng's allocator has no
  * user pointer, so its state (zlib's window, two rows; about 100 KB) is taken and given back for each image. */
+#include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
 #include "codec/exif.h"
@@ -14,11 +15,6 @@ enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 }; /* bytes of libspng's and 
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 static bool png_probe(const uint8_t *data, size_t size)
 {
@@ -47,7 +43,7 @@ static int find_orientation(const uint8_t *data, size_t size)
 {
 	size_t at = IHDR_END;
 	while (at <= size && size - at >= CHUNK_FRAME) {
-		uint32_t length = get32(data + at);
+		uint32_t length = stk__get32(data + at, false);
 		const uint8_t *type = data + at + 4;
 		if (length > size - at - CHUNK_FRAME || memcmp(type, "IDAT", 4) == 0)
 			break;
@@ -71,7 +67,7 @@ static struct chunks survey(const uint8_t *data, size_t size)
 	static const char kept[][5] = {"iCCP", "tEXt", "zTXt", "iTXt", "sPLT", "eXIf"};
 	struct chunks c = {0};
 	for (size_t at = SIGNATURE; size - at >= CHUNK_FRAME && !c.whole;) {
-		uint32_t length = get32(data + at);
+		uint32_t length = stk__get32(data + at, false);
 		if (length > size - at - CHUNK_FRAME)
 			break;
 		c.largest = length > c.largest ? length : c.largest;
@@ -99,9 +95,9 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	if (size < IHDR_END)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: it ends in its header, at %zu bytes", size);
 	const uint8_t *d = data + SIGNATURE + 8;
-	uint32_t width = get32(d), height = get32(d + 4);
+	uint32_t width = stk__get32(d, false), height = stk__get32(d + 4, false);
 	int bits = d[8], color = d[9];
-	if (get32(data + SIGNATURE) != 13 || memcmp(data + SIGNATURE + 4, "IHDR", 4) != 0)
+	if (stk__get32(data + SIGNATURE, false) != 13 || memcmp(data + SIGNATURE + 4, "IHDR", 4) != 0)
 		return stk__fail(err, STK_CORRUPT, "a PNG that does not begin with IHDR");
 	if (!width || !height || width > INT32_MAX || height > INT32_MAX)
 		return stk__fail(err, STK_CORRUPT, "a PNG of %u x %u pixels", width, height);
@@ -156,7 +152,7 @@ static void put_row(const struct source *s, const uint8_t *row, const struct stk
 		return;
 	const uint8_t *from = row + (size_t)w->x * (s->row / (size_t)rq->info->width);
 	uint8_t *to = (uint8_t *)rq->dst.data + (y - w->y) * rq->dst.row;
-	stk__convert_row(s->pixels, s->dtype, from, rq->type, rq->dst.dtype, to, w->w);
+	stk__convert_row(s->pixels, s->dtype, from, rq->type, rq->dst.dtype, to, w->w, STK_GRAY_TRUNCATED);
 }
 
 static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_decode *rq, uint8_t *scratch)
@@ -239,4 +235,6 @@ static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode
 	return status;
 }
 
-const struct stk_codec stk__codec_png = {"png", "PNG", false, png_probe, png_peek, png_decode};
+static const char *const endings[] = {"png", NULL};
+
+const struct stk_codec stk__codec_png = {"png", "PNG", endings, false, png_probe, png_peek, png_decode};

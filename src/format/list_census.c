@@ -2,29 +2,17 @@
 #include "format/list_census.h"
 
 #include "base/error.h"
+#include "codec/codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_ignoring_case(const char *a, const char *b)
-{
-	for (; *a && *b; a++, b++)
-		if ((*a | (*a >= 'A' && *a <= 'Z' ? 32 : 0)) != *b)
-			return false;
-	return !*a && !*b;
-}
-
-/* DALI's default filters, as endings in lower case. */
+/* DALI's default filters, as far as this build decodes such files. */
 static bool is_default(const char *name, bool case_sensitive)
 {
-	static const char *const endings[] = {
-		"jpg", "jpeg", "png", "bmp", "tif", "tiff", "pnm", "ppm", "pgm", "pbm", "jp2", "webp", "flac", "ogg", "wav"};
 	const char *dot = strrchr(name, '.');
-	for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
-		if (case_sensitive ? strcmp(dot + 1, endings[i]) == 0 : same_ignoring_case(dot + 1, endings[i]))
-			return true;
-	return false;
+	return dot && stk__image_ending(dot + 1, case_sensitive);
 }
 
 static bool matches_any(const char *name, const char *const *globs, size_t count, bool case_sensitive)

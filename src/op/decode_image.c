@@ -15,11 +15,11 @@ const struct stk_op_def stk__op_decode_image = {
 	.name = "decoders.image",
 	.alias = "image_decoder",
 	.doc = "Decodes images.\n\n"
-	       "Takes the bytes of a file and gives pixels of layout HWC. JPEG (baseline and progressive, gray, CMYK) and PNG are read; "
-	       "which it is shows in\n"
-	       "the bytes. Damaged and truncated files are errors of that sample alone, which the pipeline's on_error policy handles. When "
-	       "what follows keeps\n"
-	       "only a part of the image, only that part is decoded.",
+	       "Takes the bytes of a file and gives pixels of layout HWC. JPEG (baseline and progressive, gray, CMYK), PNG, WebP, TIFF, BMP and PNM are\n"
+	       "read; which it is shows in the bytes. A TIFF may have strips or tiles, PackBits, LZW or deflate, and 1 to 16 bits a channel. A palette\n"
+	       "becomes the colours that it stands for, also of a mask: GRAY is their luminance, as in DALI, and not the index. Files of 16 bits a channel\n"
+	       "are rounded to 8 where dtype is uint8, the default; other types are made from all 16. Damaged and truncated files are errors of that sample\n"
+	       "alone, which the pipeline's on_error policy handles. When what follows keeps only a part of the image, only that part is decoded.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_image_args,

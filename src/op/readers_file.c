@@ -17,7 +17,7 @@ static const struct stk_arg_def readers_file_args[] = {
 	STK_ARG(struct readers_file, files, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Paths, instead of a folder or a list."),
 	STK_ARG(struct readers_file, labels, STK_ARG_INTS, NULL, (-0x1p31, 0x1p31 - 1), 0, "Labels of `files`. Default: 0, 1, 2, ..."),
 	STK_ARG(struct readers_file, file_filters, STK_ARG_STRINGS, NULL, STK_FREE, 0,
-		"Globs that names of files must match one of. Default: endings of images, sounds and the like, as DALI has them."),
+		"Globs that names of files must match one of. Default: endings of the images that decoders.image decodes."),
 	STK_ARG(struct readers_file, dir_filters, STK_ARG_STRINGS, NULL, STK_FREE, 0,
 		"Globs that names of class folders must match one of. Default: all."),
 	STK_ARG(struct readers_file, case_sensitive_filter, STK_ARG_BOOL, "false", STK_FREE, 0,

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "decoding.h"
+#include "stoker/inspect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,12 +272,13 @@ static void test_strangers_are_named(void **state)
 	struct stk_error err = {0};
 	uint8_t hello[5 + 64] = "hello";
 	assert_int_equal(stk__image_peek(hello, 5, NULL, &info, &err), STK_CORRUPT);
-	assert_string_equal(err.message, "not a JPEG or PNG (starts with \"hello\")");
+	assert_string_equal(err.message, stk_image_named("a.webp") ? "not a JPEG, PNG, WebP, TIFF, BMP or PNM (starts with \"hello\")"
+								   : "not a JPEG, PNG, TIFF, BMP or PNM (starts with \"hello\")");
 	assert_int_equal(stk__image_peek(hello, 0, NULL, &info, &err), STK_CORRUPT);
-	assert_string_equal(err.message, "not a JPEG or PNG: it is empty");
+	assert_non_null(strstr(err.message, " or PNM: it is empty"));
 	uint8_t binary[3 + 64] = {0, '"', 0xff};
 	assert_int_equal(stk__image_peek(binary, 3, NULL, &info, &err), STK_CORRUPT);
-	assert_string_equal(err.message, "not a JPEG or PNG (starts with \"\\x00\\x22\\xff\")");
+	assert_non_null(strstr(err.message, " or PNM (starts with \"\\x00\\x22\\xff\")"));
 }
 
 static void test_peek_allocates_nothing_and_agrees(void **state)

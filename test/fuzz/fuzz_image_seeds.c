@@ -59,9 +59,24 @@ uint8_t *fuzz_seed(int i, size_t *size)
 	return f.data;
 }
 
+/* Numbers of the headers of formats that are neither JPEG nor PNG: lengths, offsets, extents and counts, of either byte order. */
+static void change_number(uint8_t *data, size_t size, uint64_t *state)
+{
+	static const uint32_t numbers[] = {0, 1, 2, 3, 8, 16, 255, 256, 0x7fff, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff};
+	uint32_t v = numbers[test_random(state) % (sizeof numbers / sizeof *numbers)], bytes = test_random(state) & 1 ? 4 : 2;
+	size_t at = test_random(state) % (test_random(state) & 1 && size > 64 ? 64 : size);
+	bool little = test_random(state) & 1;
+	for (uint32_t i = 0; i < bytes && at + i < size; i++)
+		data[at + i] = (uint8_t)(v >> 8 * (little ? i : bytes - 1 - i));
+}
+
 void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state)
 {
 	struct test_file f = {data, *size};
+	if (*size && data[0] != 0xff && data[0] != 0x89) {
+		change_number(data, *size, state);
+		return;
+	}
 	hostile_mutate(&f, state);
 	*size = f.size;
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stoker import _core
 from stoker.errors import InvalidArgumentError
 from stoker.loader._arrays import Arrays
 
@@ -90,7 +91,7 @@ def _of_folder(source: Any) -> Listed:
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
     """Files that Stoker decodes; None where the dataset's own Python has to read them."""
     pairs = [(str(path), target) for path, target in samples(source)]
-    if not pairs or not pairs[0][0].lower().endswith((".jpg", ".jpeg", ".png")):
+    if not pairs or not _core.image_named(pairs[0][0]):
         return None
     return Listed(pairs, source.transform)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker import fn
+from stoker import _core, fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
@@ -17,8 +17,10 @@ from stoker.loader._finish import Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
-# Endings that torchvision's ImageFolder takes.
-IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")
+# Endings that torchvision's ImageFolder takes, of images that this build decodes.
+IMAGE_ENDINGS = tuple(
+    ending for ending in ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp") if _core.image_named(f".{ending}")
+)
 
 
 class Source:

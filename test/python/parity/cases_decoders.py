@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from files import batch_of, encoded
+from files import batch_of, encoded, others
 from harness import Case, T, rng_of
 from samples import per_sample, uniform
 
@@ -43,6 +43,16 @@ def image() -> Iterator[Case]:
     for cut in (len(whole) // 2, 30):
         yield Case("decoders.image", [type(batch_of())([whole[:cut]])], {}, title=f"truncated to {cut} bytes", error=True)
     yield Case("decoders.image", [type(batch_of())([whole])], {"dtype": T.INT64}, error=True)
+
+
+def formats() -> Iterator[Case]:
+    """All of them in one batch."""
+    names = list(others())
+    for kwargs in ({}, {"output_type": T.YCbCr}, {"output_type": T.ANY_DATA, "dtype": T.UINT16}, {"dtype": T.FLOAT}):
+        yield _case("decoders.image", *names, **kwargs)
+    yield Case("decoders.image", [batch_of(*names)], {"output_type": T.GRAY}, bound=1, share=0.99, title="all other formats, GRAY")
+    yield _case("decoders.image_crop", *names, crop=[12, 15], crop_pos_x=0.3, crop_pos_y=0.9)
+    yield _case("peek_image_shape", *names, image_type=T.ANY_DATA)
 
 
 WINDOWS = ("jpeg 444", "jpeg 420", "jpeg 411", "jpeg 420 progressive", "jpeg orientation 6", "jpeg gray", "png RGB", "png RGBA")
@@ -106,4 +116,5 @@ def windows() -> Iterator[Case]:
 
 def all_cases() -> Iterator[Case]:
     yield from image()
+    yield from formats()
     yield from windows()

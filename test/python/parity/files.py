@@ -71,5 +71,32 @@ def encoded() -> dict[str, bytes]:
     return made
 
 
+def _cv(rng: np.random.Generator, ending: str, channels: int, *flags: int) -> bytes:
+    """16 bits, through OpenCV."""
+    height, width = (int(v) for v in rng.integers(20, 60, 2))
+    done, data = cv2.imencode(ending, smooth(rng, (height, width, channels), "uint16"), flags)
+    assert done
+    return data.tobytes()
+
+
+@functools.cache
+def others() -> dict[str, bytes]:
+    """Those that are neither JPEG nor PNG."""
+    rng = rng_of("other files")
+    made = {f"{kind.lower()} {mode}": _pillow(_picture(rng, mode), kind) for kind in ("BMP", "PPM", "TIFF") for mode in ("L", "RGB")}
+    palette = _picture(rng, "RGB").quantize(64)
+    made["bmp palette"] = _pillow(palette, "BMP")
+    made["tiff palette, 16 bit"] = _pillow(palette, "TIFF")
+    made["tiff RGBA"] = _pillow(_picture(rng, "RGBA"), "TIFF")
+    made["tiff LZW"] = _pillow(_picture(rng, "RGB"), "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+    made["tiff orientation 6"] = _oriented(rng, 6, "TIFF")
+    for ending in (".ppm", ".pgm", ".tiff"):
+        made[f"{ending[1:]} 16 bit"] = _cv(rng, ending, 1 if ending == ".pgm" else 3)
+    made["webp"] = _pillow(_picture(rng, "RGB"), "WEBP", quality=85)
+    made["webp RGBA"] = _pillow(_picture(rng, "RGBA"), "WEBP", lossless=True)
+    made["webp orientation 6"] = _oriented(rng, 6, "WEBP")
+    return made
+
+
 def batch_of(*names: str) -> Batch:
-    return Batch([np.frombuffer(encoded()[n], np.uint8) for n in names])
+    return Batch([np.frombuffer(encoded().get(n) or others()[n], np.uint8) for n in names])

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * BMP of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, palettes, bit fields, run lengths, either order of rows. Rows have a fixed size, so that
+ * a window costs its own rows alone; run-length coded ones are unpacked whole, to a byte a pixel. */
+#include "codec/bytes.h"
+#include "codec/codec_impl.h"
+#include "codec/convert.h"
+
+#include <string.h>
+
+enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40, MOST_COLORS = 256, CHUNK = 64 };
+enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3, ALPHA_BIT_FIELDS = 6 };
+
+/* A channel's bits in a pixel: (pixel & mask) >> shift, of 0..max. */
+struct field {
+	uint32_t mask, shift, max;
+};
+
+struct bmp {
+	int32_t width, height;
+	uint32_t bits, compression, offset;
+	bool top_down, gray; /* all colours of the palette are gray */
+	struct field field[4];
+	int colors;                      /* 0: no palette */
+	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black behind those that the file has */
+};
+
+static bool bmp_probe(const uint8_t *data, size_t size)
+{
+	return size >= 2 && data[0] == 'B' && data[1] == 'M';
+}
+
+static struct field field_of(uint32_t mask)
+{
+	struct field f = {mask, 0, 0};
+	if (mask) {
+		f.shift = (uint32_t)__builtin_ctz(mask);
+		f.max = mask >> f.shift;
+	}
+	return f;
+}
+
+/* Bit fields stand behind a header of 40 bytes, or in a longer one at the same place. */
+static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
+{
+	static const uint32_t of16[] = {0x7c00, 0x3e0, 0x1f}, of32[] = {0xff0000, 0xff00, 0xff};
+	uint32_t masks[4] = {0};
+	if (b->compression == PLAIN) {
+		memcpy(masks, b->bits == 16 ? of16 : of32, sizeof of16);
+	} else {
+		size_t count = b->compression == ALPHA_BIT_FIELDS || header >= 56 ? 4 : 3;
+		if (size < FILE_HEADER + INFO_HEADER + 4 * count)
+			return stk__fail(err, STK_CORRUPT, "a truncated BMP: it ends in its header, at %zu bytes", size);
+		for (size_t k = 0; k < count; k++)
+			masks[k] = stk__get32(data + FILE_HEADER + INFO_HEADER + 4 * k, true);
+	}
+	uint32_t taken = 0;
+	for (int k = 0; k < 4; k++) {
+		b->field[k] = field_of(masks[k]);
+		bool gap = b->field[k].max & (b->field[k].max + 1), outside = b->bits == 16 && masks[k] >> 16;
+		if (gap || outside || (taken & masks[k]) || (k < 3 && !masks[k]))
+			return stk__fail(err, STK_CORRUPT, "a BMP with impossible bit fields (%08x %08x %08x %08x)", masks[0], masks[1],
+				masks[2], masks[3]);
+		taken |= masks[k];
+	}
+	return STK_OK;
+}
+
+static void read_palette(struct bmp *b, const uint8_t *data, size_t size, uint32_t header)
+{
+	uint32_t entry = header == CORE_HEADER ? 3 : 4, most = 1u << b->bits;
+	uint32_t colors = header >= INFO_HEADER ? stk__get32(data + FILE_HEADER + 32, true) : 0;
+	size_t at = FILE_HEADER + (size_t)header, end = b->offset < size ? b->offset : size, room = end > at ? (end - at) / entry : 0;
+	colors = colors == 0 || colors > most ? most : colors;
+	colors = colors > room ? (uint32_t)room : colors;
+	b->colors = (int)most;
+	b->gray = true;
+	for (uint32_t i = 0; i < colors; i++) {
+		const uint8_t *p = data + at + (size_t)i * entry;
+		for (int k = 0; k < 3; k++)
+			b->palette[i][k] = p[2 - k];
+		b->gray &= p[0] == p[1] && p[1] == p[2];
+	}
+}
+
+static bool bits_known(uint32_t bits, uint32_t compression)
+{
+	switch (compression) {
+	case PLAIN:
+		return bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 24 || bits == 32;
+	case RLE8:
+		return bits == 8;
+	case RLE4:
+		return bits == 4;
+	default:
+		return bits == 16 || bits == 32;
+	}
+}
+
+static bool is_packed(const struct bmp *b)
+{
+	return b->compression == RLE8 || b->compression == RLE4;
+}
+
+static uint64_t row_bytes(const struct bmp *b)
+{
+	return ((uint64_t)b->width * b->bits + 31) / 32 * 4;
+}
+
+/* The extents and the kind of pixels; *header: bytes of the info header. */
+static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t size, uint32_t *header, struct stk_error *err)
+{
+	if (size < FILE_HEADER + CORE_HEADER)
+		return stk__fail(err, STK_CORRUPT, "a truncated BMP: it ends in its header, at %zu bytes", size);
+	const uint8_t *d = data + FILE_HEADER;
+	*header = stk__get32(d, true);
+	b->offset = stk__get32(data + 10, true);
+	if (*header != CORE_HEADER && (*header < INFO_HEADER || *header > 124))
+		return stk__fail(err, STK_UNSUPPORTED, "a BMP with a header of %u bytes", *header);
+	if (size < FILE_HEADER + (size_t)*header)
+		return stk__fail(err, STK_CORRUPT, "a truncated BMP: it ends in its header, at %zu bytes", size);
+	bool core = *header == CORE_HEADER;
+	int64_t width = core ? (int32_t)stk__get16(d + 4, true) : (int32_t)stk__get32(d + 4, true);
+	int64_t height = core ? (int32_t)stk__get16(d + 6, true) : (int32_t)stk__get32(d + 8, true);
+	b->bits = stk__get16(d + (core ? 10 : 14), true);
+	b->compression = core ? PLAIN : stk__get32(d + 16, true);
+	b->top_down = height < 0;
+	height = height < 0 ? -height : height;
+	if (width <= 0 || height == 0 || height > INT32_MAX)
+		return stk__fail(err, STK_CORRUPT, "a BMP of %lld x %lld pixels", (long long)width, (long long)height);
+	if (b->compression > BIT_FIELDS && b->compression != ALPHA_BIT_FIELDS)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "a BMP of compression %u (a JPEG or PNG inside it, or what printers take)", b->compression);
+	if (!bits_known(b->bits, b->compression) || (is_packed(b) && b->top_down))
+		return stk__fail(err, STK_CORRUPT, "a BMP with an impossible header (%u bits of compression %u)", b->bits, b->compression);
+	b->width = (int32_t)width;
+	b->height = (int32_t)height;
+	return STK_OK;
+}
+
+static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size, struct stk_error *err)
+{
+	uint32_t header = 0;
+	memset(b, 0, sizeof *b);
+	enum stk_status s = read_header(b, data, size, &header, err);
+	if (s)
+		return s;
+	if (b->bits <= 8)
+		read_palette(b, data, size, header);
+	else if (b->bits != 24)
+		s = read_fields(b, data, size, header, err);
+	return s;
+}
+
+static enum stk_pixels pixels_of(const struct bmp *b)
+{
+	return b->colors ? b->gray ? STK_PIXELS_GRAY : STK_PIXELS_RGB : b->field[3].mask ? STK_PIXELS_RGBA : STK_PIXELS_RGB;
+}
+
+static int channels_of(const struct bmp *b)
+{
+	return b->colors && b->gray ? 1 : b->field[3].mask ? 4 : 3;
+}
+
+static enum stk_status bmp_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	struct bmp b;
+	enum stk_status s = read_bmp(&b, data, size, err);
+	if (s)
+		return s;
+	info->width = b.width;
+	info->height = b.height;
+	info->channels = channels_of(&b);
+	info->bits = 8;
+	info->memory = is_packed(&b) ? stk__scratch_bytes((size_t)b.width * (size_t)b.height) : 0;
+	return STK_OK;
+}
+
+/* ---- run lengths ---- */
+
+/* Where runs are written: indices of colours, rows from the bottom up. */
+struct runs {
+	const struct bmp *b;
+	uint8_t *index;
+	int64_t x, y;
+};
+
+/* Runs may pass the end of a row, as encoders pad them; none begins below the last row. */
+static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
+{
+	if (r->y >= r->b->height)
+		return false;
+	uint8_t *row = r->index + (r->b->height - 1 - r->y) * r->b->width;
+	for (int i = 0; i < count; i++, r->x++)
+		if (r->x < r->b->width)
+			row[r->x] = i & 1 ? odd : even;
+	return true;
+}
+
+/* Pixels as they are, two a byte where pixels have 4 bits. False: they go beyond the data. */
+static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
+{
+	bool four = r->b->compression == RLE4;
+	ptrdiff_t bytes = four ? (count + 1) / 2 : count, padded = bytes + (bytes & 1);
+	if (end - data < bytes)
+		return false;
+	*after = end - data < padded ? end : data + padded;
+	for (int i = 0; i < count; i++) {
+		uint8_t v = four ? i & 1 ? data[i / 2] & 15 : data[i / 2] >> 4 : data[i];
+		if (!put_run(r, 1, v, v))
+			return false;
+	}
+	return true;
+}
+
+/* False: the data ends before the image, or leaves it. */
+static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
+{
+	while (end - p >= 2) {
+		int count = p[0], code = p[1];
+		p += 2;
+		if (count) {
+			bool four = r->b->compression == RLE4;
+			if (!put_run(r, count, four ? (uint8_t)(code >> 4) : (uint8_t)code, four ? code & 15 : (uint8_t)code))
+				return false;
+		} else if (code == 0) {
+			r->x = 0;
+			r->y++;
+		} else if (code == 1) {
+			return true;
+		} else if (code == 2) {
+			if (end - p < 2)
+				return false;
+			r->x += p[0];
+			r->y += p[1];
+			p += 2;
+		} else if (!put_literal(r, p, end, code, &p)) {
+			return false;
+		}
+	}
+	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* complete but for the mark of its end */
+}
+
+/* ---- rows ---- */
+
+static uint8_t index_at(const uint8_t *row, uint32_t bits, int32_t x)
+{
+	switch (bits) {
+	case 1:
+		return row[x >> 3] >> (7 - (x & 7)) & 1;
+	case 4:
+		return x & 1 ? row[x >> 1] & 15 : row[x >> 1] >> 4;
+	default:
+		return row[x];
+	}
+}
+
+static uint8_t channel_of(uint32_t pixel, const struct field *f)
+{
+	return f->max ? (uint8_t)(((uint64_t)((pixel & f->mask) >> f->shift) * 255 + f->max / 2) / f->max) : 0;
+}
+
+/* n pixels from column x on, as pixels_of says. index_bits: of an index into the palette, where there is one. */
+static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_bits, int32_t x, int n, uint8_t *out)
+{
+	int channels = channels_of(b);
+	for (int i = 0; i < n; i++, x++, out += channels) {
+		if (b->colors) {
+			memcpy(out, b->palette[index_at(row, index_bits, x)], (size_t)channels);
+		} else if (b->bits == 24) {
+			const uint8_t *p = row + 3 * (ptrdiff_t)x;
+			out[0] = p[2];
+			out[1] = p[1];
+			out[2] = p[0];
+		} else {
+			uint32_t pixel =
+				b->bits == 16 ? stk__get16(row + 2 * (ptrdiff_t)x, true) : stk__get32(row + 4 * (ptrdiff_t)x, true);
+			for (int k = 0; k < channels; k++)
+				out[k] = channel_of(pixel, &b->field[k]);
+		}
+	}
+}
+
+/* The window from rows that begin at `first` and are `stride` bytes apart, downwards in the image. */
+static void put_window(const struct bmp *b, const uint8_t *first, ptrdiff_t stride, uint32_t index_bits, const struct stk_decode *rq)
+{
+	const struct stk_rect *w = &rq->window;
+	uint8_t pixels[4 * CHUNK];
+	for (int y = 0; y < w->h; y++) {
+		const uint8_t *row = first + (w->y + y) * stride;
+		uint8_t *to = (uint8_t *)rq->dst.data + y * rq->dst.row;
+		for (int x = 0; x < w->w; x += CHUNK) {
+			int n = w->w - x < CHUNK ? w->w - x : CHUNK;
+			load_pixels(b, row, index_bits, w->x + x, n, pixels);
+			stk__convert_row(pixels_of(b), STK_UINT8, pixels, rq->type, STK_UINT8, to + x * rq->dst.pixel, n, STK_GRAY_ROUNDED);
+		}
+	}
+}
+
+static enum stk_status decode_runs(const struct bmp *b, struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	size_t pixels = (size_t)b->width * (size_t)b->height;
+	struct runs r = {.b = b, .index = stk__arena_take(d->scratch, pixels)};
+	if (!r.index)
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a BMP of %dx%d", b->width, b->height);
+	memset(r.index, 0, pixels); /* what runs skip has the first colour */
+	if (b->offset > rq->size || !unpack_runs(&r, rq->data + b->offset, rq->data + rq->size))
+		return stk__fail(err, STK_CORRUPT, "a damaged or truncated BMP: its run lengths do not end with the image");
+	put_window(b, r.index, b->width, 8, rq);
+	return STK_OK;
+}
+
+static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	struct bmp b;
+	enum stk_status s = read_bmp(&b, rq->data, rq->size, err);
+	if (s)
+		return s;
+	if (b.width != rq->info->width || b.height != rq->info->height || channels_of(&b) != rq->info->channels)
+		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
+	if (is_packed(&b))
+		return decode_runs(&b, d, rq, err);
+	/* What pads the last row may be missing. */
+	uint64_t stride = row_bytes(&b), last = ((uint64_t)b.width * b.bits + 7) / 8, rows = (uint64_t)b.height - 1;
+	uint64_t room = rq->size > b.offset ? rq->size - b.offset : 0;
+	if (room < last || (room - last) / stride < rows)
+		return stk__fail(err, STK_CORRUPT, "a truncated BMP: %d rows of %llu bytes from offset %u on do not lie in its %zu",
+			b.height, (unsigned long long)stride, b.offset, rq->size);
+	const uint8_t *pixels = rq->data + b.offset;
+	if (b.top_down)
+		put_window(&b, pixels, (ptrdiff_t)stride, b.bits, rq);
+	else
+		put_window(&b, pixels + stride * rows, -(ptrdiff_t)stride, b.bits, rq);
+	return STK_OK;
+}
+
+static const char *const endings[] = {"bmp", NULL};
+
+const struct stk_codec stk__codec_bmp = {"bmp", "BMP", endings, false, bmp_probe, bmp_peek, bmp_decode};

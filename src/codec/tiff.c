@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * TIFF and BigTIFF: the first image of a file, in strips or tiles, of which a window decodes those that it touches. Gray of 1 to 16 bits, colour
+ * and CMYK of 8 and 16, palettes (whose colours have 16 bits), alpha, planes; uncompressed, PackBits, LZW, deflate; the horizontal predictor. It is
+ * our own, since libtiff brings a dozen libraries for compressions that training data does not have. */
+#include "codec/bytes.h"
+#include "codec/codec_impl.h"
+#include "codec/convert.h"
+#include "codec/tiff_directory.h"
+#include "codec/tiff_unpack.h"
+
+#include <string.h>
+
+enum { CHUNK = 64 };
+
+static bool is_wide(const struct stk_tiff *t)
+{
+	return t->bits == 16 || t->photometric == STK_TIFF_PALETTE;
+}
+
+static int channels_of(const struct stk_tiff *t)
+{
+	return t->photometric == STK_TIFF_PALETTE ? 3 : (int)t->samples;
+}
+
+static enum stk_pixels pixels_of(const struct stk_tiff *t)
+{
+	if (t->photometric == STK_TIFF_CMYK)
+		return STK_PIXELS_CMYK;
+	switch (channels_of(t)) {
+	case 1:
+		return STK_PIXELS_GRAY;
+	case 2:
+		return STK_PIXELS_GRAY_ALPHA;
+	case 3:
+		return STK_PIXELS_RGB;
+	default:
+		return STK_PIXELS_RGBA;
+	}
+}
+
+static uint32_t planes_of(const struct stk_tiff *t)
+{
+	return t->separate ? t->samples : 1;
+}
+
+static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	struct stk_tiff t;
+	enum stk_status s = stk__tiff_read(data, size, &t, err);
+	if (s)
+		return s;
+	info->width = t.width;
+	info->height = t.height;
+	info->channels = channels_of(&t);
+	info->bits = is_wide(&t) ? 16 : 8;
+	info->orientation = t.orientation;
+	if (t.compression != STK_TIFF_NONE)
+		info->memory = STK_TIFF_UNPACKER_MEMORY + planes_of(&t) * stk__scratch_bytes((size_t)stk__tiff_chunk_bytes(&t));
+	return STK_OK;
+}
+
+/* Every chunk has to lie in the file, whatever the window. */
+static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *err)
+{
+	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {
+		uint64_t at = stk__tiff_value(t, &t->offsets, i), bytes = stk__tiff_value(t, &t->counts, i);
+		if (at > t->size || bytes > t->size - at)
+			return stk__fail(err, STK_CORRUPT, "a truncated TIFF: %s %llu ends behind its %zu bytes",
+				t->tiled ? "tile" : "strip", (unsigned long long)i, t->size);
+	}
+	return STK_OK;
+}
+
+/* ---- a chunk ---- */
+
+/* The memory of a decode, and the chunk that was unpacked last. */
+struct unpacked {
+	struct stk_tiff_unpacker *unpacker; /* NULL where nothing is compressed */
+	uint8_t *buffer[4];
+	const uint8_t *plane[4];
+	uint32_t rows; /* that the file holds of the chunk */
+};
+
+static enum stk_status take_memory(const struct stk_tiff *t, struct stk_arena *scratch, struct unpacked *u, struct stk_error *err)
+{
+	if (t->compression == STK_TIFF_NONE)
+		return STK_OK;
+	bool taken = (u->unpacker = stk__tiff_unpacker_make(scratch));
+	for (uint32_t p = 0; p < planes_of(t) && taken; p++)
+		taken = (u->buffer[p] = stk__arena_take(scratch, (size_t)stk__tiff_chunk_bytes(t)));
+	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
+}
+
+/* Values from differences. */
+static void add_up(const struct stk_tiff *t, uint8_t *rows, uint32_t count)
+{
+	size_t row = (size_t)stk__tiff_row_bytes(t), step = t->separate ? 1 : t->samples;
+	for (uint32_t y = 0; y < count; y++, rows += row) {
+		if (t->bits == 8) {
+			for (size_t i = step; i < row; i++)
+				rows[i] = (uint8_t)(rows[i] + rows[i - step]);
+			continue;
+		}
+		for (size_t i = step; i < row / 2; i++) {
+			uint32_t v = stk__get16(rows + 2 * i, t->little) + stk__get16(rows + 2 * (i - step), t->little);
+			rows[2 * i + !t->little] = (uint8_t)v;
+			rows[2 * i + t->little] = (uint8_t)(v >> 8);
+		}
+	}
+}
+
+static enum stk_status unpack_plane(const struct stk_tiff *t, uint64_t chunk, uint32_t p, struct unpacked *u, struct stk_error *err)
+{
+	const uint8_t *from = t->data + stk__tiff_value(t, &t->offsets, chunk);
+	uint64_t size = stk__tiff_value(t, &t->counts, chunk), need = stk__tiff_row_bytes(t) * u->rows;
+	if (t->compression == STK_TIFF_NONE) {
+		u->plane[p] = from;
+		return size >= need ? STK_OK
+				    : stk__fail(err, STK_CORRUPT, "a damaged TIFF: a strip or tile has %llu of %llu bytes",
+					      (unsigned long long)size, (unsigned long long)need);
+	}
+	size = size > UINT32_MAX ? UINT32_MAX : size;
+	enum stk_status s = stk__tiff_unpack(u->unpacker, t->compression, from, (size_t)size, u->buffer[p], (size_t)need, err);
+	if (!s && t->predicted)
+		add_up(t, u->buffer[p], u->rows);
+	u->plane[p] = u->buffer[p];
+	return s;
+}
+
+/* ---- pixels ---- */
+
+static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
+{
+	size_t at = x * bits;
+	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
+}
+
+/* The value of a sample, gray with black as zero and at its full range of 8 or 16 bits. */
+static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
+{
+	uint32_t most = (1u << t->bits) - 1;
+	uint32_t v = t->bits == 16 ? stk__get16(row + 2 * i, t->little) : t->bits == 8 ? row[i] : bits_at(row, t->bits, i);
+	return t->bits < 8 && t->photometric != STK_TIFF_PALETTE ? v * 255 / most : v;
+}
+
+/* n pixels from column x of a chunk's row on, as pixels_of says, of 8 or 16 bits. */
+static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, void *out)
+{
+	uint8_t *to8 = out;
+	uint16_t *to16 = out;
+	uint32_t channels = (uint32_t)channels_of(t);
+	uint32_t invert = t->photometric == STK_TIFF_WHITE_IS_ZERO ? t->bits == 16 ? 65535 : 255 : 0;
+	for (uint32_t i = 0; i < (uint32_t)n; i++) {
+		if (t->photometric == STK_TIFF_PALETTE) {
+			uint64_t index = sample_at(t, rows[0], x + i);
+			for (uint32_t k = 0; k < 3; k++)
+				to16[3 * i + k] = (uint16_t)stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index);
+			continue;
+		}
+		for (uint32_t k = 0; k < channels; k++) {
+			uint32_t v = t->separate ? sample_at(t, rows[k], x + i) : sample_at(t, rows[0], (x + i) * channels + k);
+			v ^= k == 0 ? invert : 0;
+			if (t->bits == 16)
+				to16[channels * i + k] = (uint16_t)v;
+			else
+				to8[channels * i + k] = (uint8_t)v;
+		}
+	}
+}
+
+/* Bytes of a row that are pixels as they are asked for by stk__convert_row. */
+static bool is_direct(const struct stk_tiff *t)
+{
+	return t->bits == 8 && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
+}
+
+/* Columns [x0, x1) of row y, counted in the image, of a chunk that begins at (left, top). */
+static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
+	const struct stk_decode *rq)
+{
+	uint16_t pixels[4 * CHUNK];
+	const uint8_t *rows[4] = {0};
+	enum stk_dtype dtype = is_wide(t) ? STK_UINT16 : STK_UINT8;
+	for (uint32_t p = 0; p < planes_of(t); p++)
+		rows[p] = u->plane[p] + stk__tiff_row_bytes(t) * ((uint32_t)y - top);
+	uint8_t *to = (uint8_t *)rq->dst.data + (y - rq->window.y) * rq->dst.row + (x0 - rq->window.x) * rq->dst.pixel;
+	if (is_direct(t)) {
+		stk__convert_row(pixels_of(t), dtype, rows[0] + ((uint32_t)x0 - left) * (size_t)t->samples, rq->type, rq->dst.dtype, to,
+			x1 - x0, STK_GRAY_ROUNDED);
+		return;
+	}
+	for (int32_t x = x0; x < x1; x += CHUNK, to += CHUNK * rq->dst.pixel) {
+		int n = x1 - x < CHUNK ? x1 - x : CHUNK;
+		load_pixels(t, rows, (uint32_t)x - left, n, pixels);
+		stk__convert_row(pixels_of(t), dtype, pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
+	}
+}
+
+static enum stk_status decode_chunk(
+	const struct stk_tiff *t, uint64_t column, uint64_t line, struct unpacked *u, const struct stk_decode *rq, struct stk_error *err)
+{
+	const struct stk_rect *w = &rq->window;
+	uint32_t left = (uint32_t)column * t->chunk_width, top = (uint32_t)line * t->chunk_height, below = (uint32_t)t->height - top;
+	u->rows = t->tiled || below > t->chunk_height ? t->chunk_height : below;
+	for (uint32_t p = 0; p < planes_of(t); p++) {
+		enum stk_status s = unpack_plane(t, (p * t->down + line) * t->across + column, p, u, err);
+		if (s)
+			return s;
+	}
+	int64_t right = (int64_t)left + t->chunk_width, bottom = (int64_t)top + t->chunk_height;
+	int32_t x0 = (int32_t)left > w->x ? (int32_t)left : w->x, x1 = right < w->x + w->w ? (int32_t)right : w->x + w->w;
+	int32_t y0 = (int32_t)top > w->y ? (int32_t)top : w->y, y1 = bottom < w->y + w->h ? (int32_t)bottom : w->y + w->h;
+	for (int32_t y = y0; y < y1; y++)
+		put_row(t, u, left, top, x0, x1, y, rq);
+	return STK_OK;
+}
+
+static enum stk_status tiff_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+{
+	struct stk_tiff t;
+	struct unpacked u = {0};
+	const struct stk_rect *w = &rq->window;
+	enum stk_status s = stk__tiff_read(rq->data, rq->size, &t, err);
+	if (s)
+		return s;
+	if (t.width != rq->info->width || t.height != rq->info->height || channels_of(&t) != rq->info->channels)
+		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
+	if ((s = check_whole(&t, err)) || (s = take_memory(&t, d->scratch, &u, err)))
+		return s;
+	uint64_t first = (uint32_t)w->x / t.chunk_width, last = (uint32_t)(w->x + w->w - 1) / t.chunk_width;
+	for (uint64_t y = (uint32_t)w->y / t.chunk_height; y <= (uint32_t)(w->y + w->h - 1) / t.chunk_height; y++)
+		for (uint64_t x = first; x <= last; x++)
+			if ((s = decode_chunk(&t, x, y, &u, rq, err)))
+				return s;
+	return STK_OK;
+}
+
+static const char *const endings[] = {"tif", "tiff", NULL};
+
+const struct stk_codec stk__codec_tiff = {"tiff", "TIFF", endings, false, stk__tiff_probe, tiff_peek, tiff_decode};

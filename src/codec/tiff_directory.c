@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/tiff_directory.h"
+
+#include "codec/bytes.h"
+
+#include <string.h>
+
+enum { TYPE_BYTE = 1, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_LONG8 = 16 };
+enum tag {
+	TAG_WIDTH = 256,
+	TAG_HEIGHT = 257,
+	TAG_BITS = 258,
+	TAG_COMPRESSION = 259,
+	TAG_PHOTOMETRIC = 262,
+	TAG_FILL_ORDER = 266,
+	TAG_STRIP_OFFSETS = 273,
+	TAG_ORIENTATION = 274,
+	TAG_SAMPLES = 277,
+	TAG_ROWS = 278,
+	TAG_STRIP_COUNTS = 279,
+	TAG_PLANES = 284,
+	TAG_PREDICTOR = 317,
+	TAG_COLORS = 320,
+	TAG_TILE_WIDTH = 322,
+	TAG_TILE_HEIGHT = 323,
+	TAG_TILE_OFFSETS = 324,
+	TAG_TILE_COUNTS = 325,
+	TAG_FORMAT = 339
+};
+/* A tile may be larger than the image, but not by far. */
+#define MOST_TILE_PIXELS (UINT64_C(1) << 24)
+
+bool stk__tiff_probe(const uint8_t *data, size_t size)
+{
+	static const uint8_t begins[4][4] = {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
+	for (int i = 0; i < 4; i++)
+		if (size >= 4 && memcmp(data, begins[i], 4) == 0)
+			return true;
+	return false;
+}
+
+static uint64_t get_number(const struct stk_tiff *t, const uint8_t *p, size_t bytes)
+{
+	switch (bytes) {
+	case 1:
+		return *p;
+	case 2:
+		return stk__get16(p, t->little);
+	case 4:
+		return stk__get32(p, t->little);
+	default:
+		return stk__get64(p, t->little);
+	}
+}
+
+static size_t size_of_type(uint32_t type)
+{
+	return type == TYPE_BYTE ? 1 : type == TYPE_SHORT ? 2 : type == TYPE_LONG ? 4 : type == TYPE_LONG8 ? 8 : 0;
+}
+
+uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values *v, uint64_t i)
+{
+	size_t bytes = size_of_type(v->type);
+	return get_number(t, v->at + i * bytes, bytes);
+}
+
+uint64_t stk__tiff_row_bytes(const struct stk_tiff *t)
+{
+	return ((uint64_t)t->chunk_width * (t->separate ? 1 : t->samples) * t->bits + 7) / 8;
+}
+
+uint64_t stk__tiff_chunk_bytes(const struct stk_tiff *t)
+{
+	return stk__tiff_row_bytes(t) * t->chunk_height;
+}
+
+/* The entries that an image may have; those that are not numbers count as absent. */
+struct entries {
+	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
+		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, format;
+};
+
+static struct stk_tiff_values *entry_of(struct entries *e, uint32_t tag)
+{
+	struct {
+		enum tag tag;
+		struct stk_tiff_values *values;
+	} const table[] = {{TAG_WIDTH, &e->width}, {TAG_HEIGHT, &e->height}, {TAG_BITS, &e->bits}, {TAG_COMPRESSION, &e->compression},
+		{TAG_PHOTOMETRIC, &e->photometric}, {TAG_FILL_ORDER, &e->fill_order}, {TAG_STRIP_OFFSETS, &e->strip_offsets},
+		{TAG_ORIENTATION, &e->orientation}, {TAG_SAMPLES, &e->samples}, {TAG_ROWS, &e->rows}, {TAG_STRIP_COUNTS, &e->strip_counts},
+		{TAG_PLANES, &e->planes}, {TAG_PREDICTOR, &e->predictor}, {TAG_COLORS, &e->colors}, {TAG_TILE_WIDTH, &e->tile_width},
+		{TAG_TILE_HEIGHT, &e->tile_height}, {TAG_TILE_OFFSETS, &e->tile_offsets}, {TAG_TILE_COUNTS, &e->tile_counts},
+		{TAG_FORMAT, &e->format}};
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		if (table[i].tag == tag)
+			return table[i].values;
+	return NULL;
+}
+
+/* False: its values do not lie in the file. */
+static bool read_entry(const struct stk_tiff *t, const uint8_t *entry, struct entries *e)
+{
+	struct stk_tiff_values *values = entry_of(e, stk__get16(entry, t->little)), v;
+	size_t word = t->big ? 8 : 4;
+	v.type = stk__get16(entry + 2, t->little);
+	v.count = get_number(t, entry + 4, word);
+	v.at = entry + 4 + word;
+	size_t bytes = size_of_type(v.type);
+	if (!values || !bytes)
+		return true;
+	if (v.count > word / bytes) {
+		uint64_t at = get_number(t, v.at, word);
+		if (at > t->size || v.count > (t->size - at) / bytes)
+			return false;
+		v.at = t->data + at;
+	}
+	*values = v;
+	return true;
+}
+
+static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e, struct stk_error *err)
+{
+	size_t word = t->big ? 8 : 4, head = t->big ? 8 : 2, bytes = 4 + 2 * word;
+	uint64_t at = t->size >= 16 ? get_number(t, t->data + (t->big ? 8 : 4), word) : UINT64_MAX;
+	if (at > t->size || t->size - at < head)
+		return stk__fail(err, STK_CORRUPT, "a truncated TIFF: its directory is not in its %zu bytes", t->size);
+	uint64_t count = get_number(t, t->data + at, head);
+	at += head;
+	if (count > (t->size - at) / bytes)
+		return stk__fail(err, STK_CORRUPT, "a truncated TIFF: the %llu entries of its directory are not in its %zu bytes",
+			(unsigned long long)count, t->size);
+	for (uint64_t i = 0; i < count; i++)
+		if (!read_entry(t, t->data + at + i * bytes, e))
+			return stk__fail(err, STK_CORRUPT,
+				"a truncated TIFF: what an entry of its directory refers to is not in its %zu bytes", t->size);
+	return STK_OK;
+}
+
+/* The value of an entry that has the same one for each sample, up to 2^32 - 1; what is larger, or differs, becomes that. */
+static uint32_t value_or(const struct stk_tiff *t, const struct stk_tiff_values *v, uint32_t absent)
+{
+	if (v->count == 0)
+		return absent;
+	uint64_t first = stk__tiff_value(t, v, 0);
+	for (uint64_t i = 1; i < v->count && i < 8; i++)
+		if (stk__tiff_value(t, v, i) != first)
+			return UINT32_MAX;
+	return first > UINT32_MAX ? UINT32_MAX : (uint32_t)first;
+}
+
+static enum stk_status check_compression(uint32_t compression, struct stk_error *err)
+{
+	static const struct {
+		uint32_t number;
+		const char *name;
+	} others[] = {{2, "CCITT's run lengths"}, {3, "CCITT's fax, group 3"}, {4, "CCITT's fax, group 4"}, {6, "JPEG, the old way"},
+		{7, "JPEG"}, {34712, "JPEG 2000"}, {34887, "LERC"}, {34925, "LZMA"}, {50000, "Zstandard"}, {50001, "WebP"}};
+	switch (compression) {
+	case STK_TIFF_NONE:
+	case STK_TIFF_LZW:
+	case STK_TIFF_DEFLATE:
+	case STK_TIFF_OLD_DEFLATE:
+	case STK_TIFF_PACKBITS:
+		return STK_OK;
+	}
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].number == compression)
+			return stk__fail(err, STK_UNSUPPORTED,
+				"a TIFF compressed by %s; save it uncompressed, or by LZW, deflate or PackBits", others[i].name);
+	return stk__fail(
+		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
+}
+
+static bool kind_known(const struct stk_tiff *t)
+{
+	bool whole = t->bits == 8 || t->bits == 16, part = t->bits == 1 || t->bits == 2 || t->bits == 4;
+	switch (t->photometric) {
+	case STK_TIFF_WHITE_IS_ZERO:
+	case STK_TIFF_BLACK_IS_ZERO:
+		return (t->samples == 1 && (part || whole)) || (t->samples == 2 && whole);
+	case STK_TIFF_RGB:
+		return (t->samples == 3 || t->samples == 4) && whole;
+	case STK_TIFF_PALETTE:
+		return t->samples == 1 && (part || t->bits == 8);
+	case STK_TIFF_CMYK:
+		return t->samples == 4 && t->bits == 8;
+	default:
+		return false;
+	}
+}
+
+static enum stk_status check_kind(const struct stk_tiff *t, const struct entries *e, struct stk_error *err)
+{
+	enum stk_status s = check_compression(t->compression, err);
+	if (s)
+		return s;
+	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1);
+	if (format != 1 && format != 4)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s",
+			format == 2   ? "signed integers"
+			: format == 3 ? "floats"
+				      : "mixed types");
+	if (!kind_known(t))
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %u samples a pixel, %s%.0u bits each, of photometric interpretation %u",
+			t->samples, t->bits == UINT32_MAX ? "different " : "", t->bits, t->photometric);
+	if (value_or(t, &e->fill_order, 1) != 1)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of reversed bits (FillOrder 2)");
+	if (predictor > 2 || (predictor == 2 && t->bits < 8))
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of predictor %u over %u bits", predictor, t->bits);
+	if (t->photometric == STK_TIFF_PALETTE && e->colors.count < 3ull << t->bits)
+		return stk__fail(
+			err, STK_CORRUPT, "a TIFF whose palette has %llu of %u values", (unsigned long long)e->colors.count, 3u << t->bits);
+	return STK_OK;
+}
+
+/* Strips or tiles: how large, how many, where. */
+static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
+{
+	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;
+	t->tiled = e->tile_offsets.count > 0;
+	t->offsets = t->tiled ? e->tile_offsets : e->strip_offsets;
+	/* Writers have put the counts of tiles where those of strips belong. */
+	t->counts = t->tiled && e->tile_counts.count ? e->tile_counts : e->strip_counts;
+	t->chunk_width = t->tiled ? value_or(t, &e->tile_width, 0) : (uint32_t)width;
+	t->chunk_height = value_or(t, t->tiled ? &e->tile_height : &e->rows, t->tiled ? 0 : UINT32_MAX);
+	if (!t->tiled && t->chunk_height > height)
+		t->chunk_height = (uint32_t)height;
+	if (!t->chunk_width || !t->chunk_height)
+		return stk__fail(err, STK_CORRUPT, "a TIFF of strips or tiles without pixels");
+	uint64_t pixels = (uint64_t)t->chunk_width * t->chunk_height;
+	if ((t->tiled && pixels > MOST_TILE_PIXELS && pixels / width > height) || stk__tiff_row_bytes(t) > UINT32_MAX ||
+		stk__tiff_chunk_bytes(t) / t->chunk_height != stk__tiff_row_bytes(t) || stk__tiff_chunk_bytes(t) > UINT32_MAX)
+		return stk__fail(err, STK_LIMIT, "a TIFF of strips or tiles of %u x %u pixels", t->chunk_width, t->chunk_height);
+	t->across = (width + t->chunk_width - 1) / t->chunk_width;
+	t->down = (height + t->chunk_height - 1) / t->chunk_height;
+	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count < t->counts.count ? t->offsets.count : t->counts.count;
+	if (t->across * t->down > known / planes)
+		return stk__fail(err, STK_CORRUPT, "a TIFF that says of %llu of its %llu %s where they are", (unsigned long long)known,
+			(unsigned long long)(t->across * t->down * planes), t->tiled ? "tiles" : "strips");
+	return STK_OK;
+}
+
+enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff *t, struct stk_error *err)
+{
+	struct entries e = {0};
+	*t = (struct stk_tiff){.data = data, .size = size, .little = data[0] == 'I'};
+	t->big = stk__get16(data + 2, t->little) == 43;
+	enum stk_status s = read_entries(t, &e, err);
+	if (s)
+		return s;
+	uint32_t width = value_or(t, &e.width, 0), height = value_or(t, &e.height, 0);
+	if (!width || !height || width > INT32_MAX || height > INT32_MAX)
+		return stk__fail(err, STK_CORRUPT, "a TIFF of %u x %u pixels", width, height);
+	t->width = (int32_t)width;
+	t->height = (int32_t)height;
+	t->bits = value_or(t, &e.bits, 1);
+	t->samples = value_or(t, &e.samples, 1);
+	t->compression = value_or(t, &e.compression, STK_TIFF_NONE);
+	t->photometric = value_or(t, &e.photometric, UINT32_MAX);
+	t->colors = e.colors;
+	t->separate = t->samples > 1 && value_or(t, &e.planes, 1) == 2;
+	uint32_t orientation = value_or(t, &e.orientation, 1);
+	t->orientation = orientation >= 1 && orientation <= 8 ? (int32_t)orientation : 1;
+	if ((s = check_kind(t, &e, err)))
+		return s;
+	t->predicted = value_or(t, &e.predictor, 1) == 2 &&
+		       (t->compression == STK_TIFF_LZW || t->compression == STK_TIFF_DEFLATE || t->compression == STK_TIFF_OLD_DEFLATE);
+	return place_chunks(t, &e, err);
+}

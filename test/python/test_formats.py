@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images that are neither JPEG nor PNG: pixels as they were written, and as Pillow reads them; windows; damage; what is refused."""
+
+from __future__ import annotations
+
+import functools
+import io
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import stoker
+from PIL import Image
+from stoker import _core, fn, types
+from stoker.errors import CorruptError, StokerError, UnsupportedError
+from support import SEED
+
+tifffile = pytest.importorskip("tifffile")  # scikit-image needs it
+
+pytestmark = pytest.mark.filterwarnings("error")
+HEIGHT, WIDTH = 19, 27
+
+
+def _pillow(image: Any, kind: str, **options: Any) -> bytes:
+    out = io.BytesIO()
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(out, kind, **options)
+    return out.getvalue()
+
+
+def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
+    out = io.BytesIO()
+    tifffile.imwrite(out, pixels, metadata=None, **options)
+    return out.getvalue()
+
+
+def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, masks: tuple[int, ...] = (), top_down: bool = False) -> bytes:
+    """A BMP by hand, for what Pillow does not write; with four masks its header has 56 bytes."""
+    size = 56 if len(masks) == 4 else 40
+    fields = struct.pack(f"<{len(masks)}I", *masks)
+    offset = 14 + 40 + len(fields) + len(palette)
+    header = struct.pack(
+        "<IiiHHIIiiII", size, WIDTH, -HEIGHT if top_down else HEIGHT, 1, bits, compression, len(rows), 0, 0, len(palette) // 4, 0
+    )
+    return b"BM" + struct.pack("<IHHI", offset + len(rows), 0, 0, offset) + header + fields + palette + rows
+
+
+def _rows(pixels: np.ndarray) -> bytes:
+    """From the bottom up, each padded to four bytes."""
+    return b"".join(r.tobytes() + b"\0" * (-len(r.tobytes()) % 4) for r in pixels[::-1])
+
+
+def _runs(index: np.ndarray, four: bool) -> bytes:
+    """RLE8 or RLE4: runs, pixels as they are where three differ, a jump over one pixel, ends of rows."""
+    out = bytearray()
+    for row in index[::-1]:
+        x = 0
+        while x < WIDTH:
+            n = 1
+            while x + n < WIDTH and n < 255 and row[x + n] == row[x]:
+                n += 1
+            if n == 1 and x + 4 <= WIDTH:
+                part = row[x : x + 4]
+                out += bytes([0, 4]) + (bytes([part[0] << 4 | part[1], part[2] << 4 | part[3]]) if four else part.tobytes())
+                x += 4
+            elif row[x] == 0 and x + n < WIDTH:
+                out += bytes([0, 2, n, 0])
+                x += n
+            else:
+                out += bytes([n, row[x] * 17 if four else row[x]])
+                x += n
+        out += b"\0\0"
+    return bytes(out + b"\0\1")
+
+
+def _scaled(value: np.ndarray, bits: int) -> np.ndarray:
+    most = 2**bits - 1
+    return ((value.astype(np.int64) * 255 + most // 2) // most).astype(np.uint8)
+
+
+def _bitmaps(rng: np.random.Generator, rgb: np.ndarray, rgba: np.ndarray) -> dict[str, tuple[bytes, np.ndarray]]:
+    index = rng.integers(0, 3, (HEIGHT, WIDTH), dtype=np.uint8)
+    index[:, 8:20] = index[:, 8:9]
+    colors = rng.integers(0, 256, (16, 4), dtype=np.uint8)
+    table = colors[:, 2::-1]
+    nibbles = np.pad(index, ((0, 0), (0, 1)))
+    word = rng.integers(0, 65536, (HEIGHT, WIDTH), dtype=np.uint16)
+    r5, g5, b5 = (_scaled(word >> s & 31, 5) for s in (10, 5, 0))
+    r6, g6, b6 = _scaled(word >> 11, 5), _scaled(word >> 5 & 63, 6), _scaled(word & 31, 5)
+    masks = (0xFF, 0xFF00, 0xFF0000, 0xFF000000)
+    gray = Image.fromarray(rgb[..., 0])
+    return {
+        "bmp 1": (_pillow(gray.convert("1"), "BMP"), np.asarray(gray.convert("1"))[..., None] * np.uint8(255)),
+        "bmp 4": (_bmp(4, _rows(nibbles[:, ::2] << 4 | nibbles[:, 1::2]), colors.tobytes()), table[index]),
+        "bmp 8 gray": (_pillow(gray, "BMP"), rgb[..., :1]),
+        "bmp 8": (_bmp(8, _rows(index), colors.tobytes()), table[index]),
+        "bmp 16": (_bmp(16, _rows(word)), np.stack([r5, g5, b5], -1)),
+        "bmp 565": (_bmp(16, _rows(word), compression=3, masks=(0xF800, 0x7E0, 0x1F)), np.stack([r6, g6, b6], -1)),
+        "bmp 24": (_pillow(rgb, "BMP"), rgb),
+        "bmp 24 top-down": (_bmp(24, _rows(rgb[::-1, :, ::-1]), top_down=True), rgb),
+        "bmp 32": (_bmp(32, _rows(rgba)), rgba[..., 2::-1]),
+        "bmp 32 with alpha": (_bmp(32, _rows(rgba), compression=3, masks=masks), rgba),
+        "bmp rle8": (_bmp(8, _runs(index, False), colors.tobytes(), compression=1), table[index]),
+        "bmp rle4": (_bmp(4, _runs(index, True), colors.tobytes(), compression=2), table[index]),
+    }
+
+
+def _netpbm(rgb: np.ndarray, wide: np.ndarray) -> dict[str, tuple[bytes, np.ndarray]]:
+    def text(kind: int, most: str, values: np.ndarray, gap: str = " ") -> bytes:
+        return f"P{kind}\n# made by hand\n{WIDTH} {HEIGHT}\n{most}{gap.join(str(v) for v in values.reshape(-1).tolist())}\n".encode()
+
+    bits = (rgb[..., :1] > 127).astype(np.uint8)
+    small, odd = rgb % 101, wide % 1001
+    return {
+        "pbm": (_pillow(Image.fromarray(bits[..., 0] * 255).convert("1"), "PPM"), bits * 255),
+        "pbm text": (text(1, "", 1 - bits, ""), bits * 255),
+        "pgm": (b"P5 %d %d 255\n" % (WIDTH, HEIGHT) + rgb[..., 0].tobytes(), rgb[..., :1]),
+        "pgm text": (text(2, "255\n", rgb[..., 0]), rgb[..., :1]),
+        "ppm": (_pillow(rgb, "PPM"), rgb),
+        "ppm text, up to 100": (text(3, "100\n", small), (small.astype(int) * 255 // 100).astype(np.uint8)),
+        "pgm 16": (b"P5 %d %d 65535\n" % (WIDTH, HEIGHT) + wide[..., 0].astype(">u2").tobytes(), wide[..., :1]),
+        "ppm 16, up to 1000": (
+            b"P6\n%d %d\n1000\n" % (WIDTH, HEIGHT) + odd.astype(">u2").tobytes(),
+            ((odd.astype(np.int64) * 65535 + 500) // 1000).astype(np.uint16),
+        ),
+    }
+
+
+def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tuple[bytes, np.ndarray]]:
+    gray, picture, alpha = rgb[..., 0], Image.fromarray(rgb), {"photometric": "rgb", "extrasamples": ["unassalpha"]}
+    smooth = np.sort(rgb, 1)
+    palette = picture.quantize(64)
+    table = np.asarray(palette.getpalette()).reshape(-1, 3)
+    one = np.asarray(Image.fromarray(gray).convert("1"))
+    large = np.tile(smooth, (3, 3, 1))
+    planes = np.ascontiguousarray(np.moveaxis(wide, -1, 0))
+    return {
+        "tiff gray": (_tiff(gray), gray[..., None]),
+        "tiff white is zero": (_tiff(gray, photometric="miniswhite"), 255 - gray[..., None]),
+        "tiff 1 bit": (_pillow(Image.fromarray(gray).convert("1"), "TIFF"), one[..., None] * np.uint8(255)),
+        "tiff gray and alpha": (_tiff(rgba[..., :2], photometric="minisblack", extrasamples=["unassalpha"]), rgba[..., :2]),
+        "tiff": (_tiff(rgb), rgb),
+        "tiff alpha": (_tiff(rgba, **alpha), rgba),
+        "tiff palette": (_pillow(palette, "TIFF"), (table[np.asarray(palette)] * 256).astype(np.uint16)),
+        "tiff lzw": (_pillow(smooth, "TIFF", compression="tiff_lzw"), smooth),
+        "tiff lzw, predictor": (_pillow(smooth, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}), smooth),
+        "tiff lzw, large": (_pillow(np.tile(rgb, (9, 9, 1)), "TIFF", compression="tiff_lzw"), np.tile(rgb, (9, 9, 1))),
+        "tiff deflate": (_pillow(smooth, "TIFF", compression="tiff_adobe_deflate"), smooth),
+        "tiff packbits": (_pillow(smooth, "TIFF", compression="packbits"), smooth),
+        "tiff 16, deflate, predictor": (_tiff(wide, compression="zlib", predictor=True, byteorder=">"), wide),
+        "tiff 16 gray": (_tiff(wide[..., 0], rowsperstrip=4), wide[..., :1]),
+        "tiff 16, planes": (_tiff(planes, photometric="rgb", planarconfig="separate"), wide),
+        "tiff tiles": (_tiff(large, tile=(16, 32)), large),
+        "tiff tiles, deflate": (_tiff(large, tile=(32, 16), compression="zlib"), large),
+        "tiff big": (_tiff(rgb, bigtiff=True, rowsperstrip=5), rgb),
+    }
+
+
+@functools.cache
+def files() -> dict[str, tuple[bytes, np.ndarray]]:
+    """Name -> a file, and the pixels that it stores."""
+    rng = np.random.default_rng(SEED)
+    rgba = rng.integers(0, 256, (HEIGHT, WIDTH, 4), dtype=np.uint8)
+    wide = rng.integers(0, 65536, (HEIGHT, WIDTH, 3), dtype=np.uint16)
+    rgb = np.ascontiguousarray(rgba[..., :3])
+    made = _bitmaps(rng, rgb, rgba) | _netpbm(rgb, wide) | _tiffs(rgb, rgba, wide)
+    if _core.image_named("a.webp"):
+        photo = np.asarray(Image.fromarray(rgb).resize((90, 70), Image.Resampling.BICUBIC))
+        lossy = _pillow(photo, "WEBP", quality=80)
+        clip = _pillow(Image.fromarray(rgb), "WEBP", save_all=True, append_images=[Image.fromarray(rgb[::-1].copy())], lossless=True)
+        made |= {
+            "webp": (lossy, np.asarray(Image.open(io.BytesIO(lossy)))),
+            "webp lossless": (_pillow(rgb, "WEBP", lossless=True), rgb),
+            "webp alpha": (_pillow(rgba, "WEBP", lossless=True, exact=True), rgba),
+            "webp animation": (clip, np.dstack([rgb, np.full_like(rgb[..., :1], 255)])),
+        }
+    return made
+
+
+def decode(data: bytes, op: Any = fn.eager.decoders.image, **arguments: Any) -> np.ndarray:
+    return np.asarray(op([np.frombuffer(data, np.uint8)], **arguments)[0])
+
+
+def narrowed(pixels: np.ndarray) -> np.ndarray:
+    return pixels if pixels.dtype == np.uint8 else ((pixels.astype(np.int64) * 255 + 32767) // 65535).astype(np.uint8)
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("name", files())
+def test_pixels_are_those_that_were_stored(name: str) -> None:
+    data, stored = files()[name]
+    whole = decode(data, output_type=types.ANY_DATA, dtype=types.UINT16 if stored.dtype == np.uint16 else types.UINT8)
+    np.testing.assert_array_equal(whole, stored)
+    shape = decode(data, fn.eager.peek_image_shape, image_type=types.ANY_DATA)
+    assert tuple(shape) == stored.shape
+    eight = narrowed(stored)
+    if name == "ppm 16, up to 1000":  # truncated, as DALI does
+        eight = (np.frombuffer(data[-stored.size * 2 :], ">u2").astype(int) * 255 // 1000).astype(np.uint8).reshape(stored.shape)
+    colours = np.repeat(eight[..., :1], 3, -1) if stored.shape[2] < 3 else eight[..., :3]
+    np.testing.assert_array_equal(stoker.imdecode(data), colours)
+    np.testing.assert_array_equal(decode(data, output_type=types.BGR), colours[..., ::-1])
+    scale = np.float32(65535 if stored.dtype == np.uint16 else 255)
+    floats = decode(data, output_type=types.ANY_DATA, dtype=types.FLOAT)
+    np.testing.assert_allclose(floats, stored.astype(np.float32) / scale, rtol=0, atol=1e-6)
+    if stored.dtype == np.uint8:
+        gray = eight[..., :1] if stored.shape[2] < 3 else colours @ np.array([0.299, 0.587, 0.114])[:, None]
+        assert np.abs(decode(data, output_type=types.GRAY) - gray).max() <= 0.501
+
+
+@pytest.mark.parametrize("name", files())
+def test_windows_are_parts_of_the_whole(name: str, rng: np.random.Generator) -> None:
+    data, stored = files()[name]
+    whole = stoker.imdecode(data)
+    for _ in range(4):
+        y, x = (int(rng.integers(0, n)) for n in stored.shape[:2])
+        bottom, right = int(rng.integers(y + 1, stored.shape[0] + 1)), int(rng.integers(x + 1, stored.shape[1] + 1))
+        part = decode(data, fn.eager.decoders.image_slice, start=[x, y], end=[right, bottom])
+        np.testing.assert_array_equal(part, whole[y:bottom, x:right], err_msg=f"{y}:{bottom}, {x}:{right}")
+
+
+@pytest.mark.parametrize("name", files())
+def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
+    """Or the pixels, where what is missing pads the last row or says that the image ends."""
+    data, _ = files()[name]
+    whole = stoker.imdecode(data, strict=True)
+    last = len(data) - (4 if "text" in name else 1)  # in text, a part of the last number is a number
+    for size in {*range(12, last, max(len(data) // 25, 1)), last}:
+        try:
+            got = stoker.imdecode(data[:size], strict=True)
+        except CorruptError:
+            continue
+        assert len(data) - size <= 4, size
+        np.testing.assert_array_equal(got, whole)
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "WEBP"])
+def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
+    pixels = rng.integers(0, 256, (11, 7, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    more = {"lossless": True} if kind == "WEBP" else {}
+    data = _pillow(pixels, kind, exif=exif, **more)
+    np.testing.assert_array_equal(stoker.imdecode(data), np.rot90(pixels, -1))
+    np.testing.assert_array_equal(stoker.imdecode(data, adjust_orientation=False), pixels)
+
+
+def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
+    rgb = rng.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+    one = Image.fromarray(rgb[..., 0]).convert("1")
+    for data, word in (
+        (_pillow(rgb, "TIFF", compression="jpeg"), "compressed by JPEG;"),
+        (_pillow(one, "TIFF", compression="group4"), "group 4"),
+        (_tiff(rgb[..., 0].astype(np.float32)), "floats"),
+        (_tiff(rgb[..., 0].astype(np.int16)), "signed integers"),
+        (_tiff(rgb[..., 0].astype(np.uint32)), "32 bits"),
+        (b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n\0", "PAM"),
+        (_bmp(24, b"", compression=5), "compression 5"),
+    ):
+        with pytest.raises(UnsupportedError, match=word):
+            stoker.imdecode(data)
+    with pytest.raises(CorruptError, match=r'not a JPEG, PNG, .*BMP or PNM \(starts with "hello"'):
+        stoker.imdecode(b"hello")
+    with pytest.raises(StokerError):
+        stoker.imdecode(b"BM")
