@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import _transform_arguments as arguments
-from stoker import _transforms_elsewhere, types
+from stoker import _transforms_elsewhere, _transforms_timm, types
 from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
 from stoker._transforms_policies import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
@@ -84,6 +84,7 @@ class RandomResizedCrop(Transform):
         self.ratio = arguments.range("RandomResizedCrop", "ratio", ratio, 1e-4)
         self.interpolation = arguments.interp("RandomResizedCrop", interpolation)
         self.antialias = bool(antialias)
+        self.drawn: list[types.DALIInterpType] | None = None  # interpolations of which each sample draws one
 
 
 class Resize(Transform):
@@ -462,6 +463,31 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 }
 
 
+def _timm_crop(t: Any) -> Transform:
+    """Whose interpolation may be a list, of which one is drawn."""
+    several = isinstance(t.interpolation, (tuple, list))
+    made = RandomResizedCrop(t.size, t.scale, t.ratio, t.interpolation[0] if several else t.interpolation)
+    made.drawn = [arguments.interp("RandomResizedCrop", mode) for mode in t.interpolation] if several else None
+    return made
+
+
+def _timm_erasing(t: Any) -> Transform:
+    if t.rand_color or t.per_pixel or t.max_count > 1:
+        raise ValueError(f"{t!r}: one window of a constant is in Stoker; re_mode='const' and re_count=1 in timm's create_transform")
+    return RandomErasing(t.probability, (t.min_area, t.max_area), tuple(map(math.exp, t.log_aspect_ratio)))
+
+
+_TIMM: dict[str, Callable[[Any], Transform]] = {
+    "AutoAugment": lambda t: _transforms_timm.augmentation(t) or _calling(t, "PIL"),
+    "MaybePILToTensor": lambda t: PILToTensor(),
+    "MaybeToTensor": lambda t: ToTensor(),
+    "RandAugment": lambda t: _transforms_timm.augmentation(t) or _calling(t, "PIL"),
+    "RandomErasing": _timm_erasing,
+    "RandomResizedCropAndInterpolation": _timm_crop,
+    "ToNumpy": lambda t: PILToTensor(),
+}
+
+
 def _image_dtype(dtype: Any) -> Any:
     """torchvision's ToDtype also takes a type for each kind of input."""
     if not isinstance(dtype, dict):
@@ -495,6 +521,8 @@ def translate(transform: Any) -> Transform:
         return Identity()
     if _is_torchvision(transform) and name in _TRANSLATE:
         return _TRANSLATE[name](transform)
+    if module.startswith("timm.data."):
+        return _TIMM[name](transform) if name in _TIMM else _calling(transform, "PIL")
     if module.partition(".")[0] == "albumentations":
         return _calling(lambda image: transform(image=image)["image"], "array")
     if _is_torchvision(transform):

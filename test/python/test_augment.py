@@ -95,7 +95,7 @@ def test_what_is_out_of_range_is_refused(images):
 
 def drawn(transform, image, count, **kwargs):
     """What the Loader makes of one image, `count` times over; and whether it calls Python for it."""
-    loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=[transform], dtype=torch.uint8, seed=SEED, **kwargs)
+    loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=transform, dtype=torch.uint8, seed=SEED, **kwargs)
     (batch,) = loader
     return batch.image.permute(0, 2, 3, 1).numpy(), "python_function" in loader.pipeline.explain()
 
@@ -303,3 +303,117 @@ def test_what_cannot_be_is_said():
 
     with pytest.raises(UnsupportedError, match="cannot follow an automatic augmentation"):
         next(iter(Loader(Masks(), 1, fields={"image": "Image", "mask": "Mask"}, transforms=[T.RandAugment()])))
+
+
+# ---- timm ----
+
+
+class AugmentOp:
+    """As timm's: what stoker reads of it."""
+
+    def __init__(self, name, prob, magnitude, std=0, resample=0):
+        self.name, self.prob, self.magnitude, self.magnitude_std, self.magnitude_max = name, prob, magnitude, std, None
+        self.hparams = {"translate_const": 9, "translate_pct": 0.3}
+        self.kwargs = {"fillcolor": (10, 200, 30), "resample": resample}
+
+
+def timms(name, **given):
+    return type(name, (), {"__module__": "timm.data.auto_augment", **given})()
+
+
+TIMM = {
+    "AutoContrast": [("AutoContrast", 0)],
+    "Rotate": [("Rotate", 21.0), ("Rotate", -21.0)],
+    "PosterizeIncreasing": [("Posterize", 2)],
+    "SolarizeIncreasing": [("Solarize", 256 - 179)],
+    "Solarize": [("Solarize", 179)],
+    "PosterizeOriginal": [("Posterize", 6)],
+    "Color": [("Color", 0.36)],
+    "ContrastIncreasing": [("Contrast", 0.63), ("Contrast", -0.63)],
+    "ShearX": [("ShearX", 0.21), ("ShearX", -0.21)],
+    "TranslateX": [("TranslateX", 6.3), ("TranslateX", -6.3)],
+    "TranslateYRel": [("TranslateY", 0.21 * 21), ("TranslateY", -0.21 * 21)],
+}
+
+
+def timms_outcome(image, name, magnitude):
+    if name not in ("TranslateX", "TranslateY"):
+        return pillow(image, name, magnitude, fill=(10, 200, 30))
+    matrix = (1, 0, magnitude * (name == "TranslateX"), 0, 1, magnitude * (name == "TranslateY"))
+    picture = Image.fromarray(image)
+    return np.asarray(picture.transform(picture.size, Image.Transform.AFFINE, matrix, fillcolor=(10, 200, 30))).astype(int)
+
+
+def test_timms_policies_run_in_c():
+    """RandAugment of magnitude 7, with a chance of 0.5; AutoAugment of two sequences, the second one shorter; and a magnitude that is drawn."""
+    image, count = photograph(np.random.default_rng(SEED), 21, 26), 3000
+    made, calls = drawn(timms("RandAugment", ops=[AugmentOp(n, 0.5, 7) for n in TIMM], num_layers=1, choice_weights=None), image, count)
+    assert not calls
+    wanted = {image.tobytes(): 0.5}
+    for options in TIMM.values():
+        for name, magnitude in options:
+            key = timms_outcome(image, name, magnitude).astype(np.uint8).tobytes()
+            wanted[key] = wanted.get(key, 0) + 0.5 / len(TIMM) / len(options)
+    near_shares(made, wanted)
+
+    invert, solarize = (AugmentOp("Invert", 1.0, 5), AugmentOp("SolarizeAdd", 0.25, 10))
+    made, _ = drawn(timms("AutoAugment", policy=[[invert, solarize], [invert]]), image, count)
+    inverted = 255 - image
+    added = np.where(inverted < 128, np.minimum(inverted.astype(int) + 110, 255), inverted).astype(np.uint8)
+    near_shares(made, {inverted.tobytes(): 0.875, added.tobytes(): 0.125})
+
+    made, _ = drawn(timms("RandAugment", ops=[AugmentOp("Brightness", 1.0, 9, std=2.0)], num_layers=1, choice_weights=None), image, count)
+    levels = np.clip(9 + 2 * np.random.default_rng(SEED).normal(size=100_000), 0, 10)
+    factors = 0.1 + 0.18 * levels
+    expected = np.clip(image.astype(float)[None] * factors[:2000, None, None, None], 0, 255).mean((1, 2, 3))
+    means = made.mean((1, 2, 3))
+    assert abs(means.mean() - expected.mean() + 0.5) < 4 and abs(means.std() / expected.std() - 1) < 0.1, SEED
+    assert abs((means == means.max()).mean() - (levels == 10).mean()) < 0.05, SEED
+
+
+def near_shares(made, wanted):
+    found: dict[bytes, int] = {}
+    for out in made:
+        found[out.tobytes()] = found.get(out.tobytes(), 0) + 1
+    assert found.keys() == wanted.keys(), (len(found.keys() - wanted.keys()), len(wanted.keys() - found.keys()), SEED)
+    for key, p in wanted.items():
+        assert abs(found[key] / len(made) - p) < 6 * (p * (1 - p) / len(made)) ** 0.5, (found[key] / len(made), p, SEED)
+
+
+def test_timms_lists_are_taken():
+    """What is not here runs in Python; what cannot run behind the normalisation is refused."""
+    image = photograph(np.random.default_rng(SEED), 40, 40)
+    crop = timms(
+        "RandomResizedCropAndInterpolation",
+        size=(32, 32),
+        scale=(0.5, 1.0),
+        ratio=(0.75, 1.3),
+        interpolation=(Image.BILINEAR, Image.BICUBIC),
+    )
+    shared = {"rand_color": False, "per_pixel": False, "max_count": 1, "min_area": 0.02, "max_area": 1 / 3, "log_aspect_ratio": (-1.2, 1.2)}
+    chain = [crop, timms("MaybeToTensor"), T.Normalize([0.5] * 3, [0.5] * 3), timms("RandomErasing", probability=1.0, **shared)]
+    (batch,) = Loader((np.broadcast_to(image, (16, *image.shape)),), 16, transforms=chain)
+    assert batch.image.shape == (16, 3, 32, 32) and all((one == 0).all(0).sum() >= 15 for one in batch.image)
+    with pytest.raises(ValueError, match="re_mode='const'"):
+        T.translate(timms("RandomErasing", probability=1.0, **{**shared, "per_pixel": True}))
+    weighted = timms(
+        "RandAugment", ops=[AugmentOp("Invert", 1.0, 5)], num_layers=1, choice_weights=[1.0], __call__=lambda self, image: image
+    )
+    assert isinstance(T.translate(weighted), T.Lambda)
+    assert isinstance(
+        T.translate(timms("AutoAugment", policy=[[AugmentOp("Desaturate", 1.0, 5)]], __call__=lambda self, image: image)), T.Lambda
+    )
+
+
+def test_timms_own():
+    """With timm installed."""
+    data = pytest.importorskip("timm.data")
+    image = photograph(np.random.default_rng(SEED), 80, 90)
+    for given in (
+        {"auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "random", "re_prob": 0.25},
+        {"auto_augment": "original-mstd0.5"},
+        {},
+    ):
+        loader = Loader((image[None].repeat(8, 0),), 8, transforms=data.create_transform(64, is_training=True, **given))
+        (batch,) = loader
+        assert batch.image.shape == (8, 3, 64, 64) and "python_function" not in loader.pipeline.explain(), given

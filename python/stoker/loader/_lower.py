@@ -10,11 +10,13 @@ from typing import Any
 
 from stoker import fn, types
 from stoker import transforms as T
+from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _lower_affine, _lower_values
 from stoker.loader._follow import Followers, as_size, resized
 from stoker.loader._lower_policies import POLICIES
+from stoker.loader._lower_timm import augment, one_of
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
@@ -41,7 +43,7 @@ class Image:
 
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
     draws: dict[str, Any] = {"random_area": list(t.scale), "random_aspect_ratio": list(t.ratio)}
-    filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop"}
+    filters: dict[str, Any] = {"interp_type": one_of(t.drawn or [t.interpolation]), "antialias": t.antialias, "border": "drop"}
     if image.followers is not None:
         return image.moved(image.followers.random_resized_crop(image.node, t.size, {**filters, "subpixel_scale": False}, draws), t.size)
     return image.moved(fn.random_resized_crop(image.node, size=list(t.size), **filters, **draws), t.size)
@@ -169,7 +171,7 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
                 f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
             )
         image = _CROPS[kind](image, t)
-    elif kind in POLICIES:
+    elif kind in POLICIES or kind is LevelledAugment:
         image = _augmented(image, t, gate)
     elif isinstance(t, (T.RandomAffine, T.Lambda)):
         image = _freely(image, t, gate)
@@ -198,7 +200,8 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
         raise UnsupportedError(
             f"{t!r}: masks, boxes and points cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
         )
-    return image.moved(POLICIES[type(t)](image.node, t, image.size(), gate), image.extent)
+    make: Any = augment if isinstance(t, LevelledAugment) else POLICIES[type(t)]
+    return image.moved(make(image.node, t, image.size(), gate), image.extent)
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""timm's automatic augmentations as operators: a sample draws which, then its level, sign and chance; magnitudes follow from these and from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stoker import fn, math, types
+from stoker._transforms_timm import Levelled, LevelledAugment
+from stoker.data_node import DataNode
+from stoker.loader._lower_policies import CODES, Gate, Size
+
+
+class _Drawn:
+    """One stage: tables over the sequences' steps, and the row that a sample drew."""
+
+    def __init__(self, steps: Sequence[Levelled], row: DataNode) -> None:
+        self.steps, self.row = steps, row
+
+    def column(self, values: Sequence[float]) -> Any:
+        """Of the drawn row; a number where all rows have it."""
+        if all(v == values[0] for v in values):
+            return values[0]
+        return fn.constant(fdata=[float(v) for v in values], shape=[len(values)], dtype=types.FLOAT)[self.row]
+
+    def field(self, name: str) -> Any:
+        return self.column([float(getattr(step, name)) for step in self.steps])
+
+    def term(self) -> Any:
+        """level * slope, cut."""
+        if all(step.deviation == 0 for step in self.steps):
+            terms = [min(step.highest, step.level) / 10 * (step.slope * 10) for step in self.steps]
+            return self.column([min(s.most, float(int(t + 1e-9)) if s.whole else t) for s, t in zip(self.steps, terms, strict=True)])
+        if all(step.deviation == float("inf") for step in self.steps):
+            level = self.field("level") * fn.random.uniform(range=[0.0, 1.0])
+        else:
+            level = self.field("level") + self.field("deviation") * fn.random.normal()
+        term = math.clamp(level, 0.0, self.field("highest")) * self.field("slope")
+        return math.min(term - self.field("whole") * (term - math.floor(term)), self.field("most"))
+
+    def magnitude(self, size: Size) -> Any:
+        direction = self.field("direction")
+        signed = self.column([float(step.direction == 0) for step in self.steps])
+        sign = direction + signed * (2.0 * fn.random.coin_flip() - 1.0)
+        extents = [self.column([float(step.of == of) for step in self.steps]) for of in ("width", "height")]
+        scale = 1.0 + extents[0] * (size[1] - 1.0) + extents[1] * (size[0] - 1.0)
+        return math.max(self.field("start") + sign * self.term(), self.field("least")) * scale
+
+
+def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataNode:
+    """The image's node, the transform, the image's height and width, and the gate."""
+    for _ in range(t.draws):
+        row = fn.random.choice(len(t.sequences))
+        for steps in zip(*t.sequences, strict=True):
+            drawn = _Drawn(steps, row)
+            coin = fn.cast(fn.random.uniform(range=[0.0, 1.0]) < drawn.field("chance"), dtype=types.INT32)
+            codes = fn.constant(idata=[CODES[step.name] for step in steps], shape=[len(steps)], dtype=types.INT32)[row]
+            node = fn.augment(
+                node,
+                operation=codes * coin if gate is None else codes * coin * gate,
+                magnitude=drawn.magnitude(size),
+                interp_type=one_of(t.interpolations),
+                fill_value=t.fill,
+            )
+    return node
+
+
+def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
+    """The one that there is, or one drawn for each sample."""
+    if len(interpolations) == 1:
+        return interpolations[0]
+    numbers = [int(i) for i in interpolations]
+    return fn.constant(idata=numbers, shape=[len(numbers)], dtype=types.INT32)[fn.random.choice(len(numbers))]
