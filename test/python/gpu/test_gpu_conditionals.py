@@ -121,3 +121,26 @@ def test_automatic_augmentations() -> None:
                 np.abs(np.frombuffer(p, np.uint8).astype(int) - np.frombuffer(q, np.uint8)) for p, q in zip(x.data, y.data, strict=True)
             ]
             assert max(int(g.max()) for g in gaps) <= 1 and np.mean([np.mean(g > 0) for g in gaps]) < 0.01
+
+
+def test_automatic_augmentations_of_the_loader() -> None:
+    """Equal bytes, with extents that are known beforehand and without."""
+    from stoker import transforms as T
+    from stoker._transforms_timm import Levelled, LevelledAugment
+    from stoker.loader._lower import Image, _apply
+
+    images = [np.random.default_rng(i).integers(0, 256, (40, 50, 3), np.uint8) for i in range(12)]
+    steps = [[Levelled("Rotate", 0.5, 9, 0.5, 10, slope=3.0)], [Levelled("TranslateX", 0.5, 9, 0.5, 10, slope=0.03, of="width")]]
+    timms = LevelledAugment(2, steps, [types.INTERP_LINEAR, types.INTERP_CUBIC], [1.0, 2.0, 3.0])
+    transforms = [T.RandAugment(3, interpolation="bilinear"), T.TrivialAugmentWide(), T.AutoAugment(), T.AugMix(), timms]
+
+    def define() -> Any:
+        image = fn.external_source(lambda: images, batch=True, layout="HWC").gpu()
+        return tuple(
+            _apply(Image(image, extent), t).node for extent in (None, (40, 50)) for t in [*transforms, T.RandomApply([T.RandAugment()])]
+        )
+
+    cores, _ = on(None, define, 1, batch_size=len(images))
+    gpu, _ = on(0, define, 1, batch_size=len(images))
+    for x, y in zip(cores[0], gpu[0], strict=True):
+        assert y.kind == "gpu" and not difference(x, y)
