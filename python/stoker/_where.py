@@ -5,14 +5,53 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _shown: set[str] = set()
 
 
+class _Places(threading.local):
+    def __init__(self) -> None:
+        self.steps: list[str] = []  # of a structured pipeline, outermost first
+        self.paths: list[str] = []  # in the sample's tree, each from where the one before leads
+
+
+_places = _Places()
+
+
+@contextmanager
+def in_step(name: str) -> Iterator[None]:
+    """Operators that are added inside belong to a step of a structured pipeline: their errors name it."""
+    _places.steps.append(name)
+    try:
+        yield
+    finally:
+        _places.steps.pop()
+
+
+@contextmanager
+def at_path(path: str) -> Iterator[None]:
+    """Operators that are added inside work on this place of the sample's tree: their errors name it."""
+    _places.paths.append(path)
+    try:
+        yield
+    finally:
+        _places.paths.pop()
+
+
 def users_line() -> str:
-    """ "train.py:31" of the innermost frame outside this package."""
-    frame = sys._getframe(1)
+    """ "train.py:31" of the innermost frame outside this package; of a step of a structured pipeline with its name, and where in the tree it is at work."""
+    line = _line()
+    if _places.steps:
+        line += f", {_places.steps[-1]}"
+    return f"{line} at {'.'.join(_places.paths)}" if _places.paths else line
+
+
+def _line() -> str:
+    frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_PACKAGE) and not name.startswith("<frozen"):

@@ -54,7 +54,7 @@ class Pipeline:
         self._builder = GraphBuilder(self._settings.device_id)
         self._builder.conditionals = self._settings.enable_conditionals
         self._outputs: list[DataNode] | None = None
-        self._kept: tuple[tuple[int, ...], int] = ((), 0)
+        self._ragged: list[tuple[int, ...]] = []
         self._session: Session | None = None  # from build() on
         self._workers: Any = None
         self._scheduled = 0
@@ -121,16 +121,16 @@ class Pipeline:
 
     @property
     def num_outputs(self) -> int:
-        return len(self._outputs or ()) - len(self._kept[0]) * self._kept[1]
+        return len(self._outputs or ()) - sum(len(part) + 1 for part in self._ragged)
 
     @property
-    def ragged_outputs(self) -> tuple[int, ...]:
-        """Ours: outputs of which further ones, behind num_outputs, hold what a RaggedBatch is made of (stoker.structured)."""
-        return self._kept[0]
+    def ragged_outputs(self) -> list[tuple[int, ...]]:
+        """Ours: groups of outputs that have companions behind num_outputs, for each group those that fn.pad_ragged made of it (stoker.structured)."""
+        return self._ragged
 
-    def keep_for_iterators(self, ragged: tuple[int, ...], each: int) -> None:
-        """Ours: the last outputs, `each` for each of the ragged ones, are for iterators alone: run() does not give them."""
-        self._kept = (ragged, each)
+    def keep_for_iterators(self, ragged: list[tuple[int, ...]]) -> None:
+        """Ours: the last outputs are what ragged_outputs says; run() does not give them."""
+        self._ragged = ragged
 
     @property
     def is_restored_from_checkpoint(self) -> bool:

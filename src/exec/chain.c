@@ -38,14 +38,20 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 	return s;
 }
 
-/* Values that levels before `level` left in the slot. */
-static void load_kept(const struct stk_chain_run *run, int32_t level)
+/* Takes a value from the slot, where an earlier level has left it. */
+static void load_kept(const struct stk_chain_run *run, int32_t place)
+{
+	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
+}
+
+/* What a node's gather reads. */
+static void load_sources(const struct stk_chain_run *run, const struct stk_program_node *n)
 {
 	const struct stk_program *g = run->pipeline->program;
-	for (int32_t k = 0; k < g->n_slot_values; k++) {
-		int32_t v = g->slot_values[k];
-		if (g->nodes[g->values[v].node].level < level)
-			run->worker->values[v] = run->record->slot->values[k].samples[run->sample];
+	for (int32_t k = 0; k < stk__program_sources(n); k++) {
+		const struct stk_value *v = &g->values[stk__program_source(n, k)];
+		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1) /* it gathers beside the chains of the level before its own */
+			load_kept(run, v->slot);
 	}
 }
 
@@ -71,8 +77,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 {
 	const struct stk_chain_run run = {p, w, r, level, index, sample};
 	enum stk_status s = STK_OK;
-	if (level > 0)
-		load_kept(&run, level);
+	for (int32_t k = 0; k < chain->n_kept; k++)
+		load_kept(&run, chain->kept[k]);
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
@@ -128,7 +134,7 @@ enum stk_status stk__gather_run(
 		if (!r->samples[i].present)
 			continue;
 		const struct stk_chain_run run = {p, w, r, n->level, -1, i};
-		load_kept(&run, n->level - 1); /* it gathers in the level before its own, beside that level's chains */
+		load_sources(&run, n);
 		if (n->node->n_when) {
 			if ((s = stk__branch_taken(&run, n->when, n->node->n_when, &taken, err)) || !taken)
 				continue;

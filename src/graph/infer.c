@@ -45,7 +45,9 @@ static enum stk_status check_layout(const struct stk_op_def *def, const struct s
 
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
-	struct stk_tensor in[STK_MAX_INPUTS] = {0}, out[STK_MAX_OUTPUTS] = {0};
+	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
+	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* input 0 is looked at even where there is none */
+	memset(out, 0, (size_t)node->n_outputs * sizeof *out);
 	_Alignas(STK_CACHE_LINE) char state[4096] = {0};
 	assert(node->def->state_size <= sizeof state);
 	for (int32_t i = 0; i < node->n_inputs; i++)

@@ -402,6 +402,29 @@ static void keep_values(struct stk_program *p)
 	}
 }
 
+static bool chain_uses(const struct stk_program *p, const struct stk_chain *c, int32_t v)
+{
+	for (int32_t i = 0; i < c->n_nodes; i++)
+		for (int32_t k = 0; k < stk__program_sources(&p->nodes[c->nodes[i]]); k++)
+			if (stk__program_source(&p->nodes[c->nodes[i]], k) == v)
+				return true;
+	return false;
+}
+
+/* What a chain takes from the slot. Where values are merged, operators also look at predicates that they do not read. */
+static enum stk_status find_kept(struct stk_program *p, int32_t level, struct stk_chain *c, struct stk_error *err)
+{
+	c->kept = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept);
+	if (!c->kept)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
+	for (int32_t k = 0; k < p->n_slot_values; k++) {
+		int32_t v = p->slot_values[k];
+		if (p->nodes[p->values[v].node].level < level && (p->branches || chain_uses(p, c, v)))
+			c->kept[c->n_kept++] = k;
+	}
+	return STK_OK;
+}
+
 /* A chain's nodes in the graph's order, which is a topological one; clones stand before the rest since they need nothing. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
@@ -421,7 +444,8 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	}
 	if (c->n_nodes > p->max_nodes)
 		p->max_nodes = c->n_nodes;
-	return stk__fuse(p, c, err);
+	enum stk_status s = find_kept(p, level, c, err);
+	return s ? s : stk__fuse(p, c, err);
 }
 
 static void measure_levels(struct stk_program *p)

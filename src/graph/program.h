@@ -72,6 +72,8 @@ struct stk_chain {
 	struct stk_group *groups;
 	int32_t n_groups;
 	uint64_t reads; /* readers whose bytes it needs, a bit each */
+	int32_t *kept;  /* values of earlier levels that it reads, by their slot places; with branches, all of them */
+	int32_t n_kept;
 };
 
 enum { STK_MAX_READERS = 64, STK_MAX_CHAINS = 64 };

@@ -25,6 +25,7 @@ from stoker.structured.inputs import (  # noqa: E402
 from stoker.structured.internal_helpers.mini_parser import Lexer, Parser, TokenType  # noqa: E402
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup  # noqa: E402
 from stoker.structured.processing_steps import (  # noqa: E402
+    AffineTransformer,
     DataGroupArrayInPathElementsAppliedStep,
     ImageDecoder,
     ImageMeanStdDevNormalizer,
@@ -383,6 +384,30 @@ def test_samplers_with_epochs():
     assert indices(SamplerInputCallable(data, Twos(), 6, 4), 2, 3) == wanted
     with pytest.raises(RuntimeError, match="max_num_iterations=2"):
         indices(SamplerInputCallable(data, Twos(), 2, 0), 2, 3)
+
+
+def test_sequences_go_on_where_a_state_was_saved():
+    """In the middle of sequences, with the draws of steps; in worker processes, or with another number of threads."""
+    data = Cameras(12)
+    step = AffineTransformer(
+        (8, 8), AffineTransformer.ResizingMode.STRETCH, None, "image", None, None, "bboxes", [AffineTransformer.Rotation(1, -9, 9)]
+    )
+    steps = [ImageDecoder("image", False), step, UnneededFieldRemover(["categories", "token"])]
+
+    def pipeline(parallel: bool, **kwargs):
+        order = SamplerInputCallable(data, SequenceSampler(2, [3, 4, 5], 1), 8, 4)
+        return PipelineDefinition(order, steps, use_parallel_external_source=parallel).get_dali_pipeline(batch_size=2, seed=3, **kwargs)
+
+    def values(pipe, count: int) -> list[bytes]:
+        return [b"".join(np.asarray(sample).tobytes() for output in pipe.run() for sample in output) for _ in range(count)]
+
+    first = pipeline(False, num_threads=2)
+    whole = values(first, 2)
+    state = first.checkpoint()
+    whole += values(first, 4)
+    assert len(set(whole)) == 6
+    for parallel in (False, True):
+        assert values(pipeline(parallel, num_threads=1, checkpoint=state), 4) == whole[2:]
 
 
 # ---- conditions ----

@@ -409,6 +409,7 @@ def test_removal_gives_ragged_batches_that_nobody_copies():
     batch = next(iter(DALIStructuredOutputIterator(1, pipe, definition.check_and_get_output_data_structure())))["ann"]["p"]
     assert isinstance(batch, RaggedBatch) and batch.sample_sizes.tolist() == [5, 0, 3, 3] and batch.tensor.shape == (4, 5, 2)
     assert batch.mask.sum().item() == 11 and not batch.tensor[1].any()
+    assert batch.with_padded_set_to(7.0).tensor.eq(7.0).sum().item() == 2 * 9 and batch.get_existence_weights().sum().item() == 2 * 11
     for i, k in enumerate((5, 0, 3, 3)):
         np.testing.assert_array_equal(batch.tensor[i, :k], samples[i]["ann"]["p"][:k])
 
@@ -436,6 +437,14 @@ def test_errors_of_masks_and_conditions():
     ):
         with pytest.raises(error, match=text):
             run([sample], [step])
+    with pytest.raises(Exception, match=r"boolean_mask at test_structured_steps.py:\d+, ConditionalElementRemover at a\.\[1\]\.ann"):
+        run(
+            [{"a": [{"ann": sample["ann"]}] * 2}],
+            [DataGroupInPathAppliedStep(ConditionalElementRemover("ann", "m", ["p"], [0], [2], True), ("a", 1))],
+        )
+    uneven = [{"ann": {"p": np.zeros((2, k), np.float32), "m": np.ones(2, bool)}} for k in (1, 2)]
+    with pytest.raises(Exception, match=r"input 0, ann\.p: the elements of a sample have another shape"):
+        run(uneven, [ConditionalElementRemover("ann", "m", ["p"], [0], [2], True)])
     with pytest.raises(AssertionError, match="do not match"):
         ConditionalElementRemover("ann", "m", ["p"], [0, 1], [2], True)
 

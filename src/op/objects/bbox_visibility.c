@@ -74,6 +74,8 @@ static int by_top(const void *a, const void *b)
 static bool covered(const struct cell_box *b, struct cell_box *over, int64_t n, int32_t *edges)
 {
 	int64_t n_edges = 0;
+	if (n == 0)
+		return false;
 	edges[n_edges++] = b->x0;
 	for (int64_t k = 0; k < n; k++) {
 		if (over[k].x0 > b->x0 && over[k].x0 < b->x1)

@@ -2,10 +2,9 @@
  * element_condition: a condition on the values of objects, for each object. */
 #include "op/objects/objects.h"
 
-#include <stdio.h>
+#include "kernel/convert/convert.h"
 
 enum { CODE_INPUT, CODE_CONSTANT, CODE_NEGATE, CODE_NOT, CODE_AND, CODE_OR, CODE_EQ, CODE_NE, CODE_LT, CODE_GT, CODE_LE, CODE_GE, CODES };
-enum { MAX_DEPTH = 64 };
 
 struct element_condition {
 	struct stk_ints program;
@@ -39,8 +38,6 @@ static enum stk_status check_program(const struct element_condition *a, int32_t 
 		if (depth < operands(code))
 			return stk__fail(err, STK_INVALID, "program: the code at %d lacks an operand", i);
 		depth += 1 - operands(code);
-		if (depth > MAX_DEPTH)
-			return stk__fail(err, STK_LIMIT, "program: more than %d values wait for an operator", MAX_DEPTH);
 	}
 	if (a->program.count % 2 || depth != 1)
 		return stk__fail(err, STK_INVALID, "program is not one condition: it leaves %d values", depth);
@@ -52,10 +49,8 @@ static enum stk_status element_condition_infer(const struct stk_call *call, stru
 	int64_t n = -1;
 	enum stk_status s = check_program(call->args, call->n_in, err);
 	for (int32_t k = 0; k < call->n_in && s == STK_OK; k++) {
-		char what[32];
 		int64_t count;
-		snprintf(what, sizeof what, "values of input %d", k);
-		if ((s = stk__objects_column(&call->in[k].desc, what, &count, err)) || (s = stk__objects_same(what, count, n, err)))
+		if ((s = stk__objects_column(&call->in[k].desc, "values", &count, err)) || (s = stk__objects_same("values", count, n, err)))
 			break;
 		n = count >= 0 ? count : n;
 	}
@@ -63,63 +58,65 @@ static enum stk_status element_condition_infer(const struct stk_call *call, stru
 	return s;
 }
 
-static float apply(int64_t code, float a, float b)
+#define EACH(expression)                                                                                                                   \
+	for (int64_t i = 0; i < n; i++)                                                                                                    \
+		a[i] = (float)(expression);                                                                                                \
+	break
+
+/* a = a code b, for each object. */
+static void apply(int64_t code, float *restrict a, const float *restrict b, int64_t n)
 {
 	switch (code) {
 	case CODE_NEGATE:
-		return -a;
+		EACH(-a[i]);
 	case CODE_NOT:
-		return a == 0;
+		EACH(a[i] == 0);
 	case CODE_AND:
-		return a != 0 && b != 0;
+		EACH((a[i] != 0) & (b[i] != 0));
 	case CODE_OR:
-		return a != 0 || b != 0;
+		EACH((a[i] != 0) | (b[i] != 0));
 	case CODE_EQ:
-		return a == b;
+		EACH(a[i] == b[i]);
 	case CODE_NE:
-		return a != b;
+		EACH(a[i] != b[i]);
 	case CODE_LT:
-		return a < b;
+		EACH(a[i] < b[i]);
 	case CODE_GT:
-		return a > b;
+		EACH(a[i] > b[i]);
 	case CODE_LE:
-		return a <= b;
+		EACH(a[i] <= b[i]);
 	default:
-		return a >= b;
+		EACH(a[i] >= b[i]);
 	}
 }
 
-static float evaluate(const struct element_condition *a, const double *const *in, int64_t i)
+/* A row of the stack holds a value for each object. */
+static enum stk_status element_condition_run(const struct stk_call *call, struct stk_error *err)
 {
-	float stack[MAX_DEPTH + 1] = {0};
-	int32_t top = 0;
+	const struct element_condition *a = call->args;
+	int64_t n = call->out[0].desc.shape[0];
+	size_t row = ((size_t)n + 15) / 16 * 16;
+	float *stack = stk__arena_take(call->tools->arena, ((size_t)a->program.count / 2 + 1) * row * sizeof *stack), *top = stack;
+	if (!stack)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld objects", (long long)n);
 	for (int32_t p = 0; p < a->program.count; p += 2) {
 		int64_t code = a->program.v[p], at = a->program.v[p + 1];
 		if (code == CODE_INPUT) {
-			stack[top++] = (float)in[at][i];
+			stk__convert(top, STK_FLOAT, call->in[at].data, call->in[at].desc.dtype, n);
+			top += row;
 		} else if (code == CODE_CONSTANT) {
-			stack[top++] = a->constants.v[at];
+			for (int64_t i = 0; i < n; i++)
+				top[i] = a->constants.v[at];
+			top += row;
 		} else {
-			top -= operands(code);
-			stack[top] = apply(code, stack[top], stack[top + 1]);
-			top++;
+			top -= (size_t)operands(code) * row;
+			apply(code, top, top + row, n);
+			top += row;
 		}
 	}
-	return stack[0];
-}
-
-static enum stk_status element_condition_run(const struct stk_call *call, struct stk_error *err)
-{
-	const double **in = stk__arena_take(call->tools->arena, (size_t)call->n_in * sizeof *in);
-	if (!in)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d inputs", call->n_in);
-	enum stk_status s;
-	for (int32_t k = 0; k < call->n_in; k++)
-		if ((s = stk__objects_values(call, k, &in[k], err)))
-			return s;
 	uint8_t *out = call->out[0].data;
-	for (int64_t i = 0; i < call->out[0].desc.shape[0]; i++)
-		out[i] = evaluate(call->args, in, i) != 0;
+	for (int64_t i = 0; i < n; i++)
+		out[i] = stack[i] != 0;
 	return STK_OK;
 }
 

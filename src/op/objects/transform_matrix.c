@@ -80,6 +80,30 @@ static enum stk_status read_transform(const struct stk_call *call, double h[H][H
 	return STK_OK;
 }
 
+/* The first n rows of out. */
+static void multiply_left(double h[H][H], int32_t n, const double *v, int64_t columns, double *out)
+{
+	for (int32_t r = 0; r < n; r++)
+		for (int64_t c = 0; c < columns; c++) {
+			double sum = 0;
+			for (int32_t k = 0; k < n; k++)
+				sum += h[r][k] * v[k * columns + c];
+			out[r * columns + c] = sum;
+		}
+}
+
+/* The first n columns of out. */
+static void multiply_right(double h[H][H], int32_t n, const double *v, int64_t rows, int64_t columns, double *out)
+{
+	for (int64_t r = 0; r < rows; r++)
+		for (int32_t c = 0; c < n; c++) {
+			double sum = 0;
+			for (int32_t k = 0; k < n; k++)
+				sum += v[r * columns + k] * h[k][c];
+			out[r * columns + c] = sum;
+		}
+}
+
 static enum stk_status transform_matrix_run(const struct stk_call *call, struct stk_error *err)
 {
 	double h[H][H];
@@ -92,14 +116,11 @@ static enum stk_status transform_matrix_run(const struct stk_call *call, struct 
 	double *out = stk__arena_take(call->tools->arena, ((size_t)(rows * columns) + 1) * sizeof *out);
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a matrix");
-	bool left = from_left(call);
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t c = 0; c < columns; c++) {
-			double sum = (left ? r : c) < n ? 0 : v[r * columns + c];
-			for (int32_t k = 0; k < n && (left ? r : c) < n; k++)
-				sum += left ? h[r][k] * v[k * columns + c] : v[r * columns + k] * h[k][c];
-			out[r * columns + c] = sum;
-		}
+	memcpy(out, v, (size_t)(rows * columns) * sizeof *out);
+	if (from_left(call))
+		multiply_left(h, n, v, columns, out);
+	else
+		multiply_right(h, n, v, rows, columns, out);
 	stk__convert(call->out[0].data, call->out[0].desc.dtype, out, STK_FLOAT64, rows * columns);
 	return STK_OK;
 }

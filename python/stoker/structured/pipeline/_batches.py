@@ -33,8 +33,11 @@ class StructuredBatches(EpochIterator):
                 "check_and_get_output_data_structure() of its definition gives"
             )
         self._wanted = [int(t) for t in blueprint.field_types_flat]
-        self._ragged = {k: len(self._names) + 2 * i for i, k in enumerate(pipeline.ragged_outputs)}
-        self._total = len(self._names) + 2 * len(self._ragged)
+        self._ragged: list[tuple[int, int, int, int]] = []  # a field, its padded output, that of the sizes, its column there
+        self._total = len(self._names)
+        for part in pipeline.ragged_outputs:
+            self._ragged += [(k, self._total + i, self._total + len(part), i) for i, k in enumerate(part)]
+            self._total += len(part) + 1
         self._hand_over: Any = None
         names = pipeline._started().core.readers()
         super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
@@ -47,8 +50,8 @@ class StructuredBatches(EpochIterator):
         values = self._hand_over.tensors(batch)
         for k in self._strings:
             values[k] = _texts(batch, k)
-        for k, at in self._ragged.items():
-            values[k] = self._ragged_batch(values[at], sample_sizes=values[at + 1])
+        for k, padded, sizes, column in self._ragged:
+            values[k] = self._ragged_batch(values[padded], sample_sizes=values[sizes][:, column])
         for k, name in enumerate(self._names):
             if values[k] is None:
                 values[k] = self._uneven(batch, k, name)

@@ -83,17 +83,22 @@ class PipelineDefinition:
         """The pipeline. kwargs: those of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...). Its outputs are the flat fields of the output
         format."""
         self.check_and_get_output_data_structure()
-        ragged: list[int] = []
+        parts: list[list[int]] = []  # ragged fields, by what their outputs were made together with
 
         def define() -> tuple[DataNode, ...]:
             data = self._defined()
             values: tuple[DataNode, ...] = data.get_data()
-            ragged[:] = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
-            return (*values, *(node for k in ragged for node in _padded(values[k])))
+            ragged = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
+            parts.clear()
+            for device in dict.fromkeys(values[k].device for k in ragged):  # each field's parts lie where it does
+                parts.append([k for k in ragged if values[k].device == device])
+            names = data.field_names_flat
+            made = [node for part in parts for node in fn.pad_ragged(*(values[k] for k in part), names=[names[k] for k in part])]
+            return (*values, *made)
 
         define.__name__ = "structured"
         pipe: Pipeline = pipeline_def(define)(**kwargs)
-        pipe.keep_for_iterators(tuple(ragged), 2)
+        pipe.keep_for_iterators([tuple(part) for part in parts])
         return pipe
 
     get_pipeline = get_dali_pipeline
@@ -126,10 +131,3 @@ class PipelineDefinition:
             cycle=None if by_sample else "raise",
         )
         return list(given)
-
-
-def _padded(value: DataNode) -> tuple[DataNode, DataNode]:
-    """What a RaggedBatch is made of: all samples with the largest first extent of the batch, and the extents that they have."""
-    sizes = value.shape()[0]
-    padded: DataNode = fn.pad(value, axes=[0])
-    return padded, sizes.gpu() if value.device == "gpu" else sizes

@@ -9,8 +9,9 @@ from enum import Enum
 from typing import Any
 
 from stoker import fn, types
+from stoker._where import at_path
 from stoker.data_node import DataNode
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size, names_of, on_gpu, typed_constant
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
 
@@ -250,10 +251,12 @@ class AffineTransformer(PipelineStepBase):
             )
             data.set_item_in_path(path, warped)
         for path in _paths(data, self._matrices):
-            data.set_item_in_path(path, fn.transform_matrix(data.get_item_in_path(path), transform))
+            with at_path(path_text(path)):
+                data.set_item_in_path(path, fn.transform_matrix(data.get_item_in_path(path), transform))
         for path in _paths(data, self._points):
             kind, points = data.get_type_of_item_in_path(path), data.get_item_in_path(path)
-            moved = fn.affine_points(points if kind == types.FLOAT else fn.cast(points, dtype=types.FLOAT), transform)
+            with at_path(path_text(path)):
+                moved = fn.affine_points(points if kind == types.FLOAT else fn.cast(points, dtype=types.FLOAT), transform)
             data.set_item_in_path(path, moved if kind == types.FLOAT else fn.cast(moved, dtype=kind))
         for path in _paths(data, self._sizes):
             kind = SampleDataGroup.get_numpy_type_for_dali_type(data.get_type_of_item_in_path(path))

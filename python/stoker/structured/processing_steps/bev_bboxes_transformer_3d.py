@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker import fn
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker._where import at_path
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import names_of
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
 
@@ -72,7 +73,8 @@ class BEVBBoxesTransformer3D(PipelineStepBase):
         ):
             for name in names:
                 for path in data.find_all_occurrences(name):
-                    data.set_item_in_path(path, change(data.get_item_in_path(path)))
+                    with at_path(path_text(path)):
+                        data.set_item_in_path(path, change(data.get_item_in_path(path)))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

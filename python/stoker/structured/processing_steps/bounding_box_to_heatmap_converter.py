@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker import fn, types
+from stoker._where import at_path
 from stoker.structured.pipeline.sample_data_group import FieldExistsError, SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
@@ -110,9 +111,9 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
             beside, group = data.get_parent_of_path(path), data.get_item_in_path(path)
             size = image_size(beside[self._image]) if self._image is not None else beside.get_item_in_path(self._hw_field or "")
             given = self._given(group)
-            made = fn.bbox_heatmap(
-                group[self._boxes], size, *(group[name] for name in given.values()), **dict.fromkeys(given, True), **self._arguments
-            )
+            inputs = [group[self._boxes], size, *(group[name] for name in given.values())]
+            with at_path(path_text(path)):
+                made = fn.bbox_heatmap(*inputs, **dict.fromkeys(given, True), **self._arguments)
             self._add_fields(group, path)
             for (name, _), value in zip(self._outputs, made, strict=True):
                 if name is not None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker._where import at_path
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
 
 
@@ -18,7 +19,8 @@ class GroupToApplyToSelectedStepBase(PipelineStepBase):
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in self._check_and_get_paths_to_apply_to(data):
-            applied = self._processing_step_to_apply(data.get_item_in_path(path))
+            with at_path(path_text(path)):
+                applied = self._processing_step_to_apply(data.get_item_in_path(path))
             data.change_type_of_data_and_remove_data(path, applied)
             data.set_item_in_path(path, applied)
         return data

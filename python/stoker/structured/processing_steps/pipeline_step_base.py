@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 from stoker._branches import converted
 from stoker._build import current_builder
+from stoker._where import in_step
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 
 
@@ -24,7 +25,8 @@ class PipelineStepBase(ABC):
         """Applies the step, and checks that the format that comes of it is the announced one."""
         wanted = self.check_input_data_format_and_set_output_data_format(data)
         process = converted(self._process) if current_builder().conditionals else self._process
-        processed = process(data)
+        with in_step(type(self).__name__):
+            processed = process(data)
         if not processed.type_matches(wanted):
             at = wanted.get_flat_index_first_discrepancy_to_other(processed)
             shown = []

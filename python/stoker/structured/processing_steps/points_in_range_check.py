@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker import fn, types
+from stoker._where import at_path
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
 
@@ -23,7 +24,8 @@ class PointsInRangeCheck(PipelineStepBase):
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in data.find_all_occurrences(self._points_name):
             group = data.get_parent_of_path(path)
-            inside = fn.points_in_box(group[self._points_name], **self._box)
+            with at_path(path_text(path)):
+                inside = fn.points_in_box(group[self._points_name], **self._box)
             group.add_data_field(self._result_name, types.BOOL)
             group[self._result_name] = inside
         return data
