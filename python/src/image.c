@@ -39,11 +39,12 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 /* A call releases the GIL, so another thread could call the same decoder meanwhile: that is refused. */
 static bool enter(struct decoder_object *self)
 {
-	if (self->busy)
+	if (self->busy) {
 		PyErr_SetString(PyExc_RuntimeError, "an ImageDecoder serves one thread at a time");
-	else
-		self->busy = true;
-	return self->busy && !PyErr_Occurred();
+		return false;
+	}
+	self->busy = true;
+	return true;
 }
 
 static PyObject *decoder_open(PyObject *object, PyObject *args)

@@ -133,7 +133,7 @@ def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
     finally:
         builder.when = around
     sides = (other, predicate) if of == "and" else (predicate, other)
-    return _add(builder, "_merge", [predicate.ref, *(side.ref for side in sides)], [])
+    return _add(builder, "_merge", [predicate.ref, *(side.ref for side in sides)], [], f"{users_line()} ({of})")
 
 
 def and_(value: Any, *rest: Callable[[], Any]) -> Any:
@@ -318,7 +318,7 @@ class Branches:
         builder.when = self.around
         if refs[0] == refs[1]:
             return DataNode(builder, refs[0], a.name)
-        return _add(builder, "_merge", [self.predicate.ref, *refs], [], self.where)
+        return _add(builder, "_merge", [self.predicate.ref, *refs], [], f"{self.where} ({_called(variable[0])}{at})")
 
     def _constant(self, variable: Variable, value: Any, side: int, at: str) -> DataNode:
         line = variable[1 + side]
@@ -334,12 +334,9 @@ class Branches:
         name, first, second, _ = variable
         file = self.where.rpartition(":")[0]
         lines = [f"{file}:{line}" if line else self.where for line in (first, second)]
-        if name == RESULT:
-            what = "what the function returns"
-            if a is None or b is None:
-                why = f"there is a value where the condition is {'false' if a is None else 'true'}, and none where it is not"
-        else:
-            what = name if name.startswith("the ") else f"the variable {name!r}"
+        what = _called(name)
+        if name == RESULT and (a is None or b is None):
+            why = f"there is a value where the condition is {'false' if a is None else 'true'}, and none where it is not"
         if a is _MISSING or b is _MISSING:
             only = "true" if b is _MISSING else "false"
             why = f"it is assigned only where the condition is {only} (at {lines[0 if b is _MISSING else 1]}), and read afterwards"
@@ -347,6 +344,13 @@ class Branches:
             f"`if` at {self.where} depends on data, and {what} cannot be merged from its branches: {why}. Give it values of one form in both "
             f"(at {lines[0]} and {lines[1]})"
         )
+
+
+def _called(name: str) -> str:
+    """A variable, in messages."""
+    if name == RESULT:
+        return "what the function returns"
+    return name if name.startswith("the ") else f"the variable {name!r}"
 
 
 class _UnequalError(Exception):

@@ -7,6 +7,7 @@ Type checkers read the table as it stands (Pipeline takes **kwargs: Unpack[...] 
 
 import contextlib
 import difflib
+import errno
 import inspect
 import json
 import operator
@@ -384,7 +385,11 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
         return state.decode()
     if isinstance(state, str) and state.lstrip().startswith("{"):
         return state
-    return Path(state).read_text()
+    try:
+        return Path(state).read_text()
+    except FileNotFoundError:
+        why = "no such file; a checkpoint is what Pipeline.checkpoint() returns, or the name of the file that it wrote"
+        raise FileNotFoundError(errno.ENOENT, why, os.fspath(state)) from None
 
 
 def _drawn_seed(checkpoint: Any) -> int:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from stoker import _docs
 from stoker import _types as types
 from stoker._build import GraphBuilder, NodeRef, Value, current_builder
 from stoker._constant import constant_arguments
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
-from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.errors import InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
 _OPEN = -(2**63)  # an end of a range that is left open
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
@@ -252,9 +253,13 @@ def call_operator(
 
 
 def constant_node(
-    value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **_: Any
+    value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **common: Any
 ) -> DataNode:
     """A node with the same value for each sample: a number, nested lists or an array."""
+    if unknown := sorted(common.keys() - _docs.COMMON.keys()):
+        raise UnknownArgumentError(
+            f"Constant at {users_line()}: there is no argument '{unknown[0]}'; it takes value, dtype, shape, layout and device"
+        )
     args = constant_arguments(value, dtype, shape, layout)
     builder = current_builder()
     builder.add("constant", [], args)

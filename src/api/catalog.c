@@ -101,6 +101,18 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
+/* What other libraries call operators that stoker has. */
+static const char *other_name(const char *name)
+{
+	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},
+		{"reductions.std", "reductions.std_dev"}, {"reductions.stddev", "reductions.std_dev"},
+		{"reductions.var", "reductions.variance"}, {"concat", "cat"}, {"concatenate", "cat"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(names[i][0], name) == 0)
+			return names[i][1];
+	return NULL;
+}
+
 /* Whether DALI has an operator of this name, or, with `group`, operators in a group of this name. */
 static bool dali_has(const char *name, bool group)
 {
@@ -113,7 +125,7 @@ static bool dali_has(const char *name, bool group)
 
 void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 {
-	const char *near = stk__nearest(name, next_name, NULL), *advice = advice_for(name);
+	const char *other = other_name(name), *near = other ? other : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
 	if (advice)
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);
 	else if (dali_has(name, false))

@@ -11,6 +11,7 @@ enum marker {
 	SOF0 = 0xc0,
 	SOF1 = 0xc1,
 	SOF2 = 0xc2,
+	SOF3 = 0xc3,
 	DHT = 0xc4,
 	SOF9 = 0xc9,
 	SOF10 = 0xca,
@@ -204,8 +205,10 @@ static enum stk_status read_process(struct parser *p, int marker)
 	case SOF10:
 		p->h->process = STK_JPEG_ARITHMETIC_PROGRESSIVE;
 		return STK_OK;
+	case SOF3:
+		return fail_at(p, p->at, STK_UNSUPPORTED, "a lossless JPEG, which takes libjpeg-turbo 3; save it as PNG");
 	default:
-		return fail_at(p, p->at, STK_UNSUPPORTED, "a lossless or hierarchical JPEG");
+		return fail_at(p, p->at, STK_UNSUPPORTED, "a hierarchical JPEG, or a lossless one of arithmetic coding");
 	}
 }
 
@@ -250,7 +253,7 @@ static enum stk_status read_frame(struct parser *p, int marker)
 	if (h->width > MOST_PIXELS || h->height > MOST_PIXELS)
 		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 65500 pixels in a direction, which libjpeg refuses too");
 	if (d[0] != 8)
-		return fail_at(p, p->at, STK_UNSUPPORTED, "samples of other than 8 bits");
+		return fail_at(p, p->at, STK_UNSUPPORTED, "samples of other than 8 bits, as of 12");
 	if (h->components > STK_JPEG_MAX_COMPONENTS)
 		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 4 components");
 	return read_components(p);

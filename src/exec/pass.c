@@ -25,7 +25,11 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	if (!at->w || !at->h)
 		return STK_OK;
 	STK_COUNT(run->pipeline, decodes, 1);
-	return call->def->fetch(call, *at, part, err);
+	enum stk_status s = call->def->fetch(call, *at, part, err);
+	if (call->tools->narrowed)
+		STK_COUNT(run->pipeline, narrowed_images, call->tools->narrowed);
+	call->tools->narrowed = 0;
+	return s;
 }
 
 /* What the graph did not know of an input is looked at here: that it is an image that the operator takes, and no larger than can be counted. */

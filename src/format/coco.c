@@ -12,6 +12,7 @@ void stk__coco_free(struct stk_coco *c)
 	stk__free(c->images.at);
 	stk__free(c->objects.at);
 	stk__free(c->polygons.at);
+	stk__free(c->runs.at);
 	stk__free(c->vertices.at);
 	stk__free(c->categories.at);
 	stk__free(c->names);

@@ -20,8 +20,9 @@ struct stk_coco_object {
 	int64_t image, order; /* the image's id; its place in the file */
 	int32_t label;
 	float box[4]; /* left, top, width, height */
-	int64_t polygon;
-	int32_t polygons; /* from `polygon` on */
+	int64_t polygon, run;
+	int32_t polygons, runs; /* from `polygon` and `run` on */
+	int32_t extent[2];      /* of the runs: rows, columns */
 };
 
 struct stk_coco_polygon {
@@ -36,14 +37,15 @@ struct stk_coco_list {
 };
 
 struct stk_coco_options {
-	float size_threshold; /* boxes that are narrower or lower are left out */
-	bool crowds, polygons, remap, skip_empty;
-	const char *const *images; /* names of those that are read, in this order; NULL: all, by id */
+	float size_threshold;                           /* boxes that are narrower or lower are left out */
+	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: what masks are made of is read */
+	const char *const *images;                      /* names of those that are read, in this order; NULL: all, by id */
 	int32_t image_count;
 };
 
 struct stk_coco {
 	struct stk_coco_list images, objects, polygons, vertices, categories; /* of the structs above; float pairs; int64_t ids */
+	struct stk_coco_list runs; /* uint32_t: pixels outside and inside by turns, down the columns */
 	char *names;
 	uint64_t names_size, names_room;
 };

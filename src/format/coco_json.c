@@ -214,7 +214,7 @@ static enum stk_status each(struct json *j, char open, enum stk_status (*entry)(
 
 static enum stk_status take_size(struct json *j, int32_t *out)
 {
-	int64_t value;
+	int64_t value = 0;
 	enum stk_status s = take_whole(j, &value);
 	if (!s && (value < 1 || value > INT32_MAX))
 		return bad(j, "an image's extent is out of range");
@@ -348,6 +348,103 @@ static enum stk_status polygon_entry(struct json *j, const char *key, void *user
 	return STK_OK;
 }
 
+/* ---- runs of pixels ---- */
+
+static enum stk_status put_run(struct json *j, struct annotation *a, int64_t run)
+{
+	if (run < 0 || run > UINT32_MAX || a->object.runs == INT32_MAX)
+		return bad(j, "a run of pixels that is out of range");
+	uint32_t *kept = append(&j->out->runs, sizeof *kept);
+	if (!kept)
+		return no_memory(j);
+	*kept = (uint32_t)run;
+	a->object.runs++;
+	return STK_OK;
+}
+
+static enum stk_status run_entry(struct json *j, const char *key, void *user)
+{
+	(void)key;
+	int64_t run = 0;
+	enum stk_status s = take_whole(j, &run);
+	return s ? s : put_run(j, user, run);
+}
+
+/* The next five bits of runs in a string, a letter from '0' on, which may be a backslash, and then stands behind another. */
+static bool take_letter(struct json *j, int *bits)
+{
+	if (j->at < j->end && *j->at == '\\')
+		if (++j->at == j->end || *j->at != '\\')
+			return false;
+	*bits = j->at < j->end ? *j->at++ - '0' : -1;
+	return *bits >= 0 && *bits < 64;
+}
+
+/* pycocotools' string: runs in groups of five bits, the lowest first, with a sign; from the fourth on the difference from the run before the last. */
+static enum stk_status take_packed_runs(struct json *j, struct annotation *a)
+{
+	if (!take(j, '"'))
+		return bad(j, "runs of pixels are a list or a string");
+	while (j->at < j->end && *j->at != '"') {
+		int64_t run = 0;
+		int bits = 32;
+		for (int shift = 0; bits & 32; shift += 5) {
+			if (shift > 30 || !take_letter(j, &bits))
+				return bad(j, "a string that holds no runs of pixels");
+			run += (int64_t)(bits & 31) << shift;
+			if (!(bits & 32) && (bits & 16))
+				run -= INT64_C(1) << (shift + 5);
+		}
+		if (a->object.runs > 2)
+			run += ((const uint32_t *)j->out->runs.at)[j->out->runs.count - 2];
+		enum stk_status s = put_run(j, a, run);
+		if (s)
+			return s;
+	}
+	return take(j, '"') ? STK_OK : bad(j, "a string without end");
+}
+
+struct extents {
+	struct annotation *a;
+	int count;
+};
+
+static enum stk_status extent_entry(struct json *j, const char *key, void *user)
+{
+	(void)key;
+	struct extents *e = user;
+	if (e->count == 2)
+		return bad(j, "a size of more than two numbers");
+	return take_size(j, &e->a->object.extent[e->count++]);
+}
+
+static enum stk_status segmentation_entry(struct json *j, const char *key, void *user)
+{
+	struct annotation *a = user;
+	struct extents e = {a, 0};
+	if (strcmp(key, "size") == 0)
+		return each(j, '[', extent_entry, &e);
+	if (strcmp(key, "counts") != 0)
+		return skip_value(j, 0);
+	j->out->runs.count -= a->object.runs; /* of an object that names them twice the last count */
+	a->object.runs = 0;
+	bool list = take(j, '[');
+	j->at -= list;
+	return list ? each(j, '[', run_entry, a) : take_packed_runs(j, a);
+}
+
+/* Polygons, or runs of pixels, as crowds have them. */
+static enum stk_status take_segmentation(struct json *j, struct annotation *a)
+{
+	bool polygons = take(j, '[');
+	j->at -= polygons;
+	if (polygons)
+		return j->options->polygons ? each(j, '[', polygon_entry, a) : skip_value(j, 0);
+	return j->options->runs ? each(j, '{', segmentation_entry, a) : skip_value(j, 0);
+}
+
+/* ---- annotations ---- */
+
 static enum stk_status annotation_entry(struct json *j, const char *key, void *user)
 {
 	struct annotation *a = user;
@@ -361,9 +458,7 @@ static enum stk_status annotation_entry(struct json *j, const char *key, void *u
 		a->sides = 0;
 		return each(j, '[', box_entry, a);
 	}
-	bool polygons = j->options->polygons && strcmp(key, "segmentation") == 0 && take(j, '[');
-	j->at -= polygons;
-	return polygons ? each(j, '[', polygon_entry, a) : skip_value(j, 0); /* crowds have runs of pixels, which are no polygons */
+	return strcmp(key, "segmentation") == 0 ? take_segmentation(j, a) : skip_value(j, 0);
 }
 
 static enum stk_status take_annotation(struct json *j, const char *key, void *user)
@@ -371,7 +466,7 @@ static enum stk_status take_annotation(struct json *j, const char *key, void *us
 	(void)key;
 	(void)user;
 	struct stk_coco *c = j->out;
-	struct annotation a = {.object = {.image = INT64_MIN, .polygon = c->polygons.count}, .category = INT64_MIN};
+	struct annotation a = {.object = {.image = INT64_MIN, .polygon = c->polygons.count, .run = c->runs.count}, .category = INT64_MIN};
 	int64_t vertices = c->vertices.count;
 	enum stk_status s = each(j, '{', annotation_entry, &a);
 	if (s)
@@ -381,6 +476,7 @@ static enum stk_status take_annotation(struct json *j, const char *key, void *us
 	float least = j->options->size_threshold;
 	if (a.object.box[2] < least || a.object.box[3] < least || (a.crowd && !j->options->crowds)) {
 		c->polygons.count = a.object.polygon;
+		c->runs.count = a.object.run;
 		c->vertices.count = vertices;
 		return STK_OK;
 	}

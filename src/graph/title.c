@@ -6,8 +6,9 @@
 
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity)
 {
+	const char *name = node->def->flags & STK_OP_MERGES ? "the branches" : node->def->name; /* users know no operator that merges */
 	if (node->where)
-		snprintf(text, capacity, "%s at %s", node->def->name, node->where);
+		snprintf(text, capacity, "%s at %s", name, node->where);
 	else
-		snprintf(text, capacity, "%s", node->def->name);
+		snprintf(text, capacity, "%s", name);
 }

@@ -132,6 +132,7 @@ enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect p
 		.window = part,
 		.dst = *dst,
 	};
+	call->tools->narrowed += state->info.bits > 8 && dst->dtype == STK_UINT8;
 	return stk__image_decode(call->tools->decoder, &request, err);
 }
 

@@ -102,6 +102,7 @@ struct stk_tools {
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;
+	int64_t narrowed;                /* images of 16 bits that decoders have rounded to 8; the worker counts them and sets it to 0 */
 	const struct stk_cancel *cancel; /* long loops check it; their caller then returns STK_CANCELLED */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.coco: images with the boxes, categories and polygons of their objects. */
-#include "format/coco.h"
+#include "format/coco_mask.h"
 #include "format/list.h"
 #include "op/reader_files.h"
 
@@ -33,7 +33,8 @@ static const struct stk_arg_def readers_coco_args[] = {
 	FLAG(image_ids, "false", "Another output is the image's id."),
 	FLAG(polygon_masks, "false",
 		"Two more outputs are the objects' polygons: for each its object, first vertex and the one after its last; and the vertices."),
-	FLAG(pixelwise_masks, "false", "Would give masks of pixels, which is not supported yet."),
+	FLAG(pixelwise_masks, "false",
+		"Another output is a mask of the image's extents, (height, width, 1): the label of the object at each pixel, of several the largest, and 0 where there is none."),
 	STK_ARG(struct readers_coco, preprocessed_annotations, STK_ARG_STRING, NULL, STK_FREE, 0, "Not supported: give annotations_file."),
 	FLAG(save_preprocessed_annotations, "false", "Not supported: annotations are read in seconds."),
 	STK_ARG(struct readers_coco, save_preprocessed_annotations_dir, STK_ARG_STRING, NULL, STK_FREE, STK_ACCEPTED, "Nothing is saved."),
@@ -41,12 +42,12 @@ static const struct stk_arg_def readers_coco_args[] = {
 	STK_ARG_END,
 };
 
-enum { BYTES, BOXES, LABELS, POLYGONS, VERTICES };
+enum { BYTES, BOXES, LABELS, POLYGONS, VERTICES, MASK = POLYGONS };
 
 static int32_t readers_coco_outputs(const void *args)
 {
 	const struct readers_coco *a = args;
-	return 3 + 2 * a->polygon_masks + a->image_ids;
+	return 3 + 2 * a->polygon_masks + a->pixelwise_masks + a->image_ids;
 }
 
 /* ---- the data set ---- */
@@ -68,7 +69,8 @@ static enum stk_status read_annotations(const struct readers_coco *a, struct stk
 {
 	struct stk_coco_options o = {.size_threshold = a->size_threshold,
 		.crowds = a->include_iscrowd,
-		.polygons = a->polygon_masks,
+		.polygons = a->polygon_masks || a->pixelwise_masks,
+		.runs = a->pixelwise_masks,
 		.remap = !a->avoid_class_remapping,
 		.skip_empty = a->skip_empty,
 		.images = a->images.count > 0 ? a->images.v : NULL,
@@ -117,8 +119,8 @@ static enum stk_status readers_coco_setup(const void *args, void **shared, struc
 
 static enum stk_status refuse(const struct readers_coco *a, struct stk_error *err)
 {
-	if (a->pixelwise_masks)
-		return stk__fail(err, STK_UNSUPPORTED, "pixelwise_masks is not supported yet: polygon_masks=True gives the polygons");
+	if (a->pixelwise_masks && a->polygon_masks)
+		return stk__fail(err, STK_INVALID, "polygon_masks and pixelwise_masks are both asked for: choose one");
 	if (a->preprocessed_annotations || a->save_preprocessed_annotations)
 		return stk__fail(err, STK_UNSUPPORTED,
 			"preprocessed annotations are DALI's own format: give annotations_file, which is read in seconds");
@@ -146,6 +148,8 @@ static enum stk_status readers_coco_infer(const struct stk_call *call, struct st
 		out[POLYGONS].desc = (struct stk_desc){STK_INT32, 2, {c ? polygons : -1, 3}, ""};
 		out[VERTICES].desc = (struct stk_desc){STK_FLOAT, 2, {c ? vertices : -1, 2}, ""};
 	}
+	if (a->pixelwise_masks)
+		out[MASK].desc = (struct stk_desc){STK_INT32, 3, {image ? image->height : -1, image ? image->width : -1, 1}, "HWC"};
 	if (a->image_ids)
 		out[call->n_out - 1].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
 	return refuse(a, err);
@@ -185,7 +189,6 @@ static enum stk_status readers_coco_run(const struct stk_call *call, struct stk_
 	const struct readers_coco *a = call->args;
 	const struct stk_coco *c = &((const struct coco *)call->shared)->coco;
 	const struct stk_coco_image *image = stk__coco_image(c, call->place.sample);
-	(void)err;
 	for (int64_t k = 0; k < image->count; k++) {
 		const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
 		write_box(a, image, object->box, (float *)call->out[BOXES].data + 4 * k);
@@ -195,6 +198,8 @@ static enum stk_status readers_coco_run(const struct stk_call *call, struct stk_
 		write_polygons(a, c, image, call->out[POLYGONS].data, call->out[VERTICES].data);
 	if (a->image_ids)
 		*(int32_t *)call->out[call->n_out - 1].data = (int32_t)image->id;
+	if (a->pixelwise_masks)
+		return stk__coco_paint(c, image, call->tools->arena, call->out[MASK].data, err);
 	return STK_OK;
 }
 
@@ -250,7 +255,7 @@ const struct stk_op_def stk__op_readers_coco = {
 	.doc = "Reads images with the objects that COCO's annotations name.\n\n"
 	       "Gives the bytes of an image, the boxes of its objects, of shape (objects, 4), and their labels; with polygon_masks their polygons "
 	       "and\n"
-	       "vertices, with image_ids the image's id. Images come in the order of their ids.",
+	       "vertices, with pixelwise_masks a mask of labels, with image_ids the image's id. Images come in the order of their ids.",
 	.output_count = readers_coco_outputs,
 	.args = readers_coco_args,
 	.args_size = sizeof(struct readers_coco),

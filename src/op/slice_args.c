@@ -28,16 +28,33 @@ const struct stk_arg_def stk__slice_group[] = {
 	STK_ARG_END,
 };
 
-/* A dim by the user's count, negative from the end; -1 when out of range or named twice. */
-static int32_t checked_axis(int64_t axis, const struct stk_desc *desc, const int32_t *before, int32_t n)
+/* A dim by the user's count, negative from the end. */
+static enum stk_status axis_of_number(
+	int64_t axis, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
 {
 	int64_t d = axis < 0 ? axis + desc->ndim : axis;
 	if (d < 0 || d >= desc->ndim)
-		return -1;
+		return stk__fail(err, STK_INVALID, "axis %lld is out of range for a tensor of %d dims: axes go from %d to %d",
+			(long long)axis, desc->ndim, -desc->ndim, desc->ndim - 1);
 	for (int32_t i = 0; i < n; i++)
 		if (before[i] == d)
-			return -1;
-	return (int32_t)d;
+			return stk__fail(err, STK_INVALID, "axis %lld is given twice%s", (long long)axis,
+				axis < 0 ? ", also counted from the start" : "");
+	*out = (int32_t)d;
+	return STK_OK;
+}
+
+/* A dim by its letter in the layout. */
+static enum stk_status axis_of_letter(
+	char letter, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
+{
+	*out = stk__layout_find(desc, letter);
+	if (*out < 0)
+		return stk__fail(err, STK_INVALID, "axis \"%c\" is not in the layout \"%s\"; axes takes numbers", letter, desc->layout);
+	for (int32_t i = 0; i < n; i++)
+		if (before[i] == *out)
+			return stk__fail(err, STK_INVALID, "axis \"%c\" is given twice in axis_names", letter);
+	return STK_OK;
 }
 
 int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err)
@@ -45,19 +62,9 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 	int32_t n = axes.count >= 0 ? axes.count : names ? (int32_t)strlen(names) : 0;
 	enum stk_status s =
 		n > desc->ndim ? stk__fail(err, STK_INVALID, "%d axes are named of a tensor of %d dims", n, desc->ndim) : STK_OK;
-	for (int32_t i = 0; i < n && s == STK_OK; i++) {
-		int64_t axis = axes.count >= 0 ? axes.v[i] : stk__layout_find(desc, names[i]);
-		out[i] = axes.count < 0 && axis < 0 ? -1 : checked_axis(axis, desc, out, i);
-		if (out[i] >= 0)
-			continue;
-		if (axes.count >= 0)
-			s = stk__fail(err, STK_INVALID, "axis %lld is given twice or is out of range for a tensor of %d dims",
-				(long long)axis, desc->ndim);
-		else
-			s = stk__fail(err, STK_INVALID,
-				"axis \"%c\" is not in the layout \"%s\", or twice in axis_names; axes takes numbers", names[i],
-				desc->layout);
-	}
+	for (int32_t i = 0; i < n && s == STK_OK; i++)
+		s = axes.count >= 0 ? axis_of_number(axes.v[i], desc, out, i, &out[i], err)
+				    : axis_of_letter(names[i], desc, out, i, &out[i], err);
 	return s ? -1 : n;
 }
 

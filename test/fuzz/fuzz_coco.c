@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/error.h"
-#include "format/coco.h"
+#include "format/coco_mask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@ static void check_image(const struct stk_coco *c, const struct stk_coco_image *i
 		abort();
 	for (int64_t k = 0; k < image->count; k++) {
 		const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
-		if (object->image != image->id || object->polygon < 0 || object->polygon + object->polygons > c->polygons.count)
+		if (object->image != image->id || object->polygon < 0 || object->polygon + object->polygons > c->polygons.count ||
+			object->run < 0 || object->run + object->runs > c->runs.count)
 			abort();
 		for (int32_t p = 0; p < object->polygons; p++) {
 			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[object->polygon + p];
@@ -24,6 +25,23 @@ static void check_image(const struct stk_coco *c, const struct stk_coco_image *i
 	}
 }
 
+/* Not a byte of slack, so that what is painted outside is found. */
+static void paint(const struct stk_coco *c, const struct stk_coco_image *image)
+{
+	enum { MOST = 1 << 16 };
+	struct stk_arena scratch;
+	if (image->width > MOST / image->height)
+		return;
+	int32_t *mask = malloc((size_t)image->width * (size_t)image->height * sizeof *mask);
+	if (!mask)
+		abort();
+	stk__arena_init(&scratch);
+	enum stk_status ignored = stk__coco_paint(c, image, &scratch, mask, NULL);
+	(void)ignored;
+	stk__arena_destroy(&scratch);
+	free(mask);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const images[] = {"1.jpg"};
@@ -31,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct stk_coco_options o = {.crowds = data[0] & 1,
 		.polygons = data[0] & 2,
+		.runs = data[0] & 32,
 		.remap = data[0] & 4,
 		.skip_empty = data[0] & 8,
 		.images = data[0] & 16 ? images : NULL,
@@ -42,8 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		return 0;
 	}
-	for (int64_t i = 0; i < c.images.count; i++)
+	for (int64_t i = 0; i < c.images.count; i++) {
 		check_image(&c, stk__coco_image(&c, i));
+		paint(&c, stk__coco_image(&c, i));
+	}
 	stk__coco_free(&c);
 	return 0;
 }

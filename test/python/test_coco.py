@@ -104,6 +104,81 @@ def test_what_was_written(data):
             assert np.array_equal(vertices[begin:end].ravel(), np.array(p, "f4"))
 
 
+STAR = [8.5, 0.5, 10.2, 4.1, 15.0, 4.4, 11.3, 7.0, 12.9, 11.2, 8.4, 8.8, 3.7, 11.0, 5.6, 6.9, 1.5, 4.0, 6.9, 4.2]
+# What pycocotools 2.0.11 makes of it in 12 rows of 17 pixels, and of a disc and of a pattern.
+STARS_ROWS = ["", " 8", " 8-9", " 7-9", " 2-14", " 4-12", " 5-11", " 5-11", " 5-11", " 4-6 10-11", " 4 12", ""]
+DISC = "d1374N0O2O0001N102L^1"
+PATTERN = (
+    "011010O01000O010O01000O010O01000O010O01000O010O10O10O01000O010O01000O010O01000O010O01000O010O10O10O01000O010O01000O010O01000O"
+    "010O01000O010O10O10O01000O010O010"
+)
+
+
+def annotated(root, segments, height=12, width=17):
+    """One image with an object for each (label, segmentation), and its mask."""
+    notes = [
+        {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}
+        for k, (label, s) in enumerate(segments)
+    ]
+    image = {"id": 1, "file_name": "a.jpg", "height": height, "width": width}
+    (root / "a.jpg").write_bytes(b"x")
+    (root / "a.json").write_text(json.dumps({"images": [image], "annotations": notes, "categories": [{"id": c} for c in (1, 2, 3)]}))
+    return root
+
+
+def mask_of(root, segments, library=stoker, **size):
+    return epoch(build(annotated(root, segments, **size), library, batch=1, pixelwise_masks=True))[0][3]
+
+
+def test_masks_are_those_of_pycocotools(tmp_path):
+    y, x = np.mgrid[0:12, 0:17]
+    disc, pattern, star = ((x - 8) ** 2 + (y - 5) ** 2 < 20, (x * 7 + y * 3) % 5 < 2, np.zeros((12, 17), bool))
+    for row, runs in zip(star, STARS_ROWS, strict=True):
+        for run in runs.split():
+            first, _, last = run.partition("-")
+            row[int(first) : int(last or first) + 1] = True
+    for segments, want in (([STAR], star), ({"size": [12, 17], "counts": DISC}, disc), ({"size": [12, 17], "counts": PATTERN}, pattern)):
+        got = mask_of(tmp_path, [(2, segments)])
+        assert got.shape == (12, 17, 1) and got.dtype == np.int32
+        np.testing.assert_array_equal(got[..., 0], 2 * want)
+    flat = pattern.ravel("F")
+    counts = np.diff([0, *(np.flatnonzero(flat[1:] != flat[:-1]) + 1), flat.size]).tolist()
+    counts = [0, *counts] if flat[0] else counts
+    over = [(3, {"size": [12, 17], "counts": counts}), (1, {"size": [12, 17], "counts": DISC}), (1, [STAR])]
+    np.testing.assert_array_equal(mask_of(tmp_path, over)[..., 0], np.where(pattern, 3, disc | star))
+    assert not mask_of(tmp_path, []).any()
+
+
+@pytest.mark.dali
+def test_masks_of_polygons_are_dalis(tmp_path):
+    dali = pytest.importorskip("nvidia.dali", reason="NVIDIA DALI is not installed")
+    importlib.import_module("nvidia.dali.fn")
+    rng = np.random.default_rng(SEED)
+    segments = [
+        (int(rng.integers(1, 4)), [[round(float(v), 2) for v in rng.uniform(-9, 60, 2 * int(rng.integers(3, 9)))] for _ in range(2)])
+        for _ in range(12)
+    ]
+    size = {"height": 41, "width": 53}
+    np.testing.assert_array_equal(mask_of(tmp_path, segments, **size), mask_of(tmp_path, segments, dali, **size))
+
+
+def test_runs_that_do_not_fit_are_errors(tmp_path):
+    for counts, size, message in (
+        (DISC, [17, 12], r"size \[17, 12\]"),
+        ([200, 3], [12, 17], "203 pixels"),
+        ([200, -4, 8], [12, 17], "out of range"),
+        ("d1374", [12, 17], "pixels"),
+        ("d137~", [12, 17], "no runs of pixels"),
+        ("oooooooooo", [12, 17], "no runs of pixels"),
+        (7, [12, 17], "a list or a string"),
+        (DISC, [12, 17, 1], "more than two"),
+    ):
+        with pytest.raises(stoker.StokerError, match=message):
+            mask_of(tmp_path, [(1, {"size": size, "counts": counts})])
+    with pytest.raises(stoker.StokerError, match="far outside"):
+        mask_of(tmp_path, [(1, [[1e30, 0, 1, 1, 2, 2]])])
+
+
 def test_chosen_shuffled_and_resumed(data):
     root, whole = data
     names = [i["file_name"] for i in whole["images"]][7:2:-1]
@@ -154,7 +229,7 @@ def test_what_is_no_such_file_is_told(data, tmp_path):
             build(tmp_path, polygon_masks=True)
     for given, message in [
         ({"images": ["nobody.jpg"]}, 'no image "nobody.jpg"'),
-        ({"pixelwise_masks": True}, "polygon_masks=True"),
+        ({"pixelwise_masks": True, "polygon_masks": True}, "choose one"),
         ({"preprocessed_annotations": "x"}, "annotations_file"),
         ({"annotations_file": str(tmp_path / "none")}, "cannot open"),
     ]:

@@ -150,9 +150,16 @@ def test_branches_that_differ_name_both_lines() -> None:
             x = given([np.float32(1)] * N)  # no
         return x
 
+    def returns_differ() -> Any:
+        if flags():  # if
+            return fn.random.uniform(range=(0, 1))
+        return fn.random.coin_flip()
+
     refused(types_differ, "the branches differ", line(types_differ, "yes"), line(types_differ, "no"), "float32", "int32")
-    refused(dims_differ, "the branches differ", line(dims_differ, "yes"), "1 dim,", "0 dims")
-    refused(found_when_it_runs, "must agree", "int32 with 2" if BITS[0] else "float32")
+    refused(dims_differ, "the branches differ", line(dims_differ, "yes"), "1 dim,", f"{line(dims_differ, 'if')} (the variable 'x')")
+    refused(returns_differ, f"the branches at {line(returns_differ, 'if')} (what the function returns)")
+    found = refused(found_when_it_runs, "must agree", "int32 with 2" if BITS[0] else "float32", "(the variable 'x')")
+    assert "_merge" not in str(found)
 
 
 def test_variables_and_returns_that_are_missing_are_named() -> None:

@@ -8,11 +8,12 @@ import io
 import struct
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import stoker
 from PIL import Image
-from stoker import _core, fn, types
+from stoker import _core, _where, fn, types
 from stoker.errors import CorruptError, StokerError, UnsupportedError
 from support import SEED
 
@@ -244,15 +245,59 @@ def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(stoker.imdecode(data, adjust_orientation=False), pixels)
 
 
+def test_a_loader_reads_all_formats_and_tells_what_it_rounds(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """Endings that no build decodes are counted; 16 bits become 8, which is said once, and kept by a pipeline that asks for them."""
+    monkeypatch.setattr(_where, "_shown", set())
+    images = {
+        "a.bmp": "bmp 24",
+        "b.ppm": "ppm",
+        "c.pgm": "pgm 16",
+        "d.tif": "tiff 16, planes",
+        "e.TIFF": "tiff lzw",
+        "f.png": "",
+        "g.jp2": "",
+        "h.wav": "",
+    }
+    (tmp_path / "one").mkdir()
+    wide = files()["tiff 16, planes"][1]
+    for name, kind in images.items():
+        (tmp_path / "one" / name).write_bytes(files()[kind][0] if kind else b"")
+    assert cv2.imwrite(str(tmp_path / "one" / "f.png"), wide[..., ::-1])
+    loader = stoker.Loader(tmp_path, batch_size=6, shuffle=False, last_batch="keep", transforms=[])
+    for _ in range(2):
+        got = [np.asarray(image) for batch in loader for image in batch[0]]
+    said = capsys.readouterr().err
+    assert "skipped 2 files that are no images: .jp2 (1), .wav (1)" in said
+    assert said.count("images of 16 bits a channel are rounded to 8") == 1
+    for image, kind in zip(got, ["bmp 24", "ppm", "pgm 16", "tiff 16, planes", "tiff lzw", "tiff 16, planes"], strict=True):
+        want = narrowed(files()[kind][1])
+        rows = np.moveaxis(np.repeat(want, 3, -1) if want.shape[2] == 1 else want, -1, 0)
+        np.testing.assert_allclose(image * 255, rows, rtol=0, atol=1e-3, err_msg=kind)
+
+    @stoker.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def kept() -> Any:
+        data, label = fn.readers.file(files=[str(tmp_path / "one" / n) for n in ("d.tif", "f.png")], name="Reader")
+        return fn.decoders.image(data, dtype=types.UINT16), label
+
+    batch = next(iter(stoker.Loader(kept())))
+    for image in batch[0]:
+        np.testing.assert_array_equal(np.asarray(image), np.moveaxis(wide, -1, 0))
+    assert "rounded" not in capsys.readouterr().err
+
+
 def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
     rgb = rng.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
     one = Image.fromarray(rgb[..., 0]).convert("1")
+    jpeg = _pillow(rgb, "JPEG")
     for data, word in (
         (_pillow(rgb, "TIFF", compression="jpeg"), "compressed by JPEG;"),
         (_pillow(one, "TIFF", compression="group4"), "group 4"),
         (_tiff(rgb[..., 0].astype(np.float32)), "floats"),
         (_tiff(rgb[..., 0].astype(np.int16)), "signed integers"),
         (_tiff(rgb[..., 0].astype(np.uint32)), "32 bits"),
+        (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc3\x00\x11\x08"), "lossless JPEG"),
+        (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc5\x00\x11\x08"), "hierarchical"),
+        (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc1\x00\x11\x0c"), "other than 8 bits"),
         (b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n\0", "PAM"),
         (_bmp(24, b"", compression=5), "compression 5"),
     ):

@@ -87,6 +87,12 @@ def test_a_state_goes_on_in_the_order_of_its_version(files, version, begin):
 
 # ---- damaged states ----
 
+
+def test_a_checkpoint_that_is_no_file_is_told_what_one_is(files):
+    with pytest.raises(FileNotFoundError, match=r"a checkpoint is what Pipeline.checkpoint\(\) returns, .*'hello'"):
+        numbered(files, checkpoint="hello")
+
+
 FIELDS = ["stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size", "fingerprint"]
 WRONG = [None, True, -1, 1.5, "x", "1 ", "-1", [], {}, [1], 2**63, 10**30]
 

@@ -188,6 +188,13 @@ def test_reductions_of_types_that_dali_refuses(kind: str) -> None:
         np.testing.assert_allclose(np.array(got), want, rtol=2e-6, err_msg=f"{kind}, seed {SEED}")
 
 
+def test_constants_refuse_what_they_do_not_take() -> None:
+    with pytest.raises(KeyError, match="there is no argument 'shpae'"), Pipeline(batch_size=1, num_threads=1, device_id=None):
+        types.Constant([1, 2], shpae=[2])
+    with Pipeline(batch_size=1, num_threads=1, device_id=None):
+        types.Constant([1, 2], name="c", preserve=True)
+
+
 def test_types_of_reductions() -> None:
     def kinds(source: types.DALIDataType, *names: str) -> list[types.DALIDataType]:
         pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
@@ -201,7 +208,12 @@ def test_types_of_reductions() -> None:
     assert kinds(types.BOOL, *names) == [types.UINT64, types.FLOAT, types.BOOL, types.BOOL, *[types.FLOAT] * 3]
     assert kinds(types.FLOAT16, *names) == [types.FLOAT, types.FLOAT, types.FLOAT16, types.FLOAT16, *[types.FLOAT] * 3]
     refused(lambda: fn.reductions.sum(given(ROWS), dtype=types.UINT8), "cast the result")
-    refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HH"), "twice")
+    refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HH"), 'axis "H" is given twice in axis_names')
+    refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HX"), 'axis "X" is not in the layout "HW"')
+    refused(lambda: fn.reductions.sum(given(ROWS), axes=[0, -2]), "axis -2 is given twice, also counted from the start")
+    refused(lambda: fn.reductions.sum(given(ROWS), axes=5), "axis 5 is out of range for a tensor of 2 dims: axes go from -2 to 1")
+    with pytest.raises(AttributeError, match=r'did you mean "reductions.mean"'):
+        fn.reductions.avg  # noqa: B018
     refused(lambda: fn.reductions.variance(given(ROWS), fn.constant(idata=[1])), "cast it")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker import _ranks
 from stoker._settings import PassedOn, takes
-from stoker._where import notice
+from stoker._where import notice, tell
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _options
 from stoker.loader._alone import Alone
@@ -166,6 +166,7 @@ class Loader:
         self._generation = 0
         self._alone = Alone()
         self._batches: Any = None  # from the first batch on
+        self._told_narrowed = False
         self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = collate_fn
@@ -192,6 +193,18 @@ class Loader:
         if hidden:
             notice(
                 f"{source.root}: the hidden folder {hidden[0]} holds images and counts as a class, as with ImageFolder: remove it if it is none"
+            )
+
+    def _tell_narrowed(self) -> None:
+        """Tells, at an epoch's end, that images lost bits."""
+        if self._told_narrowed or isinstance(self._run.source, Pipeline):
+            return
+        count = int(self.pipeline.counters()["narrowed_images"])
+        if count:
+            self._told_narrowed = True
+            tell(
+                f"{self._described}: images of 16 bits a channel are rounded to 8 ({count} so far); a Pipeline with"
+                " fn.decoders.image(dtype=types.UINT16) keeps the 16, and Loader takes it"
             )
 
     @classmethod
@@ -253,6 +266,7 @@ class Loader:
         with self._alone:
             batch = self._run.take()
         if batch is None:
+            self._tell_narrowed()
             return None
         if self._batches is None:
             self._batches = self._make_batches(batch)

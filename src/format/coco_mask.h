@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Masks of pixels from COCO's polygons and run lengths, with the pixels that pycocotools gives. */
+#ifndef STK_FORMAT_COCO_MASK_H
+#define STK_FORMAT_COCO_MASK_H
+
+#include "base/memory.h"
+#include "format/coco.h"
+
+/* Paints the image's objects into `mask`, height rows of width pixels: 0 where there is none, and where objects lie over each other the largest label,
+ * as DALI does. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. Takes scratch from the arena. */
+STK_MUST_USE enum stk_status stk__coco_paint(
+	const struct stk_coco *c, const struct stk_coco_image *image, struct stk_arena *scratch, int32_t *mask, struct stk_error *err);
+
+#endif
