@@ -20,6 +20,12 @@ const struct stk_op_def stk__op_decode_image = {
 	       "becomes the colours that it stands for, also of a mask: GRAY is their luminance, as in DALI, and not the index. Files of 16 bits a channel\n"
 	       "are rounded to 8 where dtype is uint8, the default; other types are made from all 16. Damaged and truncated files are errors of that sample\n"
 	       "alone, which the pipeline's on_error policy handles. When what follows keeps only a part of the image, only that part is decoded.",
+	.tolerance =
+		"Gray of colours in BMP, PNM, TIFF and WebP differs by 1 in 0.5% of the pixels. BMPs of 16 bits reach 255 (DALI: 248), "
+		"and bit fields name any order of colours (DALI: one). PNMs of other maxima than 255 and 65535 are scaled to the whole "
+		"range, binary ones too. TIFFs of 16 bits in which 0 is white are inverted, and those of gray and alpha become gray "
+		"RGB. With ANY_DATA, 32 bits of a BMP are RGB where no alpha is named (DALI fails), and TIFFs of CMYK keep the four "
+		"inks. TIFFs of JPEG, fax and floats are refused.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_image_args,

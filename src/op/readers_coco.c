@@ -256,6 +256,9 @@ const struct stk_op_def stk__op_readers_coco = {
 	       "Gives the bytes of an image, the boxes of its objects, of shape (objects, 4), and their labels; with polygon_masks their polygons "
 	       "and\n"
 	       "vertices, with pixelwise_masks a mask of labels, with image_ids the image's id. Images come in the order of their ids.",
+	.tolerance =
+		"Of objects of one label, some with polygons and some with runs of pixels, masks have all; DALI leaves out the runs. Runs "
+		"that do not fit the image are errors.",
 	.output_count = readers_coco_outputs,
 	.args = readers_coco_args,
 	.args_size = sizeof(struct readers_coco),
