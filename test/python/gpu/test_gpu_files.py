@@ -29,6 +29,8 @@ KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("restarts", "RGB", {"quality": 90, "restart_marker_blocks": 3}),
     ("png", "RGB", {"format": "PNG"}),
     ("png alpha", "RGBA", {"format": "PNG"}),
+    ("bmp", "RGB", {"format": "BMP"}),
+    ("tiff", "RGB", {"format": "TIFF", "compression": "tiff_lzw"}),
 )
 
 
