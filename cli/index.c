@@ -48,8 +48,6 @@ static void on_component(void *user, const char *ending, int64_t files)
 
 static int print_tars(const struct settings *s, const struct stk_tar_index_info *info, json_t *components)
 {
-	const char *ending;
-	json_t *count;
 	if (s->json) {
 		json_t *o = json_object();
 		if (s->output)
@@ -62,8 +60,8 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 	}
 	printf("%s: %" PRId64 " files in %" PRId64 " tars, %.1f MB:", s->output ? s->output : "kept beside each tar, or in the caches",
 		info->files, info->tars, (double)info->bytes / 1e6);
-	json_object_foreach (components, ending, count)
-		printf(" %s (%" PRId64 ")", ending, (int64_t)json_integer_value(count));
+	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at))
+		printf(" %s (%" PRId64 ")", json_object_iter_key(at), (int64_t)json_integer_value(json_object_iter_value(at)));
 	printf("\n");
 	json_decref(components);
 	return EXIT_FINE;

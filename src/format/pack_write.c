@@ -107,8 +107,9 @@ static void put_member(struct writer *w, const char *name, const void *data, int
 	int64_t record = stk__pack_record_bytes(name);
 	if (record) {
 		char head[32];
+		int n = snprintf(head, sizeof head, "%lld path=", (long long)record);
 		put_header(w, "././@PaxHeader", record, 'x');
-		put(w, head, (size_t)snprintf(head, sizeof head, "%lld path=", (long long)record));
+		put(w, head, (size_t)n);
 		put(w, name, strlen(name));
 		put(w, "\n", 1);
 		pad(w, record);
@@ -192,12 +193,13 @@ static enum stk_status write_members(
 		const struct stk_pack_member *m = &w->plan->members[i];
 		char label[32];
 		ask_ahead(w, end);
+		int digits = snprintf(label, sizeof label, "%d", m->label);
 		if (atomic_load(stop))
 			s = stk__fail(err, STK_CANCELLED, "packing was given up");
 		else if (m->file >= 0)
 			s = write_file(w, m, err);
 		else
-			put_member(w, w->plan->names + m->name, label, snprintf(label, sizeof label, "%d", m->label));
+			put_member(w, w->plan->names + m->name, label, digits);
 		atomic_fetch_add(packed, m->file >= 0);
 	}
 	for (int k = 0; k < w->count; k++)

@@ -37,7 +37,7 @@ static enum stk_status affine_points_lower_array(const struct stk_call *call, st
 	const struct affine_points *a = call->args;
 	const float *m = call->in[1].data;
 	int32_t k = (int32_t)call->in[1].desc.shape[0];
-	float matrix[STK_POINT_COMPONENTS * (STK_POINT_COMPONENTS + 1)]; /* M, then T */
+	float matrix[STK_POINT_COMPONENTS * (STK_POINT_COMPONENTS + 1)] = {0}; /* M, then T */
 	for (int32_t r = 0; r < k; r++) {
 		for (int32_t c = 0; c < k; c++)
 			matrix[r * k + c] = m[r * (k + 1) + c];

@@ -9,7 +9,7 @@ enum stk_status stk__objects_check(const struct stk_desc *desc, const char *what
 		return STK_OK;
 	if (desc->ndim != ndim)
 		return stk__fail(err, STK_SHAPE, "%s are a tensor of %d dims; this one has %d", what, ndim, desc->ndim);
-	int64_t extent = desc->shape[ndim - 1];
+	int64_t extent = ndim > 0 ? desc->shape[ndim - 1] : -1;
 	if (last >= 0 && extent >= 0 && extent != last)
 		return stk__fail(err, STK_SHAPE, "%s have %lld values each, in the last dim; these have %lld", what, (long long)last,
 			(long long)extent);
