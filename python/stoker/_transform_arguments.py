@@ -107,3 +107,30 @@ def jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | 
     if centre == 0 and not -0.5 <= pair[0] <= pair[1] <= 0.5:
         raise ValueError("ColorJitter: hue is at most 0.5, or a range inside (-0.5, 0.5)")
     return None if pair == (centre, centre) else pair
+
+
+def padding_mode(owner: str, mode: Any) -> str:
+    name = str(getattr(mode, "value", mode))
+    if name not in ("constant", "edge", "reflect", "symmetric"):
+        raise ValueError(f"{owner}: padding_mode is constant, edge, reflect or symmetric, not {mode!r}")
+    return name
+
+
+def nearest_or_bilinear(owner: str, mode: Any) -> types.DALIInterpType:
+    made = interp(owner, mode)
+    if made not in (types.INTERP_NN, types.INTERP_LINEAR):
+        raise ValueError(f"{owner}: interpolation is nearest or bilinear, not {mode!r}")
+    return made
+
+
+def one_fill(owner: str, values: Sequence[float]) -> None:
+    if len(set(values)) > 1:
+        raise ValueError(f"{owner}: a fill of its own for each channel is not in Stoker yet; one number is")
+
+
+def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:
+    """One number for both axes, or one for each."""
+    values = [value] if isinstance(value, numbers.Real) else list(value)
+    if len(values) not in (1, 2) or any(not isinstance(v, numbers.Real) or not math.isfinite(v) for v in values):
+        raise ValueError(f"{owner}: {name} is a number or two, not {value!r}")
+    return float(values[0]), float(values[-1])

@@ -17,10 +17,35 @@ from stoker import _transform_arguments as arguments
 from stoker import _transforms_elsewhere, _transforms_timm, types
 from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
+from stoker._transforms_places import Crops as Crops
+from stoker._transforms_places import (
+    ElasticTransform,
+    FiveCrop,
+    Pad,
+    RandomCrop,
+    RandomPerspective,
+    RandomResize,
+    RandomShortestSize,
+    RandomZoomOut,
+    ScaleJitter,
+    TenCrop,
+)
+from stoker._transforms_places import Padded as Padded
 from stoker._transforms_policies import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
+from stoker._transforms_values import (
+    JPEG,
+    ColorJitter,
+    GaussianNoise,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomChannelPermutation,
+    RandomEqualize,
+    RandomPhotometricDistort,
+)
 from stoker._where import missing
 
 __all__ = [
+    "JPEG",
     "RGB",
     "AugMix",
     "AutoAugment",
@@ -29,7 +54,10 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "ElasticTransform",
+    "FiveCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "Identity",
     "InterpolationMode",
@@ -38,21 +66,32 @@ __all__ = [
     "PILToTensor",
     "Pad",
     "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
+    "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
+    "TenCrop",
     "ToDtype",
     "ToImage",
     "ToTensor",
@@ -114,36 +153,6 @@ class CenterCrop(Transform):
         self.size = arguments.pair("CenterCrop", size)
 
 
-class RandomCrop(Filled):
-    """A window at a random place, of the image with `padding` pixels of `fill` around it (one number, or left/right and top/bottom, or left, top, right,
-    bottom). fill: one number, one a channel, or {"Image": .., "Mask": ..}."""
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        padding: int | Sequence[int] | None = None,
-        pad_if_needed: bool = False,
-        fill: float | Sequence[float] | dict[Any, Any] = 0,
-        padding_mode: str = "constant",
-    ) -> None:
-        if padding_mode != "constant":
-            raise ValueError(f"RandomCrop: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
-        self.size = arguments.pair("RandomCrop", size)
-        self.padding = arguments.padding("RandomCrop", padding)
-        self.pad_if_needed = bool(pad_if_needed)
-        self.fill = arguments.fills(fill)
-
-
-class Pad(Filled):
-    """`padding` pixels of `fill` around the image, as RandomCrop takes them."""
-
-    def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
-        if padding_mode != "constant":
-            raise ValueError(f"Pad: padding_mode={padding_mode!r} is not in Stoker yet; 'constant' is")
-        self.padding = arguments.padding("Pad", padding)
-        self.fill = arguments.fills(fill)
-
-
 class RandomAffine(Filled):
     """A rotation about the centre, a shift, a scale and a shear, each drawn for each sample."""
 
@@ -166,14 +175,10 @@ class RandomAffine(Filled):
         shears: list[float] = [] if shear is None else [float(shear)] if isinstance(shear, numbers.Real) else [float(v) for v in shear]  # type: ignore[union-attr]
         across = arguments.symmetric(name, "shear", shears[0] if len(shears) == 1 else shears[:2]) if shears else (0.0, 0.0)
         self.shear = (*across, *(arguments.symmetric(name, "shear", shears[2:]) if len(shears) == 4 else (0.0, 0.0)))
-        self.interpolation = arguments.interp(name, interpolation)
-        if self.interpolation not in (types.INTERP_NN, types.INTERP_LINEAR):
-            raise ValueError(f"{name}: interpolation is nearest or bilinear, not {interpolation!r}")
+        self.interpolation = arguments.nearest_or_bilinear(name, interpolation)
         self.center = None if center is None else (float(center[0]), float(center[1]))
         self.fill = arguments.fills(fill)
-        values = self.fill_of("Image")
-        if len(set(values)) > 1:
-            raise ValueError(f"{name}: a fill of its own for each channel is not in Stoker yet; one number is")
+        arguments.one_fill(name, self.fill_of("Image"))
 
 
 class RandomRotation(RandomAffine):
@@ -205,26 +210,6 @@ class RandomVerticalFlip(Transform):
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomVerticalFlip", p)
-
-
-class ColorJitter(Transform):
-    """Random brightness, contrast, saturation and hue.
-
-    Three differences from torchvision: the order is always brightness, contrast, saturation, hue; contrast is around mid-gray (128) and not around
-    the image's mean; hue turns in the YIQ plane (linear, as DALI) and not in HSV.
-    """
-
-    def __init__(
-        self,
-        brightness: float | Sequence[float] = 0,
-        contrast: float | Sequence[float] = 0,
-        saturation: float | Sequence[float] = 0,
-        hue: float | Sequence[float] = 0,
-    ) -> None:
-        self.brightness = arguments.jitter("brightness", brightness)
-        self.contrast = arguments.jitter("contrast", contrast)
-        self.saturation = arguments.jitter("saturation", saturation)
-        self.hue = arguments.jitter("hue", hue, centre=0.0)
 
 
 class Grayscale(Transform):
@@ -438,6 +423,21 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "AutoAugment": lambda t: AutoAugment(t.policy, t.interpolation, _fill(t.fill)),
     "RandAugment": lambda t: RandAugment(t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
     "TrivialAugmentWide": lambda t: TrivialAugmentWide(t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
+    "ElasticTransform": lambda t: ElasticTransform(t.alpha, t.sigma, t.interpolation, _fill(t.fill)),
+    "FiveCrop": lambda t: FiveCrop(t.size),
+    "TenCrop": lambda t: TenCrop(t.size, t.vertical_flip),
+    "RandomPerspective": lambda t: RandomPerspective(t.distortion_scale, t.p, t.interpolation, _fill(t.fill)),
+    "RandomResize": lambda t: RandomResize(*_get(t, "min_size", "max_size", "interpolation")),
+    "RandomShortestSize": lambda t: RandomShortestSize(*_get(t, "min_size", "max_size", "interpolation")),
+    "RandomZoomOut": lambda t: RandomZoomOut(_fill(t.fill), t.side_range, t.p),
+    "ScaleJitter": lambda t: ScaleJitter(*_get(t, "target_size", "scale_range", "interpolation")),
+    "GaussianNoise": lambda t: GaussianNoise(*_get(t, "mean", "sigma", "clip")),
+    "JPEG": lambda t: JPEG(t.quality),
+    "RandomAdjustSharpness": lambda t: RandomAdjustSharpness(t.sharpness_factor, t.p),
+    "RandomAutocontrast": lambda t: RandomAutocontrast(t.p),
+    "RandomChannelPermutation": lambda t: RandomChannelPermutation(),
+    "RandomEqualize": lambda t: RandomEqualize(t.p),
+    "RandomPhotometricDistort": lambda t: RandomPhotometricDistort(*_get(t, "brightness", "contrast", "saturation", "hue", "p")),
     "GaussianBlur": lambda t: GaussianBlur(list(t.kernel_size), list(t.sigma)),
     "Grayscale": lambda t: Grayscale(t.num_output_channels),
     "Lambda": lambda t: _calling(t.lambd, "PIL"),
@@ -526,11 +526,9 @@ def translate(transform: Any) -> Transform:
     if module.partition(".")[0] == "albumentations":
         return _calling(lambda image: transform(image=image)["image"], "array")
     if _is_torchvision(transform):
-        if name not in _transforms_elsewhere.IN_PYTHON:
-            raise TypeError(
-                f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.way(name) or 'do its work in the Dataset, or on the batch'}"
-            )
-        return _calling(transform, "PIL")
+        raise TypeError(
+            f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.way(name) or 'do its work in the Dataset, or on the batch'}"
+        )
     if callable(transform):
         return _calling(transform, "tensor" if any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__) else "array")
     raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")

@@ -173,3 +173,55 @@ enum stk_status stk__window_copy(
 	}
 	return s;
 }
+
+/* Outputs of a dim whose sources follow each other by one step. */
+struct run {
+	int64_t at, size, start, step;
+};
+
+static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t size, enum stk_border border)
+{
+	struct run r = {at, 1, stk__border_index((int32_t)(start + at), size, (int32_t)border), 1};
+	if (at + 1 < extent)
+		r.step = stk__border_index((int32_t)(start + at + 1), size, (int32_t)border) - r.start;
+	while (at + r.size < extent &&
+		stk__border_index((int32_t)(start + at + r.size), size, (int32_t)border) == r.start + r.step * r.size)
+		r.size++;
+	return r;
+}
+
+/* The dims before d have their run. */
+static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border,
+	struct stk_array_jobs *jobs, struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	enum stk_status s = STK_OK;
+	if (d == in->ndim)
+		return stk__array_copy(jobs, &call->in[0], &to, dims, d, NULL, false, err);
+	for (int64_t at = 0; at < w->extent[d] && !s; at += dims[d].size) {
+		struct run r = next_run(at, w->extent[d], w->start[d], (int32_t)in->shape[d], border);
+		struct stk_tensor part = to;
+		part.data = (char *)to.data + (size_t)(at * dims[d].dst) * stk_dtype_size(to.desc.dtype);
+		dims[d].size = r.size;
+		dims[d].start = r.start;
+		dims[d].step = r.step;
+		s = continue_dims(call, w, border, jobs, dims, part, d + 1, err);
+	}
+	return s;
+}
+
+enum stk_status stk__window_continue(
+	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
+	struct stk_copy_dim dims[STK_MAX_DIMS];
+	for (int32_t d = 0; d < in->ndim; d++) {
+		if (in->shape[d] == 0 && w->extent[d] > 0)
+			return stk__fail(err, STK_SHAPE, "a tensor without values does not go on outside");
+		if (in->shape[d] > INT32_MAX / 2 || w->start[d] < -INT32_MAX || w->start[d] > INT32_MAX - w->extent[d])
+			return stk__fail(err, STK_LIMIT, "a window at %lld of %lld values is out of bounds", (long long)w->start[d],
+				(long long)w->extent[d]);
+	}
+	stk__copy_dims(dims, in->ndim, in->shape, NULL, w->start, NULL, out->shape);
+	return continue_dims(call, w, border, jobs, dims, call->out[0], 0, err);
+}

@@ -46,6 +46,10 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill,
 	struct stk_array_jobs *jobs, struct stk_error *err);
 
+/* The same where the tensor goes on outside, by `border`, which is none of STK_BORDER_FILL: a copy for each part of the window that lies in one turn of it. */
+enum stk_status stk__window_continue(const struct stk_call *call, const struct stk_window *w, enum stk_border border,
+	struct stk_array_jobs *jobs, struct stk_error *err);
+
 /* For gather: an error that names the sample whose in[0] has another number of dims than the first, or another extent in one of `dims` (a bit
  * each). */
 enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err);

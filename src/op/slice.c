@@ -5,6 +5,7 @@
 struct slice {
 	struct stk_slice_args slice;
 	struct stk_bounds_args bounds;
+	const char *border;
 	int32_t dtype;
 };
 
@@ -16,10 +17,26 @@ struct slice_state {
 static const struct stk_arg_def slice_args[] = {
 	STK_ARG_GROUP(struct slice, slice, stk__slice_group),
 	STK_ARG_GROUP(struct slice, bounds, stk__bounds_group),
+	{.name = "border",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct slice, border),
+		.fallback = "\"fill\"",
+		.choices = "fill|edge|reflect|symmetric",
+		.doc = "What lies outside with policy pad: fill_values, the nearest value, or the mirror image without the outermost value (dcb|abcd|cba) or with "
+		       "it (cba|abcd|dcb), again and again, as torchvision's padding_mode and NumPy's pad have it."},
 	STK_ARG(struct slice, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output, to which values are rounded. Default: the input's."),
 	STK_ARG_END,
 };
+
+/* STK_BORDER_FILL unless the tensor goes on outside. */
+static enum stk_border border_of(const struct slice *a)
+{
+	return a->border[0] == 'e'   ? STK_BORDER_CLAMP
+	       : a->border[0] == 'r' ? STK_BORDER_REFLECT_101
+	       : a->border[0] == 's' ? STK_BORDER_REFLECT
+				     : STK_BORDER_FILL;
+}
 
 static enum stk_status slice_infer(const struct stk_call *call, struct stk_error *err)
 {
@@ -29,6 +46,9 @@ static enum stk_status slice_infer(const struct stk_call *call, struct stk_error
 	struct stk_desc *out = &call->out[0].desc;
 	*out = s->in;
 	out->dtype = stk__dtype_or(a->dtype, s->in.dtype);
+	if (border_of(a) != STK_BORDER_FILL && stk__bounds(&a->bounds) != STK_BOUNDS_PAD)
+		return stk__fail(err, STK_INVALID, "border=\"%s\" is of out_of_bounds_policy=\"pad\", not of \"%s\"", a->border,
+			a->bounds.out_of_bounds_policy);
 	if (s->in.ndim < 0)
 		return STK_OK;
 	enum stk_status e = stk__window_of_slice(&a->slice, call, &s->in, &s->window, err);
@@ -43,6 +63,8 @@ static enum stk_status slice_lower_array(const struct stk_call *call, struct stk
 {
 	const struct slice *a = call->args;
 	const struct slice_state *s = call->state;
+	if (border_of(a) != STK_BORDER_FILL)
+		return stk__window_continue(call, &s->window, border_of(a), jobs, err);
 	return stk__window_copy(call, &s->window, a->bounds.fill_values, jobs, err);
 }
 
@@ -55,13 +77,13 @@ static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
 }
 
-/* A pass knows windows in height and width; windows along other dims are array jobs. */
+/* A pass knows windows in height and width, with a fill around; others are array jobs. */
 static unsigned slice_classify(const void *args, const struct stk_desc *in)
 {
 	const struct slice *a = args;
 	int32_t axes[STK_MAX_DIMS];
 	struct stk_dims dims;
-	if (!in || stk__dims_of(in, &dims, NULL) || !dims.known)
+	if (!in || border_of(a) != STK_BORDER_FILL || stk__dims_of(in, &dims, NULL) || !dims.known)
 		return STK_CLASS_NEVER;
 	int32_t n = stk__axes_of(a->slice.axes, a->slice.axis_names, in, axes, NULL);
 	for (int32_t i = 0; i < n; i++)

@@ -115,6 +115,8 @@ FIXED = [
     [T.Resize(20, max_size=25)],
     [T.CenterCrop((30, 44)), T.Resize(20, max_size=28), T.Resize(30, max_size=99)],
     [T.Pad((1, 2, 3, 4)), T.RandomHorizontalFlip(1)],
+    [T.RandomShortestSize(20, 25), T.RandomZoomOut(p=0)],
+    [T.RandomResize(20, 21), T.RandomPerspective(p=0)],
     [T.RandomRotation((25, 25), center=(9, 12)), T.CenterCrop(16)],
     [T.RandomAffine((40, 40), None, (1.3, 1.3), (10, 10, 5, 5))],
     [T.RandomApply([T.RandomVerticalFlip(1)], 1), T.ColorJitter(0.1), T.Resize((9, 9))],
@@ -150,6 +152,10 @@ def test_moves_that_are_known(steps):
             return v2.Lambda(lambda x: center_crop(x, t.size))
         if name == "Resize":
             arguments = {"size": t.size, "max_size": t.max_size, "interpolation": v2.InterpolationMode.NEAREST_EXACT}
+        if name in ("RandomShortestSize", "RandomResize"):
+            arguments = {"min_size": t.min_size, "max_size": t.max_size, "interpolation": v2.InterpolationMode.NEAREST_EXACT}
+        if name in ("RandomPerspective", "RandomZoomOut"):
+            arguments = {"p": t.p}
         return getattr(v2, name)(**arguments)
 
     for batch in Loader(source, 1, transforms=steps, fields=KINDS, dtype=torch.uint8):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transforms of values, warps, functions of the user's and views: against torchvision on PIL images, within 1 of 255."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,12 @@ def affine(mode):
     return lambda image: tv.functional.affine(image, 20, (0, 0), 0.8, (10, 5), mode, fill=20)
 
 
+def through_jpeg(image):
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=40)
+    return Image.open(file)
+
+
 SAME = {
     "gray": (T.Grayscale(), tv.Grayscale()),
     "gray of three": (T.Grayscale(3), tv.Grayscale(3)),
@@ -41,7 +49,17 @@ SAME = {
     "bilinear affine": (T.RandomAffine((20, 20), None, (0.8, 0.8), (10, 10, 5, 5), "bilinear", 20), affine(BILINEAR)),
     "reversed": (T.Lambda(lambda image: image[::-1]), tv.RandomVerticalFlip(1)),
     "module": (torch.nn.ZeroPad2d(2), tv.Pad(2)),
-    "in Python": (tv.RandomAutocontrast(1), tv.RandomAutocontrast(1)),
+    "equalize": (T.RandomEqualize(1), tv.RandomEqualize(1)),
+    "autocontrast": (T.RandomAutocontrast(1), tv.RandomAutocontrast(1)),
+    "sharpness": (T.RandomAdjustSharpness(1.7, 1), tv.RandomAdjustSharpness(1.7, 1)),
+    "theirs": (
+        tv.Compose([tv.RandomEqualize(1), tv.RandomAdjustSharpness(0, 1)]),
+        tv.Compose([tv.RandomEqualize(1), tv.RandomAdjustSharpness(0, 1)]),
+    ),
+    "JPEG": (T.JPEG(40), through_jpeg),
+    "edge": (T.Pad((1, 2, 3, 4), padding_mode="edge"), tv.Pad((1, 2, 3, 4), padding_mode="edge")),
+    "reflect": (T.Pad(50, padding_mode="reflect"), tv.Pad(50, padding_mode="reflect")),
+    "symmetric": (T.Pad((70, 9), padding_mode="symmetric"), tv.Pad((70, 9), padding_mode="symmetric")),
 }
 
 

@@ -4,7 +4,7 @@ format."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,19 @@ class Coordinates:
         def moved(px: torch.Tensor, py: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return (d * (px - x) - b * (py - y)) / area, (a * (py - y) - c * (px - x)) / area
 
+        self._map(moved)
+
+    def see(self, matrix: list[torch.Tensor]) -> None:
+        """Applies a perspective matrix, row by row, which maps the image to the output."""
+        m = [number.double() for number in matrix]
+
+        def moved(px: torch.Tensor, py: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            x, y, scale = (m[k] * px + m[k + 1] * py + m[k + 2] for k in (0, 3, 6))
+            return x / scale, y / scale
+
+        self._map(moved)
+
+    def _map(self, moved: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]) -> None:
         v = self.values.double()
         if self.format == POINTS:
             v[:, 0], v[:, 1] = moved(v[:, 0], v[:, 1])
@@ -158,14 +171,15 @@ class CenterCrop(Move):
 class Pad(Move):
     """Pixels around the image."""
 
-    left: int
-    top: int
-    right: int
-    bottom: int
+    left: int | Column
+    top: int | Column
+    right: int | Column
+    bottom: int | Column
 
     def apply(self, c: Coordinates) -> None:
-        c.shift(c.number(-self.left), c.number(-self.top))
-        c.height, c.width = c.height + (self.top + self.bottom), c.width + (self.left + self.right)
+        left, top, right, bottom = (c.number(n) for n in (self.left, self.top, self.right, self.bottom))
+        c.shift(-left, -top)
+        c.height, c.width = c.height + (top + bottom), c.width + (left + right)
         c.clamp()
 
 
@@ -193,6 +207,16 @@ class Warp(Move):
 
     def apply(self, c: Coordinates) -> None:
         c.warp([c.number(column) for column in (self.a, self.b, self.x, self.c, self.d, self.y)])
+
+
+@dataclass(frozen=True)
+class Perspective(Move):
+    """A perspective matrix, row by row, from the image to the output."""
+
+    matrix: tuple[Column, ...]
+
+    def apply(self, c: Coordinates) -> None:
+        c.see([c.number(column) for column in self.matrix])
 
 
 @dataclass(frozen=True)

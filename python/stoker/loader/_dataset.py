@@ -19,7 +19,7 @@ from typing import Any
 from stoker import fn
 from stoker._sources import ByPosition
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._fetch import Fetch, FetchMany, Item, ProcessWorkers, Workers
@@ -274,6 +274,8 @@ class DatasetSource(Source):
         numbers = self.targets + 1
         for finish in self.finishing.finish.values():
             if isinstance(finish, Lists) and finish.format:
+                if followers.masks_alone:
+                    raise UnsupportedError(f"{followers.masks_alone}: masks follow it, but neither boxes nor points can, as in torchvision")
                 finish.moves, finish.numbers = followers.moves, numbers
         self.finishing.needed = (numbers,)
 

@@ -10,7 +10,7 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Resize, Warp
+from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Perspective, Resize, Warp
 
 Extent = tuple[Any, Any]  # height and width: numbers, or nodes of one number a sample
 
@@ -18,6 +18,11 @@ Extent = tuple[Any, Any]  # height and width: numbers, or nodes of one number a 
 def _pair(height: Any, width: Any) -> Any:
     """Two numbers, or a node of two."""
     return fn.stack(height, width) if isinstance(height, DataNode) or isinstance(width, DataNode) else [height, width]
+
+
+def outside(t: T.Padded, kind: str) -> dict[str, Any]:
+    """How fn.slice is told what lies outside of an image, or of a mask."""
+    return {"fill_values": t.fill_of(kind)} if t.padding_mode == "constant" else {"border": t.padding_mode}
 
 
 def as_size(extent: Extent) -> Any:
@@ -55,6 +60,7 @@ class Followers:
         self.masks = list(masks)
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
+        self.masks_alone: str | None = None  # a move that boxes and points cannot make
 
     def numbers(self) -> DataNode:
         """For each sample: its extent, then the numbers that moves refer to by column."""
@@ -88,20 +94,29 @@ class Followers:
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
         x = _lack(width + left + right, t.size[1]) if t.pad_if_needed else 0
         before, after = (top + y, left + x), (height + bottom + y, width + right + x)
-        if any(t.padding) or t.pad_if_needed:
-            around: dict[str, Any] = {
-                "out_of_bounds_policy": "pad",
-                "axes": [0, 1],
-                "start": _pair(0 - before[0], 0 - before[1]),
-                "end": _pair(*after),
-            }
-            node = fn.slice(node, fill_values=t.fill_of("Image"), **around)
-            self._each(lambda mask: fn.slice(mask, fill_values=t.fill_of("Mask"), **around))
+        if t.padding_mode != "constant" and t.pad_if_needed and any(t.padding):  # what goes on outside is then itself a continued image
+            node = self._window_around(node, t, (top, left), (height + bottom, width + right))
+            node = self._window_around(node, t, (y, x), (height + top + bottom + y, width + left + right + x))
+        elif any(t.padding) or t.pad_if_needed:
+            node = self._window_around(node, t, before, after)
         anchor = fn.stack(*(self._place(end + begin, wanted) for begin, end, wanted in zip(before, after, t.size, strict=True)))
         node = self._window(node, anchor, list(t.size))
         self.moves.append(Crop(self._column(anchor[0] - before[0]), self._column(anchor[1] - before[1]), *t.size))
         self.extent = t.size
         return node
+
+    def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
+        """From `before` pixels outside of the image to `end`."""
+        window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
+        if t.padding_mode != "constant":
+            self.masks_alone = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
+
+        def put(image: DataNode, kind: str) -> DataNode:
+            made: DataNode = fn.slice(image, out_of_bounds_policy="pad", **outside(t, kind), **window)
+            return made
+
+        self._each(lambda mask: put(mask, "Mask"))
+        return put(node, "Image")
 
     @staticmethod
     def _place(extent: Any, wanted: int) -> DataNode:
@@ -123,15 +138,18 @@ class Followers:
 
     def resize(self, size: int | tuple[int, int], max_size: int | None = None) -> None:
         """size: as Resize takes it."""
-        to: dict[str, Any] = {"size": list(size)} if isinstance(size, tuple) else {"resize_shorter": size, "rounding": "truncate"}
         if isinstance(size, tuple):
-            self.extent = size
-            self.moves.append(Resize(*size))
+            self.resize_to(size, size=list(size))
+        elif max_size is None:
+            self.resize_to(resized(self.extent, size, None), resize_shorter=size, rounding="truncate")
         else:
-            self.extent = resized(self.extent, size, max_size)
-            if max_size is not None:
-                to = {"size": as_size(self.extent)}
-            self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in self.extent)))
+            self.resize_to(resized(self.extent, size, max_size))
+
+    def resize_to(self, extent: Extent, **to: Any) -> None:
+        """to: how a mask is told of it; by default by the extent."""
+        self.extent = extent
+        to = to or {"size": as_size(extent)}
+        self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in extent)))
         self._each(lambda mask: fn.resize(mask, interp_type=types.INTERP_NN, subpixel_scale=False, **to))
 
     def center_crop(self, size: tuple[int, int], **arguments: Any) -> None:
@@ -139,18 +157,30 @@ class Followers:
         self.moves.append(CenterCrop(*size))
         self.extent = size
 
-    def pad(self, padding: tuple[int, int, int, int], fill: Any, window: dict[str, Any]) -> None:
-        left, top, right, bottom = padding
-        self._each(lambda mask: fn.slice(mask, fill_values=fill("Mask"), **window))
-        self.moves.append(Pad(left, top, right, bottom))
+    def pad(self, node: DataNode, t: T.Padded, before: Extent, after: Extent) -> DataNode:
+        """before: pixels at the top and on the left; after: at the bottom and on the right."""
         height, width = self.extent
-        self.extent = (height + top + bottom, width + left + right)
+        node = self._window_around(node, t, before, (height + after[0], width + after[1]))
+        numbers = (before[1], before[0], after[1], after[0])
+        self.moves.append(Pad(*(self._column(n) if isinstance(n, DataNode) else n for n in numbers)))
+        self.extent = (height + before[0] + after[0], width + before[1] + after[1])
+        return node
 
     def warp(self, matrix: DataNode, fill: float) -> None:
         """matrix: from places in the output to those in the image."""
         self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN))
         a, b, x, c, d, y = (self._column(matrix[k]) for k in range(6))
         self.moves.append(Warp(a, b, x, c, d, y))
+
+    def perspective(self, matrix: DataNode, change: Callable[[DataNode], DataNode]) -> None:
+        """matrix: from places in the image to those in the output. change: of a mask."""
+        self._each(change)
+        self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))
+
+    def displace(self, what: str, change: Callable[[DataNode], DataNode]) -> None:
+        """Pixels move one by one, which boxes and points cannot follow."""
+        self.masks_alone = what
+        self._each(change)
 
     def flip(self, horizontal: Any, vertical: Any) -> None:
         self._each(lambda mask: fn.flip(mask, horizontal=horizontal, vertical=vertical))

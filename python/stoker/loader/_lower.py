@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math as numbers
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ from stoker import transforms as T
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_affine, _lower_values
+from stoker.loader import _lower_affine, _lower_places, _lower_values
 from stoker.loader._follow import Followers, as_size, resized
+from stoker.loader._lower_colors import COLORS, where
 from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
@@ -78,7 +80,7 @@ def _random_crop(image: Image, t: T.RandomCrop) -> Image:
         room = (image.extent[0] + top + bottom, image.extent[1] + left + right)
         if not t.pad_if_needed and (t.size[0] > room[0] or t.size[1] > room[1]):
             raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
-    if image.followers is not None or t.pad_if_needed:
+    if image.followers is not None or t.pad_if_needed or t.padding_mode != "constant":
         return image.moved((image.followers or Followers(image.size())).random_crop(image.node, t), t.size)
     crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=t.fill_of("Image"), smaller="error")
     return image.moved(crop, t.size)
@@ -96,24 +98,6 @@ def _coin(p: float, gate: DataNode | None) -> Any:
     return coin if gate is None else coin * gate
 
 
-def _color_jitter(image: Image, t: T.ColorJitter, gate: DataNode | None) -> Image:
-    def draw(pair: tuple[float, float], unchanged: float, factor: float = 1.0) -> Any:
-        value = fn.random.uniform(range=[pair[0] * factor, pair[1] * factor])
-        return value if gate is None else value * gate + (1 - gate) * unchanged
-
-    node = image.node
-    # Each step rounds to uint8 by itself, as on PIL images.
-    if t.brightness is not None:
-        node = fn.brightness_contrast(node, brightness=draw(t.brightness, 1.0))
-    if t.contrast is not None:
-        node = fn.brightness_contrast(node, contrast=draw(t.contrast, 1.0), contrast_center=128.0)
-    if t.saturation is not None:
-        node = fn.saturation(node, saturation=draw(t.saturation, 1.0))
-    if t.hue is not None:
-        node = fn.hue(node, hue=draw(t.hue, 0.0, 360.0))
-    return image.moved(node, image.extent)
-
-
 def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Image:
     chosen = fn.random.choice(len(t.transforms), p=t.p)
     for number, option in enumerate(t.transforms):
@@ -124,13 +108,52 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
 
 def _pad(image: Image, t: T.Pad) -> Image:
     left, top, right, bottom = t.padding
-    height, width = image.size()
-    end = [height + bottom, width + right] if image.extent is not None else fn.stack(height + bottom, width + right)
-    window: dict[str, Any] = {"start": [-top, -left], "end": end, "axes": [0, 1], "out_of_bounds_policy": "pad"}
+    followers = image.followers or Followers(image.size())
     extent = None if image.extent is None else (image.extent[0] + top + bottom, image.extent[1] + left + right)
+    return image.moved(followers.pad(image.node, t, (top, left), (bottom, right)), extent)
+
+
+def _zoom_out(image: Image, t: T.RandomZoomOut, gate: DataNode | None) -> Image:
+    followers = image.followers or Followers(image.size())
+    before, after = _lower_places.zoomed_out(t, followers.extent, gate)
+    return image.moved(followers.pad(image.node, t, before, after), None)
+
+
+def _random_extent(image: Image, t: Any) -> Image:
+    followers = image.followers or Followers(image.size())
+    followers.resize_to(_lower_places.EXTENTS[type(t)](t, followers.extent))
+    filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
+    return image.moved(fn.resize(image.node, size=as_size(followers.extent), **filters), None)
+
+
+def _perspective(image: Image, t: T.RandomPerspective, gate: DataNode | None) -> Image:
+    gate = gate if t.p == 1 else _coin(t.p, gate)
+    matrix = _lower_places.corners(t, image.size() if image.followers is None else image.followers.extent, gate)
+
+    def see(node: DataNode, interpolation: Any, kind: str) -> DataNode:
+        return where(gate, node, lambda n: _lower_places.perspective(n, matrix, interpolation, t.fill_of(kind)[0]))
+
     if image.followers is not None:
-        image.followers.pad(t.padding, t.fill_of, window)
-    return image.moved(fn.slice(image.node, fill_values=t.fill_of("Image"), **window), extent)
+        image.followers.perspective(matrix, lambda mask: see(mask, types.INTERP_NN, "Mask"))
+    return image.moved(see(image.node, t.interpolation, "Image"), image.extent)
+
+
+def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Image:
+    extent = image.size() if image.followers is None else image.followers.extent
+
+    def displacements() -> tuple[DataNode, DataNode]:
+        return _lower_places.displacements(t, extent, image.node.device == "gpu")
+
+    if image.followers is None:  # who does not move draws nothing
+        made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of("Image")))
+        return image.moved(made, image.extent)
+    moved = displacements()
+
+    def change(node: DataNode, interpolation: Any, kind: str) -> DataNode:
+        return where(gate, node, lambda n: _lower_places.elastic(n, moved, interpolation, t.fill_of(kind)))
+
+    image.followers.displace(repr(t), lambda mask: change(mask, types.INTERP_NN, "Mask"))
+    return image.moved(change(image.node, t.interpolation, "Image"), image.extent)
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
@@ -159,20 +182,48 @@ _CROPS: dict[type[T.Transform], Any] = {
     T.Resize: _resize,
     T.CenterCrop: _center_crop,
     T.RandomCrop: _random_crop,
+    **dict.fromkeys(_lower_places.EXTENTS, _random_extent),
+}
+
+
+def _crops(image: Image, t: T.Crops) -> list[Image]:
+    def five(node: DataNode) -> list[Image]:
+        corners = [
+            fn.crop(node, crop=list(t.size), crop_pos_x=x, crop_pos_y=y, out_of_bounds_policy="error")
+            for y in (0.0, 1.0)
+            for x in (0.0, 1.0)
+        ]
+        return [*(image.moved(corner, t.size) for corner in corners), _center_crop(image.moved(node, image.extent), T.CenterCrop(t.size))]
+
+    crops = five(image.node)
+    if isinstance(t, T.TenCrop):
+        crops += five(fn.flip(image.node, horizontal=int(not t.vertical_flip), vertical=int(t.vertical_flip)))
+    return crops
+
+
+# These may stand in groups.
+_FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] = {
+    T.ElasticTransform: _elastic,
+    T.RandomPerspective: _perspective,
+    T.RandomZoomOut: _zoom_out,
 }
 
 
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     """gate: a number a sample, 1 where the transform takes effect and 0 where it does not; None: it always does."""
     kind = type(t)
-    if kind in _CROPS:
-        if gate is not None:
+    if kind in _CROPS or isinstance(t, T.Crops):
+        if gate is not None or isinstance(t, T.Crops):
             raise UnsupportedError(
                 f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
             )
         image = _CROPS[kind](image, t)
     elif kind in POLICIES or kind is LevelledAugment:
         image = _augmented(image, t, gate)
+    elif kind in COLORS:
+        image = image.moved(COLORS[kind](image.node, t, gate), image.extent)
+    elif kind in _FREE:
+        image = _FREE[kind](image, t, gate)
     elif isinstance(t, (T.RandomAffine, T.Lambda)):
         image = _freely(image, t, gate)
     elif (node := _of_values(image, t, gate)) is not None:
@@ -181,8 +232,6 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
         image = _flip(image, _coin(t.p, gate), 0)
     elif isinstance(t, T.RandomVerticalFlip):
         image = _flip(image, 0, _coin(t.p, gate))
-    elif isinstance(t, T.ColorJitter):
-        image = _color_jitter(image, t, gate)
     elif isinstance(t, T.RandomChoice):
         image = _random_choice(image, t, gate)
     elif isinstance(t, T.Group):
@@ -219,7 +268,7 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
 
 
 _IN_PLACE = (
-    T.ColorJitter,
+    *COLORS,
     T.GaussianBlur,
     T.Grayscale,
     T.RandomErasing,
@@ -299,6 +348,8 @@ class Recipe:
                 continue
             elif isinstance(t, T.RandomErasing):
                 erasings.append(t) if normalize is not None else steps.append(values.scaled(t))
+            elif isinstance(t, T.Lambda) and steps and isinstance(steps[-1], T.Crops):
+                raise InvalidArgumentError(f"{t!r} comes after {steps[-1]!r}: leave it out, the crops come as a list: batch.image")
             elif isinstance(t, T.Lambda) and values.dtype is not None:
                 raise InvalidArgumentError(
                     f"{t!r} comes after a transform to tensors: functions get uint8 images here. Put it before that one, or do its work on the batch (collate_fn)"
@@ -316,14 +367,23 @@ class Recipe:
         return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings)
 
     @property
+    def images(self) -> int:
+        """How many it makes of one."""
+        return numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
+
+    @property
     def moves(self) -> bool:
         """Whether a pixel may end up somewhere else."""
         return any(not _keeps_places(t) for t in self.steps)
 
-    def apply(self, image: Image) -> DataNode:
-        """The finished images, CHW or HWC."""
+    def apply(self, image: Image) -> list[DataNode]:
+        """The finished images, CHW or HWC; several where there are Crops."""
+        images = [image]
         for t in self.steps:
-            image = _apply(image, t)
+            images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
+        return [self._finished(image) for image in images]
+
+    def _finished(self, image: Image) -> DataNode:
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "HWC" if self.channels_last else "CHW"}
         if self.dtype in FLOATS:
             # On the scale of the input, 0..255.

@@ -68,7 +68,7 @@ class Run:
         self.base = self.epoch if own_epochs else 0
         if isinstance(source, DatasetSource):
             source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
-        pipe = Pipeline(self.spec.batch, seed=seed, **self.spec.settings)
+        pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **self.spec.settings)
         with pipe:
             pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
         pipe.build()

@@ -31,17 +31,22 @@ class Spec:
     by_shards: bool = False  # stretches of neighbouring samples are shuffled, not samples
 
     @property
+    def images(self) -> int:
+        """How many are made of one."""
+        return sum(view.images for view in self.views)
+
+    @property
     def moves(self) -> bool:
         """Whether a pixel may end up somewhere else."""
         return any(view.moves for view in self.views)
 
     def finished(self, image: Image) -> list[DataNode]:
         """Its views. Among the outputs the first one comes first, and the others behind all else."""
-        if image.followers is not None and len(self.views) > 1:
+        if image.followers is not None and self.images > 1:
             raise UnsupportedError(
                 "Loader: views of an image that masks, boxes or points follow are not in Stoker yet: give them to Loaders of their own"
             )
-        return [view.apply(image) for view in self.views]
+        return [node for view in self.views for node in view.apply(image)]
 
     @property
     def gpu(self) -> bool:

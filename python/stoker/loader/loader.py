@@ -170,7 +170,7 @@ class Loader:
         self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = collate_fn
-        self._several = views is not None
+        self._several = views is not None or self._spec.images > 1
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, order is not None)
         else:
@@ -288,7 +288,7 @@ class Loader:
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs)
-        views = [0, *range(count - len(self._spec.views) + 1, count)] if self._several else None
+        views = [0, *range(count - self._spec.images + 1, count)] if self._several else None
         return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin())
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:

@@ -135,10 +135,10 @@ struct stk_array_points {
 enum stk_sample_map {
 	STK_SAMPLE_AFFINE,      /* three rows of four factors, of (x, y, z, 1) */
 	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors, of (x, y, 1); the first two results divided by the third */
-	STK_SAMPLE_MAPS,        /* x and y stand in two tensors of float32, for each frame or once for all; factor 0 is added to both */
-	STK_SAMPLE_SPHERE,      /* pixels move away from the centre by the square of their distance from it */
-	STK_SAMPLE_WATER,       /* waves: amplitude, frequency, phase of x over y, then of y over x, from whole x and y */
-	STK_SAMPLE_JITTER,      /* each pixel moves by up to factor 0 pixels along x and y, at random */
+	STK_SAMPLE_MAPS, /* x and y stand in two tensors of float32, for each frame or once for all; factor 0 is added to both, and with factor 1 the output's own place */
+	STK_SAMPLE_SPHERE, /* pixels move away from the centre by the square of their distance from it */
+	STK_SAMPLE_WATER,  /* waves: amplitude, frequency, phase of x over y, then of y over x, from whole x and y */
+	STK_SAMPLE_JITTER, /* each pixel moves by up to factor 0 pixels along x and y, at random */
 };
 
 /* Outputs are numbered over (frame, z, y, x, channel). Sources of types that float32 holds are mixed in float32, others in double. The job's

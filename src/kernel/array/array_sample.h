@@ -62,8 +62,8 @@ STK_HD struct stk_sample_position stk__sample_position(
 		p.at[1] = (m[3] * fx + (m[4] * fy + m[5])) / w;
 		break;
 	case STK_SAMPLE_MAPS:
-		p.at[0] = s->maps[0][frame * s->map_frame + (int64_t)pixel] + m[0];
-		p.at[1] = s->maps[1][frame * s->map_frame + (int64_t)pixel] + m[0];
+		p.at[0] = s->maps[0][frame * s->map_frame + (int64_t)pixel] + m[0] + m[1] * (float)x;
+		p.at[1] = s->maps[1][frame * s->map_frame + (int64_t)pixel] + m[0] + m[1] * (float)y;
 		break;
 	case STK_SAMPLE_SPHERE:
 		stk__sample_sphere(s, x, y, p.at);

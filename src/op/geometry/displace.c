@@ -22,6 +22,16 @@ enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_erro
 	return STK_OK;
 }
 
+enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct stk_error *err)
+{
+	bool mixed = dtype == STK_UINT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT;
+	if (dtype == STK_NO_DTYPE || mixed || interp == STK_INTERP_NN)
+		return STK_OK;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"images are of uint8, uint16, int16 or float32 here, not %s; cast them, or take the nearest pixel (NN)",
+		stk_dtype_name(dtype));
+}
+
 float *stk__channel_values(const struct stk_call *call, struct stk_floats values, int64_t n)
 {
 	float *each = stk__arena_take(call->tools->arena, (size_t)n * sizeof *each + 1);

@@ -20,6 +20,9 @@ enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_erro
 enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_array_sample *s,
 	struct stk_array_jobs *jobs, struct stk_error *err);
 
+/* STK_UNSUPPORTED for types whose pixels DALI's warps do not mix; the nearest pixel may be of any type. interp: enum stk_interp. */
+enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct stk_error *err);
+
 /* One value for each of n channels, in the call's scratch; NULL: out of memory. */
 float *stk__channel_values(const struct stk_call *call, struct stk_floats values, int64_t n);
 

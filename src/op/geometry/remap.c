@@ -7,6 +7,8 @@
 struct remap {
 	int32_t interp;
 	const char *pixel_origin;
+	bool relative;
+	struct stk_floats fill_value;
 };
 
 static const struct stk_arg_def remap_args[] = {
@@ -17,6 +19,10 @@ static const struct stk_arg_def remap_args[] = {
 		.fallback = "\"corner\"",
 		.choices = "corner|center",
 		.doc = "Which point of the first pixel is at (0, 0): its top left corner, or its centre, as OpenCV has it."},
+	STK_ARG(struct remap, relative, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"The maps say how far from its own place an output pixel is taken, and pixel_origin has no effect."),
+	STK_ARG(struct remap, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+		"Value outside the image: one, or one a channel."),
 	STK_ARG_END,
 };
 
@@ -39,30 +45,40 @@ static enum stk_status read_map(const struct stk_desc *d, char which, struct map
 	return STK_OK;
 }
 
-static enum stk_status check_image(const struct stk_desc *in, struct stk_error *err)
+static enum stk_status check_image(const struct stk_desc *in, int32_t interp, struct stk_error *err)
 {
-	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_UINT16 && in->dtype != STK_INT16 &&
-		in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, uint16, int16 or float32 here, not %s; cast them",
-			stk_dtype_name(in->dtype));
+	enum stk_status s = stk__check_sampled(in->dtype, interp, err);
+	if (s)
+		return s;
 	const char *layout = stk__layout_of(in);
-	if (in->ndim >= 0 && strcmp(layout, "HWC") != 0 && strcmp(layout, "FHWC") != 0)
+	if (in->ndim >= 0 && strcmp(layout, "HWC") != 0 && strcmp(layout, "FHWC") != 0 && strcmp(layout, "HW") != 0)
 		return stk__fail(err, STK_SHAPE,
-			"the input must be an image of layout HWC or FHWC, not a tensor of %d dims%s%s%s; transpose it", in->ndim,
+			"the input must be an image of layout HW, HWC or FHWC, not a tensor of %d dims%s%s%s; transpose it", in->ndim,
 			in->layout[0] ? " and layout \"" : "", in->layout, in->layout[0] ? "\"" : "");
 	return STK_OK;
+}
+
+/* Where height stands in the image, and its channels. */
+static int32_t height_of(const struct stk_desc *in, int64_t *channels)
+{
+	*channels = in->ndim == 2 ? 1 : in->shape[in->ndim - 1];
+	return in->ndim == 4;
 }
 
 static enum stk_status remap_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *map = &call->in[1].desc, *other = &call->in[2].desc;
 	struct stk_desc *out = &call->out[0].desc;
+	const struct remap *a = call->args;
 	struct map_dims x = {0}, y = {0};
+	int64_t channels;
 	*out = *in;
-	enum stk_status s = check_image(in, err);
-	if (s || (s = read_map(map, 'x', &x, err)) || (s = read_map(other, 'y', &y, err)) || in->ndim < 3)
+	enum stk_status s = check_image(in, a->interp, err);
+	if (s || (s = read_map(map, 'x', &x, err)) || (s = read_map(other, 'y', &y, err)) || in->ndim < 0)
 		return s;
-	int32_t h = in->ndim - 3;
+	int32_t h = height_of(in, &channels);
+	if (channels >= 0 && (s = stk__check_per_channel("fill_value", a->fill_value, channels, err)))
+		return s;
 	out->shape[h] = map->ndim < 0 ? -1 : map->shape[x.h];
 	out->shape[h + 1] = map->ndim < 0 ? -1 : map->shape[x.h + 1];
 	if (map->ndim < 0 || other->ndim < 0)
@@ -85,7 +101,8 @@ static enum stk_status remap_lower_array(const struct stk_call *call, struct stk
 {
 	const struct remap *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc, *map = &call->in[1].desc, *out = &call->out[0].desc;
-	int32_t h = in->ndim - 3;
+	int64_t channels;
+	int32_t h = height_of(in, &channels);
 	struct map_dims x = {0};
 	enum stk_status status = read_map(map, 'x', &x, err);
 	if (status)
@@ -93,21 +110,22 @@ static enum stk_status remap_lower_array(const struct stk_call *call, struct stk
 	struct stk_array_sample s = {.map = STK_SAMPLE_MAPS,
 		.border = STK_BORDER_FILL,
 		.interp = a->interp,
-		.m = {a->pixel_origin[1] == 'e' ? 0.5f : 0},
+		.m = {a->relative || a->pixel_origin[1] == 'e' ? 0.5f : 0, a->relative},
 		.map_frame = x.frames ? out->shape[h] * out->shape[h + 1] : 0,
 		.maps = {call->in[1].data, call->in[2].data}};
-	float *fill = stk__channel_values(call, (struct stk_floats){0, NULL}, in->shape[h + 2]);
+	float *fill = stk__channel_values(call, a->fill_value, channels);
 	if (!fill)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-	return stk__array_sample(jobs, &s, &(struct stk_sample_dims){{h + 1, h, -1}, h + 2}, fill, &call->in[0], &call->out[0], err);
+	return stk__array_sample(
+		jobs, &s, &(struct stk_sample_dims){{h + 1, h, -1}, in->ndim == 2 ? -1 : h + 2}, fill, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_remap = {
 	.name = "experimental.remap",
 	.doc = "Takes each pixel of an image from where two maps say.\n\n"
 	       "The output has the extents of mapx and mapy, the second and third input: float32, one value a pixel, of layout HW or HWC. Its pixel "
-	       "(x, y) is the image's at (mapx(x, y), mapy(x, y)), in pixels; what lies outside the image is 0. Images have the layout HWC or FHWC "
-	       "and are uint8, uint16, int16 or float32. A sequence takes maps for each frame, with a leading dim, or one pair for all.",
+	       "(x, y) is the image's at (mapx(x, y), mapy(x, y)), in pixels; what lies outside the image is fill_value. Images have the layout HW, HWC or FHWC "
+	       "and are uint8, uint16, int16 or float32, with NN of any type. A sequence takes maps for each frame, with a leading dim, or one pair for all.",
 	.inputs = {3, 3},
 	.args = remap_args,
 	.args_size = sizeof(struct remap),

@@ -122,10 +122,9 @@ static enum stk_status check_image(const struct stk_call *call, const struct stk
 {
 	const struct warp_perspective *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_UINT16 && in->dtype != STK_INT16 &&
-		in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, uint16, int16 or float32 here, not %s; cast them",
-			stk_dtype_name(in->dtype));
+	enum stk_status type = stk__check_sampled(in->dtype, a->interp_type, err);
+	if (type)
+		return type;
 	if (!dims->count)
 		return STK_OK;
 	if (dims->count == 3)

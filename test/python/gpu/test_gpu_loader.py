@@ -32,15 +32,34 @@ RECIPES = {
     "jitter": [T.Resize((50, 60)), T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.RandomVerticalFlip()],
     "crops": [T.RandomCrop(40, padding=10), T.Normalize(MEAN, STD)],
 }
+OTHERS = {
+    "colours": [
+        T.Resize((50, 60)),
+        T.RandomApply([T.RandomEqualize(1), T.RandomAdjustSharpness(2, 0.7)], 0.5),
+        T.RandomChoice([T.RandomPhotometricDistort(), T.RandomAutocontrast(), T.JPEG((20, 60))]),
+        T.GaussianNoise(),
+    ],
+    "places": [
+        T.RandomShortestSize([60, 70]),
+        T.RandomPerspective(),
+        T.RandomZoomOut(9, (1, 1.5)),
+        T.RandomApply([T.ElasticTransform(20.0, 2.0, fill=5)], 0.5),
+        T.RandomCrop(64, padding=9, pad_if_needed=True, padding_mode="reflect"),
+        T.Normalize(MEAN, STD),
+    ],
+}
 
 
 def loader(tree: Any, device: Any, recipe: str = "training", **kwargs: Any) -> Loader:
     return Loader(
-        tree, **{"batch_size": 5, "shuffle": True, "seed": SEED, "num_threads": 2, **kwargs}, transforms=RECIPES[recipe], device=device
+        tree,
+        **{"batch_size": 5, "shuffle": True, "seed": SEED, "num_threads": 2, **kwargs},
+        transforms={**RECIPES, **OTHERS}[recipe],
+        device=device,
     )
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [*RECIPES, *OTHERS])
 def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
     """What is behind a Loader, without torch's CUDA."""
     cores, gpu = loader(tree, "cpu", recipe).pipeline, loader(tree, "cuda:0", recipe).pipeline

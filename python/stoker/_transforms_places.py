@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms that bring pixels to other places. Part of stoker.transforms."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from stoker import _transform_arguments as arguments
+from stoker import types
+from stoker._transforms_base import Filled, Transform
+
+
+class Padded(Filled):
+    """What is made around the image: `fill`, or the image continued."""
+
+    padding_mode: str  # "constant", "edge", "reflect" or "symmetric"
+
+
+class RandomCrop(Padded):
+    """A window at a random place, of the image with `padding` pixels around it (one number, or left/right and top/bottom, or left, top, right,
+    bottom). fill: one number, one a channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or "symmetric"."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float | Sequence[float] | dict[Any, Any] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        self.size = arguments.pair("RandomCrop", size)
+        self.padding = arguments.padding("RandomCrop", padding)
+        self.pad_if_needed = bool(pad_if_needed)
+        self.fill = arguments.fills(fill)
+        self.padding_mode = arguments.padding_mode("RandomCrop", padding_mode)
+
+
+class Pad(Padded):
+    """`padding` pixels around the image, as RandomCrop takes them."""
+
+    def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
+        self.padding = arguments.padding("Pad", padding)
+        self.fill = arguments.fills(fill)
+        self.padding_mode = arguments.padding_mode("Pad", padding_mode)
+
+
+class RandomZoomOut(Padded):
+    """The image on a canvas whose extents are side_range times as large, with probability p."""
+
+    padding_mode = "constant"
+
+    def __init__(self, fill: Any = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5) -> None:
+        self.fill = arguments.fills(fill)
+        self.side_range = arguments.range("RandomZoomOut", "side_range", side_range, 1.0)
+        self.p = arguments.probability("RandomZoomOut", p)
+
+
+class RandomPerspective(Filled):
+    """The image seen from elsewhere, with probability p: each corner moves inside by up to distortion_scale of half the extents."""
+
+    distortion_scale: float
+    p: float
+    interpolation: types.DALIInterpType
+
+    def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = types.INTERP_LINEAR, fill: Any = 0) -> None:
+        if not isinstance(distortion_scale, numbers.Real) or not 0 <= distortion_scale <= 1:
+            raise ValueError(f"RandomPerspective: distortion_scale is from 0 to 1, not {distortion_scale!r}")
+        self.distortion_scale = float(distortion_scale)
+        self.p = arguments.probability("RandomPerspective", p)
+        self.interpolation = arguments.nearest_or_bilinear("RandomPerspective", interpolation)
+        self.fill = arguments.fills(fill)
+        arguments.one_fill("RandomPerspective", self.fill_of("Image"))
+
+
+class ElasticTransform(Filled):
+    """Pixels move by random displacements, which a Gaussian window of sigma smooths, times alpha (one number, or along x and y). Masks follow."""
+
+    def __init__(
+        self,
+        alpha: float | Sequence[float] = 50.0,
+        sigma: float | Sequence[float] = 5.0,
+        interpolation: Any = types.INTERP_LINEAR,
+        fill: Any = 0,
+    ) -> None:
+        name = "ElasticTransform"
+        self.alpha = arguments.both_axes(name, "alpha", alpha)
+        self.sigma = arguments.both_axes(name, "sigma", sigma)
+        if min(self.sigma) < 0:
+            raise ValueError(f"{name}: sigma is not negative, not {sigma!r}")
+        self.interpolation = arguments.nearest_or_bilinear(name, interpolation)
+        self.fill = arguments.fills(fill)
+
+
+class ScaleJitter(Transform):
+    """Resized to a random scale (scale_range) of what fits into target_size."""
+
+    def __init__(
+        self,
+        target_size: Sequence[int],
+        scale_range: Sequence[float] = (0.1, 2.0),
+        interpolation: Any = types.INTERP_LINEAR,
+        antialias: bool = True,
+    ) -> None:
+        self.target_size = arguments.pair("ScaleJitter", target_size)
+        self.scale_range = arguments.range("ScaleJitter", "scale_range", scale_range, 1e-6)
+        self.interpolation = arguments.interp("ScaleJitter", interpolation)
+        self.antialias = bool(antialias)
+
+
+class RandomShortestSize(Transform):
+    """The shorter edge to one of min_size, drawn for each sample, as far as the longer one is at most max_size."""
+
+    def __init__(
+        self,
+        min_size: int | Sequence[int],
+        max_size: int | None = None,
+        interpolation: Any = types.INTERP_LINEAR,
+        antialias: bool = True,
+    ) -> None:
+        sizes = [min_size] if isinstance(min_size, numbers.Integral) else list(min_size)  # type: ignore[arg-type]
+        if not sizes or any(not isinstance(s, numbers.Integral) or s < 1 for s in [*sizes, max_size or 1]):
+            raise ValueError(f"RandomShortestSize: sizes are whole numbers of at least 1, not {min_size!r} and {max_size!r}")
+        self.min_size = [int(s) for s in sizes]
+        self.max_size = max_size
+        self.interpolation = arguments.interp("RandomShortestSize", interpolation)
+        self.antialias = bool(antialias)
+
+
+class RandomResize(Transform):
+    """The shorter edge to a size from min_size to max_size - 1, drawn for each sample."""
+
+    def __init__(self, min_size: int, max_size: int, interpolation: Any = types.INTERP_LINEAR, antialias: bool = True) -> None:
+        if any(not isinstance(s, numbers.Integral) for s in (min_size, max_size)) or not 1 <= min_size < max_size:
+            raise ValueError(
+                f"RandomResize: min_size and max_size are whole numbers with 1 <= min_size < max_size, not {min_size!r} and {max_size!r}"
+            )
+        self.min_size, self.max_size = int(min_size), int(max_size)
+        self.interpolation = arguments.interp("RandomResize", interpolation)
+        self.antialias = bool(antialias)
+
+
+class Crops(Transform):
+    """What makes several images of one: batch.image is a list of as many tensors. What follows in the list is done to each."""
+
+    size: tuple[int, int]
+
+
+class FiveCrop(Crops):
+    """The corners (top left, top right, bottom left, bottom right) and the middle."""
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = arguments.pair("FiveCrop", size)
+
+
+class TenCrop(Crops):
+    """Those of FiveCrop, and those of the image mirrored: left and right exchanged, or with vertical_flip top and bottom."""
+
+    def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
+        self.size = arguments.pair("TenCrop", size)
+        self.vertical_flip = bool(vertical_flip)
