@@ -38,6 +38,7 @@ LAYERS = {
         "_transform_arguments",
         "_transforms_elsewhere",
         "_transforms_base",
+        "_transforms_batch",
         "_transforms_places",
         "_transforms_policies",
         "_transforms_timm",

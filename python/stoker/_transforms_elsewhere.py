@@ -5,15 +5,12 @@ from __future__ import annotations
 
 _CLAMPED = "boxes end at the image's edges after each crop; points do not, and torchvision.transforms.v2.functional.clamp_keypoints takes those of a batch"
 _SANITIZED = "on the batch: keep what torchvision.ops.remove_small_boxes keeps of each sample's boxes"
-_MIXED = "on the batch: collate_fn=lambda batch: v2.{}(num_classes=10)(batch.image, batch.label)"
 
 INSTEAD = {
     "ClampBoundingBoxes": _CLAMPED,
     "ClampKeyPoints": _CLAMPED,
     "ConvertBoundingBoxFormat": 'fields={"boxes": ("BoundingBoxes", "XYWH")} says what the boxes are; torchvision.ops.box_convert takes those of a batch',
-    "CutMix": _MIXED.format("CutMix"),
     "LinearTransformation": "on the batch: (batch.image.flatten(1) - mean) @ matrix",
-    "MixUp": _MIXED.format("MixUp"),
     "RandomIoUCrop": "in the Dataset, which has image and boxes, or by fn.random_bbox_crop in a Pipeline",
     "SanitizeBoundingBoxes": _SANITIZED,
     "SanitizeKeyPoints": _SANITIZED,

@@ -17,6 +17,8 @@ from stoker import _transform_arguments as arguments
 from stoker import _transforms_elsewhere, _transforms_timm, types
 from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
+from stoker._transforms_batch import CutMix, MixUp
+from stoker._transforms_batch import Mixing as Mixing
 from stoker._transforms_places import Crops as Crops
 from stoker._transforms_places import (
     ElasticTransform,
@@ -54,6 +56,7 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "CutMix",
     "ElasticTransform",
     "FiveCrop",
     "GaussianBlur",
@@ -62,6 +65,7 @@ __all__ = [
     "Identity",
     "InterpolationMode",
     "Lambda",
+    "MixUp",
     "Normalize",
     "PILToTensor",
     "Pad",
@@ -423,6 +427,8 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "AutoAugment": lambda t: AutoAugment(t.policy, t.interpolation, _fill(t.fill)),
     "RandAugment": lambda t: RandAugment(t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
     "TrivialAugmentWide": lambda t: TrivialAugmentWide(t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
+    "CutMix": lambda t: CutMix(alpha=t.alpha, num_classes=t.num_classes),
+    "MixUp": lambda t: MixUp(alpha=t.alpha, num_classes=t.num_classes),
     "ElasticTransform": lambda t: ElasticTransform(t.alpha, t.sigma, t.interpolation, _fill(t.fill)),
     "FiveCrop": lambda t: FiveCrop(t.size),
     "TenCrop": lambda t: TenCrop(t.size, t.vertical_flip),

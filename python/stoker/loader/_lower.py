@@ -346,6 +346,8 @@ class Recipe:
                 normalize = t
             elif isinstance(t, T.Identity):
                 continue
+            elif isinstance(t, T.Mixing):
+                raise InvalidArgumentError(f"{t!r} is of a batch, and not of one image: batch_transforms=[{type(t).__name__}(...)]")
             elif isinstance(t, T.RandomErasing):
                 erasings.append(t) if normalize is not None else steps.append(values.scaled(t))
             elif isinstance(t, T.Lambda) and steps and isinstance(steps[-1], T.Crops):

@@ -55,6 +55,7 @@ class LoaderArguments(Arguments, total=False):
     views: Sequence[tuple[int, Any]] | None
     python_workers: int
     collate_fn: Callable[[Any], Any] | None
+    batch_transforms: Any
 
 
 _LARGEST_BATCH = 1 << 20
@@ -138,7 +139,7 @@ def yes_or_no(**given: Any) -> None:
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
     """A Pipeline of the user's brings its reader, transforms and settings: what would be ignored is an error."""
-    ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "dataloader_arguments")
+    ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "batch_transforms", "dataloader_arguments")
     others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
     others = [n for n in others if given[n] != signature.parameters[n].default]
     if others:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import torch
 
     from stoker.loader._batch import Batch
+    from stoker.loader._mix import BatchTransforms
 
 _STATE = 1
 
@@ -75,6 +76,8 @@ class Loader:
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
     tensors, each drawn for itself.
+    batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each finished
+    batch where it lies; labels become vectors of shares.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
@@ -112,6 +115,7 @@ class Loader:
         views: Sequence[tuple[int, Any]] | None = None,
         python_workers: int = 0,
         collate_fn: Callable[[Any], Any] | None = None,
+        batch_transforms: Any = None,
         **more: Unpack[_options.Arguments],
     ) -> None:
         source = _options.source_of(source, more)
@@ -170,6 +174,11 @@ class Loader:
         self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = collate_fn
+        self._mix: BatchTransforms | None = None
+        if batch_transforms is not None:
+            from stoker.loader._mix import BatchTransforms
+
+            self._mix = BatchTransforms(batch_transforms, lambda: len(self.classes))
         self._several = views is not None or self._spec.images > 1
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, order is not None)
@@ -264,13 +273,16 @@ class Loader:
                 "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
             )
         with self._alone:
-            batch = self._run.take()
+            batch, epoch = self._run.take(), self._run.epoch
         if batch is None:
             self._tell_narrowed()
             return None
         if self._batches is None:
             self._batches = self._make_batches(batch)
         made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+        if self._mix is not None and len(batch):
+            rank = self._spec.shard.rank if self._run.per_rank else 0
+            made = self._mix(made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
         return made if self._collate is None else self._collate(made)
 
     def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MixUp and CutMix of finished batches, where they lie. Draws follow from seed, epoch and the position of the batch's first sample, whatever was resumed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
+from stoker.loader._random import mix
+
+if TYPE_CHECKING:
+    import torch
+
+
+class BatchTransforms:
+    """What Loader(batch_transforms=...) was given. classes: how many the Loader knows; 0: it does not."""
+
+    def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
+        self._steps = T.flatten(transforms)
+        self._classes = classes
+        for step in self._steps:
+            _check(step)
+
+    def __call__(self, batch: Any, place: Sequence[int]) -> Any:
+        """The batch mixed. place: what its draws follow from."""
+        draws = random.Random(mix(*place))
+        fields = batch._asdict()
+        name = _label_of(fields)
+        image, label = fields["image"], fields[name]
+        for step in self._steps:
+            image, label = self._apply(step, image, label, draws)
+        return batch._replace(**{"image": image, name: label})
+
+    def _apply(self, step: T.Transform, image: Any, label: Any, draws: random.Random) -> tuple[Any, Any]:
+        if isinstance(step, T.RandomChoice):
+            return self._apply(draws.choices(step.transforms, step.p)[0], image, label, draws)
+        if isinstance(step, T.RandomApply) and draws.random() >= step.p:
+            return image, label
+        if isinstance(step, T.Group):
+            for part in step.transforms:
+                image, label = self._apply(part, image, label, draws)
+            return image, label
+        if isinstance(step, T.Lambda):
+            function: Any = step.lambd
+            image, label = function(image, label)
+            return image, label
+        assert isinstance(step, T.Mixing)
+        return self._mixed(step, image, label, draws)
+
+    def _mixed(self, step: T.Mixing, image: torch.Tensor, label: torch.Tensor, draws: random.Random) -> tuple[Any, Any]:
+        import torch
+
+        name = type(step).__name__
+        if not isinstance(image, torch.Tensor) or not isinstance(label, torch.Tensor) or label.ndim not in (1, 2):
+            raise InvalidArgumentError(f"{name} mixes one image a sample, and labels that are numbers or vectors")
+        share = draws.betavariate(step.alpha, step.alpha)
+        rolled = image.roll(1, 0)
+        if isinstance(step, T.CutMix):
+            box, share = _window(image.shape[-1], image.shape[-2], share, draws)
+            mixed = image.clone()
+            mixed[..., box[1] : box[3], box[0] : box[2]] = rolled[..., box[1] : box[3], box[0] : box[2]]
+        elif not image.is_floating_point():
+            raise InvalidArgumentError("MixUp mixes floats: leave dtype=torch.uint8 out, or take CutMix")
+        else:
+            mixed = image.mul(share).add_(rolled.mul_(1.0 - share))
+        return _like(mixed, image), _like(self._soft(step, label, share), label)
+
+    def _soft(self, step: T.Mixing, label: torch.Tensor, share: float) -> torch.Tensor:
+        import torch
+
+        if label.ndim == 1:
+            classes = step.num_classes or self._classes()
+            if not classes:
+                raise InvalidArgumentError(
+                    f"{type(step).__name__}: num_classes is needed for labels that are numbers: {type(step).__name__}(num_classes=10)"
+                )
+            label = torch.nn.functional.one_hot(label.long(), classes)
+        soft = label if label.is_floating_point() else label.float()
+        return soft.roll(1, 0).mul_(1.0 - share).add_(soft.mul(share))
+
+
+def _check(step: T.Transform) -> None:
+    if isinstance(step, T.Group):
+        for part in step.transforms:
+            _check(part)
+    elif not isinstance(step, (T.Mixing, T.Lambda)):
+        raise InvalidArgumentError(
+            f"batch_transforms: {step!r} is of one sample: give it to transforms. MixUp, CutMix, RandomChoice and RandomApply of them, and functions of "
+            "(images, labels) are of a batch"
+        )
+
+
+def _label_of(fields: dict[str, Any]) -> str:
+    others = [name for name in fields if name not in ("image", "path", "index", "valid")]
+    if "image" not in fields or ("label" not in others and len(others) != 1):
+        raise InvalidArgumentError(f"batch_transforms mix the fields image and label; this batch has {', '.join(fields)}")
+    return "label" if "label" in others else others[0]
+
+
+def _window(width: int, height: int, share: float, draws: random.Random) -> tuple[tuple[int, int, int, int], float]:
+    """Left, top, right and bottom of the window, and what is left of the image outside of it."""
+    x, y = draws.randrange(width), draws.randrange(height)
+    r = 0.5 * math.sqrt(1.0 - share)
+    across, down = int(r * width), int(r * height)
+    left, top, right, bottom = max(x - across, 0), max(y - down, 0), min(x + across, width), min(y + down, height)
+    return (left, top, right, bottom), 1.0 - (right - left) * (bottom - top) / (width * height)
+
+
+def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    """In pinned memory where the batch was."""
+    return made.pin_memory() if given.device.type == "cpu" and given.is_pinned() else made

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MixUp and CutMix as batch_transforms: torchvision's v2 with the draws that were made, which follow from seed, epoch and batch."""
+
+import numpy as np
+import pytest
+import torch
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
+from support import SEED, import_torchvision, photograph
+
+v2 = import_torchvision().transforms.v2
+PICTURES = np.stack([photograph(np.random.default_rng(SEED + k), 24, 30) for k in range(20)])
+LABELS = np.arange(20) % 5
+
+
+def batches(mixing, **kwargs):
+    loader = Loader((PICTURES, LABELS), 5, **{"shuffle": True, "batch_transforms": mixing, **kwargs})
+    return [(b.image, b.label) for b in loader]
+
+
+def share_of(mixed, label):
+    """What is left of each image, from its soft label: those of a batch's neighbours differ."""
+    shares = mixed[torch.arange(len(label)), label]
+    assert torch.allclose(mixed.sum(1), torch.ones(len(mixed))) and shares.max() - shares.min() < 1e-6
+    return shares.double().mean().item()
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_both_are_torchvisions(memory_format):
+    plain = batches(None, shuffle=False, memory_format=memory_format)
+    for given in (T.MixUp(alpha=0.7, num_classes=5), v2.MixUp(alpha=0.7, num_classes=5)):
+        for (image, label), (mixed, soft) in zip(plain, batches(given, shuffle=False, memory_format=memory_format), strict=True):
+            share = share_of(soft, label)
+            theirs = v2.MixUp(num_classes=5)
+            params = {"labels": label, "batch_size": 5, "lam": share}
+            torch.testing.assert_close(mixed, theirs.transform(image, params))
+            torch.testing.assert_close(soft, theirs.transform(label, params))
+            assert mixed.is_contiguous(memory_format=memory_format)
+    changed = 0
+    for (image, label), (mixed, soft) in zip(
+        plain, batches(v2.CutMix(num_classes=5), shuffle=False, memory_format=memory_format), strict=True
+    ):
+        where = (mixed != image).any(0).any(0)
+        rows, columns = where.any(1).nonzero()[:, 0], where.any(0).nonzero()[:, 0]
+        box = (columns[0].item(), rows[0].item(), columns[-1].item() + 1, rows[-1].item() + 1) if where.any() else (0, 0, 0, 0)
+        left = 1 - (box[2] - box[0]) * (box[3] - box[1]) / where.numel()
+        assert abs(share_of(soft, label) - left) < 0.02
+        theirs = v2.CutMix(num_classes=5)
+        params = {"labels": label, "batch_size": 5, "box": box, "lam_adjusted": share_of(soft, label)}
+        assert torch.equal(mixed, theirs.transform(image, params))
+        torch.testing.assert_close(soft, theirs.transform(label, params))
+        changed += where.any().item()
+    assert changed
+
+
+def test_draws_follow_from_seed_epoch_and_batch():
+    choice = v2.RandomChoice([v2.MixUp(num_classes=5), v2.CutMix(num_classes=5)], p=[0.5, 0.5])
+
+    def run(loader):
+        return [b.image for b in loader]
+
+    def loader(**kwargs):
+        return Loader((PICTURES, LABELS), 5, **{"shuffle": True, "batch_transforms": choice, **kwargs})
+
+    first = loader()
+    epochs = [run(first), run(first)]
+    again = loader()
+    for epoch in epochs:
+        assert all(torch.equal(a, b) for a, b in zip(epoch, run(again), strict=True))
+    resumed, whole = loader(), loader()
+    for _ in zip(range(2), whole, strict=False):
+        pass
+    resumed.load_state_dict(whole.state_dict())
+    rest = run(resumed)
+    assert all(torch.equal(a, b) for a, b in zip(epochs[0][-len(rest) :], rest, strict=True)) and 0 < len(rest) < 4
+    assert not torch.equal(run(loader(seed=9))[0], epochs[0][0])
+    plain = Loader((PICTURES, LABELS), 5, shuffle=True)
+    kinds = set()
+    for _ in range(8):
+        kinds |= {(a == b).flatten(1).float().mean().item() > 0.02 for a, b in zip(run(first), [i for i, _ in plain], strict=True)}
+    assert kinds == {True, False}  # pixels outside of a window stay; few do under MixUp
+
+
+def test_labels(tree):
+    """As many classes as the Loader knows; vectors are mixed as they are; functions get both; a batch that RandomApply leaves keeps its labels."""
+    images, labels = next(iter(Loader(tree, 4, transforms=[T.Resize((8, 8))], batch_transforms=T.MixUp())))
+    assert labels.shape == (4, len(Loader(tree, 4).classes)) and labels.dtype is torch.float32
+    soft = np.eye(5, dtype=np.float32)[LABELS]
+    (batch,) = Loader((PICTURES, soft), 20, batch_transforms=[T.CutMix(), T.RandomApply([T.MixUp()], 0)])
+    assert batch.label.shape == (20, 5) and torch.allclose(batch.label.sum(1), torch.ones(20))
+    (batch,) = Loader((PICTURES, LABELS), 20, batch_transforms=lambda image, label: (image * 0, label + 1))
+    assert not batch.image.any() and torch.equal(batch.label, torch.from_numpy(LABELS + 1))
+    (same,) = Loader((PICTURES, LABELS), 20, batch_transforms=[T.RandomApply([T.MixUp(num_classes=5)], 0)], dtype=torch.uint8)
+    assert same.label.dtype is torch.int64
+    (cut,) = Loader((PICTURES, LABELS), 20, batch_transforms=[T.CutMix(num_classes=5)], dtype=torch.uint8, collate_fn=lambda b: b)
+    assert cut.image.dtype is torch.uint8 and images.dtype is torch.float32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"batch_transforms": T.MixUp()}, "num_classes is needed"),
+        ({"batch_transforms": T.MixUp(num_classes=5), "dtype": torch.uint8}, "MixUp mixes floats"),
+        ({"batch_transforms": [T.RandomHorizontalFlip()]}, "is of one sample"),
+        ({"transforms": [v2.CutMix(num_classes=5)]}, r"batch_transforms=\[CutMix"),
+        ({"batch_transforms": T.MixUp(num_classes=5), "fields": ("label",)}, "fields image and label"),
+        ({"batch_transforms": T.MixUp(num_classes=5), "transforms": [T.FiveCrop(9)]}, "one image a sample"),
+    ],
+)
+def test_what_is_refused(arguments, says):
+    with pytest.raises(InvalidArgumentError, match=says):
+        next(iter(Loader((PICTURES, LABELS), 5, **arguments)))
+
+
+def test_wrong_arguments():
+    for make, says in (
+        (lambda: T.MixUp(alpha=0), "alpha"),
+        (lambda: T.CutMix(num_classes=0), "num_classes"),
+        (lambda: T.MixUp(alpha="1"), "alpha"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            make()
