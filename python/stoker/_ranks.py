@@ -7,7 +7,6 @@ import hashlib
 import json
 import operator
 import os
-import socket
 import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -153,6 +152,8 @@ def threads(shard: Shard) -> int | None:
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None
+    import socket
+
     meeting, host = Meeting(group), socket.gethostname()
     meeting.say("their hosts", {"host": host})
     return max(1, int(usable_cores()) // meeting.hear("their hosts", "host", range(shard.world)).count(host))

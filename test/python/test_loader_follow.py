@@ -297,8 +297,12 @@ def test_what_is_refused():
         with pytest.raises(InvalidArgumentError, match="Say what it is"):
             loader((picture, target), ("image", "mask"))
         assert loader((picture, target), {"image": "Image", "mask": None}).mask.shape == (2, *target.shape)
-    with pytest.raises(TypeError, match="mode RGB"):
+    with pytest.raises(TypeError, match="the mask 'mask' is an image of the mode RGB"):
         loader((picture, png(picture)), named)
+    with pytest.raises(FileNotFoundError, match=r"the mask 'mask': .*nowhere/mask.png"):
+        loader((picture, "/nowhere/mask.png"), named)
+    with pytest.raises(OSError, match=r"the mask 'mask': .*identify"):
+        loader((picture, b"no image"), named)
     with pytest.raises(InvalidArgumentError, match="a field is 'Image', 'Mask'"):
         loader((picture, mask), {"image": "Image", "mask": "Masks"})
     with pytest.raises(InvalidArgumentError, match="there is one"):

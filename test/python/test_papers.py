@@ -128,7 +128,7 @@ def test_recipes(desk):
             "k-fold": lambda n: len(list(n["val"])) == 2 and len(list(n["train"])) == 4,
             "Two views": lambda n: n["both"].shape == (8, 3, 224, 224) and not torch.equal(n["first"], n["second"]),
             "Many crops": lambda n: n["sizes"] == [224] * 2 + [96] * 6,
-            "MixUp": lambda n: next(iter(n["train"]))[1].shape == (4, 3),
+            "MixUp and CutMix": lambda n: next(iter(n["train"]))[1].shape == (4, 3),
             "A transform in Python": lambda n: next(iter(n["train"])).image.shape == (4, 3, 224, 224),
             "Test-time augmentation": lambda n: n["scores"].shape[1] == 10 and torch.allclose(n["scores"].sum(1), torch.ones(())),
             "channels_last and bfloat16": lambda n: (

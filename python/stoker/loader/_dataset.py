@@ -8,13 +8,11 @@ sequence, so that all ranks have the same number of steps.
 from __future__ import annotations
 
 import os
-import random
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import fn
 from stoker._sources import ByPosition
@@ -32,6 +30,9 @@ from stoker.loader._samples import Samples, column, is_array
 from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _AHEAD = 2  # batches that are asked for before they are needed
 
@@ -114,6 +115,8 @@ class DatasetSource(Source):
         if not spec.shuffle:
             return int, size
         ids = array("q", range(size))
+        import random
+
         random.Random(f"stoker order {self.order_seed(spec)} {epoch}").shuffle(ids)
         return ids.__getitem__, size
 
@@ -148,6 +151,8 @@ class DatasetSource(Source):
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
         """Begins to fetch these samples: futures of pieces, each large enough to be worth a call."""
         if self._probe is not None and self._probe[0] == items[0]:
+            from concurrent.futures import Future
+
             done: Future[Any] = Future()
             done.set_result([self._probe[1]])
             self._probe = None

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import os
 import queue
-import random
-import signal
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Item = tuple[int, Place]  # a sample's id, and its place
 
@@ -73,6 +73,8 @@ class Threads:
 
     @staticmethod
     def _run(jobs: queue.SimpleQueue[Any]) -> None:
+        from concurrent.futures import InvalidStateError  # with it comes logging: imported when a Dataset is read
+
         while (job := jobs.get()) is not None:
             future, function, arguments = job
             try:
@@ -85,6 +87,8 @@ class Threads:
             del job, future, function, arguments  # what a call gave is not kept until the next one
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        from concurrent.futures import Future
+
         future: Future[Any] = Future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
@@ -99,6 +103,8 @@ class Threads:
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
+    from concurrent.futures import InvalidStateError
+
     with suppress(InvalidStateError):  # it has ended meanwhile
         future.set_exception(error)
 
@@ -200,6 +206,8 @@ class _Process:
 
 def _serve(pipe: Any, fetch: Fetch, parent: int) -> None:
     """In the process: calls until the parent has gone."""
+    import signal
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
     while os.getppid() == parent:
         if not pipe.poll(1.0):
@@ -232,6 +240,8 @@ def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
 
 def _seed_all(item: Item) -> None:
     """The global generators of this process, by the sample alone."""
+    import random
+
     seed = mix(*item[1])
     random.seed(seed)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import random
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -51,6 +50,8 @@ class WeightedOrder(Order):
         self.seed = seed
 
     def indices(self, epoch: int) -> array[int]:
+        import random
+
         draw = random.Random(f"stoker weights {self.seed} {epoch}")
         return array("q", draw.choices(range(len(self.weights)), cum_weights=self.cumulative, k=len(self.weights)))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from collections.abc import Callable
@@ -76,7 +77,11 @@ class Samples:
     def _settle(self, kinds: list[Kind]) -> None:
         self.kinds = kinds
         self.follow = any(kind.follows for kind in kinds)
-        self._converters = [(k, _CONVERTERS.get(kind.name, _target)) for k, kind in enumerate(kinds, 1)]
+        names = dict(enumerate(self.names_of_parts(), 1))
+        self._converters = [
+            (k, functools.partial(_mask, name=names.get(k)) if kind.name == MASK else _CONVERTERS.get(kind.name, _target))
+            for k, kind in enumerate(kinds, 1)
+        ]
 
     def _kinds(self, values: tuple[Any, ...]) -> list[Kind]:
         names = self.names_of_parts()
@@ -129,30 +134,33 @@ def _coordinates(value: Any, _number: int) -> Any:
     return np.asarray(value, None if getattr(value, "dtype", None) is not None else np.float32)
 
 
-def _mask(value: Any, number: int) -> Any:
+def _mask(value: Any, number: int, name: str | None = None) -> Any:
     """An array HW, or HWC of what was given as (masks, height, width), which is how torchvision's Mask lies. Of a palette image its indices."""
     import numpy as np
 
+    what = f"the mask {name!r}" if name else f"the mask (target {number})"
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
-        value = _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value))
+        value = _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value), what)
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
-        raise TypeError(
-            f"the mask (target {number}) is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index"
-        )
+        raise TypeError(f"{what} is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index")
     mask = np.asarray(value)
     if mask.ndim not in (2, 3) or mask.dtype.kind not in "iub":
-        raise TypeError(
-            f"the mask (target {number}) is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)"
-        )
+        raise TypeError(f"{what} is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)")
     return mask if mask.ndim == 2 else np.ascontiguousarray(mask.transpose(1, 2, 0))
 
 
-def _open(file: Any) -> Any:
+def _open(file: Any, what: str) -> Any:
     try:
         from PIL import Image
     except ImportError:
         raise TypeError("masks in files are read with Pillow, which is not installed: give arrays of (H, W)") from None
-    return Image.open(file)
+    try:
+        image = Image.open(file)
+        image.load()
+    except OSError as e:  # no such file, no permission, no image or a damaged one
+        at = "" if isinstance(file, io.BytesIO) or str(file) in str(e) else f"{file}: "
+        raise type(e)(f"{what}: {at}{e}") from e
+    return image
 
 
 def _image(value: Any) -> Any:
@@ -200,7 +208,7 @@ def _target(value: Any, number: int) -> Any:
     return value
 
 
-_CONVERTERS: dict[str, Callable[[Any, int], Any]] = {MASK: _mask, BOXES: _coordinates, POINTS: _coordinates}
+_CONVERTERS: dict[str, Callable[[Any, int], Any]] = {BOXES: _coordinates, POINTS: _coordinates}
 
 
 def column(values: list[Any], number: int) -> list[Any]:
