@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Unpack, overload
@@ -15,11 +15,12 @@ from typing import Any, Unpack, overload
 from stoker import _core, _definition, types
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
-from stoker._build import GraphBuilder
+from stoker._build import GraphBuilder, Record
 from stoker._context import close_at_exit, workers
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import CallableSource, FedSource
+from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
@@ -228,6 +229,7 @@ class Pipeline:
         if type(self).iter_setup is not Pipeline.iter_setup:
             self._session.before = self.iter_setup
         close_at_exit(self)
+        _tell_unpaired(core, self._builder.records)
         self._settings.check_outputs(self._session.outputs())
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
@@ -422,6 +424,33 @@ class Pipeline:
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"
         return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
+
+
+def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
+    """Samples of several readers stay paired where their sets are of one size and in one order, which is hardly meant otherwise."""
+    names = core.readers()
+    if len(names) < 2:
+        return
+    sizes = {name: core.reader_meta(name)["epoch_size"] for name in names}
+    told = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
+    if len(set(sizes.values())) > 1:
+        notice(
+            f"the readers' data sets differ in size ({told}): {names[0]!r} leads, each of the others goes through epochs of its own, and a sample meets another one "
+            "in each epoch"
+        )
+        return
+    orders = {_order_of(record) for record in records if record.op.startswith("readers.")}
+    if len(orders) > 1:
+        notice(
+            f"the readers {', '.join(map(repr, names))} are in different orders (random_shuffle, shuffle_seed): their samples are not paired"
+        )
+
+
+def _order_of(record: Record) -> tuple[bool, int]:
+    given = {name: value for name, _, value in record.args}
+    shuffles = bool(given.get("random_shuffle") or given.get("shuffle_after_epoch"))
+    seed = given.get("shuffle_seed") or max(given.get("seed", -1), 0)
+    return shuffles, int(seed) if shuffles else 0
 
 
 @overload

@@ -200,3 +200,22 @@ def test_a_reader_that_two_chains_share(roots, threads):
             number = (8 * step + i) % N
             assert np.asarray(labels.at(i)).tolist() == [number, 100 + number]
             assert int(np.asarray(images.at(i))[0, 0, 0]) == 2 * number
+
+
+def test_readers_that_are_not_paired_are_told_of(roots, capfd):
+    """Once, of unequal sizes or orders; sets of one size in one order are paired without a word."""
+    pipeline(roots, ["images", "masks"]).build()
+    assert "readers" not in capfd.readouterr().err
+    for _ in range(2):
+        pipeline(roots, ["masks", "small"]).build()
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "readers" in line]
+    assert "'masks' 11, 'small' 4" in line and "'masks' leads" in line
+    pipe = stoker.Pipeline(batch_size=2, num_threads=1)
+    with pipe:
+        data = [
+            fn.readers.file(file_root=str(roots / kind), name=kind, random_shuffle=True, seed=k)[0]
+            for k, kind in enumerate(("images", "masks"), 5)
+        ]
+        pipe.set_outputs(*data)
+    pipe.build()
+    assert "'images', 'masks' are in different orders" in capfd.readouterr().err
