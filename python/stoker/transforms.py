@@ -403,7 +403,24 @@ def flatten(transforms: Any) -> list[Transform]:
         return flatten(list(transforms))
     if isinstance(transforms, Transform):
         return [transforms]
+    if _hands_on(transforms):
+        return flatten(transforms.transforms)
     return [translate(transforms)]
+
+
+class _Preset:
+    """A preset as those of torchvision's references are written: its transforms stand in an attribute, and it does nothing but call them."""
+
+    transforms: Any
+
+    def __call__(self, img: Any) -> Any:
+        return self.transforms(img)
+
+
+def _hands_on(thing: Any) -> bool:
+    """Whether this is such a preset: its __call__ is that code."""
+    code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
+    return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
 
 def _is_torchvision(thing: Any) -> bool:

@@ -97,6 +97,8 @@ def desk(tree, tmp_path, monkeypatch):
         (tmp_path / "data" / name).symlink_to(tree)
     lines = [f"data/train/class{c}/{k:03d}.jpg,{c},{20 + k / 2}" for c in range(3) for k in range(7)]
     (tmp_path / "table.csv").write_text("\n".join(["path,label,age", *lines]))
+    captions = [f'data/train/class{c}/{k:03d}.jpg,"a picture, number {k}"' for c in range(3) for k in range(7)]
+    (tmp_path / "captions.csv").write_text("\n".join(["filepath,caption", *captions]))
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()
     for k, path in enumerate(sorted(tree.glob("*/*.jpg"))[:8]):
@@ -119,6 +121,12 @@ def test_recipes(desk):
         left = {
             "A part for validation": lambda n: len(n["part"]) + len(n["rest"]) == 21 and len(list(n["train"])) == len(n["part"]) // 4,
             "A CSV file": lambda n: n["ages"].dtype is torch.float32 and n["labels"].dtype is torch.int64,
+            "Captions": lambda n: (
+                n["tokens"].shape == (4, 16) and n["images"].shape == (4, 3, 224, 224) and n["tokens"][:, 0].eq(ord("a")).all()
+            ),
+            "torchvision's references": lambda n: (
+                next(iter(n["train"]))[1].shape == (4, 3) and n["train"].pipeline.counters().get("user_calls", 0) == 0
+            ),
             "Arrays": lambda n: next(iter(n["train"])).image.shape == (4, 3, 32, 32),
             "Regression": lambda n: n["values"].dtype is torch.float32,
             "Several labels an image": lambda n: n["labels"].shape == (2, 3) and n["loss"] > 0,
@@ -140,7 +148,7 @@ def test_recipes(desk):
             "Who waits for whom": lambda n: (desk / "trace.json").stat().st_size > 100 and n["counters"]["batches_delivered"] == 5,
         }
         assert heading == "Recipes" or left[heading](names), heading
-    assert count + len(ELSEWHERE) >= 21
+    assert count + len(ELSEWHERE) >= 23
 
 
 @pytest.mark.parametrize("heading", ELSEWHERE)

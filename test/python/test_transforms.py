@@ -227,6 +227,43 @@ def test_translation_of_torchvision_v2():
     ]
 
 
+def test_presets_of_torchvisions_references(varied):
+    """Taken as they are, as transforms and of a dataset, and compiled: nothing of them runs in Python. A class that does more than call its transforms is
+    called."""
+    from torchvision.transforms import v2
+
+    class Eval:
+        def __init__(self, module, last):
+            self.transforms = module.Compose([module.Resize(40, antialias=True), module.CenterCrop(36), module.PILToTensor(), *last])
+
+        def __call__(self, img):
+            return self.transforms(img)
+
+    class Train(Eval):
+        def __init__(self, module, policy):
+            before = [module.RandomResizedCrop(32, antialias=True), module.RandomHorizontalFlip(0.5), policy]
+            self.transforms = module.Compose([*before, module.PILToTensor(), *tail(module), module.RandomErasing(p=0.1)])
+
+    class Doubled(Eval):
+        def __call__(self, img):
+            return self.transforms(self.transforms(img))
+
+    def tail(module):
+        to_float = module.ToDtype(torch.float, scale=True) if module is v2 else module.ConvertImageDtype(torch.float)
+        return [to_float, module.Normalize(MEAN, STD), *([v2.ToPureTensor()] if module is v2 else [])]
+
+    for module in (tv, v2):
+        preset = Eval(module, tail(module))
+        for image, path in ours(varied, preset):
+            with Image.open(path) as file:
+                want = preset(file.convert("RGB"))
+            assert ((image - want) * torch.tensor(STD)[:, None, None]).abs().max() <= 1.001 / 255
+        for policy in (module.AutoAugment(), module.RandAugment(), module.TrivialAugmentWide(), module.AugMix()):
+            loader = Loader(varied, 6, transforms=Train(module, policy))
+            assert next(iter(loader))[0].shape == (6, 3, 32, 32) and loader.pipeline.counters().get("user_calls", 0) == 0
+    assert [type(t).__name__ for t in T.flatten(Doubled(tv, []))] == ["Lambda"]
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [
