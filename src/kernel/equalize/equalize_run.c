@@ -28,8 +28,8 @@ static inline void count_channels(
 	}
 }
 
-static inline void map_channels(
-	const struct stk_equalize *e, const uint8_t *src, const uint8_t *tables, int32_t first, int32_t n, uint8_t *dst)
+static inline void map_channels(const struct stk_equalize *e, const uint8_t *restrict src, const uint8_t *restrict tables, int32_t first,
+	int32_t n, uint8_t *restrict dst)
 {
 	int64_t values = (int64_t)e->width * e->height * e->channels;
 	for (int64_t i = first; i < values; i += e->channels)

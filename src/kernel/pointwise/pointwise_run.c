@@ -6,14 +6,24 @@
 
 /* ---- lookup ---- */
 
+/* Nothing that is written may be what is read: else each output, a byte, would be followed by loading everything anew. */
 #define LOOKUP_BYTES(type)                                                                                                                 \
 	do {                                                                                                                               \
-		type table[256], *dst = (type *)(void *)d->dst;                                                                            \
+		type table[256], *restrict dst = (type *)(void *)d->dst;                                                                   \
+		const uint8_t *restrict src = d->src;                                                                                      \
+		int64_t n = d->n, i = 0;                                                                                                   \
 		for (uint32_t k = 0; k < 256; k++)                                                                                         \
 			memcpy(&table[k], k < p->lookup.entries ? (const uint8_t *)d->constants + k * sizeof(type) : p->lookup.other,      \
 				sizeof(type));                                                                                             \
-		for (int64_t i = 0; i < d->n; i++)                                                                                         \
-			dst[i] = table[d->src[i]];                                                                                         \
+		for (; i + 4 <= n; i += 4) {                                                                                               \
+			type a = table[src[i]], b = table[src[i + 1]], c = table[src[i + 2]], e = table[src[i + 3]];                       \
+			dst[i] = a;                                                                                                        \
+			dst[i + 1] = b;                                                                                                    \
+			dst[i + 2] = c;                                                                                                    \
+			dst[i + 3] = e;                                                                                                    \
+		}                                                                                                                          \
+		for (; i < n; i++)                                                                                                         \
+			dst[i] = table[src[i]];                                                                                            \
 	} while (0)
 
 static void lookup_bytes(const struct stk_pointwise *p, const struct stk_pointwise_data *d)

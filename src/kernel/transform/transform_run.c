@@ -81,6 +81,44 @@ static inline uint64_t spread(const uint8_t *p)
 	return p[0] | (uint64_t)p[1] << 21 | (uint64_t)p[2] << 42;
 }
 
+/* Whether the four pixels around a position are there. */
+static inline bool is_inside(const struct stk_transform *t, int64_t left, int64_t top)
+{
+	return (uint64_t)left < (uint64_t)(t->width - 1) && (uint64_t)top < (uint64_t)(t->height - 1);
+}
+
+static void linear_row_3(const struct stk_transform *t, const struct walk *w, const uint8_t *restrict src, uint8_t *restrict row)
+{
+	enum { BITS = STK_TRANSFORM_WEIGHT_BITS, SHIFT = STK_TRANSFORM_BITS - STK_TRANSFORM_WEIGHT_BITS, ONE = 1 << BITS };
+	const int64_t half = (int64_t)1 << (STK_TRANSFORM_BITS - 1), line = (int64_t)t->width * 3, step_x = t->m[0], step_y = t->m[3];
+	int64_t x = w->x + step_x * w->first - half, y = w->y + step_y * w->first - half;
+	uint8_t *to = row + w->first * 3;
+	for (int64_t i = w->first; i < w->end; i++, x += step_x, y += step_y, to += 3) {
+		int64_t left = x >> STK_TRANSFORM_BITS, top = y >> STK_TRANSFORM_BITS;
+		const uint8_t *a, *b, *c, *d;
+		uint64_t right = (uint32_t)x >> SHIFT, below = (uint32_t)y >> SHIFT, both = right * below >> BITS;
+		if (is_inside(t, left, top)) {
+			a = src + top * line + left * 3;
+			b = a + 3;
+			c = a + line;
+			d = c + 3;
+		} else {
+			int64_t x0 = 3 * stk__transform_clamp(left, t->width), x1 = 3 * stk__transform_clamp(left + 1, t->width);
+			const uint8_t *above = src + stk__transform_clamp(top, t->height) * line,
+				      *beneath = src + stk__transform_clamp(top + 1, t->height) * line;
+			a = above + x0;
+			b = above + x1;
+			c = beneath + x0;
+			d = beneath + x1;
+		}
+		uint64_t sum = spread(a) * (ONE - right - below + both) + spread(b) * (right - both) + spread(c) * (below - both) +
+			       spread(d) * both;
+		to[0] = (uint8_t)(sum >> BITS);
+		to[1] = (uint8_t)(sum >> (21 + BITS));
+		to[2] = (uint8_t)(sum >> (42 + BITS));
+	}
+}
+
 static void linear_row(const struct stk_transform *t, const struct walk *w, const uint8_t *src, uint8_t *row)
 {
 	enum { BITS = STK_TRANSFORM_WEIGHT_BITS };
@@ -92,14 +130,6 @@ static void linear_row(const struct stk_transform *t, const struct walk *w, cons
 		const uint8_t *top = src + f.y[0] * line, *bottom = src + f.y[1] * line;
 		int64_t left = f.x[0] * c, right = f.x[1] * c;
 		uint8_t *to = row + i * c;
-		if (c == 3) {
-			uint64_t sum = spread(top + left) * (uint64_t)f.weight[0] + spread(top + right) * (uint64_t)f.weight[1] +
-				       spread(bottom + left) * (uint64_t)f.weight[2] + spread(bottom + right) * (uint64_t)f.weight[3];
-			to[0] = (uint8_t)(sum >> BITS);
-			to[1] = (uint8_t)(sum >> (21 + BITS));
-			to[2] = (uint8_t)(sum >> (42 + BITS));
-			continue;
-		}
 		for (int64_t k = 0; k < c; k++)
 			to[k] = (uint8_t)((f.weight[0] * top[left + k] + f.weight[1] * top[right + k] + f.weight[2] * bottom[left + k] +
 						  f.weight[3] * bottom[right + k]) >>
@@ -131,11 +161,11 @@ void stk__transform_run(const struct stk_transform *given, const uint8_t *src, u
 		t.interp = STK_INTERP_NN;
 	}
 	int bits = stk__transform_bits(&t);
-	bool rows = t.m[3] == 0 && t.m[0] == (int64_t)1 << bits;
+	bool rows = t.m[3] == 0 && t.m[0] == (int64_t)1 << bits, rgb = t.channels == 3;
 	void (*run)(const struct stk_transform *, const struct walk *, const uint8_t *, uint8_t *) =
 		t.interp == STK_INTERP_CUBIC    ? cubic_row
-		: t.interp == STK_INTERP_LINEAR ? linear_row
-		: t.channels == 3 && !rows      ? nearest_row_3
+		: t.interp == STK_INTERP_LINEAR ? (rgb ? linear_row_3 : linear_row)
+		: rgb && !rows                  ? nearest_row_3
 						: nearest_row;
 	int64_t line = (int64_t)t.width * t.channels;
 	for (int64_t f = 0; f < t.frames; f++, src += line * t.height)
