@@ -100,6 +100,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 			char title[96];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);
 			stk__error_set_op(err, title);
+			stk__name_input(p->program, &r->samples[sample], group->nodes[0], err);
 		}
 	}
 	if (s == STK_NO_MEMORY && w->arena.refused && err)

@@ -319,6 +319,10 @@ size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struc
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
 /* Adds the sample to the error: its place, and the name that this reader has for it. No lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
+/* Where the reader has names for parts: that of one as what the error is about. stk__name_input: of the part that the node's first input from such a
+ * reader is a view of. */
+void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
+void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 const char *stk__bad_last(const struct stk_pipeline *p); /* the message of the last one */
 void stk__bad_free(struct stk_pipeline *p);

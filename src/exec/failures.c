@@ -62,6 +62,18 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 	compose_message(err);
 }
 
+void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err)
+{
+	const struct stk_program_node *n = &g->nodes[node];
+	for (int32_t k = 0; k < n->node->n_inputs; k++) {
+		const struct stk_program_node *from = &g->nodes[g->values[n->inputs[k]].node];
+		if (from->reader < 0 || !from->def->reader->output_part)
+			continue;
+		stk__name_part(s, from->reader, from->def->reader->output_part(from->node->args, n->inputs[k] - from->first_value), err);
+		return;
+	}
+}
+
 /* A repeat that only fills up a batch is not counted: its sample counts at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {

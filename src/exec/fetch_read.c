@@ -237,6 +237,14 @@ bool stk__fetch_complete(const struct stk_sample_state *s)
 	return complete;
 }
 
+void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err)
+{
+	const struct stk_pipeline *p = s->record->pipeline;
+	const struct stk_program_node *n = &p->program->nodes[p->program->readers[reader].node];
+	if (err && n->def->reader->part_name && part >= 0)
+		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
+}
+
 enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err)
 {
 	const struct stk_program *g = s->record->pipeline->program;
@@ -250,6 +258,9 @@ enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct
 				.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
 			*err = request->error ? *request->error : lost;
 			stk__error_set_op(err, g->nodes[g->readers[read->reader].node].def->name);
+			for (int32_t part = stk__read_parts(read) - 1; part >= 0; part--)
+				if (read->parts[part].request == q)
+					stk__name_part(s, read->reader, part, err);
 			return request->io.status;
 		}
 	}

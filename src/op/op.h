@@ -168,6 +168,9 @@ struct stk_reader_def {
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
+	/* For messages about one part of a sample: its name, and which part an output is a view of (-1: none). Nullable, both together. */
+	size_t (*part_name)(const void *shared, int64_t id, int32_t part, char *name, size_t capacity);
+	int32_t (*output_part)(const void *args, int32_t output);
 	int64_t (*classes)(const void *shared);                       /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label); /* nullable */
 	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: how many files are no samples; *text: what they are */

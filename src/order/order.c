@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "order/shard.h"
+#include "order/streams.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -34,6 +35,10 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 	if (o->start_epoch < 0 || o->start_position < 0)
 		return stk__fail(err, STK_INVALID, "a run cannot start at epoch %lld, position %lld", (long long)o->start_epoch,
 			(long long)o->start_position);
+	if (o->streams && global_batch(o) != stk__streams_slots(o->streams))
+		return stk__fail(err, STK_INVALID,
+			"streams=%d is not the batch size times the number of shards, %d x %d: each slot of a batch follows a stream of its own",
+			stk__streams_slots(o->streams), o->batch, o->ranks);
 	if (o->contiguous && o->shuffle)
 		return stk__fail(err, STK_INVALID, "contiguous shards are for reading in order; a shuffled epoch is dealt to all ranks");
 	if (o->contiguous && o->ranks > o->size)
@@ -123,6 +128,8 @@ static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t pos
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t i = position;
+	if (o->streams)
+		return stk__streams_sample(o->streams, (uint64_t)epoch * (uint64_t)o->size + (uint64_t)position);
 	if (o->shuffle && o->block > 1) {
 		i = block_entry(o, epoch, position);
 	} else if (o->shuffle) {
@@ -170,6 +177,7 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
 	struct stk_order plain = *o; /* which samples stand there is not asked */
 	plain.shuffle = false;
 	plain.indices = NULL;
+	plain.streams = NULL;
 	for (int32_t at = 0; at < count; n++) {
 		if (n == most)
 			return most + 1;

@@ -25,6 +25,8 @@ enum stk_tail {
 	STK_TAIL_DROP, /* incomplete global steps are left out */
 };
 
+struct stk_streams;
+
 struct stk_order {
 	int64_t size;        /* samples in the data set, > 0 */
 	uint64_t seed;       /* of the order alone: equal on all ranks */
@@ -35,7 +37,8 @@ struct stk_order {
 	bool stick_to_shard; /* contiguous shards do not rotate */
 	int32_t batch, rank, ranks;
 	enum stk_tail tail;
-	const int64_t *indices; /* the user's own sequence of sample ids (`size` long), instead of 0 .. size-1; or NULL */
+	const int64_t *indices;            /* the user's own sequence of sample ids (`size` long), instead of 0 .. size-1; or NULL */
+	const struct stk_streams *streams; /* the order of their slots (order/streams.h) instead of all else; with STK_TAIL_WRAP; or NULL */
 	/* Where this run began, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With
 	 * STK_TAIL_WRAP it may lie past the end: then the run starts that far into the next epochs. */
 	int64_t start_epoch, start_position;

@@ -36,7 +36,7 @@ def _texture(rng: np.random.Generator, size: tuple[int, int]) -> Image:
 
     width, height = size
     total = np.zeros((height, width, 3), np.float32)
-    for octave in range(2, 8):
+    for octave in range(2, 7):
         small = rng.standard_normal((3 << octave, 4 << octave, 3), dtype=np.float32) * 40 / octave
         for c in range(3):
             layer = Image.fromarray(np.ascontiguousarray(small[..., c])).resize(size, Image.Resampling.BILINEAR)
@@ -145,7 +145,7 @@ def scan(
         at = rng.uniform(-0.5, 0.5, (n, 3))
         at[np.arange(n), rng.integers(0, 3, n)] = rng.choice([-0.5, 0.5], n)  # on a side
         w, l, h = thing.size
-        cloud.append(thing.pose(t).out(at * np.array([l, w, h]) * 0.999))
+        cloud.append(thing.pose(t).out(at * np.array([l, w, h]) * 0.98))
     points = np.concatenate(cloud)
     counts = [int(inside(points, thing, t).sum()) for thing in things]
     local = sensor.pose.into(ego.into(points))

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/json.h"
+
+#include "base/error.h"
+#include "format/number.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { KEY = 64 };
+
+enum stk_status stk__json_bad(const struct stk_json *j, const char *what)
+{
+	int64_t at = j->offset + (j->at - j->begin);
+	enum stk_status s = stk__fail(j->err, STK_CORRUPT, "%.300s, at byte %lld: %s", j->path, (long long)at, what);
+	if (j->err)
+		j->err->offset = at;
+	return s;
+}
+
+void stk__json_blanks(struct stk_json *j)
+{
+	while (j->at < j->end && (*j->at == ' ' || *j->at == '\t' || *j->at == '\r' || *j->at == '\n'))
+		j->at++;
+}
+
+bool stk__json_is(struct stk_json *j, char c)
+{
+	stk__json_blanks(j);
+	return j->at < j->end && *j->at == c;
+}
+
+bool stk__json_take(struct stk_json *j, char c)
+{
+	bool found = stk__json_is(j, c);
+	j->at += found;
+	return found;
+}
+
+static bool take_word(struct stk_json *j, const char *word)
+{
+	size_t n = strlen(word);
+	bool found = (size_t)(j->end - j->at) >= n && memcmp(j->at, word, n) == 0;
+	j->at += found ? n : 0;
+	return found;
+}
+
+bool stk__json_null(struct stk_json *j)
+{
+	stk__json_blanks(j);
+	return take_word(j, "null");
+}
+
+/* ---- strings ---- */
+
+static int hex_of(const char *at)
+{
+	int value = 0;
+	for (int i = 0; i < 4; i++) {
+		char c = at[i];
+		int digit = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+		if (digit < 0)
+			return -1;
+		value = value << 4 | digit;
+	}
+	return value;
+}
+
+static size_t put_utf8(char *out, uint32_t c)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	size_t n = c < 0x10000 ? 3 : 4;
+	out[0] = (char)(n == 3 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
+	for (size_t i = 1; i < n; i++)
+		out[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 63));
+	return n;
+}
+
+/* Behind a backslash. */
+static bool take_escape(struct stk_json *j, char *out, size_t *n)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at = j->at < j->end && *j->at ? strchr(from, *j->at) : NULL;
+	if (at) {
+		j->at++;
+		out[(*n)++] = to[at - from];
+		return true;
+	}
+	if (j->end - j->at < 5 || *j->at != 'u')
+		return false;
+	int high = hex_of(j->at + 1), low = -1;
+	j->at += 5;
+	if (high >= 0xd800 && high < 0xdc00 && j->end - j->at >= 6 && j->at[0] == '\\' && j->at[1] == 'u') {
+		low = hex_of(j->at + 2);
+		j->at += 6;
+	}
+	if (high <= 0 || (high >= 0xd800 && high < 0xe000 && (high >= 0xdc00 || low < 0xdc00 || low >= 0xe000)))
+		return false;
+	*n += put_utf8(out + *n, low < 0 ? (uint32_t)high : 0x10000u + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+	return true;
+}
+
+/* The bytes up to the next quote or backslash. */
+static size_t plain_bytes(const struct stk_json *j)
+{
+	const char *at = j->at;
+	while (at < j->end && *at != '"' && *at != '\\')
+		at++;
+	return (size_t)(at - j->at);
+}
+
+/* Behind the opening quote, with `used` bytes in `out` already. out: NULL: passed over. */
+static enum stk_status take_rest(struct stk_json *j, char *out, size_t capacity, size_t *used)
+{
+	while (j->at < j->end && *j->at != '"') {
+		char piece[8];
+		const char *from = j->at;
+		size_t n = plain_bytes(j);
+		j->at += n;
+		if (n == 0) {
+			j->at++;
+			from = piece;
+			if (!take_escape(j, piece, &n))
+				return stk__json_bad(j, "a string with an escape that JSON has not");
+		}
+		if (out && *used + n >= capacity)
+			return stk__json_bad(j, "a string that is too long");
+		if (out)
+			memcpy(out + *used, from, n);
+		*used += n;
+	}
+	if (j->at == j->end)
+		return stk__json_bad(j, "a string without end");
+	j->at++;
+	return STK_OK;
+}
+
+static enum stk_status no_zero(const struct stk_json *j, const char *text, size_t n)
+{
+	return memchr(text, 0, n) ? stk__json_bad(j, "a string with a zero byte") : STK_OK;
+}
+
+enum stk_status stk__json_string(struct stk_json *j, char *out, size_t capacity)
+{
+	size_t used = 0;
+	if (!stk__json_take(j, '"'))
+		return stk__json_bad(j, "a string is expected");
+	enum stk_status s = take_rest(j, out, capacity, &used);
+	if (s)
+		return s;
+	out[used] = '\0';
+	return no_zero(j, out, used);
+}
+
+enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n)
+{
+	enum stk_status s = STK_OK;
+	if (!stk__json_take(j, '"'))
+		return stk__json_bad(j, "a string is expected");
+	*text = j->at;
+	*n = plain_bytes(j);
+	if (j->at + *n < j->end && j->at[*n] == '"') {
+		j->at += *n + 1;
+	} else {
+		*text = room;
+		*n = 0;
+		s = take_rest(j, room, capacity, n);
+	}
+	return s ? s : no_zero(j, *text, *n);
+}
+
+/* ---- numbers ---- */
+
+enum stk_status stk__json_real(struct stk_json *j, double *out)
+{
+	stk__json_blanks(j);
+	return stk__take_real(&j->at, j->end, out) ? STK_OK : stk__json_bad(j, "a number is expected");
+}
+
+enum stk_status stk__json_whole(struct stk_json *j, int64_t *out)
+{
+	double value = 0;
+	enum stk_status s = stk__json_real(j, &value);
+	if (s)
+		return s;
+	if (!(fabs(value) <= 0x1p53) || value != (double)(int64_t)value)
+		return stk__json_bad(j, "a whole number is expected");
+	*out = (int64_t)value;
+	return STK_OK;
+}
+
+enum stk_status stk__json_bool(struct stk_json *j, bool *out)
+{
+	stk__json_blanks(j);
+	*out = take_word(j, "true");
+	return *out || take_word(j, "false") ? STK_OK : stk__json_bad(j, "true or false is expected");
+}
+
+/* ---- what holds others ---- */
+
+static enum stk_status skip_string(struct stk_json *j)
+{
+	size_t used = 0;
+	j->at++;
+	return take_rest(j, NULL, 0, &used);
+}
+
+static enum stk_status skip_value(struct stk_json *j, int depth)
+{
+	enum stk_status s = STK_OK;
+	bool object = stk__json_take(j, '{'), list = !object && stk__json_take(j, '[');
+	if (depth == STK_JSON_DEPTH)
+		return stk__json_bad(j, "values are nested too deeply");
+	if (object || list) {
+		char close = object ? '}' : ']';
+		if (stk__json_take(j, close))
+			return STK_OK;
+		do {
+			if (object && !stk__json_is(j, '"'))
+				return stk__json_bad(j, "a string is expected");
+			if (object && ((s = skip_string(j)) || !stk__json_take(j, ':')))
+				return s ? s : stk__json_bad(j, "a colon is expected");
+			s = skip_value(j, depth + 1);
+		} while (s == STK_OK && stk__json_take(j, ','));
+		return s || stk__json_take(j, close) ? s : stk__json_bad(j, "a comma or the end of a list is expected");
+	}
+	if (stk__json_is(j, '"'))
+		return skip_string(j);
+	static const char *const words[] = {"true", "false", "null", "NaN"};
+	for (int i = 0; i < 4; i++)
+		if (take_word(j, words[i]))
+			return STK_OK;
+	double value = 0;
+	return stk__json_real(j, &value);
+}
+
+enum stk_status stk__json_skip(struct stk_json *j)
+{
+	return skip_value(j, 0);
+}
+
+enum stk_status stk__json_each(
+	struct stk_json *j, char open, enum stk_status (*entry)(struct stk_json *j, const char *key, void *user), void *user)
+{
+	char key[KEY] = "", close = open == '{' ? '}' : ']';
+	enum stk_status s = STK_OK;
+	if (!stk__json_take(j, open))
+		return stk__json_bad(j, open == '{' ? "an object is expected" : "a list is expected");
+	if (stk__json_take(j, close))
+		return STK_OK;
+	do {
+		if (open == '{' && ((s = stk__json_string(j, key, sizeof key)) || !stk__json_take(j, ':')))
+			return s ? s : stk__json_bad(j, "a colon is expected");
+		s = entry(j, key, user);
+	} while (s == STK_OK && stk__json_take(j, ','));
+	return s || stk__json_take(j, close) ? s : stk__json_bad(j, "a comma or the end of a list is expected");
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of NuScenes as a training sees them: which scenes, cameras and classes, and the values of a sample's fields. What mmdetection3d's and StreamPETR's
+ * converters write into their info files is computed here when it is asked for, from the same formulas. */
+#ifndef STK_FORMAT_NUSCENES_FIELDS_H
+#define STK_FORMAT_NUSCENES_FIELDS_H
+
+#include "format/nuscenes.h"
+#include "stoker/tensor.h"
+
+/* Name, element type, shape, one for each camera, what it is. */
+#define STK_NUSC_FIELDS(X)                                                                                                                 \
+	X(IMAGE, "image", STK_UINT8, FILE, true, "a camera's file")                                                                        \
+	X(IMG_TIMESTAMP, "img_timestamp", STK_FLOAT64, SCALAR, true, "when it was taken, in seconds")                                      \
+	X(INTRINSICS, "intrinsics", STK_FLOAT, MATRIX, true, "from the camera's frame to pixels")                                          \
+	X(EXTRINSICS, "extrinsics", STK_FLOAT, MATRIX, true, "from the lidar's frame to the camera's")                                     \
+	X(LIDAR2IMG, "lidar2img", STK_FLOAT, MATRIX, true, "from the lidar's frame to pixels")                                             \
+	X(BBOXES2D, "bboxes2d", STK_FLOAT, BOXES4, true, "left, top, right, bottom of objects in the image, in pixels")                    \
+	X(LABELS2D, "labels2d", STK_INT32, BOXES, true, "their classes")                                                                   \
+	X(CENTERS2D, "centers2d", STK_FLOAT, BOXES2, true, "where the middles of their 3-D boxes are seen")                                \
+	X(DEPTHS2D, "depths2d", STK_FLOAT, BOXES, true, "how far ahead of the camera these are, in metres")                                \
+	X(NUM_LIDAR2D, "num_lidar_points2d", STK_INT32, BOXES, true, "points of the lidar in them")                                        \
+	X(NUM_RADAR2D, "num_radar_points2d", STK_INT32, BOXES, true, "points of radars in them")                                           \
+	X(VISIBILITY2D, "visibility2d", STK_INT32, BOXES, true, "how much of them is seen: 1 (least) to 4; 0: not known")                  \
+	X(EGO_POSE, "ego_pose", STK_FLOAT, MATRIX, false, "from the lidar's frame to the world's")                                         \
+	X(EGO_POSE_INV, "ego_pose_inv", STK_FLOAT, MATRIX, false, "its inverse")                                                           \
+	X(TIMESTAMP, "timestamp", STK_FLOAT64, SCALAR, false, "of the sample, in seconds")                                                 \
+	X(PREV_EXISTS, "prev_exists", STK_FLOAT, SCALAR, false, "0 where a sequence begins, else 1")                                       \
+	X(SCENE, "scene", STK_INT32, SCALAR, false, "the scene's number in the set")                                                       \
+	X(FRAME, "frame", STK_INT32, SCALAR, false, "the sample's number in its scene")                                                    \
+	X(SAMPLE_TOKEN, "sample_token", STK_UINT8, TEXT, false, "its token")                                                               \
+	X(BBOXES3D, "gt_bboxes_3d", STK_FLOAT, OBJECTS9, false,                                                                            \
+		"x, y, z of the middle, length, width, height, yaw, velocity, in the lidar's frame")                                       \
+	X(LABELS3D, "gt_labels_3d", STK_INT32, OBJECTS, false, "classes; -1: none of them")                                                \
+	X(TRANSLATIONS, "translations", STK_FLOAT, OBJECTS3, false, "x, y, z of gt_bboxes_3d")                                             \
+	X(SIZES, "sizes", STK_FLOAT, OBJECTS3, false, "length, width, height")                                                             \
+	X(ORIENTATIONS, "orientations", STK_FLOAT, OBJECTS, false, "yaw, in radians")                                                      \
+	X(VELOCITIES, "velocities", STK_FLOAT, OBJECTS2, false, "in metres a second; 0 where it is not known")                             \
+	X(NUM_LIDAR, "num_lidar_points", STK_INT32, OBJECTS, false, "points of the lidar in them")                                         \
+	X(NUM_RADAR, "num_radar_points", STK_INT32, OBJECTS, false, "points of radars in them")                                            \
+	X(VISIBILITY, "visibility", STK_INT32, OBJECTS, false, "as visibility2d")                                                          \
+	X(INSTANCES, "instances", STK_INT32, OBJECTS, false, "a number for each object, the same in all samples")                          \
+	X(POINTS, "points", STK_FLOAT, POINTS5, false, "the lidar's: x, y, z, intensity, ring")
+
+enum stk_nuscenes_field {
+#define STK_NUSC_ENUM(id, name, dtype, shape, camera, text) STK_NUSC_##id,
+	STK_NUSC_FIELDS(STK_NUSC_ENUM)
+#undef STK_NUSC_ENUM
+		STK_NUSC_FIELD_COUNT
+};
+const char *stk__nuscenes_field_name(enum stk_nuscenes_field f);
+int32_t stk__nuscenes_field_find(const char *name); /* -1: there is none */
+bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
+
+/* ---- which samples, and how they are seen ---- */
+
+struct stk_nuscenes_options {
+	const char *root, *version, *index;
+	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* NULL: all; of cameras and classes the usual ones */
+	size_t camera_count, class_count, scene_count, exclude_count;
+	int32_t split; /* into how many sequences a scene is cut */
+};
+
+/* Immutable once made: any thread. */
+struct stk_nuscenes_view {
+	struct stk_nuscenes *set;
+	int32_t cameras, camera[64];
+	int32_t *label;     /* of each category; -1: none */
+	int32_t *sample;    /* the view's samples in the set */
+	bool *starts;       /* those that begin a sequence */
+	int32_t *sequences; /* where each begins, and where the last ends */
+	int64_t size, sequence_count;
+};
+
+/* Each sample must have a key frame of each camera and of the lidar. */
+STK_MUST_USE enum stk_status stk__nuscenes_view_open(
+	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
+void stk__nuscenes_view_close(struct stk_nuscenes_view *v);
+
+/* "scene-0061, sample TOKEN" */
+size_t stk__nuscenes_name(const struct stk_nuscenes_view *v, int64_t id, char *out, size_t capacity);
+/* The file of a camera, or of the lidar (-1), with the root. */
+size_t stk__nuscenes_path(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, char *out, size_t capacity);
+uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, int64_t count);
+
+/* ---- values ---- */
+
+/* Objects that a camera sees, in the order of the sample's: what a 2-D field is made from. */
+struct stk_nuscenes_seen {
+	int32_t object; /* of the sample */
+	float box[4], center[2], depth;
+};
+/* out: room for as many as the sample has objects. Returns how many there are. */
+int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out);
+
+/* Type and shape. count: what the first extent is, where objects, boxes, or points are counted; bytes of a file. -1: not known, as the whole sample. */
+struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
+/* Fills a field, but for IMAGE and POINTS, which are files. seen: of the camera, for a 2-D field. begins: the sample begins a sequence. */
+void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int64_t id, int32_t camera,
+	const struct stk_nuscenes_seen *seen, int32_t seen_count, bool begins, void *out);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What was read from NuScenes' tables, kept in a file: a head, then each part as it lies in memory. It is for the machine that made it, so whatever differs
+ * (the tables, this library's structs, the order of bytes) makes it no longer current, and it is made anew. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/list.h"
+#include "format/nuscenes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "STKNUSC1"
+
+struct head {
+	char magic[8];
+	uint64_t element[STK_NUSC_PARTS];
+	struct stk_nuscenes_stamp stamps[STK_NUSC_TABLES];
+	int64_t count[STK_NUSC_PARTS];
+	uint64_t hash; /* of the parts and of all above */
+};
+
+static void make_head(const struct stk_nuscenes_stamp *stamps, struct head *out)
+{
+	memset(out, 0, sizeof *out);
+	memcpy(out->magic, MAGIC, sizeof out->magic);
+	memcpy(out->stamps, stamps, sizeof out->stamps);
+	for (int i = 0; i < STK_NUSC_PARTS; i++)
+		out->element[i] = stk__nuscenes_element[i];
+}
+
+static uint64_t hash_all(const struct stk_nuscenes *n, const struct head *head)
+{
+	uint64_t h = stk__hash_bytes(0, head, offsetof(struct head, hash));
+	for (int i = 0; i < STK_NUSC_PARTS; i++)
+		h = stk__hash_bytes(h, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
+	return h;
+}
+
+/* ---- reading ---- */
+
+static bool read_all(int fd, void *to, size_t size)
+{
+	for (uint8_t *at = to; size > 0;) {
+		ssize_t n = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : read(fd, at, size);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		at += n > 0 ? n : 0;
+		size -= n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+/* The parts' sizes are those that the file's size says. */
+static bool sizes_fit(const struct head *head, int64_t size)
+{
+	int64_t left = size - (int64_t)sizeof *head;
+	for (int i = 0; i < STK_NUSC_PARTS; i++) {
+		int64_t element = (int64_t)stk__nuscenes_element[i];
+		if (head->count[i] < 0 || left < 0 || head->count[i] > left / element)
+			return false;
+		left -= head->count[i] * element;
+	}
+	return left == 0;
+}
+
+enum stk_status stk__nuscenes_index_read(
+	struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, bool *current, struct stk_error *err)
+{
+	struct head head, wanted;
+	struct stat st;
+	*current = false;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return STK_OK;
+	make_head(stamps, &wanted);
+	bool good = fstat(fd, &st) == 0 && read_all(fd, &head, sizeof head) && memcmp(&head, &wanted, offsetof(struct head, count)) == 0 &&
+		    sizes_fit(&head, st.st_size);
+	enum stk_status s = STK_OK;
+	for (int i = 0; i < STK_NUSC_PARTS && good && s == STK_OK; i++) {
+		size_t size = (size_t)head.count[i] * stk__nuscenes_element[i];
+		n->part[i] = stk__alloc(size);
+		n->count[i] = head.count[i];
+		if (!n->part[i])
+			s = stk__fail(err, STK_NO_MEMORY, "out of memory for the index %s", path);
+		else
+			good = read_all(fd, n->part[i], size);
+	}
+	close(fd);
+	*current = s == STK_OK && good && hash_all(n, &head) == head.hash && stk__nuscenes_sound(n);
+	return s;
+}
+
+/* ---- writing ---- */
+
+static bool write_all(int fd, const void *data, size_t size)
+{
+	for (const uint8_t *at = data; size > 0;) {
+		ssize_t n = write(fd, at, size);
+		if (n < 0 && errno != EINTR)
+			return false;
+		at += n > 0 ? n : 0;
+		size -= n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static bool write_parts(int fd, const struct stk_nuscenes *n, const struct head *head)
+{
+	bool good = write_all(fd, head, sizeof *head);
+	for (int i = 0; i < STK_NUSC_PARTS && good; i++)
+		good = write_all(fd, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
+	return good;
+}
+
+/* Under another name first, so that nobody meets half an index. */
+enum stk_status stk__nuscenes_index_write(
+	const struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, struct stk_error *err)
+{
+	char temporary[4400];
+	struct head head;
+	make_head(stamps, &head);
+	memcpy(head.count, n->count, sizeof head.count);
+	head.hash = hash_all(n, &head);
+	if (snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof temporary)
+		return stk__fail(err, STK_INVALID, "%.200s: the path is too long", path);
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	bool good = fd >= 0 && write_parts(fd, n, &head);
+	int e = errno;
+	if (fd >= 0 && close(fd) && good) {
+		good = false;
+		e = errno;
+	}
+	if (good && rename(temporary, path) == 0)
+		return STK_OK;
+	e = good ? errno : e;
+	if (fd >= 0)
+		unlink(temporary);
+	return stk__fail_errno(err, e, "%s: cannot write the index of NuScenes' tables", path);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which objects a camera sees, and where: the convex hull of a 3-D box's corners ahead of the camera, cut to the image, as NuScenes' devkit exports 2-D boxes. */
+#include "format/nuscenes_fields.h"
+#include "format/nuscenes_rigid.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rigid motions ---- */
+
+struct stk_rigid stk__rigid_of(const struct stk_pose *pose)
+{
+	double w = pose->turn[0], x = pose->turn[1], y = pose->turn[2], z = pose->turn[3], s = 2 / (w * w + x * x + y * y + z * z);
+	return (struct stk_rigid){
+		.turn = {1 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y), s * (x * y + w * z), 1 - s * (x * x + z * z),
+			s * (y * z - w * x), s * (x * z - w * y), s * (y * z + w * x), 1 - s * (x * x + y * y)},
+		.at = {pose->at[0], pose->at[1], pose->at[2]}};
+}
+
+void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out)
+{
+	for (int i = 0; i < 3; i++)
+		out[i] = m->turn[3 * i] * p[0] + m->turn[3 * i + 1] * p[1] + m->turn[3 * i + 2] * p[2] + m->at[i];
+}
+
+struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m)
+{
+	struct stk_rigid out;
+	for (int i = 0; i < 3; i++) {
+		for (int k = 0; k < 3; k++)
+			out.turn[3 * i + k] = m->turn[3 * k + i];
+		out.at[i] = -(m->turn[i] * m->at[0] + m->turn[3 + i] * m->at[1] + m->turn[6 + i] * m->at[2]);
+	}
+	return out;
+}
+
+struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct stk_rigid *first)
+{
+	struct stk_rigid out;
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			out.turn[3 * i + k] = second->turn[3 * i] * first->turn[k] + second->turn[3 * i + 1] * first->turn[3 + k] +
+					      second->turn[3 * i + 2] * first->turn[6 + k];
+	stk__rigid_apply(second, first->at, out.at);
+	return out;
+}
+
+struct stk_rigid stk__nuscenes_lidar_to_world(const struct stk_nuscenes *n, int64_t sample)
+{
+	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(n, sample);
+	const struct stk_rigid ego = stk__rigid_of(&s->ego), lidar = stk__rigid_of(&stk__nuscenes_calibration(n, s->calibration)->pose);
+	return stk__rigid_compose(&ego, &lidar);
+}
+
+struct stk_rigid stk__nuscenes_world_to_camera(const struct stk_nuscenes *n, int64_t sample, int64_t camera)
+{
+	const struct stk_nuscenes_frame *f = stk__nuscenes_frame(n, sample, camera);
+	const struct stk_rigid ego = stk__rigid_of(&f->ego), sensor = stk__rigid_of(&stk__nuscenes_calibration(n, f->calibration)->pose);
+	const struct stk_rigid world = stk__rigid_compose(&ego, &sensor);
+	return stk__rigid_inverse(&world);
+}
+
+/* ---- polygons ---- */
+
+struct point {
+	double x, y;
+};
+/* A cut of a convex polygon adds one point; of what rounding or an overflow has left, it could double them. */
+enum { CORNERS = 8, MOST_POINTS = CORNERS << 4 };
+
+static double side_of(struct point a, struct point b, struct point p)
+{
+	return (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
+}
+
+/* The convex hull (Andrew's monotone chain, 1979). Sorts `at`; room for 2 n points in `out`. */
+static int find_hull(struct point *at, int n, struct point *out)
+{
+	int count = 0;
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && (at[k].x < at[k - 1].x || (at[k].x == at[k - 1].x && at[k].y < at[k - 1].y)); k--) {
+			struct point swap = at[k];
+			at[k] = at[k - 1];
+			at[k - 1] = swap;
+		}
+	for (int i = 0; i < n; i++) {
+		while (count >= 2 && side_of(out[count - 2], out[count - 1], at[i]) <= 0)
+			count--;
+		out[count++] = at[i];
+	}
+	for (int i = n - 2, lower = count + 1; i >= 0; i--) {
+		while (count >= lower && side_of(out[count - 2], out[count - 1], at[i]) <= 0)
+			count--;
+		out[count++] = at[i];
+	}
+	return count - 1;
+}
+
+/* Keeps what lies at sign * coordinate >= limit (Sutherland and Hodgman, 1974). */
+static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
+{
+	int count = 0;
+	for (int i = 0; i < n; i++) {
+		struct point a = from[i], b = from[i + 1 < n ? i + 1 : 0];
+		double da = sign * (vertical ? a.y : a.x) - limit, db = sign * (vertical ? b.y : b.x) - limit;
+		if (da >= 0)
+			to[count++] = a;
+		if ((da >= 0) != (db >= 0)) {
+			double t = da / (da - db);
+			struct point p = {a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)};
+			*(vertical ? &p.y : &p.x) = sign * limit; /* exactly on the border */
+			to[count++] = p;
+		}
+	}
+	return count;
+}
+
+static void bounds_of(const struct point *at, int n, double *box)
+{
+	box[0] = box[2] = at[0].x;
+	box[1] = box[3] = at[0].y;
+	for (int i = 1; i < n; i++) {
+		box[0] = fmin(box[0], at[i].x);
+		box[1] = fmin(box[1], at[i].y);
+		box[2] = fmax(box[2], at[i].x);
+		box[3] = fmax(box[3], at[i].y);
+	}
+}
+
+/* The bounds of what of the points' hull lies in the image; false: nothing, or nothing that has an area. */
+static bool bounds_in_image(struct point *at, int n, double width, double height, double *box)
+{
+	struct point hull[2 * CORNERS], cuts[2][MOST_POINTS];
+	if (n < 3)
+		return false;
+	bounds_of(at, n, box);
+	if (box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height)
+		return true;
+	if (box[2] < 0 || box[3] < 0 || box[0] > width || box[1] > height)
+		return false;
+	n = find_hull(at, n, hull);
+	n = cut(hull, n, false, 1, 0, cuts[0]);
+	n = cut(cuts[0], n, false, -1, -width, cuts[1]);
+	n = cut(cuts[1], n, true, 1, 0, cuts[0]);
+	n = cut(cuts[0], n, true, -1, -height, cuts[1]);
+	if (n < 3)
+		return false;
+	bounds_of(cuts[1], n, box);
+	return true;
+}
+
+/* ---- objects ---- */
+
+static void project(const double *k, const double *p, double *out)
+{
+	for (int i = 0; i < 3; i++)
+		out[i] = k[3 * i] * p[0] + k[3 * i + 1] * p[1] + k[3 * i + 2] * p[2];
+	out[0] /= out[2];
+	out[1] /= out[2];
+}
+
+static bool see_object(const struct stk_nuscenes_object *o, const struct stk_rigid *to_camera, const double *k, double width, double height,
+	struct stk_nuscenes_seen *out)
+{
+	const struct stk_rigid pose = stk__rigid_of(&o->pose), here = stk__rigid_compose(to_camera, &pose);
+	struct point at[CORNERS];
+	double box[4], center[3];
+	int n = 0;
+	if (here.at[2] <= 0)
+		return false;
+	for (int corner = 0; corner < CORNERS; corner++) {
+		double half[3] = {0.5 * (double)o->size[1], 0.5 * (double)o->size[0], 0.5 * (double)o->size[2]}, p[3], image[3];
+		for (int i = 0; i < 3; i++)
+			half[i] = corner >> i & 1 ? half[i] : -half[i];
+		stk__rigid_apply(&here, half, p);
+		if (p[2] <= 0)
+			continue;
+		project(k, p, image);
+		at[n++] = (struct point){image[0], image[1]};
+	}
+	if (!bounds_in_image(at, n, width, height, box) || box[2] - box[0] < 1 || box[3] - box[1] < 1)
+		return false;
+	project(k, here.at, center);
+	for (int i = 0; i < 4; i++)
+		out->box[i] = (float)box[i];
+	out->center[0] = (float)center[0];
+	out->center[1] = (float)center[1];
+	out->depth = (float)center[2];
+	return true;
+}
+
+int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out)
+{
+	int32_t sample = v->sample[id], count = 0;
+	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(v->set, sample);
+	const struct stk_nuscenes_frame *frame = stk__nuscenes_frame(v->set, sample, v->camera[camera]);
+	const double *k = stk__nuscenes_calibration(v->set, frame->calibration)->intrinsic;
+	const struct stk_rigid to_camera = stk__nuscenes_world_to_camera(v->set, sample, v->camera[camera]);
+	for (int32_t i = 0; i < s->count; i++) {
+		const struct stk_nuscenes_object *o = stk__nuscenes_object(v->set, s->first + i);
+		if (v->label[o->category] < 0 || !see_object(o, &to_camera, k, frame->width, frame->height, &out[count]))
+			continue;
+		out[count++].object = i;
+	}
+	return count;
+}
