@@ -66,6 +66,9 @@ struct command {
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
 
+/* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
+int inspect_nuscenes(const char *root, bool json);
+
 extern const struct command command_bench, command_doctor, command_explain, command_index, command_inspect, command_ops, command_pack,
 	command_run, command_view;
 

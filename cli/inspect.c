@@ -344,6 +344,10 @@ static int run_inspect(const struct settings *s)
 {
 	struct session session = {0};
 	int code = EXIT_PROBLEM;
+	if (s->arg_count == 2)
+		return strcmp(s->args[0], "nuscenes") == 0
+			       ? inspect_nuscenes(s->args[1], s->json)
+			       : fail_text("inspect", "%s is no format of data sets that it knows: nuscenes", s->args[0]);
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))
@@ -357,13 +361,13 @@ static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_JSO
 const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
-	.usage = "DIR|FILE|s3://BUCKET/PREFIX",
+	.usage = "DIR|FILE|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
 		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does. DIR holds a folder for\n"
-		"each class, or the images themselves.",
+		"each class, or the images themselves. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = 2,
 	.run = run_inspect,
 };

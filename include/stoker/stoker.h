@@ -11,6 +11,7 @@
 #include "stoker/index.h"
 #include "stoker/inspect.h"
 #include "stoker/machine.h"
+#include "stoker/nuscenes.h"
 #include "stoker/pack.h"
 #include "stoker/pipeline.h"
 #include "stoker/status.h"

@@ -19,7 +19,7 @@
 
 /* What the module keeps: the types, for objects that make others. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *image_decoder;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *image_decoder, *nuscenes;
 };
 
 /* ---- types, one a file: each returns a new type, or NULL with an exception ---- */
@@ -30,6 +30,7 @@ PyTypeObject *core_batch_type(PyObject *module);
 PyTypeObject *core_tensor_type(PyObject *module);
 PyTypeObject *core_source_type(PyObject *module);
 PyTypeObject *core_image_decoder_type(PyObject *module);
+PyTypeObject *core_nuscenes_type(PyObject *module);
 
 /* What they wrap; NULL with TypeError when the object is of another type, or with an error when it cannot be used (closed, another process). */
 struct stk_context *core_context_get(PyObject *object);

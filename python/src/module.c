@@ -36,6 +36,7 @@ static int core_exec(PyObject *module)
 		{&state->tensor, core_tensor_type},
 		{&state->source, core_source_type},
 		{&state->image_decoder, core_image_decoder_type},
+		{&state->nuscenes, core_nuscenes_type},
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -57,6 +58,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->tensor);
 	Py_VISIT(state->source);
 	Py_VISIT(state->image_decoder);
+	Py_VISIT(state->nuscenes);
 	return 0;
 }
 
@@ -71,6 +73,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->tensor);
 	Py_CLEAR(state->source);
 	Py_CLEAR(state->image_decoder);
+	Py_CLEAR(state->nuscenes);
 	return 0;
 }
 

@@ -32,6 +32,11 @@ bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f)
 	return fields[f].camera;
 }
 
+bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f)
+{
+	return fields[f].shape == BOXES || fields[f].shape == BOXES2 || fields[f].shape == BOXES4;
+}
+
 int32_t stk__nuscenes_field_find(const char *name)
 {
 	for (int32_t f = 0; f < STK_NUSC_FIELD_COUNT; f++)
@@ -226,7 +231,7 @@ void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_fi
 	int32_t sample = v->sample[id];
 	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(v->set, sample);
 	enum shape shape = fields[f].shape;
-	if (shape == BOXES || shape == BOXES2 || shape == BOXES4)
+	if (stk__nuscenes_field_of_boxes(f))
 		put_seen(v, f, s, seen, seen_count, out);
 	else if (fields[f].camera)
 		put_of_camera(v, f, sample, camera, out);

@@ -6,6 +6,7 @@
 #define STK_FORMAT_NUSCENES_FIELDS_H
 
 #include "format/nuscenes.h"
+#include "stoker/nuscenes.h"
 #include "stoker/tensor.h"
 
 /* Name, element type, shape, one for each camera, what it is. */
@@ -51,24 +52,20 @@ enum stk_nuscenes_field {
 const char *stk__nuscenes_field_name(enum stk_nuscenes_field f);
 int32_t stk__nuscenes_field_find(const char *name); /* -1: there is none */
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
+bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* in an image */
 
 /* ---- which samples, and how they are seen ---- */
-
-struct stk_nuscenes_options {
-	const char *root, *version, *index;
-	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* NULL: all; of cameras and classes the usual ones */
-	size_t camera_count, class_count, scene_count, exclude_count;
-	int32_t split; /* into how many sequences a scene is cut */
-};
 
 /* Immutable once made: any thread. */
 struct stk_nuscenes_view {
 	struct stk_nuscenes *set;
 	int32_t cameras, camera[64];
-	int32_t *label;     /* of each category; -1: none */
-	int32_t *sample;    /* the view's samples in the set */
-	bool *starts;       /* those that begin a sequence */
-	int32_t *sequences; /* where each begins, and where the last ends */
+	int32_t classes;
+	const char *class_name[10]; /* by label */
+	int32_t *label;             /* of each category; -1: none */
+	int32_t *sample;            /* the view's samples in the set */
+	bool *starts;               /* those that begin a sequence */
+	int32_t *sequences;         /* where each begins, and where the last ends */
 	int64_t size, sequence_count;
 };
 

@@ -181,5 +181,9 @@ enum stk_status stk__load_frames(struct stk_load *l)
 	if (!l->pose || !l->pose_given)
 		return stk__fail(l->err, STK_NO_MEMORY, "out of memory for %lld poses", (long long)l->poses.count);
 	s = stk__table_read(l->folder, "ego_pose", pose, 3, take_pose, l, l->err);
-	return s ? s : place_poses(l);
+	s = s ? s : place_poses(l);
+	stk__tokens_free(&l->poses);
+	stk__free(l->pose);
+	l->pose = NULL;
+	return s;
 }

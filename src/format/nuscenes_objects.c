@@ -158,10 +158,10 @@ static void find_velocity(const struct stk_load *l, int64_t id)
 }
 
 /* Brings objects into the order of samples, and inside each into that of the table. */
-static enum stk_status sort_objects(struct stk_load *l)
+static enum stk_status sort_objects(struct stk_load *l, int64_t n)
 {
 	struct stk_nuscenes *out = l->out;
-	int64_t n = l->objects.count, samples = out->count[STK_NUSC_SAMPLES], at = 0;
+	int64_t samples = out->count[STK_NUSC_SAMPLES], at = 0;
 	struct stk_nuscenes_sample *sample = out->part[STK_NUSC_SAMPLES];
 	const struct stk_nuscenes_object *from = out->part[STK_NUSC_OBJECTS];
 	struct stk_nuscenes_object *sorted = stk__alloc((size_t)n * sizeof *sorted);
@@ -199,7 +199,8 @@ static enum stk_status link_objects(struct stk_load *l)
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
 		find_velocity(l, i);
 	l->out->count[STK_NUSC_OBJECTS] = n;
-	return s ? s : sort_objects(l);
+	stk__tokens_free(&l->objects); /* millions, of which nothing is said any more */
+	return s ? s : sort_objects(l, n);
 }
 
 enum stk_status stk__load_objects(struct stk_load *l)

@@ -159,15 +159,55 @@ static void project(const double *k, const double *p, double *out)
 	out[1] /= out[2];
 }
 
-static bool see_object(const struct stk_nuscenes_object *o, const struct stk_rigid *to_camera, const double *k, double width, double height,
-	struct stk_nuscenes_seen *out)
+/* What bounds a camera's view: the planes through it and the image's borders. */
+struct view {
+	const double *k;
+	double width, height;
+	double normal[4][3], length[4]; /* a point p ahead of the camera is in the image where normal p >= 0 for each */
+};
+
+static struct view view_of(const double *k, double width, double height)
 {
+	struct view v = {.k = k, .width = width, .height = height};
+	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* else what lies ahead may be divided by a negative number */
+	for (int plane = 0; plane < 4; plane++) {
+		const double *row = k + 3 * (plane / 2);
+		double far = plane / 2 ? height : width, square = 0;
+		for (int i = 0; i < 3; i++) {
+			v.normal[plane][i] = plane % 2 ? far * k[6 + i] - row[i] : row[i];
+			square += v.normal[plane][i] * v.normal[plane][i];
+		}
+		v.length[plane] = plain ? sqrt(square) : INFINITY;
+	}
+	return v;
+}
+
+/* Most objects are behind the camera or beside the image. This looks at the ball around them, and leaves none out that could be seen. */
+static bool may_be_seen(const struct view *v, const double *middle, const float *size)
+{
+	double square = 0;
+	for (int i = 0; i < 3; i++)
+		square += 0.25 * (double)size[i] * (double)size[i];
+	double radius = sqrt(square) * (1 + 1e-9) + 1e-9;
+	for (int plane = 0; plane < 4; plane++) {
+		const double *n = v->normal[plane];
+		if (n[0] * middle[0] + n[1] * middle[1] + n[2] * middle[2] < -radius * v->length[plane])
+			return false;
+	}
+	return middle[2] > 0;
+}
+
+static bool see_object(
+	const struct stk_nuscenes_object *o, const struct stk_rigid *to_camera, const struct view *v, struct stk_nuscenes_seen *out)
+{
+	double middle[3];
+	stk__rigid_apply(to_camera, o->pose.at, middle);
+	if (!may_be_seen(v, middle, o->size))
+		return false;
 	const struct stk_rigid pose = stk__rigid_of(&o->pose), here = stk__rigid_compose(to_camera, &pose);
 	struct point at[CORNERS];
 	double box[4], center[3];
 	int n = 0;
-	if (here.at[2] <= 0)
-		return false;
 	for (int corner = 0; corner < CORNERS; corner++) {
 		double half[3] = {0.5 * (double)o->size[1], 0.5 * (double)o->size[0], 0.5 * (double)o->size[2]}, p[3], image[3];
 		for (int i = 0; i < 3; i++)
@@ -175,12 +215,12 @@ static bool see_object(const struct stk_nuscenes_object *o, const struct stk_rig
 		stk__rigid_apply(&here, half, p);
 		if (p[2] <= 0)
 			continue;
-		project(k, p, image);
+		project(v->k, p, image);
 		at[n++] = (struct point){image[0], image[1]};
 	}
-	if (!bounds_in_image(at, n, width, height, box) || box[2] - box[0] < 1 || box[3] - box[1] < 1)
+	if (!bounds_in_image(at, n, v->width, v->height, box) || box[2] - box[0] < 1 || box[3] - box[1] < 1)
 		return false;
-	project(k, here.at, center);
+	project(v->k, here.at, center);
 	for (int i = 0; i < 4; i++)
 		out->box[i] = (float)box[i];
 	out->center[0] = (float)center[0];
@@ -194,11 +234,11 @@ int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t
 	int32_t sample = v->sample[id], count = 0;
 	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(v->set, sample);
 	const struct stk_nuscenes_frame *frame = stk__nuscenes_frame(v->set, sample, v->camera[camera]);
-	const double *k = stk__nuscenes_calibration(v->set, frame->calibration)->intrinsic;
+	const struct view image = view_of(stk__nuscenes_calibration(v->set, frame->calibration)->intrinsic, frame->width, frame->height);
 	const struct stk_rigid to_camera = stk__nuscenes_world_to_camera(v->set, sample, v->camera[camera]);
 	for (int32_t i = 0; i < s->count; i++) {
 		const struct stk_nuscenes_object *o = stk__nuscenes_object(v->set, s->first + i);
-		if (v->label[o->category] < 0 || !see_object(o, &to_camera, k, frame->width, frame->height, &out[count]))
+		if (v->label[o->category] < 0 || !see_object(o, &to_camera, &image, &out[count]))
 			continue;
 		out[count++].object = i;
 	}

@@ -233,7 +233,7 @@ enum stk_status stk__rows_grow(void *list, int64_t *room, int64_t count, size_t 
 	void **at = list;
 	if (count <= *room)
 		return STK_OK;
-	int64_t more = count + *room / 2 + 64;
+	int64_t more = count + *room / 4 + 64;
 	void *grown = stk__realloc(*at, (size_t)more * element);
 	if (!grown)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld rows of a table", (long long)more);
@@ -304,7 +304,7 @@ enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_
 	if ((s = stk__rows_grow(&t->at, &t->at_room, t->count + 1, sizeof *t->at, err)))
 		return s;
 	if (t->room - t->used < n + 1 + STK_LONGEST_TEXT) { /* a comparison may read that far */
-		uint64_t room = t->room + t->room / 2 + 2 * STK_LONGEST_TEXT + n;
+		uint64_t room = t->room + t->room / 4 + 2 * STK_LONGEST_TEXT + n;
 		char *texts = stk__realloc(t->texts, room);
 		if (!texts)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld tokens", (long long)t->count);

@@ -77,6 +77,10 @@ static enum stk_status choose_classes(struct stk_nuscenes_view *v, const struct 
 				"%s is not a class of NuScenes' detection task; there are car, truck, construction_vehicle, bus, "
 				"trailer, barrier, motorcycle, bicycle, pedestrian, traffic_cone",
 				wanted[k]);
+	if (count > CLASS_COUNT)
+		return stk__fail(err, STK_INVALID, "classes has %zu names; there are %d classes", count, CLASS_COUNT);
+	for (size_t k = 0; k < count; k++)
+		v->class_name[v->classes++] = CLASSES[place_of(wanted[k], CLASSES, CLASS_COUNT)];
 	v->label = stk__alloc((size_t)v->set->count[STK_NUSC_CATEGORIES] * sizeof *v->label);
 	if (!v->label)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a data set");

@@ -11,6 +11,7 @@ struct readers_nuscenes {
 	const char *root, *version, *index;
 	struct stk_strings fields, cameras, classes, scenes, exclude_scenes;
 	int64_t split_scenes, streams;
+	struct stk_ints sequence_order;
 	struct stk_reader_args reader;
 };
 
@@ -38,6 +39,9 @@ static const struct stk_arg_def readers_nuscenes_args[] = {
 	STK_ARG(struct readers_nuscenes, streams, STK_ARG_INT, "0", (0, 0x1p20), 0,
 		"The batch size times num_shards: each slot of a batch then follows one sequence after the other, from its first sample to its last, "
 		"on through epochs and restarts. random_shuffle draws their order. 0: samples come one by one, as from any reader."),
+	STK_ARG(struct readers_nuscenes, sequence_order, STK_ARG_INTS, NULL, (0, 0x1p31), 0,
+		"With streams: the order of the sequences in each cycle, cycle after cycle, instead of a drawn one; behind the last, the first comes "
+		"again."),
 	STK_ARG_GROUP(struct readers_nuscenes, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -116,8 +120,9 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 
 struct nuscenes {
 	struct stk_nuscenes_view *view;
-	struct stk_streams *streams; /* NULL: none */
-	int32_t images;              /* files of cameras that are read of a sample */
+	struct stk_streams *streams;                 /* NULL: none */
+	int32_t images;                              /* files of cameras that are read of a sample */
+	int32_t field[STK_NUSC_FIELD_COUNT], fields; /* what is given, in this order */
 	bool points;
 };
 
@@ -133,19 +138,27 @@ static enum stk_status make_streams(const struct readers_nuscenes *a, struct nus
 {
 	struct stk_order order;
 	if (a->streams == 0)
-		return STK_OK;
+		return a->sequence_order.count < 0 ? STK_OK
+						   : stk__fail(err, STK_INVALID, "sequence_order is of streams: give their number too");
 	stk__reader_order(&a->reader, n->view->size, &order);
 	if (a->reader.indices.count >= 0 || a->reader.stick_to_shard || order.tail != STK_TAIL_WRAP)
 		return stk__fail(err, STK_INVALID,
 			"streams go on and on: indices, stick_to_shard, pad_last_batch, and a tail other than \"wrap\" do not go with them");
-	return stk__streams_create(
-		n->view->sequences, n->view->sequence_count, (int32_t)a->streams, order.shuffle, order.seed, &n->streams, err);
+	const struct stk_streams_options o = {.sequences = n->view->sequences,
+		.count = n->view->sequence_count,
+		.slots = (int32_t)a->streams,
+		.shuffle = order.shuffle,
+		.seed = order.seed,
+		.order = a->sequence_order.count < 0 ? NULL : a->sequence_order.v,
+		.order_count = a->sequence_order.count < 0 ? 0 : a->sequence_order.count};
+	return stk__streams_create(&o, &n->streams, err);
 }
 
 static enum stk_status readers_nuscenes_setup(const void *args, void **shared, struct stk_error *err)
 {
 	const struct readers_nuscenes *a = args;
-	const struct stk_nuscenes_options o = {.root = a->root,
+	const struct stk_nuscenes_options o = {.size = sizeof o,
+		.root = a->root,
 		.version = a->version,
 		.index = a->index,
 		.cameras = a->cameras.count < 0 ? NULL : a->cameras.v,
@@ -163,6 +176,8 @@ static enum stk_status readers_nuscenes_setup(const void *args, void **shared, s
 	n->images = gives(a, STK_NUSC_IMAGE) ? cameras_of(a) : 0;
 	n->points = gives(a, STK_NUSC_POINTS);
 	enum stk_status s = check_fields(a, err);
+	for (int32_t k = 0; k < field_count(a) && s == STK_OK; k++)
+		n->field[n->fields++] = field_at(a, k);
 	s = s ? s : stk__nuscenes_view_open(&o, &n->view, err);
 	s = s ? s : stk__reader_check(&a->reader, n->view->size, err);
 	s = s ? s : make_streams(a, n, err);
@@ -196,11 +211,6 @@ static enum stk_status look(const struct stk_call *call, int32_t camera, struct 
 	return STK_OK;
 }
 
-static bool is_of_boxes(int32_t field)
-{
-	return field >= STK_NUSC_BBOXES2D && field <= STK_NUSC_VISIBILITY2D;
-}
-
 static enum stk_status view_points(
 	const struct stk_call *call, const struct stk_bytes *bytes, struct stk_tensor *out, struct stk_error *err)
 {
@@ -223,7 +233,7 @@ static enum stk_status infer_output(
 	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(n->view->set, n->view->sample[call->place.sample]);
 	const struct state *state = call->state;
 	int64_t count = s->count;
-	enum stk_status status = is_of_boxes(field) ? look(call, camera, err) : STK_OK;
+	enum stk_status status = stk__nuscenes_field_of_boxes((enum stk_nuscenes_field)field) ? look(call, camera, err) : STK_OK;
 	if (status)
 		return status;
 	if (field == STK_NUSC_POINTS)
@@ -231,7 +241,7 @@ static enum stk_status infer_output(
 	if (field == STK_NUSC_IMAGE) {
 		count = (int64_t)call->bytes[camera].size;
 		out->data = (void *)(uintptr_t)call->bytes[camera].data;
-	} else if (is_of_boxes(field)) {
+	} else if (stk__nuscenes_field_of_boxes((enum stk_nuscenes_field)field)) {
 		count = state->count[camera];
 	} else if (field == STK_NUSC_SAMPLE_TOKEN) {
 		count = (int64_t)strlen(stk__nuscenes_text(n->view->set, s->token));
@@ -243,12 +253,13 @@ static enum stk_status infer_output(
 static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct readers_nuscenes *a = call->args;
-	enum stk_status s = check_fields(a, err);
-	int32_t output = 0;
-	for (int32_t k = 0; k < field_count(a) && s == STK_OK; k++) {
-		int32_t field = field_at(a, k);
+	const struct nuscenes *n = call->bytes ? call->shared : NULL;
+	enum stk_status s = n ? STK_OK : check_fields(a, err);
+	int32_t output = 0, count = n ? n->fields : field_count(a);
+	for (int32_t k = 0; k < count && s == STK_OK; k++) {
+		int32_t field = n ? n->field[k] : field_at(a, k);
 		for (int32_t camera = 0; camera < outputs_of(a, field) && s == STK_OK; camera++, output++) {
-			if (call->bytes)
+			if (n)
 				s = infer_output(call, field, camera, &call->out[output], err);
 			else
 				call->out[output].desc = stk__nuscenes_desc((enum stk_nuscenes_field)field, -1);
@@ -259,7 +270,6 @@ static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struc
 
 static enum stk_status readers_nuscenes_run(const struct stk_call *call, struct stk_error *err)
 {
-	const struct readers_nuscenes *a = call->args;
 	const struct nuscenes *n = call->shared;
 	const struct state *state = call->state;
 	const struct stk_place *place = &call->place;
@@ -267,9 +277,9 @@ static enum stk_status readers_nuscenes_run(const struct stk_call *call, struct 
 	bool begins = n->view->starts[place->sample] || place->from != place->position;
 	int32_t output = 0;
 	(void)err;
-	for (int32_t k = 0; k < field_count(a); k++) {
-		int32_t field = field_at(a, k);
-		for (int32_t camera = 0; camera < outputs_of(a, field); camera++, output++)
+	for (int32_t k = 0; k < n->fields; k++) {
+		int32_t field = n->field[k];
+		for (int32_t camera = 0; camera < outputs_of(call->args, field); camera++, output++)
 			if (field != STK_NUSC_IMAGE && field != STK_NUSC_POINTS)
 				stk__nuscenes_value(n->view, (enum stk_nuscenes_field)field, place->sample, camera, state->seen[camera],
 					state->count[camera], begins, call->out[output].data);

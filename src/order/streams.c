@@ -35,19 +35,27 @@ int32_t stk__streams_slots(const struct stk_streams *s)
 	return s->slots;
 }
 
-static void deal(struct stk_streams *s, const int32_t *sequences, int64_t count, int64_t cycles, bool shuffle, uint64_t seed)
+/* The sequence at a place of a cycle. */
+static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t place)
 {
-	const struct stk_order order = {.size = count, .seed = seed};
+	if (o->order)
+		return o->order[cycle * o->count + place];
+	return o->shuffle ? (int64_t)stk__shuffle_hd(permutation, (uint64_t)place) : place;
+}
+
+static void deal(struct stk_streams *s, const struct stk_streams_options *o, int64_t cycles)
+{
+	const struct stk_order order = {.size = o->count, .seed = o->seed};
 	int64_t at = 0;
 	for (int32_t slot = 0; slot < s->slots; slot++) {
 		int64_t begin = 0;
 		s->piece[slot] = at;
 		for (int64_t cycle = 0; cycle < cycles; cycle++) {
 			const struct stk_shuffle permutation = stk__order_shuffle(&order, cycle);
-			for (int64_t i = slot; i < count; i += s->slots) {
-				int64_t next = shuffle ? (int64_t)stk__shuffle_hd(&permutation, (uint64_t)i) : i;
-				s->pieces[at++] = (struct piece){begin, sequences[next]};
-				begin += sequences[next + 1] - sequences[next];
+			for (int64_t i = slot; i < o->count; i += s->slots) {
+				int64_t next = sequence_at(o, &permutation, cycle, i);
+				s->pieces[at++] = (struct piece){begin, o->sequences[next]};
+				begin += o->sequences[next + 1] - o->sequences[next];
 			}
 		}
 		s->period[slot] = begin;
@@ -55,27 +63,48 @@ static void deal(struct stk_streams *s, const int32_t *sequences, int64_t count,
 	s->piece[s->slots] = at;
 }
 
-enum stk_status stk__streams_create(const int32_t *sequences, int64_t count, int32_t slots, bool shuffle, uint64_t seed,
-	struct stk_streams **out, struct stk_error *err)
+static int64_t cycles_of(const struct stk_streams_options *o)
 {
-	int64_t cycles = !shuffle || count > MOST_PIECES / 2 ? 1 + shuffle : MOST_PIECES / count;
-	cycles = cycles < MOST_CYCLES ? cycles : MOST_CYCLES;
-	if (count < slots)
+	if (o->order)
+		return o->order_count / o->count;
+	int64_t cycles = !o->shuffle || o->count > MOST_PIECES / 2 ? 1 + o->shuffle : MOST_PIECES / o->count;
+	return cycles < MOST_CYCLES ? cycles : MOST_CYCLES;
+}
+
+static enum stk_status check(const struct stk_streams_options *o, struct stk_error *err)
+{
+	if (o->count < o->slots)
 		return stk__fail(err, STK_INVALID,
 			"%d slots of a batch, over all shards, cannot share %lld sequences: lower the batch size, or cut scenes with split_scenes",
-			slots, (long long)count);
+			o->slots, (long long)o->count);
+	if (o->order && (o->order_count == 0 || o->order_count % o->count))
+		return stk__fail(err, STK_INVALID, "the order of sequences has %lld entries, which are no cycles of %lld sequences",
+			(long long)o->order_count, (long long)o->count);
+	for (int64_t i = 0; o->order && i < o->order_count; i++)
+		if (o->order[i] < 0 || o->order[i] >= o->count)
+			return stk__fail(err, STK_INVALID, "the order of sequences names %lld; there are 0 to %lld", (long long)o->order[i],
+				(long long)o->count - 1);
+	return STK_OK;
+}
+
+enum stk_status stk__streams_create(const struct stk_streams_options *o, struct stk_streams **out, struct stk_error *err)
+{
+	enum stk_status status = check(o, err);
+	if (status)
+		return status;
+	int64_t pieces = cycles_of(o) * o->count;
 	struct stk_streams *s = stk__calloc(1, sizeof *s);
 	if (s) {
-		s->slots = slots;
-		s->pieces = stk__alloc((size_t)(cycles * count) * sizeof *s->pieces);
-		s->piece = stk__alloc(((size_t)slots + 1) * sizeof *s->piece);
-		s->period = stk__alloc((size_t)slots * sizeof *s->period);
+		s->slots = o->slots;
+		s->pieces = stk__alloc((size_t)pieces * sizeof *s->pieces);
+		s->piece = stk__alloc(((size_t)o->slots + 1) * sizeof *s->piece);
+		s->period = stk__alloc((size_t)o->slots * sizeof *s->period);
 	}
 	if (!s || !s->pieces || !s->piece || !s->period) {
 		stk__streams_destroy(s);
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for the order of %lld sequences", (long long)count);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the order of %lld sequences", (long long)o->count);
 	}
-	deal(s, sequences, count, cycles, shuffle, seed);
+	deal(s, o, cycles_of(o));
 	*out = s;
 	return STK_OK;
 }

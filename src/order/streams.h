@@ -13,10 +13,19 @@
 
 struct stk_streams;
 
-/* sequences: the first sample of each, and behind them the number of all samples. Fails where a slot would get no sequence. Permutations are drawn for some hundred cycles (fewer where there are thousands of sequences); then they come
+struct stk_streams_options {
+	const int32_t *sequences; /* the first sample of each, and behind them the number of all samples */
+	int64_t count;            /* of sequences */
+	int32_t slots;
+	bool shuffle;
+	uint64_t seed;
+	const int64_t *order; /* instead of drawing: permutations of the sequences, one for each cycle; NULL: none */
+	int64_t order_count;  /* entries of all of them */
+};
+
+/* Fails where a slot would get no sequence. Permutations are drawn for some hundred cycles (fewer where there are thousands of sequences); then they come
  * again. */
-STK_MUST_USE enum stk_status stk__streams_create(const int32_t *sequences, int64_t count, int32_t slots, bool shuffle, uint64_t seed,
-	struct stk_streams **out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__streams_create(const struct stk_streams_options *o, struct stk_streams **out, struct stk_error *err);
 void stk__streams_destroy(struct stk_streams *s);
 int32_t stk__streams_slots(const struct stk_streams *s);
 

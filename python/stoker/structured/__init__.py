@@ -9,6 +9,7 @@ The tree exists while a pipeline is defined; when it runs there are only the ten
 """
 
 from stoker.structured import inputs, internal_helpers, pipeline, processing_steps
+from stoker.structured.nuscenes import NuScenes
 from stoker.structured.nuscenes_make import make_nuscenes
 
-__all__ = ["inputs", "internal_helpers", "make_nuscenes", "pipeline", "processing_steps"]
+__all__ = ["NuScenes", "inputs", "internal_helpers", "make_nuscenes", "pipeline", "processing_steps"]

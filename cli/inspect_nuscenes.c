@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker inspect nuscenes ROOT: what is in a data set of NuScenes, by its tables, and which files are not there. */
+#include "command.h"
+#include "output.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CLASSES = 10, CAMERAS = 6, FILES = CAMERAS + 1, NAMED = 20, PATH = 4200 };
+
+struct nuscenes_census {
+	struct stk_nuscenes_info info;
+	int64_t of_class[CLASSES + 1]; /* the last: of none */
+	int64_t files[FILES], missing[FILES], missing_in_all;
+	int64_t shortest, longest; /* samples of a scene */
+	double seconds;            /* from the first to the last sample of each scene, summed */
+	char named[NAMED][PATH];
+};
+
+static const char *file_name(const struct stk_nuscenes_view *v, int32_t k)
+{
+	return k < CAMERAS ? stk_nuscenes_camera(v, k) : "LIDAR_TOP";
+}
+
+/* A scalar, or an array of at most `capacity` bytes; how many elements it has, or -1. */
+static int64_t take(const struct stk_nuscenes_view *v, int64_t sample, const char *field, void *out, size_t capacity, struct stk_error *err)
+{
+	struct stk_desc desc;
+	return stk_nuscenes_field(v, sample, 0, field, &desc, out, capacity, err) == STK_OK ? stk_desc_elements(&desc) : -1;
+}
+
+static void count_file(struct nuscenes_census *c, const struct stk_nuscenes_view *v, int64_t sample, int32_t k, const char *token)
+{
+	char path[4096];
+	struct stat st;
+	c->files[k]++;
+	if (stk_nuscenes_file(v, sample, k < CAMERAS ? k : -1, path, sizeof path) < sizeof path && stat(path, &st) == 0)
+		return;
+	c->missing[k]++;
+	if (c->missing_in_all++ < NAMED)
+		snprintf(c->named[c->missing_in_all - 1], PATH, "%.100s, sample %.100s, %.60s: %.3800s is not there",
+			stk_nuscenes_scene(v, sample), token, file_name(v, k), path);
+}
+
+static bool count_sample(struct nuscenes_census *c, const struct stk_nuscenes_view *v, int64_t sample, struct stk_error *err)
+{
+	char token[512] = "";
+	struct stk_desc desc;
+	if (stk_nuscenes_field(v, sample, 0, "gt_labels_3d", &desc, NULL, 0, err))
+		return false;
+	size_t size = (size_t)stk_desc_bytes(&desc);
+	int32_t *labels = malloc(size + 1);
+	bool good = labels && take(v, sample, "gt_labels_3d", labels, size, err) >= 0 &&
+		    take(v, sample, "sample_token", token, sizeof token - 1, err) >= 0;
+	for (int64_t i = 0; good && i < desc.shape[0]; i++)
+		c->of_class[labels[i] < 0 ? CLASSES : labels[i]]++;
+	for (int32_t k = 0; good && k < FILES; k++)
+		count_file(c, v, sample, k, token);
+	free(labels);
+	return good;
+}
+
+static bool count_all(struct nuscenes_census *c, const struct stk_nuscenes_view *v, struct stk_error *err)
+{
+	c->info.size = sizeof c->info;
+	if (stk_nuscenes_describe(v, &c->info, err))
+		return false;
+	for (int64_t i = 0; i < c->info.samples; i++)
+		if (!count_sample(c, v, i, err))
+			return false;
+	for (int64_t i = 0; i < c->info.sequences; i++) {
+		double begin, end;
+		int64_t first = stk_nuscenes_sequence(v, i), count = stk_nuscenes_sequence(v, i + 1) - first;
+		if (take(v, first, "timestamp", &begin, sizeof begin, err) < 0 ||
+			take(v, first + count - 1, "timestamp", &end, sizeof end, err) < 0)
+			return false;
+		c->seconds += end - begin;
+		c->shortest = i == 0 || count < c->shortest ? count : c->shortest;
+		c->longest = count > c->longest ? count : c->longest;
+	}
+	return true;
+}
+
+static void print_text(const struct nuscenes_census *c, const struct stk_nuscenes_view *v, const char *version)
+{
+	printf("%s: %" PRId64 " scenes, %" PRId64 " samples, %" PRId64 " objects\n", version, c->info.scenes, c->info.samples,
+		c->info.objects);
+	printf("  scenes        %" PRId64 " to %" PRId64 " samples, %.1f seconds on average\n", c->shortest, c->longest,
+		c->seconds / (double)c->info.scenes);
+	for (int k = 0; k < FILES; k++)
+		printf("  %-13s %s: %" PRId64 " files, %" PRId64 " of which are not there\n", k ? "" : "key frames", file_name(v, k),
+			c->files[k], c->missing[k]);
+	for (int k = 0; k <= CLASSES; k++)
+		printf("  %-13s %s: %" PRId64 "\n", k ? "" : "objects", k < CLASSES ? stk_nuscenes_class(v, k) : "(of other categories)",
+			c->of_class[k]);
+	for (int64_t i = 0; i < c->missing_in_all && i < NAMED; i++)
+		printf("  %s\n", c->named[i]);
+	if (c->missing_in_all > NAMED)
+		printf("  and %" PRId64 " more\n", c->missing_in_all - NAMED);
+}
+
+static json_t *as_json(const struct nuscenes_census *c, const struct stk_nuscenes_view *v, const char *version)
+{
+	json_t *object = json_object(), *classes = json_object(), *files = json_object(), *missing = json_array();
+	put_text(object, "version", version);
+	put_int(object, "scenes", c->info.scenes);
+	put_int(object, "samples", c->info.samples);
+	put_int(object, "objects", c->info.objects);
+	put_real(object, "seconds", c->seconds);
+	for (int k = 0; k <= CLASSES; k++)
+		put_int(classes, k < CLASSES ? stk_nuscenes_class(v, k) : "other", c->of_class[k]);
+	for (int k = 0; k < FILES; k++)
+		put_int(files, file_name(v, k), c->files[k]);
+	for (int64_t i = 0; i < c->missing_in_all && i < NAMED; i++)
+		json_array_append_new(missing, json_string(c->named[i]));
+	json_object_set_new(object, "by_class", classes);
+	json_object_set_new(object, "files", files);
+	put_int(object, "missing_files", c->missing_in_all);
+	json_object_set_new(object, "missing", missing);
+	return object;
+}
+
+static int inspect_version(const char *root, const char *version, bool json)
+{
+	const struct stk_nuscenes_options o = {.size = sizeof o, .root = root, .version = version};
+	struct nuscenes_census *c = calloc(1, sizeof *c);
+	struct stk_nuscenes_view *v = NULL;
+	struct stk_error err = {0};
+	int code = c ? EXIT_FINE : fail_text("inspect", "out of memory");
+	if (c && (stk_nuscenes_open(&o, &v, &err) || !count_all(c, v, &err))) {
+		code = fail("inspect", &err);
+	} else if (c) {
+		code = c->missing_in_all ? EXIT_PROBLEM : EXIT_FINE;
+		if (!json)
+			print_text(c, v, version);
+		else if (print_json(as_json(c, v, version)) != EXIT_FINE)
+			code = EXIT_PROBLEM;
+	}
+	stk_nuscenes_close(v);
+	free(c);
+	return code;
+}
+
+/* Folders of ROOT that hold tables: those that have sample_data.json. */
+int inspect_nuscenes(const char *root, bool json)
+{
+	DIR *folder = opendir(root);
+	int code = EXIT_FINE, found = 0;
+	struct dirent *entry;
+	while (folder && (entry = readdir(folder))) {
+		char path[4096];
+		struct stat st;
+		if (entry->d_name[0] == '.' ||
+			snprintf(path, sizeof path, "%s/%s/sample_data.json", root, entry->d_name) >= (int)sizeof path || stat(path, &st))
+			continue;
+		int one = inspect_version(root, entry->d_name, json);
+		code = one != EXIT_FINE ? one : code;
+		found++;
+	}
+	if (folder)
+		closedir(folder);
+	return found ? code
+		     : fail_text("inspect", "%s holds no folder with NuScenes' tables, as v1.0-trainval: sample_data.json and the others",
+			       root);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NuScenes: what its tables say of a data set's samples, without reading images. The operator readers.nuscenes gives the same, with the files, to pipelines.
+ *
+ * A data set that is open does not change: any thread may ask it. */
+#ifndef STOKER_NUSCENES_H
+#define STOKER_NUSCENES_H
+
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialise. Lists may be NULL: the six cameras, the ten classes of the detection task in StreamPETR's order, all scenes, none left out. */
+struct stk_nuscenes_options {
+	size_t size;                /* sizeof(struct stk_nuscenes_options) */
+	const char *root, *version; /* root/version/sample.json is a table */
+	const char
+		*index; /* file that keeps what was read from the tables; NULL: stoker.index beside them, if it can be written; "": none */
+	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names */
+	size_t camera_count, class_count, scene_count, exclude_count;
+	int32_t split; /* into how many sequences each scene is cut; 0: one */
+};
+
+struct stk_nuscenes_view;
+
+struct stk_nuscenes_info {
+	size_t size;                                 /* sizeof(struct stk_nuscenes_info), set by the caller */
+	int64_t samples, sequences, scenes, objects; /* of what was asked for */
+	int32_t cameras, classes;
+	bool from_index; /* the tables were not read */
+};
+
+/* Reads the tables, or the index where it is current. Each sample has a key frame of each camera and of the lidar, or it fails. */
+STK_API STK_MUST_USE enum stk_status stk_nuscenes_open(
+	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
+STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* NULL is fine */
+STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
+	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
+
+/* The first sample of a sequence; of number `sequences`: the number of samples. */
+STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
+/* Names, as long as it is open. class: by label. */
+STK_API const char *stk_nuscenes_scene(const struct stk_nuscenes_view *v, int64_t sample);
+STK_API const char *stk_nuscenes_camera(const struct stk_nuscenes_view *v, int32_t camera);
+STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_t label);
+
+/* Path of a camera's image, or of the lidar's points (camera -1). Returns its length; >= capacity: it was cut. */
+STK_API size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity);
+
+/* A field by the name that readers.nuscenes has for it, but for image and points. camera: of a field that each camera has. desc says what it is; out, where
+ * not NULL, gets its values: room for them has to be there. */
+STK_API STK_MUST_USE enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
+	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NuScenes as a data provider: from its own tables, or from the info files of StreamPETR's converter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker import _core, fn, types
+from stoker.structured._nuscenes_infos import MISSING, Infos
+from stoker.structured.inputs.data_provider import DataProvider
+from stoker.structured.inputs.sampler_input_callable import SamplerInputCallable
+from stoker.structured.inputs.sampler_input_iterable import SamplerInputIterable
+from stoker.structured.inputs.sequence_sampler import SequenceSampler
+from stoker.structured.inputs.shuffled_sharded_input_callable import ShuffledShardedInputCallable
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+
+if TYPE_CHECKING:
+    from stoker.data_node import DataNode
+
+CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
+CLASSES = ("car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone")
+
+# Fields of readers.nuscenes by where they stand in the tree, with their types.
+_CAMERA = {
+    "image": types.UINT8,
+    "img_timestamp": types.FLOAT64,
+    "intrinsics": types.FLOAT,
+    "extrinsics": types.FLOAT,
+    "lidar2img": types.FLOAT,
+}
+_BOXES_2D = {
+    "bboxes2d": types.FLOAT,
+    "centers2d": types.FLOAT,
+    "depths2d": types.FLOAT,
+    "labels2d": types.INT32,
+    "num_lidar_points2d": types.INT32,
+    "num_radar_points2d": types.INT32,
+    "visibility2d": types.INT32,
+}
+_BOXES_3D = {
+    "gt_bboxes_3d": types.FLOAT,
+    "translations": types.FLOAT,
+    "sizes": types.FLOAT,
+    "orientations": types.FLOAT,
+    "velocities": types.FLOAT,
+    "gt_labels_3d": types.INT32,
+    "num_lidar_points": types.INT32,
+    "num_radar_points": types.INT32,
+    "visibility": types.INT32,
+    "instances": types.INT32,
+}
+_SAMPLE = {
+    "ego_pose": types.FLOAT,
+    "ego_pose_inv": types.FLOAT,
+    "timestamp": types.FLOAT64,
+    "prev_exists": types.FLOAT,
+    "scene": types.INT32,
+    "frame": types.INT32,
+    "sample_token": types.STRING,
+    "points": types.FLOAT,
+}
+# What StreamPETR trains on.
+FIELDS = (
+    *_CAMERA,
+    *(name for name in _BOXES_2D if name != "visibility2d"),
+    *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
+    *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
+)
+# Of a SequenceSampler's shuffled cycles this many sequences are handed to the reader; then its cycles come again.
+_MOST_DRAWN = 1 << 16
+
+Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, field, camera (-1: none), type
+
+
+class NuScenes(DataProvider):
+    """Samples of NuScenes: the images of its cameras as files, matrices, poses and boxes.
+
+        data = NuScenes("/data/nuscenes", "v1.0-trainval", exclude_scenes=validation)
+        order = SamplerInputIterable(data, SequenceSampler(16, data.sequence_lengths, seed=1), rank, ranks)
+        definition = PipelineDefinition(order, steps)
+
+    A sample is a tree: "cameras", an array of groups with what each camera has, and in each of them "boxes_2d"; "boxes_3d"; and the sample's own fields. Fields
+    are named as those of `readers.nuscenes`, which tells what they are; they stand in the tree in its order. In a pipeline that operator reads them, in C,
+    in the order that the input asks for: no Python runs for a sample. That holds for SequenceSampler, whose order is followed exactly as long as
+    its sequences are those of sequence_lengths (after some dozen shuffled cycles of large sets they come again), SamplerInputCallable of one epoch, and
+    ShuffledShardedInputCallable, whose shuffled epochs the reader draws by itself; other inputs call get_data.
+
+    root, version: root/version/sample.json is a table. cameras, classes: which, in this order; classes number the labels. scenes, exclude_scenes: names.
+    split_scenes: into how many sequences each scene is cut. fields: which; by default FIELDS, what StreamPETR trains on, as far as it is there.
+    index: as the reader has it.
+    infos: a .pkl of StreamPETR's converter (tools/create_data_nusc.py), or several, that are read instead of the tables; images lie below root all the
+    same. Nothing but dicts, lists, numbers, texts and NumPy arrays is unpickled. Such a provider is asked by get_data alone.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        version: str = "v1.0-trainval",
+        *,
+        cameras: Sequence[str] = CAMERAS,
+        classes: Sequence[str] = CLASSES,
+        scenes: Sequence[str] | None = None,
+        exclude_scenes: Sequence[str] | None = None,
+        split_scenes: int = 1,
+        fields: Sequence[str] | None = None,
+        index: str | os.PathLike[str] | None = None,
+        infos: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    ) -> None:
+        if fields is None:
+            fields = FIELDS if infos is None else [name for name in FIELDS if name not in MISSING]
+        known = {**_CAMERA, **_BOXES_2D, **_BOXES_3D, **_SAMPLE}
+        if unknown := [name for name in fields if name not in known]:
+            raise ValueError(f"there is no field {unknown[0]!r} of NuScenes; there are {', '.join(known)}")
+        self.root, self.version = os.fspath(root), version
+        self.cameras, self.classes = tuple(cameras), tuple(classes)
+        self.fields = tuple(name for name in known if name in fields)
+        self._arguments: dict[str, Any] = {
+            "root": self.root,
+            "version": version,
+            "cameras": list(cameras),
+            "classes": list(classes),
+            "scenes": None if scenes is None else list(scenes),
+            "exclude_scenes": None if exclude_scenes is None else list(exclude_scenes),
+            "split_scenes": split_scenes,
+            "index": None if index is None else os.fspath(index),
+        }
+        self._infos: Infos | None = None
+        if infos is not None:
+            if scenes is not None or exclude_scenes is not None:
+                raise ValueError(
+                    "scenes and exclude_scenes are names, which info files do not have: give tables, or the info file of the scenes"
+                )
+            paths = [infos] if isinstance(infos, (str, os.PathLike)) else list(infos)
+            self._infos = Infos([Path(p) for p in paths], Path(root), self.cameras, self.classes, split_scenes, self.fields)
+        self._open: Any = None
+        if self._infos is None:
+            self._tables()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None}  # opened again where it arrives, by the index
+
+    def _tables(self) -> Any:
+        if self._open is None:
+            a = self._arguments
+
+            def names(key: str) -> tuple[bytes, ...] | None:
+                return None if a[key] is None else tuple(os.fsencode(name) for name in a[key])
+
+            self._open = _core.NuScenes(
+                os.fsencode(a["root"]),
+                os.fsencode(a["version"]),
+                a["index"],
+                names("cameras"),
+                names("classes"),
+                names("scenes"),
+                names("exclude_scenes"),
+                a["split_scenes"],
+            )
+        return self._open
+
+    # ---- what there is ----
+
+    @property
+    def sequence_lengths(self) -> list[int]:
+        """How many samples each sequence has: scenes, or the pieces that they are cut into, in the order of their samples."""
+        if self._infos is not None:
+            return self._infos.sequence_lengths
+        lengths: list[int] = self._tables().sequences()
+        return lengths
+
+    def get_number_of_samples(self) -> int:
+        return sum(self.sequence_lengths)
+
+    def scene_of(self, sample_index: int) -> str:
+        """The name of a sample's scene; of an info file its token."""
+        name: str = self._infos.scene(sample_index) if self._infos is not None else self._tables().scene(sample_index)
+        return name
+
+    def _leaves(self) -> Iterator[Leaf]:
+        for k in range(len(self.cameras)):
+            for name, kind in _CAMERA.items():
+                yield ("cameras", k, name), name, k, kind
+            for name, kind in _BOXES_2D.items():
+                yield ("cameras", k, "boxes_2d", name), name, k, kind
+        for name, kind in _BOXES_3D.items():
+            yield ("boxes_3d", name), name, -1, kind
+        for name, kind in _SAMPLE.items():
+            yield (name,), name, -1, kind
+
+    def _wanted(self) -> list[Leaf]:
+        return [leaf for leaf in self._leaves() if leaf[1] in self.fields]
+
+    @property
+    def sample_data_structure(self) -> SampleDataGroup:
+        tree = SampleDataGroup()
+        camera, boxes_2d, boxes_3d = SampleDataGroup(), SampleDataGroup(), SampleDataGroup()
+        for group, kinds in ((camera, _CAMERA), (boxes_2d, _BOXES_2D), (boxes_3d, _BOXES_3D)):
+            for name in (name for name in kinds if name in self.fields):
+                group.add_data_field(name, kinds[name], ragged=group is not camera)
+        if len(boxes_2d):
+            camera.add_data_group_field("boxes_2d", boxes_2d)
+        if len(camera):
+            tree.add_data_group_field_array("cameras", camera, len(self.cameras))
+        if len(boxes_3d):
+            tree.add_data_group_field("boxes_3d", boxes_3d)
+        for name in (name for name in _SAMPLE if name in self.fields):
+            tree.add_data_field(name, _SAMPLE[name], ragged=name == "points")
+        return tree
+
+    # ---- a sample by its number ----
+
+    def _value(self, sample: int, name: str, camera: int) -> Any:
+        if self._infos is not None:
+            return self._infos.value(sample, name, camera)
+        tables = self._tables()
+        if name == "image":
+            return np.fromfile(tables.file(sample, camera), np.uint8)
+        if name == "points":
+            return np.fromfile(tables.file(sample, -1), "<f4").reshape(-1, 5)
+        data, kind, shape = tables.field(sample, max(camera, 0), name)
+        if name == "sample_token":
+            return data.decode()
+        return np.frombuffer(data, kind).reshape(shape)
+
+    def get_data(self, sample_index: int) -> SampleDataGroup:
+        count = self.get_number_of_samples()
+        if not 0 <= sample_index < count:
+            raise IndexError(f"sample {sample_index}: there are the samples 0 to {count - 1}")
+        sample = self.sample_data_structure
+        for path, name, camera, _ in self._wanted():
+            sample.set_item_in_path(path, self._value(sample_index, name, camera))
+        return sample
+
+    # ---- samples in a pipeline ----
+
+    def reader(self, **arguments: Any) -> dict[str, Any]:
+        """The operator readers.nuscenes in the graph that is being defined: nodes by the names of fields, those of cameras as lists. arguments: what else the
+        operator takes (random_shuffle, num_shards, shard_id, streams, name, ...)."""
+        if self._infos is not None:
+            raise ValueError("info files are read by get_data alone: readers.nuscenes takes NuScenes' tables")
+        given = {key: value for key, value in self._arguments.items() if value is not None}
+        found: Any = fn.readers.nuscenes(fields=list(self.fields), **given, **arguments)
+        nodes = list(found) if isinstance(found, (list, tuple)) else [found]
+        made: dict[str, Any] = {}
+        for name in self.fields:
+            count = len(self.cameras) if name in _CAMERA or name in _BOXES_2D else 1
+            made[name], nodes = (nodes[:count] if name in _CAMERA or name in _BOXES_2D else nodes[0]), nodes[count:]
+        return made
+
+    def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
+        arguments = None if self._infos is not None else self._order(order)
+        if arguments is None:
+            return None
+        nodes = self.reader(**arguments)
+        return [nodes[name][camera] if camera >= 0 else nodes[name] for _, name, camera, _ in self._wanted()]
+
+    def _order(self, order: Any) -> dict[str, Any] | None:
+        """The reader's arguments for an input's order; None: it has none for it."""
+        shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
+        if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
+            sampler = order.sampler
+            if sampler.sequence_lengths != self.sequence_lengths or sampler._slots:
+                return None
+            drawn = {"sequence_order": _cycles(sampler)} if sampler.randomize else {}
+            return {"streams": sampler.total_batch_size, **drawn, **shard}
+        if isinstance(order, SamplerInputCallable):
+            if len(order.batches) != 1:
+                return None
+            return {"indices": [i for batch in order.batches[0] for i in batch], "tail": "drop", **shard}
+        if isinstance(order, ShuffledShardedInputCallable):
+            if order.shuffle:
+                return {"random_shuffle": True, "shuffle_seed": order.seed, "tail": "drop", **shard}
+            size = order._shard_size
+            return {"indices": list(range(order.shard_id * size, (order.shard_id + 1) * size)), "tail": "drop"}
+        return None
+
+
+def _cycles(sampler: SequenceSampler) -> list[int]:
+    """The orders of sequences that a shuffling sampler draws for its first cycles."""
+    count = len(sampler.sequence_lengths)
+    rng = np.random.default_rng(seed=sampler.seed)
+    return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NuScenes' tables without a pipeline. */
+#include "stoker/nuscenes.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/nuscenes_fields.h"
+
+#include <string.h>
+
+enum stk_status stk_nuscenes_open(const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err)
+{
+	*out = NULL;
+	if (o->size != sizeof *o)
+		return stk__fail(err, STK_INVALID, "stk_nuscenes_options.size is %zu; this library expects %zu", o->size, sizeof *o);
+	if (!o->root || !o->version)
+		return stk__fail(err, STK_INVALID, "stk_nuscenes_options has no root or no version");
+	return stk__nuscenes_view_open(o, out, err);
+}
+
+void stk_nuscenes_close(struct stk_nuscenes_view *v)
+{
+	stk__nuscenes_view_close(v);
+}
+
+enum stk_status stk_nuscenes_describe(const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err)
+{
+	if (info->size != sizeof *info)
+		return stk__fail(err, STK_INVALID, "stk_nuscenes_info.size is %zu; this library expects %zu", info->size, sizeof *info);
+	*info = (struct stk_nuscenes_info){.size = sizeof *info,
+		.samples = v->size,
+		.sequences = v->sequence_count,
+		.cameras = v->cameras,
+		.classes = v->classes,
+		.from_index = v->set->from_index};
+	for (int64_t i = 0; i < v->size; i++) {
+		const struct stk_nuscenes_sample *s = stk__nuscenes_sample(v->set, v->sample[i]);
+		info->objects += s->count;
+		info->scenes += s->frame == 0;
+	}
+	return STK_OK;
+}
+
+int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i)
+{
+	return v->sequences[i];
+}
+
+const char *stk_nuscenes_scene(const struct stk_nuscenes_view *v, int64_t sample)
+{
+	int32_t scene = stk__nuscenes_sample(v->set, v->sample[sample])->scene;
+	return stk__nuscenes_text(v->set, stk__nuscenes_scene(v->set, scene)->name);
+}
+
+const char *stk_nuscenes_camera(const struct stk_nuscenes_view *v, int32_t camera)
+{
+	return stk__nuscenes_camera(v->set, v->camera[camera]);
+}
+
+const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_t label)
+{
+	return v->class_name[label];
+}
+
+size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity)
+{
+	return stk__nuscenes_path(v, sample, camera, out, capacity);
+}
+
+/* How many rows the field has, and for one of boxes in an image what the camera sees. */
+static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, enum stk_nuscenes_field f, int64_t *count,
+	struct stk_nuscenes_seen **seen, struct stk_error *err)
+{
+	const struct stk_nuscenes_sample *s = stk__nuscenes_sample(v->set, v->sample[id]);
+	*count = s->count;
+	if (f == STK_NUSC_SAMPLE_TOKEN)
+		*count = (int64_t)strlen(stk__nuscenes_text(v->set, s->token));
+	if (!stk__nuscenes_field_of_boxes(f))
+		return STK_OK;
+	*seen = stk__alloc(((size_t)s->count + 1) * sizeof **seen);
+	if (!*seen)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the objects of a sample");
+	*count = stk__nuscenes_see(v, id, camera, *seen);
+	return STK_OK;
+}
+
+enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
+	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err)
+{
+	struct stk_nuscenes_seen *seen = NULL;
+	int32_t found = stk__nuscenes_field_find(name);
+	int64_t count;
+	if (found < 0 || found == STK_NUSC_IMAGE || found == STK_NUSC_POINTS)
+		return stk__fail(err, STK_INVALID, "there is no field %s in NuScenes' tables", name);
+	if (sample < 0 || sample >= v->size)
+		return stk__fail(
+			err, STK_INVALID, "sample %lld: there are the samples 0 to %lld", (long long)sample, (long long)v->size - 1);
+	enum stk_nuscenes_field f = (enum stk_nuscenes_field)found;
+	if (stk__nuscenes_field_of_camera(f) && (camera < 0 || camera >= v->cameras))
+		return stk__fail(err, STK_INVALID, "camera %d: there are the cameras 0 to %d", camera, v->cameras - 1);
+	enum stk_status s = count_rows(v, sample, camera, f, &count, &seen, err);
+	if (s)
+		return s;
+	*desc = stk__nuscenes_desc(f, count);
+	if (out && (size_t)stk_desc_bytes(desc) > capacity)
+		s = stk__fail(
+			err, STK_INVALID, "%s has %lld bytes; there is room for %zu", name, (long long)stk_desc_bytes(desc), capacity);
+	else if (out)
+		stk__nuscenes_value(v, f, sample, camera, seen, (int32_t)count, v->starts[sample], out);
+	stk__free(seen);
+	return s;
+}
