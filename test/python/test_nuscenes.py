@@ -305,3 +305,15 @@ def test_arguments(root):
         given = {"root": str(root), "fields": ["scene"]} | arguments
         with pytest.raises(stoker.errors.StokerError, match=message):
             pipeline(given.pop("root"), given.pop("fields"), **given).run()
+
+
+def test_damaged_points(root, tmp_path):
+    shutil.copytree(root, tmp_path / "set")
+    reference = Reference(root)
+    row, _ = reference.key[reference.samples[0]["token"], "LIDAR_TOP"]
+    with open(tmp_path / "set" / row["filename"], "ab") as f:
+        f.write(b"12")
+    with pytest.raises(
+        stoker.errors.CorruptError, match=r"scene-0061, sample .*LIDAR_TOP: .* has 12002 bytes, which are no rows of five floats"
+    ):
+        pipeline(tmp_path / "set", ["points", "frame"]).run()
