@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,8 @@ class StreamPETR(nn.Module):
         z = self.along
         y, x, z = torch.meshgrid(y, x, z, indexing="ij")
         pixels = torch.stack([x * z, y * z, z, torch.ones_like(z)], -1).reshape(1, 1, -1, 4)
-        points = pixels @ torch.linalg.inv(lidar2img.float()).transpose(-1, -2)
+        inverse = torch.linalg.inv_ex(lidar2img.float()).inverse  # inv() would wait for the device, to look for errors
+        points = pixels @ inverse.transpose(-1, -2)
         places = logit(self.into_unit(points[..., :3]).clamp(0, 1)).reshape(len(lidar2img), -1, 3 * self.sizes.depths)
         return self.cell_place(places)
 
@@ -240,6 +242,12 @@ class StreamPETR(nn.Module):
         return Memory(*parts, batch["ego_pose"].double(), batch["timestamp"].double())
 
 
+@cache
+def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Copied to the device once: each copy from ordinary memory waits for it."""
+    return torch.tensor(values, device=device)
+
+
 def encoded(boxes: Tensor) -> Tensor:
     """(.., 9) of centre, size, yaw, velocity to (.., 10) as the network says it."""
     size, yaw = boxes[..., 3:6].clamp(min=1e-3).log(), boxes[..., 6:7]
@@ -249,17 +257,15 @@ def encoded(boxes: Tensor) -> Tensor:
 def heat_loss(heat: Tensor, batch: dict[str, Any]) -> Tensor:
     """Of the centres of what each camera sees, at the features' resolution."""
     h, w = heat.shape[-2:]
-    scale = heat.new_tensor([w / batch["img"].shape[-1], h / batch["img"].shape[-2]])
-    boxes = batch["gt_bboxes"].flatten_batch_dims()
-    extent = (boxes.tensor[..., 2:] - boxes.tensor[..., :2]) * scale
-    like = boxes.create_with_sample_sizes_like_self
-    centers = like(
-        (batch["centers2d"].flatten_batch_dims().tensor * scale).long().clamp(max=torch.tensor([w - 1, h - 1], device=heat.device))
-    )
-    radii = like((extent.amin(-1) / 3).long())
-    labels = batch["gt_labels"].flatten_batch_dims()
-    drawn = draw_heatmap_batched(heat.new_empty(heat.shape).flatten(0, 1), centers, radii, labels=labels, accumulate=False)
-    return losses.gaussian_focal(heat.flatten(0, 1), drawn).mean()
+    scale = constant((w / batch["img"].shape[-1], h / batch["img"].shape[-2]), heat.device)
+    last = constant((w - 1.0, h - 1.0), heat.device)
+    drawn = heat.new_empty((heat.shape[1], len(heat), *heat.shape[2:]))
+    for camera, (boxes, centers, labels) in enumerate(zip(batch["gt_bboxes"], batch["centers2d"], batch["gt_labels"], strict=True)):
+        like = boxes.create_with_sample_sizes_like_self
+        extent = (boxes.tensor[..., 2:] - boxes.tensor[..., :2]) * scale
+        cells = like((centers.tensor * scale).minimum(last).long())
+        draw_heatmap_batched(drawn[camera], cells, like((extent.amin(-1) / 3).long()), labels=labels, accumulate=False)
+    return losses.gaussian_focal(heat.transpose(0, 1).flatten(0, 1), drawn.flatten(0, 1)).mean()
 
 
 def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
@@ -273,7 +279,7 @@ def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
     matches = linear_sum_assignment(costs)
     return {
         "class": 2.0 * losses.sigmoid_focal(logits, labels, matches).mean(1).sum(),
-        "box": losses.l1(boxes, targets, matches, weight=boxes.new_tensor(weights)).mean(1).sum(),
+        "box": losses.l1(boxes, targets, matches, weight=constant(tuple(weights), boxes.device)).mean(1).sum(),
         "heat": heat_loss(out["heat"], batch),
     }
 

@@ -41,16 +41,15 @@ def draw_box(image: np.ndarray, points: np.ndarray, lidar2img: np.ndarray, colou
 def draw(batch: dict[str, Any], path: Path, slot: int = 0) -> None:
     """One sample of a batch. 3-D boxes in their class's colour, 2-D boxes in white."""
     images = batch["img"][slot].float().cpu().numpy().transpose(0, 2, 3, 1) * np.array(STD, np.float32) + np.array(MEAN, np.float32)
-    images = np.clip(images + 0.5, 0, 255).astype(np.uint8)
+    images = np.ascontiguousarray(np.clip(images + 0.5, 0, 255).astype(np.uint8))
     matrices = batch["lidar2img"][slot].double().cpu().numpy()
     count = int(batch["gt_bboxes_3d"].sample_sizes[slot])
     boxes = batch["gt_bboxes_3d"].tensor[slot, :count].double().cpu().numpy()
     labels = batch["gt_labels_3d"].tensor[slot, :count].cpu().numpy()
     for camera, image in enumerate(images):
         image[:] = cv2.addWeighted(image, 0.85, np.zeros_like(image), 0.15, 0)
-        for x0, y0, x1, y1 in (
-            batch["gt_bboxes"].tensor[slot, camera, : int(batch["gt_bboxes"].sample_sizes[slot, camera])].round().int().tolist()
-        ):
+        seen = batch["gt_bboxes"][camera]
+        for x0, y0, x1, y1 in seen.tensor[slot, : int(seen.sample_sizes[slot])].round().int().tolist():
             cv2.rectangle(image, (x0, y0), (x1, y1), (255, 255, 255), 1)
         for box, label in zip(boxes, labels, strict=True):
             draw_box(image, box_corners(box), matrices[camera], COLOURS[label].tolist())

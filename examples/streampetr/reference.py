@@ -6,10 +6,10 @@ Nothing here draws by itself: `Draws` come from outside, so that both pipelines 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cv2
 import numpy as np
@@ -48,7 +48,7 @@ class Draws:
 
     flip: bool = False
     scale: float = 1.0
-    shift: float = 0.5  # where a crop lies between the two sides of the image
+    shift: float = 0.5  # where the frame lies between the two sides of an image that is larger
     rotation: float = 0.0
     bev_scale: float = 1.0
     translation: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -76,9 +76,8 @@ def image_transform(draws: Draws, config: Config, width: float, height: float) -
     """(3, 3): pixels of a file to pixels of the crop. Flip, scale, shift along x, stand on the lower border; then fill the output."""
     middle = (width / 2, height / 2)
     made = scaled(draws.scale, draws.scale, middle) @ scaled(-1.0 if draws.flip else 1.0, 1.0, middle)
-    spare = (1 - draws.scale) / 2  # of each side; negative where the image is larger than its frame
-    low, high = sorted((-spare * width, spare * width))
-    made = moved(low + draws.shift * (high - low), spare * height) @ made
+    wider = max(0.0, draws.scale - 1) * width
+    made = moved((draws.shift - 0.5) * wider, (1 - draws.scale) / 2 * height) @ made
     fill = max(config.hw[0] / height, config.hw[1] / width)
     return moved(config.hw[1] - fill * width, config.hw[0] - fill * height) @ scaled(fill, fill) @ made
 
@@ -182,13 +181,13 @@ class StreamPETRDataset(Dataset):
 
 
 def collate(samples: list[Arrays]) -> dict[str, Any]:
-    """Tensors; what differs in number becomes a RaggedBatch, over samples or over samples and cameras."""
+    """Tensors; what differs in number becomes a RaggedBatch, and of the cameras one for each."""
     from stoker.batching import combine_data
 
     batch: dict[str, Any] = {}
     for name, first in samples[0].items():
         if isinstance(first, list):
-            batch[name] = combine_data([[torch.from_numpy(camera) for camera in s[name]] for s in samples], flatten_batch_dims=False)
+            batch[name] = [combine_data([torch.from_numpy(s[name][camera]) for s in samples]) for camera in range(len(first))]
         elif name in ("gt_bboxes_3d", "gt_labels_3d"):
             batch[name] = combine_data([torch.from_numpy(s[name]) for s in samples])
         else:
@@ -196,15 +195,31 @@ def collate(samples: list[Arrays]) -> dict[str, Any]:
     return batch
 
 
-def loader(dataset: StreamPETRDataset, sampler: Iterable[list[Item]], workers: int) -> DataLoader:
-    return DataLoader(
-        dataset, batch_sampler=sampler, num_workers=workers, collate_fn=collate, pin_memory=torch.cuda.is_available(),
-        worker_init_fn=_one_thread if workers else None,
-    )  # fmt: skip
+class Loader:
+    """Batches of this rank from a PyTorch DataLoader, endless. state: what state() gave, in a run that this one continues."""
+
+    def __init__(
+        self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, workers: int = 2, state: str | None = None,
+        rank: int = 0, world: int = 1,
+    ) -> None:  # fmt: skip
+        self.step = int(state or 0)
+        data = StreamPETRDataset(root, version, config, seed)
+        sampler = StreamingSampler(data.tables.lengths, batch, seed, start=self.step, rank=rank, world=world)
+        self.epoch_length = sampler.epoch_length
+        self._batches = DataLoader(
+            data, batch_sampler=cast(Any, sampler), num_workers=workers, collate_fn=collate, pin_memory=torch.cuda.is_available(),
+            worker_init_fn=_one_thread if workers else None,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._batches:
+            self.step += 1
+            yield batch
+
+    def state(self) -> str:
+        """Where it stands, behind the batch that was taken last."""
+        return str(self.step)
 
 
 def _one_thread(worker: int) -> None:
     cv2.setNumThreads(1)
-
-
-__all__ = ["Config", "Draws", "StreamPETRDataset", "StreamingSampler", "collate", "loader", "make_sample"]

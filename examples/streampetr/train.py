@@ -7,7 +7,7 @@
     torchrun --nproc-per-node=8 examples/streampetr/train.py /data/nuscenes --version v1.0-trainval --batch-size 64 --checkpoint run.pt
 
 Each slot of the batch walks through one scene after the other; what the network remembers of a slot's scene is part of the checkpoint, so that a run goes
-on in the middle of its scenes, on any number of ranks that divides the batch.
+on in the middle of its scenes, on any number of ranks that divides the batch. --loader torch takes the batches from a PyTorch DataLoader.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import model
+import pipeline
 import reference
 import torch
 import torch.distributed as dist
@@ -61,16 +61,22 @@ def join(name: str) -> Place:
     return Place(0, 1, device)
 
 
-def batches(args: argparse.Namespace, place: Place, start: int) -> tuple[Iterator[Batch], int]:
-    """This rank's batches from step `start` on, endless, and the steps of an epoch."""
+def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) -> Any:
+    """This rank's batches, endless; in the middle of scenes where there is a state."""
     config = reference.Config(hw=args.size)
-    data = reference.StreamPETRDataset(args.folder, args.version, config, args.seed)
-    sampler = reference.StreamingSampler(data.tables.lengths, args.batch_size, args.seed, start=start, rank=place.rank, world=place.world)
-    return iter(reference.loader(data, sampler, args.workers)), sampler.epoch_length
+    common: dict[str, Any] = {"state": state, "rank": place.rank, "world": place.world}
+    if args.loader == "torch":
+        return reference.Loader(args.folder, args.version, config, args.batch_size, args.seed, workers=args.workers, **common)
+    return pipeline.Loader(args.folder, args.version, config, args.batch_size, args.seed, device=place.device, **common)
 
 
-def onto(batch: Batch, device: torch.device) -> Batch:
-    return {name: value.to(device) if isinstance(value, (Tensor, RaggedBatch)) else value for name, value in batch.items()}
+def onto(value: Any, device: torch.device) -> Any:
+    """A batch, on the device."""
+    if isinstance(value, dict):
+        return {name: onto(inside, device) for name, inside in value.items()}
+    if isinstance(value, list):
+        return [onto(inside, device) for inside in value]
+    return value.to(device, non_blocking=True) if isinstance(value, (Tensor, RaggedBatch)) else value
 
 
 def gathered(memory: model.Memory, world: int) -> dict[str, Tensor]:
@@ -100,9 +106,11 @@ class Trainer:
         groups = [{"params": slow, "scale": 0.25}, {"params": others, "scale": 1.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=args.lr, weight_decay=0.01)
         self.memory = model.Memory.empty(args.batch_size // place.world, self.sizes, place.device)
+        self.loaded: str | None = None  # the loader's state
         if args.checkpoint and args.checkpoint.exists():
             self.load(args.checkpoint)
-        self.batches, self.length = batches(args, place, self.step)
+        self.loader = loader_of(args, place, self.loaded)
+        self.batches, self.length = iter(self.loader), self.loader.epoch_length
         self.parallel: torch.nn.Module = self.model
         if place.world > 1:
             self.parallel = DistributedDataParallel(self.model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
@@ -119,14 +127,15 @@ class Trainer:
         mine = slots // self.place.world
         own = slice(self.place.rank * mine, (self.place.rank + 1) * mine)
         self.memory = model.Memory(**{name: state["memory"][name][own] for name in SLOT})
-        self.step = state["step"]
+        self.step, self.loaded = state["step"], state["loader"]
 
     def save(self, path: Path) -> None:
         """Whole, or not at all. All ranks call it: each holds the memory of its own slots."""
         memory = gathered(self.memory, self.place.world)
         if not self.place.leads:
             return
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "memory": memory, "step": self.step}
+        state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "memory": memory}
+        state |= {"step": self.step, "loader": self.loader.state()}
         partial = path.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(path)
@@ -173,11 +182,11 @@ def size(text: str) -> tuple[int, int]:
     return height, width
 
 
-def main(argv: list[str] | None = None) -> None:
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="holds NuScenes' samples/ and a folder of tables")
     parser.add_argument("--version", default="v1.0-mini", help="the folder of tables")
-    parser.add_argument("--loader", choices=("torch",), default="torch")
+    parser.add_argument("--loader", choices=("stoker", "torch"), default="stoker")
     parser.add_argument("--workers", type=int, default=2, help="processes of --loader torch")
     parser.add_argument("--network", choices=("resnet50", "resnet18", "tiny"), default="resnet50")
     for name in ("queries", "propagated", "memory", "layers", "dim"):
@@ -192,7 +201,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--save-every", type=int, default=1000, help="steps")
     parser.add_argument("--max-steps", type=int, help="stop after so many steps")
     parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the first sample with its boxes, and end")
-    args = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse(argv)
     place = join(args.device)
     with contextlib.ExitStack() as stack:
         if place.world > 1:
@@ -200,7 +213,7 @@ def main(argv: list[str] | None = None) -> None:
         if args.picture:
             import picture
 
-            picture.draw(next(batches(args, place, 0)[0]), args.picture)
+            picture.draw(next(iter(loader_of(args, place))), args.picture)
             return
         Trainer(args, place).run()
 

@@ -91,16 +91,80 @@ def test_boxes_follow_the_images(example, nuscenes):
     assert found > 20
 
 
+def drawn(reference, config, sample, made):
+    """The draws behind a sample, from what became of its matrices."""
+    (width, height), fill = sample.cameras[0].size, max(config.hw[0] / sample.cameras[0].size[1], config.hw[1] / sample.cameras[0].size[0])
+    image = made["intrinsics"][0].astype(float) @ np.linalg.inv(sample.cameras[0].intrinsics)
+    bev = np.linalg.inv(made["extrinsics"][0].astype(float)) @ sample.cameras[0].extrinsics
+    draws = reference.Draws(flip=image[0, 0] < 0, scale=abs(image[0, 0]) / fill, shift=0.0, rotation=np.arctan2(bev[1, 0], bev[0, 0]))
+    draws.bev_scale, draws.translation = np.linalg.norm(bev[:3, 2]), bev[:3, 3]
+    wider = max(0, draws.scale - 1) * width * fill
+    if wider:
+        draws.shift = (image[0, 2] - reference.image_transform(draws, config, width, height)[0, 2]) / wider
+    return draws
+
+
+def check_sample(reference, config, sample, made):
+    """Images within 1 of 255, matrices and boxes to 1e-4 of their size, of the pipeline by hand with the same draws. Returns the draws."""
+    draws = drawn(reference, config, sample, made)
+    wanted = reference.make_sample(sample, draws, config)
+    steps = np.abs(made["img"] - wanted["img"]) * np.array(reference.STD)[:, None, None]
+    assert steps.max() < 1.01, (sample.token, draws, steps.max())
+    for name, value in wanted.items():
+        if name == "img":
+            continue
+        for ours, theirs in zip(made[name], value, strict=True) if isinstance(value, list) else ((made[name], value),):
+            assert np.shape(ours) == np.shape(theirs), (name, sample.token, draws)
+            near = 1e-6 if "timestamp" in name else 1e-4 * max(1.0, np.abs(theirs).max(initial=0))
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=near, err_msg=f"{name} of {sample.token}, {draws}")
+    return draws
+
+
+def samples_of(batch):
+    """The samples of a batch as dicts of arrays, without padding."""
+    for i in range(len(batch["img"])):
+
+        def at(value, i=i):
+            if isinstance(value, list):
+                return [at(v) for v in value]
+            if hasattr(value, "sample_sizes"):
+                return value.tensor[i, : int(value.sample_sizes[i])].numpy()
+            return value[i].numpy()
+
+        yield {name: at(value) for name, value in batch.items()}
+
+
+def test_both_pipelines_give_the_same(example, nuscenes):
+    """What stoker.structured gives is what NumPy and OpenCV give for the draws that it made; slots stay in their scenes, and no Python runs for a sample."""
+    reference, tables, pipeline = example("reference"), example("tables"), example("pipeline")
+    data = tables.Tables(nuscenes)
+    rows = {round(1e6 * sample.timestamp): (i, sample) for i, sample in enumerate(map(data.sample, range(len(data))))}
+    config = reference.Config(hw=(40, 88))  # padded to 64x96
+    made = pipeline.Loader(nuscenes, "v1.0-mini", config, 2, SEED)
+    draws = []
+    for batch, items in zip(made, walked(example("streaming"), data.lengths, 2, 8), strict=False):  # into the second round
+        for sample, item in zip(samples_of(batch), items, strict=True):
+            index, row = rows[round(1e6 * float(sample["timestamp"]))]
+            assert (index, bool(sample["prev_exists"])) == (item.sample, item.prev_exists)
+            draws.append(check_sample(reference, config, row, sample))
+    assert len(draws) == 16 and made.user_calls == 0
+    assert {d.flip for d in draws} == {False, True} and len({round(d.rotation, 6) for d in draws}) == len(draws)
+    for name, (low, high) in {"scale": config.scale, "shift": (0, 1), "rotation": config.rotation, "bev_scale": config.bev_scale}.items():
+        values = np.array([getattr(d, name) for d in draws])
+        assert (values > low - 1e-3).all() and (values < high + 1e-3).all() and np.ptp(values) > 0.4 * (high - low), (name, values)
+
+
 def weights(path):
     return torch.load(path, weights_only=True)
 
 
-def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys):
+@pytest.mark.parametrize("loader", ["stoker", "torch"])
+def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys, loader):
     """Interrupted within a scene and started again, it ends with the same weights and memory as if nothing had been."""
     train = example("train")
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
     for checkpoint, more in ((whole, ()), (parts, ("--max-steps", "2")), (parts, ())):
-        train.main([str(nuscenes), *TINY, "--loader", "torch", "--checkpoint", str(checkpoint), *more])
+        train.main([str(nuscenes), *TINY, "--loader", loader, "--checkpoint", str(checkpoint), *more])
     one, two = weights(whole), weights(parts)
     assert one["step"] == two["step"] == 4 and "step 2 of 4" in capsys.readouterr().out
     for part in ("model", "memory"):
@@ -113,9 +177,9 @@ def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, c
 )
 def test_training_with_two_ranks_and_then_one(nuscenes, tmp_path):
     checkpoint = tmp_path / "run.pt"
-    run("streampetr/train.py", nuscenes, *TINY, "--loader", "torch", "--checkpoint", checkpoint, "--max-steps", 2, ranks=2)
+    run("streampetr/train.py", nuscenes, *TINY, "--checkpoint", checkpoint, "--max-steps", 2, ranks=2)
     assert len(weights(checkpoint)["memory"]["time"]) == 2
-    output = run("streampetr/train.py", nuscenes, *TINY, "--loader", "torch", "--checkpoint", checkpoint)
+    output = run("streampetr/train.py", nuscenes, *TINY, "--checkpoint", checkpoint)
     assert "step 4 of 4" in output, output
 
 
@@ -145,7 +209,7 @@ def test_memory_follows_the_car(example):
 
 def test_picture(example, nuscenes, tmp_path):
     train = example("train")
-    train.main([str(nuscenes), *TINY, "--loader", "torch", "--picture", str(tmp_path / "six.png")])
+    train.main([str(nuscenes), *TINY, "--picture", str(tmp_path / "six.png")])
     from PIL import Image
 
     with Image.open(tmp_path / "six.png") as image:

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input pipeline of StreamPETR with stoker.structured: what reference.py does by hand, as a list of steps that find their fields by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from reference import MEAN, STD, Config
+from stoker import fn, math, types
+from stoker.structured import NuScenes, processing_steps
+from stoker.structured.inputs import SamplerInputIterable, SequenceSampler
+from stoker.structured.nuscenes import FIELDS
+from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
+from stoker.structured.processing_steps import PipelineStepBase
+
+# Fields of a camera's annotations and of those in space, with their numbers of dims, as stoker.structured.NuScenes names them.
+BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
+BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
+
+
+# What a batch has of them: of all cameras one tensor; of each camera a ragged one; what is no camera's.
+STACKED = {
+    "image": "img",
+    "lidar2img": "lidar2img",
+    "intrinsics": "intrinsics",
+    "extrinsics": "extrinsics",
+    "img_timestamp": "img_timestamp",
+}
+LISTED = {"bboxes2d": "gt_bboxes", "centers2d": "centers2d", "depths2d": "depths", "labels2d": "gt_labels"}
+KEPT = ("ego_pose", "ego_pose_inv", "timestamp", "prev_exists")
+
+
+def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
+    """Decode, flip, scale, shift, cut, pad, normalise; matrices, boxes and centres follow. images=False: these alone, for frames of a known size."""
+    affine = of.AffineTransformer
+    augment = [
+        affine.NonUniformScaling(config.flip, [-1.0, 1.0]),
+        affine.UniformScaling(1.0, *config.scale),
+        affine.ShiftInsideOriginalImage(1.0, shift_x=True, shift_y=False),
+        affine.ShiftToAlignWithOriginalImageBorder(1.0, affine.ShiftToAlignWithOriginalImageBorder.Border.BOTTOM),
+    ]
+    transform = affine(
+        output_hw=list(config.hw),
+        resizing_mode=affine.ResizingMode.CROP,
+        resizing_anchor=affine.ResizingAnchor.BOTTOM_OR_RIGHT,
+        image_field_names=["image"] if images else None,
+        image_hw_field_names=None if images else ["image_hw"],
+        projection_matrix_field_names=["lidar2img", "intrinsics"],
+        point_field_names=["bboxes2d", "centers2d"],
+        transformation_steps=augment,
+        transform_image_on_gpu=on_gpu,
+    )
+    if not images:
+        return [transform]
+    return [
+        of.ImageDecoder("image", use_device_mixed=on_gpu),
+        transform,
+        of.ImageToTileSizePadder("image", config.tile),
+        of.ImageMeanStdDevNormalizer("image", list(MEAN), list(STD)),
+    ]
+
+
+def annotation_steps(of: Any, config: Config) -> list[Any]:
+    """Boxes that can be seen, and boxes within reach; all are turned, scaled and moved together in space."""
+    h, w = config.hw
+    seen = of.VisibleBboxSelector(
+        bboxes_field_name="bboxes2d",
+        resulting_mask_field_path="visible",
+        image_hw=[h, w],
+        check_for_bbox_occlusion=True,
+        check_for_minimum_size=True,
+        depths_field_name="depths2d",
+        minimum_bbox_size=config.least_box,
+    )
+    far = 1e6  # up and down there is no limit
+    hit2d = "(num_lidar_points2d >= 1 or num_radar_points2d >= 1)"
+    hit = "(num_lidar_points >= 1 or num_radar_points >= 1)"
+    return [
+        of.DataGroupsWithNameAppliedStep(seen, "boxes_2d"),
+        of.PointsInRangeCheck("translations", "near", [-config.reach, -config.reach, -far], [config.reach, config.reach, far]),
+        of.AnnotationElementConditionEval("boxes_2d", f"keep = visible and {hit2d}", remove_data_fields_used_in_condition=True),
+        of.AnnotationElementConditionEval(
+            "boxes_3d", f"keep = near and gt_labels_3d >= 0 and {hit}", remove_data_fields_used_in_condition=False
+        ),
+        *(
+            of.ConditionalElementRemover(group, "keep", list(fields), [0] * len(fields), list(fields.values()), remove_mask_field=True)
+            for group, fields in (("boxes_2d", BOXES_2D), ("boxes_3d", BOXES_3D))
+        ),
+        of.CoordinateCropper("bboxes2d", [0.0] * 4, [float(w), float(h)] * 2),
+        of.CoordinateCropper("centers2d", [0.0] * 2, [float(w), float(h)]),
+        of.BEVBBoxesTransformer3D(
+            data_field_names_points="translations",
+            data_field_names_velocities="velocities",
+            data_field_names_sizes="sizes",
+            data_field_names_orientation="orientations",
+            data_field_names_proj_matrices_and_extrinsics=["lidar2img", "extrinsics"],
+            data_field_names_ego_to_world="ego_pose",
+            data_field_names_world_to_ego="ego_pose_inv",
+            rotation_range=config.rotation,
+            rotation_axis=2,
+            scaling_range=config.bev_scale,
+            translation_max_abs=config.translation,
+        ),
+    ]
+
+
+def steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
+    """`of`: the module that has the steps, stoker.structured.processing_steps or another with the same names."""
+    return [*image_steps(of, config, on_gpu, images), *annotation_steps(of, config)]
+
+
+class Flat(PipelineStepBase):
+    """A step of our own: vectors in the plane get a third component, 0, so that they turn in space."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self.name):
+            data.set_item_in_path(path, fn.pad(data.get_item_in_path(path), axes=[1], shape=[3]))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        return data_empty
+
+
+class FrameSizes(PipelineStepBase):
+    """Where images are left out: `image_hw` of each camera, which says how large NuScenes' frames are."""
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        data = self._check_and_adjust_data_format_input_to_output(data)
+        for path in data.find_all_occurrences("image_hw"):
+            data.set_item_in_path(path, fn.constant(idata=[900, 1600], shape=[2], dtype=types.INT32))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for i in range(len(data_empty["cameras"])):
+            data_empty["cameras"][i].add_data_field("image_hw", types.INT32)
+        return data_empty
+
+
+class Upright(PipelineStepBase):
+    """A step of our own, of `fn` alone: corners of mirrored boxes change places, so that the first is left of and above the second."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self.name):
+            boxes = data.get_item_in_path(path)
+            a, b = boxes[:, 0:2], boxes[:, 2:4]
+            data.set_item_in_path(path, fn.cat(math.min(a, b), math.max(a, b), axis=1))
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        return data_empty
+
+
+class Batches(PipelineStepBase):
+    """The last one: gives fields the names and shapes that the network reads. Of cameras one tensor, of boxes in space nine columns."""
+
+    def __init__(self, on_gpu: bool = False, images: bool = True) -> None:
+        self.on_gpu = on_gpu  # all of a batch lies on the GPU: nothing is left to be copied by the training loop
+        self.stacked = {name: new for name, new in STACKED.items() if images or name != "image"}
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        made = self._check_and_adjust_data_format_input_to_output(data)
+        cameras = [data["cameras"][i] for i in range(len(data["cameras"]))]
+        for name, new in self.stacked.items():
+            made[new] = fn.stack(*(fn.transpose(camera[name], perm=[2, 0, 1]) if name == "image" else camera[name] for camera in cameras))
+        for name, new in LISTED.items():
+            for i, camera in enumerate(cameras):
+                made[new][i] = camera["boxes_2d"][name]
+        for name in KEPT:
+            made[name] = data[name]
+        space = data["boxes_3d"]
+        yaws = fn.expand_dims(space["orientations"], axes=[1])
+        made["gt_bboxes_3d"] = fn.cat(space["translations"], space["sizes"], yaws, space["velocities"][:, 0:2], axis=1)
+        made["gt_labels_3d"] = space["gt_labels_3d"]
+        if self.on_gpu:
+            made.set_data([value.gpu() for value in made.get_data()])
+        return made
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        made, cameras = SampleDataGroup(), data_empty["cameras"]
+        for name, new in self.stacked.items():
+            made.add_data_field(new, cameras[0].get_type_of_field(name))
+        for name, new in LISTED.items():
+            made.add_data_field_array(new, cameras[0]["boxes_2d"].get_type_of_field(name), len(cameras))
+        for name in KEPT:
+            made.add_data_field(name, data_empty.get_type_of_field(name))
+        made.add_data_field("gt_bboxes_3d", types.FLOAT, ragged=True)
+        made.add_data_field("gt_labels_3d", types.INT32, ragged=True)
+        for name in LISTED.values():
+            for i in range(len(cameras)):
+                made.set_ragged((name, i))
+        return made
+
+
+class Loader:
+    """Batches of this rank, endless: no Python runs for a sample. state: what state() gave, in a run that this one continues.
+    images=False: everything else, as if all frames had NuScenes' size."""
+
+    def __init__(
+        self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, threads: int | None = None, state: str | None = None,
+        rank: int = 0, world: int = 1, device: str | torch.device = "cpu", images: bool = True,
+    ) -> None:  # fmt: skip
+        device = torch.device(device)
+        gpu = device.type == "cuda"
+        data = NuScenes(root, version, fields=None if images else [name for name in FIELDS if name != "image"])
+        order = SamplerInputIterable(data, SequenceSampler(batch, data.sequence_lengths, seed), rank, world)
+        first = [Flat("velocities"), None if images else FrameSizes()]
+        last = [Upright("bboxes2d"), Batches(gpu, images)]
+        definition = PipelineDefinition(order, [*first, *steps(processing_steps, config, gpu, images), *last])
+        self.pipeline = definition.get_pipeline(
+            batch_size=batch // world, num_threads=threads, device_id=(device.index or 0) if gpu else None, seed=seed, checkpoint=state
+        )
+        self.epoch_length = max(1, data.get_number_of_samples() // batch)
+        blueprint = definition.check_and_get_output_data_structure()
+        self._batches = DALIStructuredOutputIterator(self.epoch_length, self.pipeline, blueprint, post_process_func=listed)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while True:
+            yield from self._batches
+
+    def state(self) -> str:
+        """Where it stands, behind the batch that was taken last."""
+        return self.pipeline.checkpoint()
+
+    @property
+    def user_calls(self) -> int:
+        """Calls of Python functions for samples, so far."""
+        return int(self.pipeline.counters()["user_calls"])
+
+
+def listed(batch: dict[str, Any]) -> dict[str, Any]:
+    """What is an array of the cameras, as a list."""
+    return {name: list(value.values()) if isinstance(value, dict) else value for name, value in batch.items()}
