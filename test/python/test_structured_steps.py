@@ -35,6 +35,7 @@ from stoker.structured.processing_steps import (  # noqa: E402
     ImageToTileSizePadder,
     PhotoMetricDistorter,
     PointsInRangeCheck,
+    TensorSizeAdder,
     VisibleBboxSelector,
 )
 
@@ -295,8 +296,10 @@ def test_photometric_distortion_is_the_originals_arithmetic():
 def test_padding_to_tiles_layouts_and_range():
     rng = np.random.default_rng(SEED + 3)
     samples = [{"image": photograph(rng, h, w)} for h, w in ((33, 40), (33, 40))]
-    got = run(samples, [ImageToTileSizePadder("image", (16, 32)), ImageRange01Normalizer("image"), AxesLayoutSetter("image", "HWC")])
+    steps = [TensorSizeAdder("image", "_hw"), ImageToTileSizePadder("image", (16, 32)), ImageRange01Normalizer("image")]
+    got = run(samples, [*steps, AxesLayoutSetter("image", "HWC")])
     for before, after in zip(samples, got, strict=True):
+        assert after["image_hw"].tolist() == [33, 40] and after["image_hw"].dtype == np.int32
         assert after["image"].shape == (64, 48, 3)
         np.testing.assert_allclose(after["image"][:33, :40], before["image"] / 255, atol=1e-6)
         assert not after["image"][33:].any() and not after["image"][:, 40:].any()

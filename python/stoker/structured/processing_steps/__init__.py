@@ -21,6 +21,7 @@ from stoker.structured.processing_steps.padding_to_uniform import PaddingToUnifo
 from stoker.structured.processing_steps.photo_metric_distorter import PhotoMetricDistorter
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
 from stoker.structured.processing_steps.points_in_range_check import PointsInRangeCheck
+from stoker.structured.processing_steps.tensor_size_adder import TensorSizeAdder
 from stoker.structured.processing_steps.unneeded_fields_remover import UnneededFieldRemover
 from stoker.structured.processing_steps.visible_bbox_selector import VisibleBboxSelector
 
@@ -45,6 +46,7 @@ __all__ = [
     "PhotoMetricDistorter",
     "PipelineStepBase",
     "PointsInRangeCheck",
+    "TensorSizeAdder",
     "UnneededFieldRemover",
     "VisibleBboxSelector",
 ]

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorSizeAdder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker import fn, types
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker.structured.processing_steps._images import image_size
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+
+
+class TensorSizeAdder(PipelineStepBase):
+    """Stores height and width of all images (HWC) of one name in fields beside them, whose name is the image's with size_postfix behind it."""
+
+    def __init__(self, tensor_name: str, size_postfix: str, store_size_as_type: Any = types.DALIDataType.INT32) -> None:
+        self._tensor_name = tensor_name
+        self._size_name = tensor_name + size_postfix
+        self._type = types.to_dtype(store_size_as_type)
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        for path in data.find_all_occurrences(self._tensor_name):
+            group = data.get_parent_of_path(path)
+            size = fn.cast(image_size(group[self._tensor_name])[0:2], dtype=self._type)
+            group.add_data_field(self._size_name, self._type)
+            group[self._size_name] = size
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        for path in find_fields(data_empty, self._tensor_name, "tensors"):
+            require_data_field(data_empty, path, "an image")
+            data_empty.get_parent_of_path(path).add_data_field(self._size_name, self._type)
+        return data_empty
