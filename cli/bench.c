@@ -5,6 +5,7 @@
 #include "output.h"
 #include "progress.h"
 #include "session.h"
+#include "store.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,6 +30,7 @@ struct bench {
 	struct slice ours[ROUNDS], theirs[ROUNDS];
 	double shares[ROUNDS]; /* of the ceiling, per CPU-second */
 	int rounds;
+	struct store_look begin, end; /* of the rounds */
 };
 
 static int64_t page_faults(void)
@@ -76,7 +78,8 @@ static enum stk_status run_ours(struct bench *b, int64_t images, struct slice *s
 	double wall = wall_seconds(), cpu = cpu_seconds();
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b->session.pipeline, images, &slice->images, err);
-	slice->wall = wait_idle() - wall;
+	/* A store answers while nobody works, so that waiting for idleness would give it time that is not counted. */
+	slice->wall = (store_look(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->page_faults = page_faults() - faults;
 	return status;
@@ -137,6 +140,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	if (b->has_ceiling)
 		ceiling_run(&b->ceiling, 256);
 	progress_begin(&progress, "rounds", ROUNDS, quiet);
+	b->begin = store_look(b->session.pipeline);
 	for (b->rounds = 0; status == STK_OK && b->rounds < ROUNDS;) {
 		struct slice *ours = &b->ours[b->rounds], *theirs = &b->theirs[b->rounds];
 		status = run_ours(b, images, ours, err);
@@ -146,6 +150,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 		progress_update(&progress, ++b->rounds);
 	}
 	progress_end(&progress);
+	b->end = store_look(b->session.pipeline);
 	return status;
 }
 
@@ -160,8 +165,8 @@ static json_t *slices_json(const struct slice *slices, int n)
 
 static int print_as_json(const struct bench *b)
 {
-	struct stk_counter counters[64];
-	size_t n = stk_pipeline_counters(b->session.pipeline, counters, 64);
+	struct stk_counter counters[128];
+	size_t n = stk_pipeline_counters(b->session.pipeline, counters, 128);
 	int64_t images = 0, faults = 0;
 	json_t *o = json_object(), *all = json_object();
 	put_int(o, "files", b->files);
@@ -183,7 +188,9 @@ static int print_as_json(const struct bench *b)
 		faults += b->ours[i].page_faults;
 	}
 	put_real(o, "page_faults_per_image", images ? (double)faults / (double)images : 0);
-	for (size_t i = 0; i < n && i < 64; i++)
+	if (b->end.requests + b->end.hits > 0)
+		json_object_set_new(o, "store", store_json(&b->begin, &b->end, stk_context_threads(b->session.ctx)));
+	for (size_t i = 0; i < n && i < 128; i++)
 		put_real(all, counters[i].name, counters[i].value);
 	json_object_set_new(o, "counters", all);
 	return print_json(o);
@@ -221,6 +228,7 @@ static int print_as_text(const struct bench *b, const char *folder)
 		: epoch >= 1 ? 1
 			     : 2,
 		epoch >= 1 ? epoch : fmax(1e3 * epoch, 0.01), epoch >= 1 ? "s" : "ms", device < 0 ? "on these cores" : "on this GPU");
+	store_print(&b->begin, &b->end, stk_context_threads(b->session.ctx));
 	return EXIT_FINE;
 }
 
@@ -249,7 +257,7 @@ static int run_bench(const struct settings *s)
 static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEVICE,
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops (default 224)."),
 	{"seconds", 0, OPTION_FLOAT, offsetof(struct settings, seconds), 0.1, 3600, "S", "How long to measure (default 10)."}, OPTION_QUIET,
-	OPTION_JSON, {0}};
+	OPTION_STORAGE, OPTION_JSON, {0}};
 
 const struct command command_bench = {
 	.name = "bench",
@@ -259,7 +267,7 @@ const struct command command_bench = {
 		"Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes "
 		"windows\n"
 		"of the same sizes with libjpeg-turbo: what no loader on it can exceed. With --device all but reading happens on a GPU.\n"
-		"Over a bucket or an index it runs alone.",
+		"Over a bucket or an index it runs alone, and says what the store gave and what bounds it.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.min_args = 1,

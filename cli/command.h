@@ -19,6 +19,10 @@ struct settings {
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment;
 	double seconds;
 	const char *output, *device, *shard_size;
+	const char *storage_uri;
+	int32_t retries;                                                           /* of a storage; 0: its default. Not an option */
+	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* OPTION_STORAGE */
+	bool anonymous, path_style;
 	const char *const *args; /* arguments that are not options */
 	int32_t arg_count;
 };
@@ -55,6 +59,17 @@ struct option {
 	OPTION_TEXT_OF("device", 'd', device, "N", "Run on this GPU: its number, cuda or cuda:N (default: cpu, the cores alone).")
 #define OPTION_QUIET OPTION_FLAG_OF("quiet", 'q', quiet, "No progress on the terminal.")
 
+/* How objects in buckets are reached, where the environment does not say it. There is none for keys: other users see command lines. */
+#define OPTION_STORAGE                                                                                                                     \
+	OPTION_TEXT_OF("endpoint", 0, endpoint, "URL", "Of a store that is not AWS's."),                                                   \
+		OPTION_TEXT_OF("region", 0, region, "NAME", "Of the bucket."),                                                             \
+		OPTION_TEXT_OF("profile", 0, profile, "NAME", "Of the keys in AWS's files."),                                              \
+		OPTION_FLAG_OF("anonymous", 0, anonymous, "Sign no requests: public buckets."),                                            \
+		OPTION_FLAG_OF("path-style", 0, path_style, "Name buckets in the path, not in the host's name."),                          \
+		OPTION_TEXT_OF("ca-bundle", 0, ca_bundle, "FILE", "Certificates that are trusted."),                                       \
+		OPTION_TEXT_OF("cache", 0, cache, "DIR", "Keep objects there."),                                                           \
+		OPTION_TEXT_OF("cache-limit", 0, cache_limit, "SIZE", "Bytes of it, as 200GB (default: 4/5 of what is free).")
+
 struct command {
 	const char *name;
 	const char *summary; /* one line */
@@ -69,12 +84,15 @@ struct command {
 /* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
 int inspect_nuscenes(const char *root, bool json);
 
-extern const struct command command_bench, command_doctor, command_explain, command_index, command_inspect, command_ops, command_pack,
-	command_run, command_view;
+extern const struct command command_bench, command_cache, command_doctor, command_explain, command_index, command_inspect, command_ops,
+	command_pack, command_run, command_view;
 
 /* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
  * *code is what to exit with. args has room for argc pointers and is referred to by settings. */
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
+
+/* "256MB", "1GiB" or bytes; -1: neither. */
+int64_t bytes_of(const char *text);
 
 void print_command_help(const struct command *command);
 

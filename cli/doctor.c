@@ -2,6 +2,7 @@
  * stoker doctor: the machine as stoker sees it, and what follows from it. */
 #include "command.h"
 #include "output.h"
+#include "session.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -149,7 +150,81 @@ static json_t *gpus_json(const struct stk_cuda_info *c)
 	return list;
 }
 
-static int print_as_json(const struct stk_machine *m, const struct stk_cuda_info *c, const struct advice *a, int code)
+/* ---- an object store ---- */
+
+struct store {
+	bool asked, answers;
+	struct stk_storage_report report;
+	struct stk_error err;
+};
+
+/* Answers to few tries: a person waits for them. */
+static bool ask_store(const struct settings *s, struct store *st)
+{
+	struct stk_storage *storage;
+	struct settings quick = *s;
+	quick.retries = 1;
+	if (!open_storage("doctor", &quick, &storage))
+		return false;
+	st->report.size = sizeof(st->report);
+	enum stk_status status = stk_storage_probe(storage, s->storage_uri, &st->report, &st->err);
+	stk_storage_unref(&storage);
+	st->asked = true;
+	st->answers = status == STK_OK;
+	return true;
+}
+
+static void look_at_store(const struct settings *s, const struct store *st, struct advice *a)
+{
+	const struct stk_storage_report *r = &st->report;
+	const bool skewed = r->clock_s != INT64_MIN && (r->clock_s > 300 || r->clock_s < -300);
+	if (!st->answers)
+		advise(a, true, "%.290s", st->err.message);
+	if (skewed)
+		advise(a, false,
+			"this machine's clock is %" PRId64
+			" s %s the store's, which refuses requests that are 900 s off: set it (chrony, ntpd)",
+			r->clock_s < 0 ? -r->clock_s : r->clock_s, r->clock_s < 0 ? "ahead of" : "behind");
+	if (st->answers && !r->listed && !strncmp(s->storage_uri, "s3://", 5))
+		advise(a, false, "objects can be read, and the bucket not be listed: give files, or an index that was made elsewhere");
+	if (st->answers && r->answer_ms > 300)
+		advise(a, false,
+			"an answer takes %.0f ms: is the bucket in another region? Training needs some %.0f requests under way for each 1000 images/s",
+			r->answer_ms, r->answer_ms);
+}
+
+static void put_store(json_t *o, const struct store *st)
+{
+	const struct stk_storage_report *r = &st->report;
+	json_t *store = json_object();
+	put_bool(store, "answers", st->answers);
+	put_text(store, "problem", st->answers ? "" : st->err.message);
+	put_text(store, "endpoint", r->endpoint);
+	put_text(store, "region", r->region);
+	put_text(store, "keys", r->keys);
+	put_bool(store, "listed", r->listed);
+	put_real(store, "first_ms", r->first_ms);
+	put_real(store, "answer_ms", r->answer_ms);
+	if (r->clock_s != INT64_MIN)
+		put_int(store, "clock_s", r->clock_s);
+	json_object_set_new(o, "storage", store);
+}
+
+static void print_store(const char *uri, const struct store *st)
+{
+	const struct stk_storage_report *r = &st->report;
+	printf("\nstorage\n  %-18s %s: it %s\n", "asked for", uri, st->answers ? "answers" : "cannot be read");
+	if (r->endpoint[0])
+		printf("  %-18s %s, region %s\n  %-18s %s%s\n", "endpoint", r->endpoint, r->region, "keys",
+			r->keys[0] ? "from " : "none: requests are not signed", r->keys);
+	if (st->answers)
+		printf("  %-18s %.1f ms; the first, with the connection, %.1f ms\n", "an answer takes", r->answer_ms, r->first_ms);
+	if (r->clock_s != INT64_MIN)
+		printf("  %-18s %+" PRId64 " s\n", "the store's clock", r->clock_s);
+}
+
+static int print_as_json(
+	const struct stk_machine *m, const struct stk_cuda_info *c, const struct store *st, const struct advice *a, int code)
 {
 	json_t *o = machine_json(m), *libraries = json_object(), *advice = json_array();
 	struct stk_library_info library;
@@ -159,6 +234,8 @@ static int print_as_json(const struct stk_machine *m, const struct stk_cuda_info
 	put_int(o, "cuda_driver", c->driver);
 	put_text(o, "cuda_problem", c->problem);
 	json_object_set_new(o, "gpus", gpus_json(c));
+	if (st->asked)
+		put_store(o, st);
 	for (int i = 0; i < a->count; i++) {
 		json_t *item = json_object();
 		put_bool(item, "problem", a->items[i].problem);
@@ -204,7 +281,8 @@ static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *
 	}
 }
 
-static void print_as_text(const struct stk_machine *m, const struct stk_cuda_info *c, const struct advice *a)
+static void print_as_text(
+	const struct stk_machine *m, const struct stk_cuda_info *c, const char *uri, const struct store *st, const struct advice *a)
 {
 	struct stk_library_info library;
 	printf("stoker %s\n\ncores\n  %-18s %d in the machine, %d allowed", stk_version(), "processors", m->cpus_online, m->cpus_allowed);
@@ -217,6 +295,8 @@ static void print_as_text(const struct stk_machine *m, const struct stk_cuda_inf
 	print_size("locked at most", m->locked_memory);
 	printf("\nfiles\n  %-18s %" PRId64 " of at most %" PRId64 "\n", "open at once", m->open_files, m->open_files_max);
 	print_gpus(m, c);
+	if (st->asked)
+		print_store(uri, st);
 	puts("\nlibraries");
 	for (size_t i = 0; stk_library_info(i, &library); i++)
 		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
@@ -229,6 +309,7 @@ static void print_as_text(const struct stk_machine *m, const struct stk_cuda_inf
 
 static int run_doctor(const struct settings *s)
 {
+	struct store store = {.asked = false};
 	struct stk_machine machine = {.size = sizeof(machine)};
 	struct stk_cuda_info cuda = {.size = sizeof(cuda)};
 	struct stk_error err = {0};
@@ -244,21 +325,29 @@ static int run_doctor(const struct settings *s)
 		if (stk_gpu_info(i, &gpu, &err) == STK_OK)
 			look_at_gpu(&machine, i, &gpu, &advice);
 	}
+	if (s->storage_uri && !ask_store(s, &store))
+		return EXIT_PROBLEM;
+	if (store.asked)
+		look_at_store(s, &store, &advice);
 	for (int i = 0; i < advice.count; i++)
 		code = advice.items[i].problem ? EXIT_PROBLEM : code;
 	if (s->json)
-		return print_as_json(&machine, &cuda, &advice, code);
-	print_as_text(&machine, &cuda, &advice);
+		return print_as_json(&machine, &cuda, &store, &advice, code);
+	print_as_text(&machine, &cuda, s->storage_uri, &store, &advice);
 	return code;
 }
 
-static const struct option options[] = {OPTION_JSON, {0}};
+static const struct option options[] = {
+	OPTION_TEXT_OF("storage", 0, storage_uri, "URI", "Ask an object store too: s3://BUCKET/PREFIX or https://..."), OPTION_STORAGE,
+	OPTION_JSON, {0}};
 
 const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "this machine: cores, quota, limits, GPUs, libraries, and what follows",
-	.usage = "[--json]",
-	.details = "Prints what stoker may use here and what that means for a pipeline. Exits with 1 when something is wrong.",
+	.usage = "[--storage URI] [--json]",
+	.details =
+		"Prints what stoker may use here and what that means for a pipeline; with --storage also whether a\n"
+		"store can be reached, by which keys, how fast it answers, and what its clock shows. Exits with 1 when something is wrong.",
 	.example = "stoker doctor",
 	.options = options,
 	.run = run_doctor,

@@ -356,7 +356,7 @@ static int run_inspect(const struct settings *s)
 	return code;
 }
 
-static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_JSON, {0}};
+static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_STORAGE, OPTION_JSON, {0}};
 
 const struct command command_inspect = {
 	.name = "inspect",

@@ -133,6 +133,22 @@ void print_command_help(const struct command *command)
 	printf("  %-24s %s\n\nexample:\n  %s\n", "-h, --help", "Print this.", command->example);
 }
 
+int64_t bytes_of(const char *text)
+{
+	static const struct {
+		const char *name;
+		double factor;
+	} units[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20},
+		{"GiB", 0x1p30}, {"TiB", 0x1p40}};
+	char *end;
+	const double number = strtod(text, &end);
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(*units); i++) {
+		if (!strcmp(end, units[i].name) && number * units[i].factor >= 1 && number * units[i].factor < 1e15)
+			return (int64_t)(number * units[i].factor);
+	}
+	return -1;
+}
+
 int fail(const char *command, const struct stk_error *err)
 {
 	return fail_text(command, "%s", err->message[0] ? err->message : stk_status_text(err->code));

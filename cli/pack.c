@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static bool on_progress(void *user, int64_t done, int64_t total)
 {
@@ -15,22 +13,6 @@ static bool on_progress(void *user, int64_t done, int64_t total)
 	bar->total = total;
 	progress_update(bar, done);
 	return true;
-}
-
-/* "256MB", "1GiB" or bytes; -1: neither. */
-static int64_t bytes_of(const char *text)
-{
-	static const struct {
-		const char *name;
-		double factor;
-	} units[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024}, {"MiB", 1048576},
-		{"GiB", 1073741824.}};
-	char *end;
-	const double number = strtod(text, &end);
-	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(*units); i++)
-		if (!strcmp(end, units[i].name) && number * units[i].factor >= 1 && number * units[i].factor < 1e15)
-			return (int64_t)(number * units[i].factor);
-	return -1;
 }
 
 static int run_pack(const struct settings *s)

@@ -193,6 +193,15 @@ static enum stk_status build_check_graph(struct stk_graph *g, struct session *se
 	return status;
 }
 
+static enum stk_status build_bytes_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
+{
+	struct stk_node file;
+	enum stk_status status = add_reader(g, session, source, false, false, &file, err);
+	for (int32_t i = 0; i < 2 && status == STK_OK; i++)
+		status = stk_graph_output(g, (struct stk_node){file.op, i}, err);
+	return status;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), m = strlen(end);
@@ -222,6 +231,8 @@ static enum stk_status make_graph(struct session *session, const char *source, e
 	enum stk_status status = stk_graph_create(out, err);
 	if (status != STK_OK)
 		return status;
+	if (kind == GRAPH_BYTES)
+		return build_bytes_graph(*out, session, source, err);
 	if (kind == GRAPH_DECODE_CHECK)
 		return build_check_graph(*out, session, source, err);
 	return build_train_graph(*out, session, source, kind == GRAPH_VIEW, s, err);
@@ -233,7 +244,7 @@ bool open_context(struct session *session, const char *command, const struct set
 	struct stk_error err = {0};
 	*session = (struct session){.command = command, .device_id = -1};
 	if (stk_context_create(&config, &session->ctx, &err) == STK_OK)
-		return true;
+		return open_storage(command, s, &session->storage);
 	fail(command, &err);
 	return false;
 }
@@ -267,8 +278,9 @@ bool open_session(struct session *session, const char *command, const char *sour
 								     : 128),
 		.device_id = session->device_id,
 		.seed = (uint64_t)s->seed,
-		.on_error = kind == GRAPH_DECODE_CHECK ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
-		.max_errors = kind == GRAPH_DECODE_CHECK ? 1e15 : 0};
+		.storage = session->storage,
+		.on_error = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
+		.max_errors = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? 1e15 : 0};
 	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
 	if (status == STK_OK)
 		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, &err);
@@ -281,5 +293,6 @@ bool open_session(struct session *session, const char *command, const char *sour
 void close_session(struct session *session)
 {
 	stk_pipeline_destroy(session->pipeline);
+	stk_storage_unref(&session->storage);
 	stk_context_unref(&session->ctx);
 }

@@ -10,6 +10,7 @@
 struct session {
 	const char *command; /* named in messages */
 	struct stk_context *ctx;
+	struct stk_storage *storage; /* NULL: the context's */
 	struct stk_pipeline *pipeline;
 	int32_t device_id;      /* of the GPU it runs on; -1: the cores alone */
 	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
@@ -22,6 +23,7 @@ struct session {
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
 	GRAPH_VIEW,  /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip */
+	GRAPH_BYTES, /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
@@ -29,6 +31,9 @@ enum graph_kind {
  * false; close_session is to be called in either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
+
+/* A storage from the options, NULL where none of them is given. Prints what is wrong with them and returns false. */
+bool open_storage(const char *command, const struct settings *s, struct stk_storage **out);
 
 /* The session without a pipeline: only its context. */
 bool open_context(struct session *session, const char *command, const struct settings *s);

@@ -164,7 +164,8 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples in a row (default: about square)."),
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
 	OPTION_INT_OF("augment", 'a', augment, 1, 4096, "Show the first image alone, under N draws."),
-	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_JSON, {0}};
+	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_STORAGE,
+	OPTION_JSON, {0}};
 
 const struct command command_view = {
 	.name = "view",

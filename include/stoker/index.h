@@ -5,7 +5,7 @@
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
-#include "stoker/status.h"
+#include "stoker/storage.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +38,7 @@ struct stk_tar_index_options {
 	/* One file for all of them, written whole or not at all, which readers take in their place. NULL: each tar's own, TAR.stoker beside it, or where that
 	 * cannot be written, and of URIs, in $XDG_CACHE_HOME/stoker/indexes; what is there and fits is left. Readers find these by themselves. */
 	const char *output;
+	struct stk_storage *storage; /* NULL: as the environment says */
 	/* All nullable. progress: some ten times a second on the caller's thread; false ends it with STK_CANCELLED, when the requests under way have been
 	 * answered. notice: by one thread of the library at a time. component: at the end, for each ending that files have. */
 	bool (*progress)(void *user, int64_t tars_done, int64_t tars, int64_t files_found);

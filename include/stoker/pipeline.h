@@ -8,6 +8,7 @@
 #include "stoker/batch.h"
 #include "stoker/context.h"
 #include "stoker/graph.h"
+#include "stoker/storage.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,10 +44,14 @@ struct stk_pipeline_config {
 	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there
 	 * at that time. */
 	size_t held_limit;
-	int32_t max_batches; /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
-	const char *trace;   /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;        /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
-	bool no_fuse;        /* as STOKER_FUSE=0 */
+	int32_t max_batches;         /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
+	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
+	bool lenient;                /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
+	bool no_fuse;                /* as STOKER_FUSE=0 */
+	struct stk_storage *storage; /* how objects elsewhere are reached; the pipeline holds a reference of its own. NULL: the context's */
+	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the thread that called it: true ends that with STK_CANCELLED. Nullable. */
+	bool (*interrupted)(void *user);
+	void *interrupted_user;
 };
 
 /* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */
@@ -123,11 +128,8 @@ STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct s
 
 /* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the
  * slots), "allocations", ... Returns how many there are; fills at most n. Names are constant. Times are in ns: "wait_ns" is what the consumer has
- * waited in stk_pipeline_next, "busy_ns" what all workers together have worked, "source_ns" what user sources have run. */
-struct stk_counter {
-	const char *name;
-	double value;
-};
+ * waited in stk_pipeline_next, "busy_ns" what all workers together have worked, "source_ns" what user sources have run. Those of a storage that has
+ * been asked for something follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */

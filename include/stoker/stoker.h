@@ -4,6 +4,7 @@
 #define STOKER_STOKER_H
 
 #include "stoker/batch.h"
+#include "stoker/cache.h"
 #include "stoker/catalog.h"
 #include "stoker/context.h"
 #include "stoker/graph.h"
@@ -15,6 +16,7 @@
 #include "stoker/pack.h"
 #include "stoker/pipeline.h"
 #include "stoker/status.h"
+#include "stoker/storage.h"
 #include "stoker/tensor.h"
 
 #endif

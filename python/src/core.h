@@ -19,7 +19,7 @@
 
 /* What the module keeps: the types, for objects that make others. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *image_decoder, *nuscenes;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *nuscenes;
 };
 
 /* ---- types, one a file: each returns a new type, or NULL with an exception ---- */
@@ -29,6 +29,7 @@ PyTypeObject *core_pipeline_type(PyObject *module);
 PyTypeObject *core_batch_type(PyObject *module);
 PyTypeObject *core_tensor_type(PyObject *module);
 PyTypeObject *core_source_type(PyObject *module);
+PyTypeObject *core_storage_type(PyObject *module);
 PyTypeObject *core_image_decoder_type(PyObject *module);
 PyTypeObject *core_nuscenes_type(PyObject *module);
 
@@ -37,6 +38,8 @@ struct stk_context *core_context_get(PyObject *object);
 struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
 bool core_is_batch(PyObject *object);
+/* NULL for None. */
+bool core_storage_get(PyObject *object, struct stk_storage **out);
 /* Whether a Batch has and holds this output; else an IndexError is set. */
 bool core_batch_has(PyObject *object, long output);
 /* Hands warnings that the library logged since the last call to the context's log function. -1 with an exception. */

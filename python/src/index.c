@@ -68,12 +68,13 @@ static PyObject *notices_of(const struct watch *w)
 	return list;
 }
 
-static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struct watch *w)
+static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struct stk_storage *storage, struct watch *w)
 {
 	struct stk_tar_index_options o = {.size = sizeof o,
 		.paths = paths,
 		.path_count = (int32_t)n,
 		.output = output,
+		.storage = storage,
 		.progress = on_progress,
 		.notice = on_notice,
 		.component = on_component,
@@ -94,12 +95,13 @@ static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struc
 
 PyObject *core_tar_index(PyObject *module, PyObject *args)
 {
-	PyObject *list, *progress;
+	PyObject *list, *progress, *storage = Py_None;
+	struct stk_storage *st;
 	PyObject *output;
 	struct watch w = {0};
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOO:tar_index", &list, &output, &progress))
+	if (!PyArg_ParseTuple(args, "OOO|O:tar_index", &list, &output, &progress, &storage) || !core_storage_get(storage, &st))
 		return NULL;
 	const Py_ssize_t n = PyList_Size(list);
 	const char **paths = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *paths);
@@ -111,7 +113,7 @@ PyObject *core_tar_index(PyObject *module, PyObject *args)
 		PyErr_NoMemory();
 	w.progress = progress;
 	w.components = good ? PyDict_New() : NULL;
-	PyObject *result = w.components ? run(paths, n, file, &w) : NULL;
+	PyObject *result = w.components ? run(paths, n, file, st, &w) : NULL;
 	Py_XDECREF(w.components);
 	free(w.notices);
 	free(paths);

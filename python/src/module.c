@@ -35,6 +35,7 @@ static int core_exec(PyObject *module)
 		{&state->batch, core_batch_type},
 		{&state->tensor, core_tensor_type},
 		{&state->source, core_source_type},
+		{&state->storage, core_storage_type},
 		{&state->image_decoder, core_image_decoder_type},
 		{&state->nuscenes, core_nuscenes_type},
 	};
@@ -57,6 +58,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->batch);
 	Py_VISIT(state->tensor);
 	Py_VISIT(state->source);
+	Py_VISIT(state->storage);
 	Py_VISIT(state->image_decoder);
 	Py_VISIT(state->nuscenes);
 	return 0;
@@ -72,6 +74,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->batch);
 	Py_CLEAR(state->tensor);
 	Py_CLEAR(state->source);
+	Py_CLEAR(state->storage);
 	Py_CLEAR(state->image_decoder);
 	Py_CLEAR(state->nuscenes);
 	return 0;

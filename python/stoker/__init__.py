@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from stoker._advise import advise
     from stoker._image import imdecode, imread
+    from stoker._storage import Storage
     from stoker.data_node import DataNode, newaxis
     from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader, sample_rng
@@ -57,6 +58,7 @@ _NAMES = {
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
     "ShapeError": "stoker.errors",
+    "Storage": "stoker._storage",
     "StokerError": "stoker.errors",
     "advise": "stoker._advise",
     "imdecode": "stoker._image",
@@ -82,6 +84,7 @@ __all__ = [
     "Pipeline",
     "ShapeError",
     "StokerError",
+    "Storage",
     "advise",
     "auto_aug",
     "backend",

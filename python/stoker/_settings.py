@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import types
 from stoker._processes import METHODS
+from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -129,6 +130,12 @@ def _flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def _storage(name: str, value: Any) -> Storage | None:
+    if value is None or isinstance(value, Storage):
+        return value
+    raise TypeError(f"Pipeline: {name} is a stoker.Storage, not {type(value).__name__}")
+
+
 def _as_given(_: str, value: Any) -> Any:
     return value
 
@@ -224,6 +231,16 @@ class PassedOn(TypedDict, total=False):
     strict: Annotated[
         bool,
         Setting("False lets damaged JPEG data pass that still decodes.", _flag, default=True, core="lenient", to_core=operator.not_),
+    ]
+    storage: Annotated[
+        Storage | None,
+        Setting(
+            "a stoker.Storage: how objects that are not on a local disk are reached; None: as the environment says.",
+            _storage,
+            core="storage",
+            to_core=lambda value: None if value is None else value.core(),
+            kept=False,
+        ),
     ]
     # Not kept: another process would write over the file.
     trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]

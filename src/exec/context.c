@@ -5,7 +5,6 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/http.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -16,7 +15,7 @@ static void destroy(struct stk_context *ctx)
 {
 	if (ctx->process == getpid()) { /* in a forked child the threads are not there to be joined: what they held is left alone */
 		stk__pool_destroy(ctx->pool);
-		stk__io_destroy(ctx->io);
+		stk_storage_unref(&ctx->storage);
 	}
 	for (int i = 0; ctx->devices && i < stk__gpu_count(ctx->gpu); i++)
 		stk__gpu_device_close(ctx->devices[i]);
@@ -65,9 +64,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	pthread_mutex_init(&ctx->gpu_lock, NULL);
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
-	enum stk_status s = stk__io_create(c.io_threads ? c.io_threads : 16, &ctx->io, err);
-	if (s == STK_OK)
-		s = stk__http_add(ctx->io, NULL, err);
+	enum stk_status s = stk__storage_create(&(struct stk_storage_config){0}, c.io_threads ? c.io_threads : 16, &ctx->storage, err);
 	if (s == STK_OK)
 		s = stk__pool_create(c.threads ? c.threads : budget.threads, &ctx->pool, err);
 	if (s) {

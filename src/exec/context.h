@@ -4,7 +4,7 @@
 #define STK_EXEC_CONTEXT_H
 
 #include "gpu/gpu.h"
-#include "io/io.h"
+#include "io/storage.h"
 #include "kernel/array/array_kernels.h"
 #include "kernel/filter/filter_run.h"
 #include "kernel/pass/pass_kernels.h"
@@ -19,9 +19,9 @@
 struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
-	struct stk_io *io;
-	struct stk_ranges *ranges; /* NULL: no tool listens to NVTX */
-	unsigned cpu;              /* capabilities: base/cpu.h */
+	struct stk_storage *storage; /* of pipelines that bring none */
+	struct stk_ranges *ranges;   /* NULL: no tool listens to NVTX */
+	unsigned cpu;                /* capabilities: base/cpu.h */
 	struct stk_pass_kernels kernels;
 	struct stk_filter_kernels filters;
 	struct stk_array_kernels arrays;

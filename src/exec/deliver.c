@@ -226,6 +226,7 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
 	struct stk_record *r = NULL;
+	char notice[512];
 	*out = NULL;
 	enum stk_status s = stk_pipeline_start(p, err);
 	if (s)
@@ -241,6 +242,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
 	stk__tell_held(p);
+	if (stk__storage_notice(p->storage, notice))
+		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* Callers wait in slices. Wake a worker after each one, so that it notices events that signal nobody, such as the end of a stream capture. */
 	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);

@@ -221,6 +221,8 @@ struct stk_parts {
 struct stk_pipeline {
 	struct stk_pool_client client; /* first: workers get it */
 	struct stk_context *ctx;
+	struct stk_storage *storage;
+	struct stk_io *io; /* the storage's */
 	struct stk_program *program;
 	struct stk_pipeline_config config;
 	const struct stk_way *way;

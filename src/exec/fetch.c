@@ -63,7 +63,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__device_room_begin(w, b, &q->io);
-	bool at_hand = stk__io_try(read->sample->record->pipeline->ctx->io, &q->io);
+	bool at_hand = stk__io_try(read->sample->record->pipeline->io, &q->io);
 	if (at_hand && !q->io.status)
 		read->parts[0].pinned = stk__device_room_end(w, q->io.size);
 	return at_hand;
@@ -78,7 +78,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	if (stk__read_uri(q, uri, sizeof uri) >= sizeof uri)
 		return false;
 	q->io.uri = uri;
-	bool at_hand = b ? try_pinned(w, read, q, b) : stk__io_try(p->ctx->io, &q->io);
+	bool at_hand = b ? try_pinned(w, read, q, b) : stk__io_try(p->io, &q->io);
 	q->io.uri = NULL;
 	q->io.error = NULL;
 	if (at_hand && q->io.status)

@@ -44,7 +44,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	q->io.buffer = NULL;
 	q->io.data = NULL;
 	if (keep_uri(q)) {
-		stk__io_submit(p->ctx->io, &q->io);
+		stk__io_submit(p->io, &q->io);
 		return;
 	}
 	stk__set_error(&q->io.error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
@@ -207,7 +207,7 @@ static void cancel(struct stk_pipeline *p, struct stk_read *read)
 		if (!read->requests[q].under_way) /* it was at hand, or has ended */
 			continue;
 		pthread_mutex_unlock(&p->lock);
-		stk__io_cancel(p->ctx->io, &read->requests[q].io);
+		stk__io_cancel(p->io, &read->requests[q].io);
 		pthread_mutex_lock(&p->lock);
 	}
 }

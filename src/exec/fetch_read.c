@@ -75,6 +75,8 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		part->request = read->n_requests - 1;
 		part->begin = (size_t)(next->offset - request.offset);
 		describe(read, part->request, &request, done, err);
+		if (n->def->reader->object_size)
+			read->requests[part->request].io.object_size = n->def->reader->object_size(n->shared, id);
 	}
 }
 
@@ -99,7 +101,7 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
 			f->bytes_held -= (int64_t)request->io.size;
-		stk__buffer_release(p->ctx->io, request->io.buffer);
+		stk__buffer_release(p->io, request->io.buffer);
 		request->io.buffer = NULL;
 		request->io.data = NULL;
 		stk__free(request->error);

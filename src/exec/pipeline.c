@@ -32,12 +32,12 @@ static void prepare_reads(struct stk_pipeline *p)
 {
 	char uri[STK_MAX_URI];
 	size_t n = stk__sample_uri(p->program, 0, uri, sizeof uri);
-	bool remote = n > 0 && n < sizeof uri && stk__io_remote(p->ctx->io, uri);
+	bool remote = n > 0 && n < sizeof uri && stk__io_remote(p->io, uri);
 	struct stk_pipeline_config *c = &p->config;
 	c->read_requests = c->read_requests ? c->read_requests : remote ? 512 : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (remote)
-		stk__io_refresh(p->ctx->io, uri); /* on the user's thread, where the environment may be read */
+		stk__io_refresh(p->io, uri); /* on the user's thread, where the environment may be read */
 }
 
 static int64_t env_number(const char *name)
@@ -189,6 +189,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->client.work = stk__exec_work;
 	p->way = &stk__way_of_workers;
 	p->ctx = stk_context_ref(ctx);
+	p->storage = stk_storage_ref(config->storage ? config->storage : ctx->storage);
+	p->io = stk__storage_io(p->storage);
 	p->config = *config;
 	p->crew.poison = poison_byte();
 	pthread_mutexattr_t kind;
@@ -203,9 +205,10 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&p->delivered, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+	const struct stk_access access = {.storage = p->storage, .interrupted = config->interrupted, .user = config->interrupted_user};
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
-		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &p->program, err)))
+		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &access, &p->program, err)))
 		goto out;
 	prepare_reads(p);
 	if ((s = stk__orders_create(p, err)) || (s = make_records(p, err)) || (s = stk__deliver_create(p, err)) ||
@@ -300,6 +303,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__program_unref(p->program);
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);
+	stk_storage_unref(&p->storage);
 	stk_context_unref(&p->ctx);
 	stk__free(p);
 }

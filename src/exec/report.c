@@ -122,7 +122,7 @@ static size_t scratch_bytes(const struct stk_pipeline *p)
 size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n)
 {
 	struct stk_io_counters io;
-	stk__io_counters(p->ctx->io, &io);
+	stk__io_counters(p->io, &io);
 	size_t held = stk__held_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
@@ -148,7 +148,9 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	size_t total = sizeof all / sizeof *all;
 	for (size_t i = 0; i < n && i < total; i++)
 		out[i] = all[i];
-	return total;
+	return total + (io.remote || io.in_flight || stk__storage_has_cache(p->storage)
+				       ? stk_storage_counters(p->storage, n > total ? out + total : NULL, n > total ? n - total : 0)
+				       : 0);
 }
 
 size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n)

@@ -16,7 +16,7 @@ enum { FIRST = 4096 }; /* what a read of a few bytes brings along: small members
 
 static enum stk_status open_object(struct stk_archive_file *f, size_t least, struct stk_error *err)
 {
-	enum stk_status s = stk__read_object(f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
+	enum stk_status s = stk__read_object(NULL, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
 	f->size = f->object.size;
 	if (s == STK_OK && f->size < 0)
 		s = stk__fail(err, STK_UNSUPPORTED,

@@ -113,7 +113,7 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 		const uint8_t *header = stk__archive_read(f, x->last, least, NULL);
 		return header && seal_end(seal, header, least) == x->seal;
 	}
-	enum stk_status s = stk__read_object(f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
+	enum stk_status s = stk__read_object(NULL, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
 	bool fits = s == STK_OK && seal_end(seal, last, least) == x->seal;
 	stk__free(last);
 	return fits;

@@ -108,7 +108,7 @@ static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *i
 	const size_t most = (size_t)1 << 32;
 	uint8_t *data;
 	size_t n;
-	if (io ? stk__read_object(io, index, 0, -1, most, &data, &n, NULL, NULL)
+	if (io ? stk__read_object(NULL, io, index, 0, -1, most, &data, &n, NULL, NULL)
 	       : access(index, R_OK) || stk__read_whole(index, most, &data, &n, NULL))
 		return false;
 	bool good = take(kind, data, n, index, f, x, watch);

@@ -17,6 +17,7 @@ enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
 static const int64_t jump_of_all = 32 << 20; /* see stk_archive_pace: shared out among the archives that are read at a time */
 
 struct opening {
+	const struct stk_access *access;
 	enum stk_archive_kind kind;
 	struct stk_archive_index *at;
 	bool *given; /* from a file of indexes: its path names the archive */
@@ -134,7 +135,7 @@ static enum stk_status add_index(struct opening *o, const char *path, struct stk
 	size_t n;
 	struct stk_archive_index *found = NULL;
 	int32_t count = 0;
-	enum stk_status s = stk__read_whole(path, (size_t)1 << 40, &data, &n, err);
+	enum stk_status s = stk__access_read(o->access, path, (size_t)1 << 40, &data, &n, err);
 	if (s)
 		return s;
 	s = stk__archive_index_parse(o->kind, data, n, path, &found, &count, err);
@@ -167,10 +168,19 @@ static enum stk_status add_path(struct opening *o, const char *path, struct stk_
 	return STK_OK;
 }
 
-enum stk_status stk__archives_open(enum stk_archive_kind kind, const char *const *paths, int32_t count,
+static bool ask_access(void *user, int64_t done, int64_t archives, int64_t members)
+{
+	const struct stk_access *access = user;
+	(void)done, (void)archives, (void)members;
+	return !access->interrupted(access->user);
+}
+
+enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths, int32_t count,
 	const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err)
 {
-	struct opening o = {.kind = kind, .watch = watch};
+	const struct stk_archive_watch ask = {.progress = ask_access, .user = (void *)(uintptr_t)access};
+	struct opening o = {.kind = kind, .access = access, .watch = watch || !access || !access->interrupted ? watch : &ask};
+	struct stk_storage *storage = NULL;
 	const char *object = NULL;
 	enum stk_status s = STK_OK;
 	o.locked = (struct stk_archive_watch){.notice = tell_locked, .user = &o};
@@ -179,10 +189,11 @@ enum stk_status stk__archives_open(enum stk_archive_kind kind, const char *const
 	for (int32_t i = 0; i < o.count && !object; i++)
 		object = is_object(o.at[i].path) ? o.at[i].path : NULL;
 	if (!s && object)
-		s = stk__list_io(object, &o.io, err);
+		s = stk__access_open(access, object, &storage, err);
+	o.io = storage ? stk__storage_io(storage) : NULL;
 	if (!s)
 		s = run_all(&o, object, err);
-	stk__io_destroy(o.io);
+	stk_storage_unref(&storage);
 	stk__free(o.given);
 	*out = (struct stk_archives){o.at, o.count};
 	if (s)

@@ -5,6 +5,7 @@
 
 #include "format/archive_index.h"
 #include "format/samples.h"
+#include "io/storage.h"
 
 /* What is told meanwhile; nullable both. */
 struct stk_archive_watch {
@@ -19,10 +20,10 @@ struct stk_archives {
 	int32_t count;
 };
 
-/* paths: archives, local or not, and files of indexes, which stand for the archives in them. Many archives are looked at at a time. The first failure, in the
+/* access: nullable. paths: archives, local or not, and files of indexes, which stand for the archives in them. Many archives are looked at at a time. The first failure, in the
  * order of the paths, is told. watch: nullable. */
-STK_MUST_USE enum stk_status stk__archives_open(enum stk_archive_kind kind, const char *const *paths, int32_t count,
-	const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths,
+	int32_t count, const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err);
 void stk__archives_free(struct stk_archives *a);
 /* An empty table for the samples of these archives. */
 STK_MUST_USE enum stk_status stk__archives_samples(

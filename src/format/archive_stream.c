@@ -72,7 +72,7 @@ static void ask(struct stk_archive_stream *s, int64_t size)
 	int64_t left = s->object.size - s->next;
 	*p = (struct piece){.stream = s, .size = size < left ? size : left};
 	p->request = (struct stk_request){
-		.uri = s->uri, .offset = s->next, .length = p->size, .done = piece_came, .user = p, .object = &p->object};
+		.uri = s->uri, .uncached = true, .offset = s->next, .length = p->size, .done = piece_came, .user = p, .object = &p->object};
 	s->next += p->size;
 	stk__io_submit(s->io, &p->request);
 }

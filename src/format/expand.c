@@ -44,6 +44,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 }
 
 struct matching {
+	const struct stk_access *reach;
 	const char *glob;
 	size_t bucket; /* length of "s3://BUCKET/" in it */
 	struct stk_names *names;
@@ -78,7 +79,7 @@ static enum stk_status list_objects(struct matching *m, const char *bucket, cons
 		uri.length = 0;
 		stk__s3_list_uri(&uri, bucket, prefix, "/", token.length ? token.s : NULL);
 		s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to list %.300s", m->glob)
-			       : stk__read_whole(uri.s, (size_t)1 << 30, &xml, &n, err);
+			       : stk__access_read(m->reach, uri.s, (size_t)1 << 30, &xml, &n, err);
 		if (!s)
 			s = stk__s3_page_parse((const char *)xml, n, m->glob, &visitor, &token, err);
 		stk__free(xml);
@@ -88,10 +89,10 @@ static enum stk_status list_objects(struct matching *m, const char *bucket, cons
 	return s;
 }
 
-static enum stk_status add_objects(const char *path, struct stk_names *out, struct stk_error *err)
+static enum stk_status add_objects(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1];
-	struct matching m = {.glob = path, .names = out};
+	struct matching m = {.reach = reach, .glob = path, .names = out};
 	size_t before = out->count;
 	if (!stk__s3_bucket(path, bucket))
 		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (s3://BUCKET/KEY)", path);
@@ -104,29 +105,29 @@ static enum stk_status add_objects(const char *path, struct stk_names *out, stru
 	return s || out->count > before ? s : stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
 }
 
-static enum stk_status add_path(const char *path, struct stk_names *out, struct stk_error *err)
+static enum stk_status add_path(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	bool uri = stk__is_uri(path);
 	if (out->count >= MOST)
 		return stk__fail(err, STK_LIMIT, "the paths stand for more than %d files", MOST);
 	if (uri && strncmp(path, "s3://", 5) == 0 && strpbrk(path, "*?["))
-		return add_objects(path, out, err);
+		return add_objects(reach, path, out, err);
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
 		return add_matches(path, out, err);
 	return stk__names_add(out, path, strlen(path), err);
 }
 
-static enum stk_status expand(const char *path, struct stk_names *out, struct stk_error *err);
+static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
 /* head + piece + tail, whose tail may have braces of its own. */
-static enum stk_status expand_with(
-	const char *path, const char *open, const char *piece, size_t n, const char *tail, struct stk_names *out, struct stk_error *err)
+static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
+	const char *tail, struct stk_names *out, struct stk_error *err)
 {
 	char whole[PATH_MAX];
 	int length = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)(open - path), path, (int)n, piece, tail);
 	if ((size_t)length >= sizeof whole)
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", path);
-	return expand(whole, out, err);
+	return expand(reach, whole, out, err);
 }
 
 /* "000..127" between braces: as many digits as the longer end has, where one begins with a zero. False: it is no range. */
@@ -145,8 +146,8 @@ static bool is_range(const char *at, const char *end, int64_t *first, int64_t *l
 	return true;
 }
 
-static enum stk_status expand_range(const char *path, const char *open, const char *tail, int64_t first, int64_t last, int digits,
-	struct stk_names *out, struct stk_error *err)
+static enum stk_status expand_range(const struct stk_access *reach, const char *path, const char *open, const char *tail, int64_t first,
+	int64_t last, int digits, struct stk_names *out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	int64_t step = first <= last ? 1 : -1;
@@ -155,39 +156,40 @@ static enum stk_status expand_range(const char *path, const char *open, const ch
 	for (int64_t i = first; s == STK_OK; i += step) {
 		char number[32];
 		int n = snprintf(number, sizeof number, "%0*lld", digits, (long long)i);
-		s = expand_with(path, open, number, (size_t)n, tail, out, err);
+		s = expand_with(reach, path, open, number, (size_t)n, tail, out, err);
 		if (i == last)
 			break;
 	}
 	return s;
 }
 
-static enum stk_status expand(const char *path, struct stk_names *out, struct stk_error *err)
+static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	const char *open = strchr(path, '{'), *close = open ? strchr(open, '}') : NULL;
 	if (!close || (!stk__is_uri(path) && access(path, F_OK) == 0))
-		return add_path(path, out, err);
+		return add_path(reach, path, out, err);
 	int64_t first, last;
 	int digits;
 	if (is_range(open + 1, close, &first, &last, &digits))
-		return expand_range(path, open, close + 1, first, last, digits, out, err);
+		return expand_range(reach, path, open, close + 1, first, last, digits, out, err);
 	if (!memchr(open, ',', (size_t)(close - open)))
 		return stk__fail(err, STK_INVALID, "%.300s: between braces stand a range, {000..127}, or names, {train,val}", path);
 	enum stk_status s = STK_OK;
 	for (const char *piece = open + 1; s == STK_OK && piece <= close;) {
 		size_t n = strcspn(piece, ",}");
-		s = expand_with(path, open, piece, n, close + 1, out, err);
+		s = expand_with(reach, path, open, piece, n, close + 1, out, err);
 		piece += n + 1;
 	}
 	return s;
 }
 
-enum stk_status stk__names_expand(const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err)
+enum stk_status stk__names_expand(
+	const struct stk_access *reach, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
 	*out = (struct stk_names){0};
 	for (int32_t i = 0; i < count && s == STK_OK; i++)
-		s = expand(paths[i], out, err);
+		s = expand(reach, paths[i], out, err);
 	stk__names_settle(out);
 	if (s)
 		stk__names_free(out);

@@ -4,6 +4,7 @@
 #ifndef STK_FORMAT_FORMAT_H
 #define STK_FORMAT_FORMAT_H
 
+#include "io/storage.h"
 #include "stoker/status.h"
 
 #include <stdbool.h>
@@ -14,7 +15,8 @@ struct stk_file_list;
 
 /* One of file_list, files or file_root says which files there are, in this order. */
 struct stk_file_list_options {
-	const char *file_root;    /* folder of class folders, or the prefix of relative paths in file_list and files; NULL: none */
+	const struct stk_access *access; /* nullable */
+	const char *file_root;           /* folder of class folders, or the prefix of relative paths in file_list and files; NULL: none */
 	const char *file_list;    /* text: "path label" a line, or NULL. Relative to file_root, without it to the list's own folder */
 	const char *const *files; /* paths given by the caller, or NULL */
 	const int64_t *labels;    /* of `files`, as int32, negative ones too; or NULL: the index */
@@ -38,6 +40,7 @@ int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
+int64_t stk__file_list_bytes(const struct stk_file_list *list, int64_t i);              /* of file i, 0: not known */
 int64_t stk__file_list_classes(const struct stk_file_list *list);                       /* 0 where labels are the caller's */
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
 /* How many files and folders of the tree were met and not taken for samples, and what they are: "12 files that are no images: .txt (12)". */

@@ -138,6 +138,12 @@ int32_t stk__file_list_label(const struct stk_file_list *l, int64_t i)
 	return l->labels ? l->labels[i] : (int32_t)folder_of(l, i);
 }
 
+int64_t stk__file_list_bytes(const struct stk_file_list *l, int64_t i)
+{
+	int64_t size = l->sized ? stk__list_file_size(l, i) : 0;
+	return size > 0 ? size : 0;
+}
+
 uint64_t stk__list_fingerprint(const struct stk_file_list *l)
 {
 	uint64_t h = stk__hash_bytes(0, &l->size, sizeof l->size);

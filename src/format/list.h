@@ -53,18 +53,18 @@ STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const str
 bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
-/* Creates an io for URIs like this one that are read before there is a pipeline. */
-struct stk_io;
-STK_MUST_USE enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err);
 bool stk__is_uri(const char *path); /* "scheme://..." */
 /* Bytes of an object by one request, waited for, readable 64 past the end; free with stk__free. length -1: all of it, STK_LIMIT above `limit`. object: what
- * the source says of it, nullable. */
+ * the source says of it, nullable. access: who may end the wait, on the thread that makes a pipeline; else NULL. */
 struct stk_object;
-STK_MUST_USE enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t offset, int64_t length, size_t limit,
-	uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
+	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
 
 /* A whole file's bytes, of a path or a URI, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
+/* The same by a pipeline's storage, while that pipeline is made. access: nullable. */
+STK_MUST_USE enum stk_status stk__access_read(
+	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Writes a file, whole or not at all: under another name first. what: "index", in messages. */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/http.h"
 #include "io/s3.h"
 
 #include <pthread.h>
@@ -24,6 +23,7 @@ struct listing {
 	struct stk_file_list files; /* by their names from the prefix on */
 	struct stk_text uri, token;
 	struct stk_request request;
+	bool asked; /* the request is under way */
 };
 
 struct bucket {
@@ -33,6 +33,7 @@ struct bucket {
 	struct stk_list_census census;
 	struct stk_file_list classes; /* found in the root */
 	int64_t objects;              /* met at all */
+	bool given_up;
 	pthread_mutex_t lock;
 	pthread_cond_t come;
 	struct listing *pages; /* with the lock */
@@ -104,15 +105,28 @@ static void page_came(struct stk_request *r)
 	pthread_mutex_unlock(&b->lock);
 }
 
+/* NULL: whoever waits for the listing gives it up. */
 static struct listing *wait_page(struct bucket *b)
 {
+	bool on = true;
 	pthread_mutex_lock(&b->lock);
-	while (!b->pages)
-		pthread_cond_wait(&b->come, &b->lock);
+	while (!b->pages && on)
+		on = stk__access_wait(b->given_up ? NULL : b->options->access, &b->come, &b->lock);
 	struct listing *l = b->pages;
-	b->pages = l->next;
+	if (l)
+		b->pages = l->next;
 	pthread_mutex_unlock(&b->lock);
 	return l;
+}
+
+/* Requests that are under way end with STK_CANCELLED, and are waited for as ever. */
+static enum stk_status give_up(struct bucket *b, struct listing *listings, int64_t begun, struct stk_error *err)
+{
+	b->given_up = true;
+	for (int64_t i = 0; i < begun; i++)
+		if (listings[i].asked)
+			stk__io_cancel(b->io, &listings[i].request);
+	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", b->options->file_root);
 }
 
 static enum stk_status ask_page(struct listing *l, struct stk_error *err)
@@ -124,6 +138,7 @@ static enum stk_status ask_page(struct listing *l, struct stk_error *err)
 	if (l->uri.failed)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", b->options->file_root);
 	l->request = (struct stk_request){.uri = l->uri.s, .length = -1, .done = page_came, .user = l};
+	l->asked = true;
 	stk__io_submit(b->io, &l->request);
 	return STK_OK;
 }
@@ -168,6 +183,11 @@ static enum stk_status list_all(struct bucket *b, struct listing *listings, int6
 			break;
 		struct listing *l = wait_page(b);
 		struct stk_error why = {0};
+		if (!l) {
+			status = give_up(b, listings, begun, err);
+			continue;
+		}
+		l->asked = false;
 		enum stk_status page = take_page(l, &why);
 		if (!page && !status && l->token.length && !(page = ask_page(l, &why)))
 			continue;
@@ -257,9 +277,11 @@ enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_
 		return stk__fail(err, STK_INVALID, "%s: it names no bucket (s3://BUCKET/PREFIX)", l->root);
 	const char *prefix = l->root + strlen("s3://") + strlen(b.name);
 	prefix += *prefix == '/';
-	enum stk_status status = stk__list_io(l->root, &b.io, err);
+	struct stk_storage *storage;
+	enum stk_status status = stk__access_open(o->access, l->root, &storage, err);
 	if (status)
 		return status;
+	b.io = stk__storage_io(storage);
 	pthread_mutex_init(&b.lock, NULL);
 	pthread_cond_init(&b.come, NULL);
 	status = find_classes(&b, prefix, l, err);
@@ -267,7 +289,7 @@ enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_
 		status = list_classes(&b, prefix, l, err);
 	stk__free(b.classes.names);
 	stk__free(b.classes.files);
-	stk__io_destroy(b.io);
+	stk_storage_unref(&storage);
 	pthread_cond_destroy(&b.come);
 	pthread_mutex_destroy(&b.lock);
 	return status;

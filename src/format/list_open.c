@@ -42,7 +42,7 @@ static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_
 {
 	uint8_t *text = NULL;
 	size_t size;
-	enum stk_status status = stk__read_whole(path, (size_t)1 << 40, &text, &size, err);
+	enum stk_status status = stk__access_read(o->access, path, (size_t)1 << 40, &text, &size, err);
 	if (!status && stk__is_index(text, size))
 		status = stk__index_parse(l, o, text, size, path, err);
 	else if (!status)
@@ -73,8 +73,8 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 		return stk__list_read_bucket(l, o, err);
 	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: only s3:// and local folders can be listed: give files and labels, or a file_list that names them",
-			stk__uri_shown(l->root), l->root);
+			"%.*s: only s3:// and local folders can be listed: give files and labels, or a file_list that names them%s",
+			stk__uri_shown(l->root), l->root, strncmp(l->root, "http", 4) == 0 ? "" : stk__scheme_hint(l->root));
 	if (stk__is_index_file(l->root))
 		return read_list(l, o, l->root, err);
 	return stk__list_read_tree(l, o, err);

@@ -76,12 +76,12 @@ static enum stk_status add_lines(struct stk_names *n, const char *text, size_t s
 	return s;
 }
 
-enum stk_status stk__names_read_list(const char *path, struct stk_names *out, struct stk_error *err)
+enum stk_status stk__names_read_list(const struct stk_access *access, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	uint8_t *text = NULL;
 	size_t size;
 	*out = (struct stk_names){0};
-	enum stk_status s = stk__read_whole(path, (size_t)1 << 40, &text, &size, err);
+	enum stk_status s = stk__access_read(access, path, (size_t)1 << 40, &text, &size, err);
 	if (!s)
 		s = add_lines(out, (const char *)text, size, path, err);
 	stk__free(text);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "io/io.h"
+#include "io/storage.h"
 #include "stoker/index.h"
 #include "thread/crew.h"
 
@@ -128,12 +128,16 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 		.progress = k->options->progress ? tell : NULL,
 		.user = k,
 		.stop = &k->stop};
+	struct stk_storage *storage = NULL;
 	enum stk_status s = claim_folder(k, err);
 	if (!s)
-		s = stk__is_uri(root) ? stk__list_io(root, &k->io, err) : stk__io_create(READERS, &k->io, err);
-	if (!s)
+		s = stk__storage_create(&(struct stk_storage_config){0}, READERS, &storage, err);
+	if (!s) {
+		k->io = stk__storage_io(storage);
+		stk__io_refresh(k->io, root);
 		s = stk__crew_run(&crew, err);
-	stk__io_destroy(k->io);
+	}
+	stk_storage_unref(&storage);
 	if (!s)
 		s = write_classes(k, err);
 	return s ? s : index_tars(k, err);

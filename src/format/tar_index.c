@@ -48,17 +48,18 @@ static enum stk_status tell_components(const struct stk_archives *a, const struc
 
 enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_tar_index_info *info, struct stk_error *err)
 {
+	const struct stk_access access = {.storage = o->storage};
 	struct stk_names tars;
 	struct stk_archives archives;
 	if (o->size != sizeof *o || (info && info->size != sizeof *info))
 		return stk__fail(err, STK_INVALID, "stk_tar_index_options.size is %zu; this library expects %zu", o->size, sizeof *o);
 	if (o->path_count < 1)
 		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
-	enum stk_status s = stk__names_expand(o->paths, o->path_count, &tars, err);
+	enum stk_status s = stk__names_expand(&access, o->paths, o->path_count, &tars, err);
 	if (s)
 		return s;
 	const struct stk_archive_watch watch = {o->progress, o->notice, o->user};
-	s = stk__archives_open(STK_ARCHIVE_TAR, tars.at, (int32_t)tars.count, &watch, &archives, err);
+	s = stk__archives_open(STK_ARCHIVE_TAR, &access, tars.at, (int32_t)tars.count, &watch, &archives, err);
 	stk__names_free(&tars);
 	if (s)
 		return s;

@@ -6,11 +6,13 @@
 
 #include "format/archive_file.h"
 #include "format/samples.h"
+#include "io/storage.h"
 #include "stoker/tensor.h"
 
 /* ---- files ---- */
 
 struct stk_tfrecord_options {
+	const struct stk_access *access; /* nullable */
 	const char *const *paths;
 	const char *const *index_paths; /* one for each; NULL: the files are searched */
 	int32_t path_count;

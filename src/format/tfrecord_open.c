@@ -50,7 +50,7 @@ static enum stk_status open_index(const struct stk_tfrecord_options *o, int32_t 
 {
 	uint8_t *text = NULL;
 	size_t size;
-	enum stk_status s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err);
+	enum stk_status s = stk__access_read(o->access, o->index_paths[i], (size_t)1 << 40, &text, &size, err);
 	if (!s)
 		s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
 	stk__free(text);
@@ -79,7 +79,7 @@ static enum stk_status found_record(void *user, const struct stk_archive_member 
 static enum stk_status open_searched(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err)
 {
 	struct stk_archives files;
-	enum stk_status s = stk__archives_open(STK_ARCHIVE_TFRECORD, o->paths, o->path_count, NULL, &files, err);
+	enum stk_status s = stk__archives_open(STK_ARCHIVE_TFRECORD, o->access, o->paths, o->path_count, NULL, &files, err);
 	if (s)
 		return s;
 	s = stk__archives_samples(&files, 1, out, err);

@@ -284,7 +284,7 @@ static enum stk_status open_indexed(
 	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++) {
 		uint8_t *text = NULL;
 		size_t size;
-		s = stk__read_whole(o->index_paths[i], (size_t)1 << 40, &text, &size, err);
+		s = stk__access_read(o->access, o->index_paths[i], (size_t)1 << 40, &text, &size, err);
 		if (!s)
 			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], out, have, err);
 		stk__free(text);
@@ -296,7 +296,7 @@ static enum stk_status open_searched(
 	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
 {
 	struct stk_archives tars;
-	enum stk_status s = stk__archives_open(STK_ARCHIVE_TAR, o->paths, o->path_count, NULL, &tars, err);
+	enum stk_status s = stk__archives_open(STK_ARCHIVE_TAR, o->access, o->paths, o->path_count, NULL, &tars, err);
 	if (s)
 		return s;
 	s = stk__archives_samples(&tars, o->part_count, out, err);

@@ -6,6 +6,7 @@
 
 #include "format/archive_set.h"
 #include "format/samples.h"
+#include "io/storage.h"
 
 /* DEFAULT: empty, but a component that no sample has is an error. */
 enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
@@ -23,6 +24,7 @@ struct stk_components {
 void stk__components_count(struct stk_components *c, const char *name);
 
 struct stk_webdataset_options {
+	const struct stk_access *access; /* nullable */
 	const char *const *paths;
 	const char *const *index_paths; /* one for each; NULL: the tars are searched */
 	int32_t path_count;

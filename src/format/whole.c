@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,16 +36,6 @@ bool stk__is_uri(const char *path)
 	return n > 0 && strncmp(path + n, "://", 3) == 0;
 }
 
-enum stk_status stk__list_io(const char *uri, struct stk_io **out, struct stk_error *err)
-{
-	enum stk_status status = stk__io_create(1, out, err);
-	if (!status && (status = stk__http_add(*out, NULL, err)))
-		stk__io_destroy(*out);
-	if (!status)
-		stk__io_refresh(*out, uri);
-	return status;
-}
-
 struct reading {
 	uint8_t *data;
 	pthread_mutex_t lock;
@@ -71,13 +60,14 @@ static void request_done(struct stk_request *r)
 	pthread_mutex_unlock(&g->lock);
 }
 
-enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t offset, int64_t length, size_t limit, uint8_t **out,
-	size_t *size, struct stk_object *object, struct stk_error *err)
+enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset, int64_t length,
+	size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err)
 {
 	struct reading g = {NULL, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = length,
+		.uncached = true,
 		.most = limit,
 		.done = request_done,
 		.user = &g,
@@ -89,8 +79,15 @@ enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t off
 	*out = NULL;
 	stk__io_submit(io, &r);
 	pthread_mutex_lock(&g.lock);
-	while (!g.ended)
-		pthread_cond_wait(&g.done, &g.lock);
+	for (bool wanted = true; !g.ended;) {
+		bool on = stk__access_wait(access, &g.done, &g.lock);
+		if (on || !wanted)
+			continue;
+		wanted = false;
+		pthread_mutex_unlock(&g.lock);
+		stk__io_cancel(io, &r);
+		pthread_mutex_lock(&g.lock);
+	}
 	pthread_mutex_unlock(&g.lock);
 	if (!err)
 		stk__free(r.error);
@@ -103,23 +100,25 @@ enum stk_status stk__read_object(struct stk_io *io, const char *uri, int64_t off
 	return STK_OK;
 }
 
-static enum stk_status read_uri(const char *uri, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+static enum stk_status read_uri(
+	const struct stk_access *access, const char *uri, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
 {
-	struct stk_io *io;
-	enum stk_status status = stk__list_io(uri, &io, err);
+	struct stk_storage *storage;
+	enum stk_status status = stk__access_open(access, uri, &storage, err);
 	if (status)
 		return status;
-	status = stk__read_object(io, uri, 0, -1, limit, out, size, NULL, err);
-	stk__io_destroy(io);
+	status = stk__read_object(access, stk__storage_io(storage), uri, 0, -1, limit, out, size, NULL, err);
+	stk_storage_unref(&storage);
 	return status;
 }
 
-enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+enum stk_status stk__access_read(
+	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stat st;
 	*out = NULL;
 	if (stk__is_uri(path))
-		return read_uri(path, limit, out, size, err);
+		return read_uri(access, path, limit, out, size, err);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return stk__fail_errno(err, errno, "%s: cannot open it", path);
@@ -141,6 +140,11 @@ enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, s
 		*out = NULL;
 	}
 	return status;
+}
+
+enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err)
+{
+	return stk__access_read(NULL, path, limit, out, size, err);
 }
 
 static bool write_all(int fd, const uint8_t *data, size_t n)

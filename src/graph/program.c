@@ -495,16 +495,18 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err)
+static enum stk_status set_up_nodes(struct stk_program *p, const struct stk_access *access, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
 		if ((n->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && !n->node->has_source)
 			return stk__fail(
 				err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
-		if (!n->def->setup)
+		const bool opens = n->def->reader && n->def->reader->open;
+		if (!opens && !n->def->setup)
 			continue;
-		enum stk_status s = n->def->setup(n->node->args, &n->shared, err);
+		enum stk_status s = opens ? n->def->reader->open(n->node->args, access, &n->shared, err)
+					  : n->def->setup(n->node->args, &n->shared, err);
 		if (s) {
 			char title[96];
 			stk__node_title(n->node, title, sizeof title);
@@ -516,8 +518,8 @@ static enum stk_status set_up_nodes(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-enum stk_status stk__program_create(
-	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err)
+enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, const struct stk_access *access,
+	struct stk_program **out, struct stk_error *err)
 {
 	if (!graph->n_outputs)
 		return stk__fail(err, STK_INVALID, "the graph has no outputs: name them with stk_graph_output");
@@ -546,7 +548,7 @@ enum stk_status stk__program_create(
 		p->values[p->outputs[i]].is_output = true;
 	}
 	if ((s = make_levels(p, err)) == STK_OK)
-		s = set_up_nodes(p, err);
+		s = set_up_nodes(p, access, err);
 out:
 	if (s) {
 		stk__program_unref(p);

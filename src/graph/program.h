@@ -123,8 +123,8 @@ struct stk_program {
 };
 
 /* Freezes the graph. seed: of augmentation; on_gpu: operators that are placed on the GPU run there, else on the cores. */
-STK_MUST_USE enum stk_status stk__program_create(
-	struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu, struct stk_program **out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu,
+	const struct stk_access *access, struct stk_program **out, struct stk_error *err);
 /* Before it runs: this reader leads, by its place. */
 void stk__program_lead(struct stk_program *p, int32_t reader);
 /* The place of a reader, by its name; NULL: the leading one. STK_NOT_FOUND: says which there are. */

@@ -121,14 +121,23 @@ static void choose_issuer(struct stk_aws_settings *s, const struct profiles *p)
 	}
 }
 
-static void read_keys(struct stk_aws_settings *s, const struct profiles *p)
+/* Keys that were given are the whole answer; so is a profile, whatever keys the environment has. */
+static void read_keys(struct stk_aws_settings *s, const struct profiles *p, const struct stk_aws_given *g)
 {
 	const struct {
 		const char *text, *section;
 	} files[] = {{p->credentials, p->name}, {p->config, p->section}};
-	s->key = copy_env("AWS_ACCESS_KEY_ID");
-	s->secret = copy_env("AWS_SECRET_ACCESS_KEY");
+	if (g->key) {
+		s->key = stk__strdup(g->key);
+		s->secret = stk__strdup(g->secret);
+		s->token = g->token ? stk__strdup(g->token) : NULL;
+		s->origin = "the program";
+		return;
+	}
+	s->key = g->profile ? NULL : copy_env("AWS_ACCESS_KEY_ID");
+	s->secret = g->profile ? NULL : copy_env("AWS_SECRET_ACCESS_KEY");
 	s->token = s->key ? copy_env("AWS_SESSION_TOKEN") : NULL;
+	s->origin = s->key && s->secret ? "the environment" : NULL;
 	if (!(s->key && s->secret))
 		use_web_identity(s, p);
 	for (int i = 0; i < 2 && !(s->key && s->secret) && !s->issuer.kind; i++) { /* the parts of a key come from one place */
@@ -139,8 +148,16 @@ static void read_keys(struct stk_aws_settings *s, const struct profiles *p)
 		s->secret = stk__ini_find(files[i].text, files[i].section, NULL, "aws_secret_access_key");
 		s->token = stk__ini_find(files[i].text, files[i].section, NULL, "aws_session_token");
 	}
+	if (!s->origin && s->key && s->secret)
+		s->origin = "AWS's files";
 	if (!(s->key && s->secret) && !s->issuer.kind)
 		choose_issuer(s, p);
+}
+
+static void trim_endpoint(struct stk_aws_settings *s)
+{
+	for (size_t n = s->endpoint ? strlen(s->endpoint) : 0; n && s->endpoint[n - 1] == '/'; n--)
+		s->endpoint[n - 1] = 0;
 }
 
 static void read_endpoint(struct stk_aws_settings *s, const struct profiles *p)
@@ -159,25 +176,22 @@ static void read_endpoint(struct stk_aws_settings *s, const struct profiles *p)
 	}
 	take_config(&s->endpoint, p, "s3", "endpoint_url");
 	take_config(&s->endpoint, p, NULL, "endpoint_url");
-	for (size_t n = s->endpoint ? strlen(s->endpoint) : 0; n && s->endpoint[n - 1] == '/'; n--)
-		s->endpoint[n - 1] = 0;
 }
 
-static enum stk_status check_endpoint(const struct stk_aws_settings *s, struct stk_error *err)
+enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct stk_error *err)
 {
-	const char *e = s->endpoint;
 	if (!e)
 		return STK_OK;
 	size_t scheme = strncmp(e, "http://", 7) == 0 ? 7 : strncmp(e, "https://", 8) == 0 ? 8 : 0;
 	if (!scheme || !e[scheme] || strpbrk(e, "?#@ "))
-		return stk__fail(err, STK_INVALID,
-			"the endpoint (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url) is not "
-			"http://HOST[:PORT][/PATH] or https://...");
+		return stk__fail(err, STK_INVALID, "the endpoint (%s) is not http://HOST[:PORT][/PATH] or https://...", name);
 	return STK_OK;
 }
 
 static enum stk_status read_style(struct stk_aws_settings *s, const struct profiles *p, struct stk_error *err)
 {
+	if (s->style != STK_S3_AUTO) /* it was given */
+		return STK_OK;
 	static const char *const names[] = {"auto", "path", "virtual"};
 	char *style = copy_env("STOKER_S3_ADDRESSING");
 	take_config(&style, p, "s3", "addressing_style");
@@ -196,30 +210,44 @@ static enum stk_status read_style(struct stk_aws_settings *s, const struct profi
 	return status;
 }
 
-static enum stk_status read_all(struct stk_aws_settings *s, const struct profiles *p, struct stk_error *err)
+static char *copy_given(const char *value)
 {
-	s->anonymous = is_yes("AWS_NO_SIGN_REQUEST");
+	return value ? stk__strdup(value) : NULL;
+}
+
+static enum stk_status read_all(struct stk_aws_settings *s, const struct profiles *p, const struct stk_aws_given *g, struct stk_error *err)
+{
+	s->anonymous = g->anonymous || (!g->key && !g->profile && is_yes("AWS_NO_SIGN_REQUEST"));
 	s->profile = stk__strdup(p->name);
+	s->style = g->style;
+	take(&s->region, copy_given(g->region));
 	take(&s->region, copy_env("AWS_REGION"));
 	take(&s->region, copy_env("AWS_DEFAULT_REGION"));
 	take_config(&s->region, p, NULL, "region");
 	take(&s->region, stk__strdup("us-east-1"));
 	if (!s->anonymous && s->region)
-		read_keys(s, p);
+		read_keys(s, p, g);
+	take(&s->ca_bundle, copy_given(g->ca_bundle));
 	take(&s->ca_bundle, copy_env("AWS_CA_BUNDLE"));
 	take_config(&s->ca_bundle, p, NULL, "ca_bundle");
-	read_endpoint(s, p);
+	take(&s->endpoint, copy_given(g->endpoint));
+	if (!s->endpoint)
+		read_endpoint(s, p);
+	trim_endpoint(s);
+	s->proxy = copy_given(g->proxy);
 	if (!s->region || !s->profile)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the settings of the object store");
 	if (s->region[strspn(s->region, "abcdefghijklmnopqrstuvwxyz0123456789-")])
 		return stk__fail(err, STK_INVALID, "\"%.32s\" is not a region (AWS_REGION, or region in the profile)", s->region);
-	enum stk_status status = check_endpoint(s, err);
+	enum stk_status status =
+		stk__aws_check_endpoint(s->endpoint, "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url", err);
 	return status ? status : read_style(s, p, err);
 }
 
-enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_error *err)
+enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err)
 {
-	const char *asked = getenv("AWS_PROFILE");
+	const struct stk_aws_given nothing = {0}, *g = given ? given : &nothing;
+	const char *asked = g->profile ? g->profile : getenv("AWS_PROFILE");
 	asked = asked && *asked ? asked : getenv("AWS_DEFAULT_PROFILE");
 	struct profiles p = {.name = asked && *asked ? asked : "default"};
 	*out = (struct stk_aws_settings){0};
@@ -229,11 +257,12 @@ enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_
 	enum stk_status status = STK_OK;
 	if (!p.credentials || !p.config)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for AWS's profile files");
-	else if (asked && *asked && !stk__ini_has(p.config, p.section) && !stk__ini_has(p.credentials, p.name))
+	else if (asked && *asked && !g->key && !stk__ini_has(p.config, p.section) && !stk__ini_has(p.credentials, p.name))
 		status = stk__fail(err, STK_INVALID,
-			"AWS_PROFILE is \"%.64s\", which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)", asked);
+			"the profile (AWS_PROFILE) is \"%.64s\", which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
+			asked);
 	else
-		status = read_all(out, &p, err);
+		status = read_all(out, &p, g, err);
 	if (p.credentials)
 		explicit_bzero(p.credentials, strlen(p.credentials));
 	stk__free(p.credentials);
@@ -241,12 +270,12 @@ enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_
 	return status;
 }
 
-enum { STRINGS = 12 };
+enum { STRINGS = 13 };
 
 static void strings(struct stk_aws_settings *s, char **out[STRINGS])
 {
 	char **all[STRINGS] = {&s->endpoint, &s->region, &s->ca_bundle, &s->key, &s->secret, &s->token, &s->profile, &s->issuer.where,
-		&s->issuer.role, &s->issuer.session, &s->issuer.token, &s->issuer.token_file};
+		&s->issuer.role, &s->issuer.session, &s->issuer.token, &s->issuer.token_file, &s->proxy};
 	memcpy(out, all, sizeof all);
 }
 

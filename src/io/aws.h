@@ -32,8 +32,10 @@ struct stk_aws_settings {
 	char *endpoint; /* "http://host:port", without a slash at its end; NULL: AWS's own */
 	char *region;
 	char *ca_bundle;            /* file of certificates; NULL: the system's */
+	char *proxy;                /* NULL: the environment's */
 	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: they do not expire */
 	char *profile;
+	const char *origin; /* where the keys are from, in words; NULL: there are none */
 	struct stk_aws_issuer issuer;
 	int64_t expires; /* of keys that were issued, in seconds since 1970; 0: they do not */
 	bool anonymous;
@@ -41,8 +43,19 @@ struct stk_aws_settings {
 	enum stk_s3_style style;
 };
 
-/* STK_INVALID where a setting is not understood, or a profile that was asked for does not exist. The caller's to clear, also on failure. */
-STK_MUST_USE enum stk_status stk__aws_settings_read(struct stk_aws_settings *out, struct stk_error *err);
+/* What the program itself says, which counts before the environment and the files. Never printed. NULL, false and auto: nothing. */
+struct stk_aws_given {
+	char *endpoint, *region, *profile;
+	char *key, *secret, *token; /* key and secret, or neither */
+	char *ca_bundle, *proxy;
+	bool anonymous;
+	enum stk_s3_style style;
+};
+
+/* STK_INVALID where a setting is not understood, or a profile that was asked for does not exist. The caller's to clear, also on failure. given: nullable. */
+STK_MUST_USE enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err);
+/* STK_INVALID for what is no endpoint. name: of the setting that it comes from. NULL passes. */
+STK_MUST_USE enum stk_status stk__aws_check_endpoint(const char *endpoint, const char *name, struct stk_error *err);
 void stk__aws_settings_clear(struct stk_aws_settings *s);
 
 /* False: out of memory; *to is to be cleared in either case. */

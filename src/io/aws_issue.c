@@ -27,7 +27,8 @@ struct question {
 	const char *headers[2]; /* NULL: none */
 	const char *body;       /* NULL: none */
 	long connect_ms, all_ms;
-	bool local; /* a service of this machine: no proxy */
+	bool local;             /* a service of this machine: no proxy */
+	const char *ca, *proxy; /* NULL: the system's */
 };
 
 static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
@@ -65,6 +66,10 @@ static long ask(const struct question *q, struct stk_text *out)
 			c->curl_easy_setopt(e, CURLOPT_POSTFIELDS, q->body);
 		if (q->local)
 			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+		else
+			c->curl_easy_setopt(e, CURLOPT_PROXY, q->proxy);
+		if (q->ca)
+			c->curl_easy_setopt(e, CURLOPT_CAINFO, q->ca);
 		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->connect_ms);
 		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->all_ms);
 		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
@@ -241,8 +246,15 @@ static enum stk_status ask_instance(struct stk_aws_settings *s, struct question 
 enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop, struct stk_error *err)
 {
 	struct stk_text answer = {0};
-	const struct question q = {
-		.curl = curl, .stop = stop, .url = s->issuer.where, .method = "GET", .connect_ms = 1000, .all_ms = 5000, .local = true};
+	const struct question q = {.curl = curl,
+		.stop = stop,
+		.url = s->issuer.where,
+		.method = "GET",
+		.connect_ms = 1000,
+		.all_ms = 5000,
+		.local = true,
+		.ca = s->ca_bundle,
+		.proxy = s->proxy};
 	enum stk_status status = STK_NOT_FOUND;
 	switch (s->issuer.kind) {
 	case STK_AWS_NOBODY:
@@ -260,6 +272,9 @@ enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl
 		status = ask_instance(s, q, &answer, err);
 		break;
 	}
+	static const char *const origins[] = {NULL, "a web identity (STS)", "the profile's credential_process", "the container's service",
+		"the instance's metadata service"};
+	s->origin = status ? s->origin : origins[s->issuer.kind];
 	forget(&answer);
 	return status;
 }

@@ -6,6 +6,9 @@
 #include "base/memory.h"
 #include "thread/thread.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { FIRST_LIMIT = 128 };
 
 static enum stk_status cancelled(struct stk_request *r)
@@ -96,6 +99,38 @@ static void destroy(void *source)
 	stk__free(s);
 }
 
+static uint64_t place(void *source, const char *uri)
+{
+	const struct stk_http_source *s = source;
+	return strncmp(uri, "s3", 2) == 0 ? atomic_load(&s->place) : 0;
+}
+
+static void facts(void *source, struct stk_source_facts *out)
+{
+	struct stk_http_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	out->hedges += s->hedged;
+	out->slowdowns += s->slowdowns;
+	out->limit += s->limit;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void describe(void *source, const char *uri, struct stk_storage_report *out)
+{
+	struct stk_http_source *s = source;
+	struct stk_http_account *a = stk__http_account(s);
+	char bucket[256];
+	out->clock_s = atomic_load(&s->clock_s);
+	if (strncmp(uri, "s3", 2) == 0) {
+		snprintf(out->endpoint, sizeof out->endpoint, "%s", a->aws.endpoint ? a->aws.endpoint : "AWS");
+		snprintf(out->region, sizeof out->region, "%s", a->aws.region ? a->aws.region : "");
+		snprintf(out->keys, sizeof out->keys, "%s", a->aws.anonymous ? "" : a->aws.origin ? a->aws.origin : "nowhere");
+		if (stk__s3_bucket(uri, bucket))
+			stk__http_region(s, bucket, out->region);
+	}
+	stk__http_account_unref(a);
+}
+
 static struct stk_http_settings with_defaults(const struct stk_http_settings *given)
 {
 	struct stk_http_settings s = given ? *given : (struct stk_http_settings){0};
@@ -115,12 +150,14 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 {
 	struct stk_http_source *s = stk__calloc(1, sizeof *s);
 	if (s)
-		s->account = stk__http_read_account();
+		s->account = stk__http_read_account(settings ? settings->given : NULL);
 	if (!s || !s->account) {
 		stk__free(s);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the source of http:// and s3://");
 	}
 	s->io = io;
+	s->clock_s = INT64_MIN;
+	s->place = stk__http_place(s->account);
 	s->settings = with_defaults(settings);
 	s->limit = s->settings.requests < FIRST_LIMIT ? s->settings.requests : FIRST_LIMIT;
 	s->ops = (struct stk_source_ops){
@@ -133,6 +170,9 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.cancel = cancel,
 		.cancel_all = cancel_all,
 		.refresh = stk__http_refresh,
+		.place = place,
+		.describe = describe,
+		.facts = facts,
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);

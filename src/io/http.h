@@ -6,18 +6,21 @@
 #ifndef STK_IO_HTTP_H
 #define STK_IO_HTTP_H
 
+#include "io/aws.h"
 #include "io/io.h"
 
 /* 0: the default that the comment names. */
 struct stk_http_settings {
-	int threads;             /* 2 */
-	int requests;            /* under way at a time, at most: 1024 */
-	int64_t connect_ms;      /* 5 000 */
-	int64_t first_byte_ms;   /* from the beginning of a request: 20 000 */
-	int64_t stall_ms;        /* in which a body brings less than 4 KiB: 10 000 */
-	int32_t retries;         /* 10 */
-	int64_t backoff_ms;      /* 100: the first wait is at most this */
-	int64_t most_backoff_ms; /* 5 000 */
+	const struct stk_aws_given *given; /* what counts before the environment; lives as long as the source. NULL: nothing */
+	int threads;                       /* 2 */
+	int requests;                      /* under way at a time, at most: 1024 */
+	int64_t connect_ms;                /* 5 000 */
+	int64_t first_byte_ms;             /* from the beginning of a request: 20 000 */
+	int64_t stall_ms;                  /* in which a body brings less than 4 KiB: 10 000 */
+	int32_t retries;                   /* 10; -1: none */
+	int64_t backoff_ms;                /* 100: the first wait is at most this */
+	int64_t most_backoff_ms;           /* 5 000 */
+	bool no_hedging;
 };
 
 /* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for s3:// URIs.

@@ -66,8 +66,11 @@ struct stk_http_source {
 		int64_t ns, bytes; /* of the requests that ended well in it */
 		bool limited;      /* others waited meanwhile */
 	} window;
-	double base_ns, base_size; /* ns that a request takes if it waits for no other; the mean size then */
-	int under_way, hedges;     /* requests; second transfers for them */
+	double base_ns, base_size;  /* ns that a request takes if it waits for no other; the mean size then */
+	int under_way, hedges;      /* requests; second transfers for them */
+	uint64_t hedged, slowdowns; /* so far */
+	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
+	_Atomic uint64_t place;     /* hash of the current account's endpoint */
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */
@@ -161,8 +164,9 @@ int64_t stk__http_now(struct stk_http_source *s); /* seconds since 1970 by the s
 void stk__http_set_now(struct stk_http_source *s, int64_t now);
 
 /* http_keys.c: accounts, and the thread that renews their keys. */
-struct stk_http_account *stk__http_read_account(void);
+struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given);
 struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the caller's reference to the current one */
+uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri);
 void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */

@@ -5,19 +5,20 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/xxhash.h"
 #include "thread/thread.h"
 
 #include <string.h>
 
 enum { EARLY_S = 600, AGAIN_S = 30 }; /* keys are renewed so long before they expire, and asked for again so long after that failed */
 
-struct stk_http_account *stk__http_read_account(void)
+struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given)
 {
 	struct stk_http_account *a = stk__calloc(1, sizeof *a);
 	if (!a)
 		return NULL;
 	a->refs = 1;
-	if (stk__aws_settings_read(&a->aws, &a->error))
+	if (stk__aws_settings_read(given, &a->aws, &a->error))
 		stk__aws_settings_clear(&a->aws);
 	return a;
 }
@@ -39,6 +40,12 @@ struct stk_http_account *stk__http_account(struct stk_http_source *s)
 	return a;
 }
 
+uint64_t stk__http_place(const struct stk_http_account *a)
+{
+	const char *endpoint = a->aws.endpoint;
+	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
+}
+
 /* Makes `a` the current account. replaced: only if this one still is; NULL: whichever is. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
@@ -48,6 +55,7 @@ static void use_account(struct stk_http_source *s, struct stk_http_account *a, c
 		before = a;
 	} else {
 		a->aws.number = before->aws.number + 1;
+		atomic_store(&s->place, stk__http_place(a));
 		s->account = a;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -130,6 +138,7 @@ static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 		a->aws.secret = stk__strdup(b->secret);
 		a->aws.token = b->token ? stk__strdup(b->token) : NULL;
 		a->aws.expires = b->expires;
+		a->aws.origin = b->origin;
 		fresh = a->aws.key && a->aws.secret;
 	}
 	stk__http_account_unref(before);
@@ -151,7 +160,7 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a)
 void stk__http_refresh(void *source, const char *uri)
 {
 	struct stk_http_source *s = source;
-	struct stk_http_account *a = stk__http_read_account();
+	struct stk_http_account *a = stk__http_read_account(s->settings.given);
 	if (!a)
 		return;
 	const struct stk_aws_settings *aws = &a->aws;

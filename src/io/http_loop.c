@@ -115,7 +115,8 @@ static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_re
 
 static void begin(struct stk_http_loop *l, struct stk_request *r)
 {
-	struct stk_transfer *t = take_transfer(l, r, stk__clock_ns());
+	r->begun_ns = stk__clock_ns();
+	struct stk_transfer *t = take_transfer(l, r, r->begun_ns);
 	if (!t) {
 		stk__http_ended(l->source, l, &(struct stk_http_end){0});
 		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));

@@ -95,8 +95,9 @@ bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
 {
 	const int64_t calm_ns = 5000000000;
 	pthread_mutex_lock(&s->lock);
-	bool may = s->hedges * 20 < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
+	bool may = !s->settings.no_hedging && s->hedges * 20 < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
 	s->hedges += may;
+	s->hedged += may;
 	pthread_mutex_unlock(&s->lock);
 	return may;
 }
@@ -147,6 +148,7 @@ static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
 	if (e->slow && e->now_ns - s->slowed_ns > BURST_NS) {
 		s->limit = s->limit / 2 > LEAST_LIMIT ? s->limit / 2 : LEAST_LIMIT;
 		s->slowed_ns = e->now_ns;
+		s->slowdowns++;
 		s->steady = true;
 	}
 	if (!e->well)

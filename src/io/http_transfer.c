@@ -286,10 +286,10 @@ static enum stk_status find_target(struct stk_transfer *t)
 	struct stk_http_source *s = t->loop->source;
 	char bucket[256] = "", region[64];
 	stk__http_target_reset(&t->target);
-	if (strncmp(t->r->uri, "http", 4) == 0)
-		return plain_target(t);
 	if (!t->account)
 		t->account = stk__http_account(s);
+	if (strncmp(t->r->uri, "http", 4) == 0)
+		return plain_target(t);
 	enum stk_status status = t->account->error.code;
 	if (status) {
 		t->r->hopeless = true;
@@ -347,13 +347,15 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	enum stk_status status = find_target(t);
 	if (status)
 		return status;
-	const char *ca = t->account ? t->account->aws.ca_bundle : NULL;
+	const struct stk_aws_settings *aws = &t->account->aws;
 	CURLcode code = add_headers(t) ? CURLE_OK : CURLE_OUT_OF_MEMORY;
 	code |= c->curl_easy_setopt(t->easy, CURLOPT_URL, t->target.url.s);
 	code |= c->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
-	code |= c->curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, t->account ? 0L : 1L); /* a signature is for one place */
-	if (ca)
-		code |= c->curl_easy_setopt(t->easy, CURLOPT_CAINFO, ca);
+	code |= c->curl_easy_setopt(
+		t->easy, CURLOPT_FOLLOWLOCATION, strncmp(t->r->uri, "s3", 2) == 0 ? 0L : 1L); /* a signature is for one place */
+	if (aws->ca_bundle)
+		code |= c->curl_easy_setopt(t->easy, CURLOPT_CAINFO, aws->ca_bundle);
+	code |= c->curl_easy_setopt(t->easy, CURLOPT_PROXY, aws->proxy); /* NULL: the environment's */
 	if (code || c->curl_multi_add_handle(t->loop->multi, t->easy))
 		return stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
 	return STK_OK;

@@ -112,6 +112,14 @@ static enum stk_status transfer_failed(struct stk_transfer *t, CURLcode code, bo
 		t->used ? " (after a part of it)" : "");
 }
 
+/* What the object is, for the cache. */
+static void tell_object(struct stk_transfer *t)
+{
+	const struct stk_http_response *p = &t->response;
+	t->r->got_size = p->size > 0 ? p->size : p->status == 200 && p->length > 0 && !t->resumes ? p->length : 0;
+	t->r->got_tag = stk__etag_hash(t->etag);
+}
+
 /* The body ended as the header said. */
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
@@ -125,6 +133,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 					 (long long)t->expected);
 	}
 	memset(t->data + t->used, 0, STK_HTTP_SLACK);
+	tell_object(t);
 	return STK_OK;
 }
 
@@ -143,6 +152,8 @@ static enum stk_status empty(struct stk_transfer *t)
 enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume)
 {
 	const int status = t->response.status;
+	if (t->response.date)
+		atomic_store(&t->loop->source->clock_s, t->response.date - (int64_t)time(NULL));
 	*resume = false;
 	if (t->failed)
 		return t->failed;

@@ -22,6 +22,10 @@ struct stk_io {
 	} sources[MAX_SOURCES]; /* the first is the files' */
 	int source_count;
 	struct stk_retry retry;
+	const struct stk_io_cache_ops *cache_ops; /* NULL: there is none */
+	void *cache;
+	struct stk_histogram latency, wait; /* of remote requests */
+	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
 	/* Submitted requests that have not ended; destroy waits until there are none. Locked rather than atomic: whoever ends the last one must be
 	 * done with io when destroy goes on. */
@@ -62,12 +66,16 @@ void stk__io_destroy(struct stk_io *io)
 		next = r->next;
 		end_cancelled(io, r);
 	}
+	if (io->cache_ops)
+		io->cache_ops->end(io->cache);
 	for (int i = 0; i < io->source_count; i++)
 		io->sources[i].ops->cancel_all(io->sources[i].source);
 	pthread_mutex_lock(&io->lock);
 	while (io->under_way)
 		pthread_cond_wait(&io->idle, &io->lock);
 	pthread_mutex_unlock(&io->lock);
+	if (io->cache_ops)
+		io->cache_ops->destroy(io->cache);
 	for (int i = 0; i < io->source_count; i++)
 		io->sources[i].ops->destroy(io->sources[i].source);
 	stk__retry_destroy(&io->retry);
@@ -101,10 +109,14 @@ static int find_source(const struct stk_io *io, const char *uri)
 	size_t n = uri[0] == '/' ? 0 : scheme_length(uri);
 	if (n == 0)
 		return 0;
-	for (int i = 0; i < io->source_count; i++)
+	int rest = -1;
+	for (int i = 0; i < io->source_count; i++) {
 		if (serves(io->sources[i].ops->scheme, uri, n))
 			return i;
-	return -1;
+		if (strcmp(io->sources[i].ops->scheme, "*") == 0)
+			rest = i;
+	}
+	return rest;
 }
 
 enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err)
@@ -139,9 +151,49 @@ static void settle(struct stk_io *io, struct stk_request *r, enum stk_status sta
 	}
 }
 
+/* ---- the cache ---- */
+
+void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache)
+{
+	io->cache_ops = ops;
+	io->cache = cache;
+}
+
+/* Listings are not kept: they tell what there is now. */
+static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, int source)
+{
+	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && strncmp(r->uri, "s3list:", 7) != 0;
+}
+
+static uint64_t place_of(const struct stk_io *io, const char *uri, int source)
+{
+	const struct stk_source_ops *ops = io->sources[source].ops;
+	return ops->place ? ops->place(io->sources[source].source, uri) : 0;
+}
+
+static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
+{
+	r->place = place_of(io, r->uri, source);
+	if (!io->cache_ops->try_now(io->cache, r))
+		return false;
+	add(&io->requests, 1);
+	add(&io->tried_now, 1);
+	settle(io, r, STK_OK);
+	return true;
+}
+
+bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns)
+{
+	return stk__retry_at(&io->retry, r, due_ns);
+}
+
+/* ---- requests ---- */
+
 bool stk__io_try(struct stk_io *io, struct stk_request *r)
 {
 	int i = find_source(io, r->uri);
+	if (may_be_kept(io, r, i))
+		return try_cache(io, r, i);
 	if (i < 0 || !io->sources[i].ops->try_now || !io->sources[i].ops->try_now(io->sources[i].source, io, r))
 		return false;
 	if (stk__io_source_failed(r->status) && r->retries < STK_IO_RETRIES) {
@@ -159,10 +211,8 @@ bool stk__io_source_failed(enum stk_status s)
 	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
 }
 
-/* To the source of its scheme. */
-static void hand_on(void *user, struct stk_request *r)
+void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 {
-	struct stk_io *io = user;
 	r->buffer = NULL;
 	int i = find_source(io, r->uri);
 	if (i >= 0) {
@@ -171,8 +221,18 @@ static void hand_on(void *user, struct stk_request *r)
 	}
 	int n = (int)scheme_length(r->uri);
 	stk__io_finish(io, r,
-		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s:// (files are read by their plain path)", r->uri, n,
-			r->uri));
+		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
+}
+
+/* To the cache the first time, then to the source of its scheme. */
+static void hand_on(void *user, struct stk_request *r)
+{
+	struct stk_io *io = user;
+	r->buffer = NULL;
+	if (r->cached == STK_CACHE_UNASKED && may_be_kept(io, r, find_source(io, r->uri)))
+		io->cache_ops->submit(io->cache, r);
+	else
+		stk__io_fetch(io, r);
 }
 
 void stk__io_refresh(struct stk_io *io, const char *uri)
@@ -180,6 +240,14 @@ void stk__io_refresh(struct stk_io *io, const char *uri)
 	int i = find_source(io, uri);
 	if (i >= 0 && io->sources[i].ops->refresh)
 		io->sources[i].ops->refresh(io->sources[i].source, uri);
+}
+
+void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out)
+{
+	int i = find_source(io, uri);
+	out->clock_s = INT64_MIN;
+	if (i >= 0 && io->sources[i].ops->describe)
+		io->sources[i].ops->describe(io->sources[i].source, uri, out);
 }
 
 bool stk__io_remote(const struct stk_io *io, const char *uri)
@@ -190,7 +258,14 @@ bool stk__io_remote(const struct stk_io *io, const char *uri)
 
 void stk__io_submit(struct stk_io *io, struct stk_request *r)
 {
+	int i = find_source(io, r->uri);
 	add(&io->requests, 1);
+	r->cached = STK_CACHE_UNASKED;
+	r->cache_waits = 0;
+	r->begun_ns = r->got_size = 0;
+	r->got_tag = 0;
+	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
+	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
 	io->under_way++;
 	pthread_mutex_unlock(&io->lock);
@@ -201,6 +276,10 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 {
 	atomic_store(&r->cancelled, true);
 	if (stk__retry_remove(&io->retry, r)) {
+		end_cancelled(io, r);
+		return;
+	}
+	if (io->cache_ops && io->cache_ops->cancel(io->cache, r)) {
 		end_cancelled(io, r);
 		return;
 	}
@@ -215,17 +294,28 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
-	if (!r->error && (r->error = stk__calloc(1, sizeof *r->error)) && !stk__io_source_failed(status))
-		return true; /* to hear what it was */
+	const bool unheard = !r->error && (r->error = stk__calloc(1, sizeof *r->error)); /* then one more, to hear what it was */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
 	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
-		return false;
+		return unheard;
 	if (ops->backoff_ns)
 		*delay_ns = stk__retry_delay(
 			ops->backoff_ns, ops->most_backoff_ns, r->retries, (uint64_t)stk__clock_ns() ^ (uint64_t)(uintptr_t)r);
 	r->retries++;
+	add(&io->retries, ops->remote);
 	return true;
+}
+
+/* What a remote request took; what was in the cache is none. */
+static void measure(struct stk_io *io, const struct stk_request *r)
+{
+	if (!r->begun_ns || !r->asked_ns)
+		return;
+	add(&io->remote, 1);
+	add(&io->remote_bytes, r->size);
+	stk__histogram_add(&io->latency, stk__clock_ns() - r->begun_ns);
+	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
@@ -236,7 +326,11 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 			hand_on(io, r);
 		return;
 	}
+	if (io->cache_ops)
+		io->cache_ops->take(io->cache, r, status);
 	settle(io, r, status);
+	if (!status)
+		measure(io, r);
 	r->done(r);
 	pthread_mutex_lock(&io->lock);
 	if (--io->under_way == 0)
@@ -265,6 +359,17 @@ void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)
 		.bytes = atomic_load(&io->bytes),
 		.tried_now = atomic_load(&io->tried_now),
 	};
+	out->remote = atomic_load(&io->remote);
+	out->remote_bytes = atomic_load(&io->remote_bytes);
+	out->retries = atomic_load(&io->retries);
+	out->latency = stk__histogram_read(&io->latency);
+	out->wait = stk__histogram_read(&io->wait);
+	pthread_mutex_lock((pthread_mutex_t *)&io->lock);
+	out->in_flight = io->under_way;
+	pthread_mutex_unlock((pthread_mutex_t *)&io->lock);
+	for (int i = 0; i < io->source_count; i++)
+		if (io->sources[i].ops->facts)
+			io->sources[i].ops->facts(io->sources[i].source, &out->facts);
 	for (int i = 0; i < io->source_count; i++)
 		out->threads += io->sources[i].ops->threads ? io->sources[i].ops->threads(io->sources[i].source) : 0;
 	pthread_mutex_lock(&pool->lock);

@@ -7,7 +7,8 @@
 #ifndef STK_IO_IO_H
 #define STK_IO_IO_H
 
-#include "stoker/status.h"
+#include "io/histogram.h"
+#include "stoker/storage.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,18 +44,50 @@ struct stk_request {
 	 * (still NULL: no memory). */
 	struct stk_error *error;
 	int32_t retries; /* faults of the source so far; the caller sets it to 0, and leaves it as it is between a try and submit */
+	/* For caches. The caller: what it knows of the object, whose size, or hash of its ETag, differs from that in the cache if it has changed; 0: nothing. */
+	bool uncached; /* not from a cache, and not into one */
+	int64_t object_size;
+	uint64_t object_tag;
+	/* The source: what it has seen of the object. 0: nothing. */
+	int64_t got_size;
+	uint64_t got_tag;
+	uint64_t place; /* of its store */
+	enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } cached;
+	int32_t cache_waits;
 	/* the source's own, and io's */
-	bool hopeless; /* set with a fault of the source: another try would meet it again */
+	int64_t asked_ns, begun_ns; /* when it was submitted; when its source last began with it, by stk__clock_ns. 0: not */
+	bool hopeless;              /* set with a fault of the source: another try would meet it again */
 	_Atomic bool cancelled;
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;
 	void *source_data;
 };
 
+/* What remote sources tell of themselves. */
+struct stk_source_facts {
+	uint64_t hedges;    /* second requests where an answer was late */
+	uint64_t slowdowns; /* how often a store asked for fewer requests */
+	double limit;       /* of requests under way, as it is now */
+};
+
+/* A cache that stands before the remote sources. */
+struct stk_io_cache_ops {
+	/* Fills r in if it is there and nothing can block; false: nothing happened. */
+	bool (*try_now)(void *cache, struct stk_request *r);
+	/* Ends r by stk__io_finish if it is there, else hands it to its source by stk__io_fetch. */
+	void (*submit)(void *cache, struct stk_request *r);
+	/* False: r does not wait here. The caller ends it. */
+	bool (*cancel)(void *cache, struct stk_request *r);
+	/* r has ended, before its owner hears of it. */
+	void (*take)(void *cache, struct stk_request *r, enum stk_status status);
+	void (*end)(void *cache);     /* cancels what waits */
+	void (*destroy)(void *cache); /* after the last request has ended */
+};
+
 /* A source of bytes. submit starts a request and returns at once; each ends in one call of stk__io_finish, also after cancel or cancel_all
  * (STK_CANCELLED). Every function on any thread, at the same time, except destroy. */
 struct stk_source_ops {
-	const char *scheme; /* "file"; several with blanks between them: "s3 http https" */
+	const char *scheme; /* "file"; several with blanks between them: "s3 http https"; "*": all that no other source serves */
 	/* Of a fault of the source: how often it is tried again (0: STK_IO_RETRIES), and after how long, a random time up to backoff_ns * 2^tries and at most
 	 * most_backoff_ns. 0: at once. */
 	int32_t retries;
@@ -73,6 +106,10 @@ struct stk_source_ops {
 	 * NULL: nothing to take. */
 	void (*refresh)(void *source, const char *uri);
 	uint64_t (*threads)(void *source); /* of blocking reads, started so far; nullable: none */
+	/* Tells apart what has the same URI in different stores: a hash of the endpoint. Nullable: 0. */
+	uint64_t (*place)(void *source, const char *uri);
+	void (*describe)(void *source, const char *uri, struct stk_storage_report *out); /* what requests like this one name; nullable */
+	void (*facts)(void *source, struct stk_source_facts *out);                       /* adds to them; nullable */
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -100,6 +137,12 @@ STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct 
  * thread that may call getenv. */
 void stk__io_refresh(struct stk_io *io, const char *uri);
 
+/* Adds to a report what the source of this URI knows. */
+void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);
+
+/* What can be done about a scheme that nothing reads, as the end of a message: ": ...". */
+const char *stk__scheme_hint(const char *uri);
+
 /* Whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);
 
@@ -119,6 +162,13 @@ uint8_t *stk__buffer_data(struct stk_buffer *b);
 size_t stk__buffer_capacity(const struct stk_buffer *b);           /* without the 64 */
 void stk__buffer_release(struct stk_io *io, struct stk_buffer *b); /* takes NULL */
 
+/* The cache is io's from here. Before the first request. */
+void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache);
+/* For caches: to r's source. */
+void stk__io_fetch(struct stk_io *io, struct stk_request *r);
+/* Submits r again at that time; false: it does not wait, since it is cancelled or io ends. */
+bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns);
+
 struct stk_io_counters {
 	uint64_t requests;                          /* tried and completed, or submitted */
 	uint64_t completed;                         /* well */
@@ -127,6 +177,10 @@ struct stk_io_counters {
 	uint64_t tried_now;                         /* completed by stk__io_try */
 	uint64_t threads;                           /* of blocking reads, started so far */
 	uint64_t buffers_bytes, buffers_peak_bytes; /* held by the pool, in use or not */
+	/* Of remote sources, in times from the beginning of a request to its end, and from when it was asked for to its beginning. */
+	uint64_t remote, remote_bytes, retries, in_flight;
+	struct stk_source_facts facts;
+	struct stk_quantiles latency, wait;
 };
 void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out);
 

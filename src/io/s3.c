@@ -2,6 +2,7 @@
 #include "io/s3.h"
 
 #include "base/error.h"
+#include "base/xxhash.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -167,4 +168,13 @@ void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *pref
 	}
 	stk__text_add(out, "encoding-type=url&list-type=2&prefix=");
 	stk__uri_encode(out, prefix, "");
+}
+
+uint64_t stk__etag_hash(const char *etag)
+{
+	const char *begin = strncmp(etag, "W/", 2) == 0 ? etag + 2 : etag;
+	begin += *begin == '"';
+	size_t n = strcspn(begin, "\"");
+	uint64_t h = n ? stk__xxh64(begin, n, 0) : 0;
+	return n && !h ? 1 : h;
 }

@@ -27,6 +27,9 @@ void stk__http_target_free(struct stk_http_target *t);
 /* The bucket of an s3:// or s3list:// URI; false: it has none, or a name that no store allows. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
+/* 64 bits of an ETag, without quotes and marks; 0 for none. */
+uint64_t stk__etag_hash(const char *etag);
+
 /* A page of a listing (ListObjectsV2) as a URI of its own: its bytes are XML. delimiter "": keys at any depth; token: what the page before gave, or NULL. */
 void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *prefix, const char *delimiter, const char *token);
 

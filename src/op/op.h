@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "codec/codec.h"
-#include "io/io.h"
+#include "io/storage.h"
 #include "kernel/array/array.h"
 #include "kernel/pass/pass.h"
 #include "kernel/recipe/recipe.h"
@@ -150,6 +150,8 @@ struct stk_part {
 /* A reader's side of the table, over what `setup` made. Pure functions for any thread. The reader's run_cpu fills its outputs for call->place;
  * call->bytes are the sample's parts, fetched ahead through io. */
 struct stk_reader_def {
+	/* In place of the operator's setup: opens a data set, which may lie elsewhere. Nullable. */
+	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
 	int64_t (*size)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
 	/* A digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
@@ -163,6 +165,7 @@ struct stk_reader_def {
 	/* The name of a sample; the length is returned. Nullable: samples have none. Without `parts`, it is the uri of an object that is the sample's one
 	 * part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
+	int64_t (*object_size)(const void *shared, int64_t id); /* of the object that `uri` names; 0: not known. Nullable */
 	/* Samples of several parts, or of parts of objects. part_count: how many each sample has, which the arguments say. Those that lie in one object,
 	 * close together, are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);

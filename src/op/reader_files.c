@@ -36,3 +36,8 @@ size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t c
 {
 	return stk__file_list_path(shared, id, uri, capacity);
 }
+
+int64_t stk__reader_files_object_size(const void *shared, int64_t id)
+{
+	return stk__file_list_bytes(shared, id);
+}

@@ -3,15 +3,15 @@
 
 #include <stdio.h>
 
-enum stk_status stk__archive_paths(const char *archives_name, const struct stk_strings *archives, const char *indexes_name,
-	const struct stk_strings *indexes, struct stk_archive_paths *out, struct stk_error *err)
+enum stk_status stk__archive_paths(const struct stk_access *access, const char *archives_name, const struct stk_strings *archives,
+	const char *indexes_name, const struct stk_strings *indexes, struct stk_archive_paths *out, struct stk_error *err)
 {
 	*out = (struct stk_archive_paths){0};
 	if (archives->count < 1)
 		return stk__fail(err, STK_INVALID, "%s is empty: name at least one file", archives_name);
-	enum stk_status s = stk__names_expand(archives->v, archives->count, &out->archives, err);
+	enum stk_status s = stk__names_expand(access, archives->v, archives->count, &out->archives, err);
 	if (!s && indexes->count > 0)
-		s = stk__names_expand(indexes->v, indexes->count, &out->indexes, err);
+		s = stk__names_expand(access, indexes->v, indexes->count, &out->indexes, err);
 	if (!s && indexes->count > 0 && out->indexes.count != out->archives.count)
 		s = stk__fail(err, STK_INVALID, "there are %zu files in %s and %zu indexes in %s: give one for each, or none",
 			out->archives.count, archives_name, out->indexes.count, indexes_name);

@@ -11,8 +11,9 @@
 struct stk_archive_paths {
 	struct stk_names archives, indexes;
 };
-STK_MUST_USE enum stk_status stk__archive_paths(const char *archives_name, const struct stk_strings *archives, const char *indexes_name,
-	const struct stk_strings *indexes, struct stk_archive_paths *out, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__archive_paths(const struct stk_access *access, const char *archives_name,
+	const struct stk_strings *archives, const char *indexes_name, const struct stk_strings *indexes, struct stk_archive_paths *out,
+	struct stk_error *err);
 void stk__archive_paths_free(struct stk_archive_paths *p);
 
 /* Takes over what `from` holds, in memory of its own, and checks the reader's arguments against it; on failure it is freed. */

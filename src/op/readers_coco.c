@@ -65,7 +65,8 @@ static void readers_coco_teardown(void *shared)
 	stk__free(c);
 }
 
-static enum stk_status read_annotations(const struct readers_coco *a, struct stk_coco *out, struct stk_error *err)
+static enum stk_status read_annotations(
+	const struct readers_coco *a, const struct stk_access *access, struct stk_coco *out, struct stk_error *err)
 {
 	struct stk_coco_options o = {.size_threshold = a->size_threshold,
 		.crowds = a->include_iscrowd,
@@ -77,35 +78,36 @@ static enum stk_status read_annotations(const struct readers_coco *a, struct stk
 		.image_count = a->images.count};
 	uint8_t *text = NULL;
 	size_t size;
-	enum stk_status s = stk__read_whole(a->annotations_file, (size_t)1 << 40, &text, &size, err);
+	enum stk_status s = stk__access_read(access, a->annotations_file, (size_t)1 << 40, &text, &size, err);
 	if (!s)
 		s = stk__coco_parse(&o, (const char *)text, size, a->annotations_file, out, err);
 	stk__free(text);
 	return s;
 }
 
-static enum stk_status list_files(const struct readers_coco *a, struct coco *c, struct stk_error *err)
+static enum stk_status list_files(const struct readers_coco *a, const struct stk_access *access, struct coco *c, struct stk_error *err)
 {
 	const char **names = stk__alloc((size_t)c->coco.images.count * sizeof *names);
 	if (!names)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld images", (long long)c->coco.images.count);
 	for (int64_t i = 0; i < c->coco.images.count; i++)
 		names[i] = c->coco.names + stk__coco_image(&c->coco, i)->name;
-	const struct stk_file_list_options o = {.file_root = a->file_root, .files = names, .file_count = (size_t)c->coco.images.count};
+	const struct stk_file_list_options o = {
+		.access = access, .file_root = a->file_root, .files = names, .file_count = (size_t)c->coco.images.count};
 	enum stk_status s = stk__file_list_create(&o, &c->files, err);
 	stk__free(names);
 	return s;
 }
 
-static enum stk_status readers_coco_setup(const void *args, void **shared, struct stk_error *err)
+static enum stk_status readers_coco_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
 {
 	const struct readers_coco *a = args;
 	struct coco *c = stk__calloc(1, sizeof *c);
 	if (!c)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
-	enum stk_status s = read_annotations(a, &c->coco, err);
+	enum stk_status s = read_annotations(a, access, &c->coco, err);
 	if (!s)
-		s = list_files(a, c, err);
+		s = list_files(a, access, c, err);
 	if (!s)
 		s = stk__reader_check(&a->reader, c->coco.images.count, err);
 	if (s)
@@ -243,6 +245,7 @@ static void readers_coco_order(const void *args, const void *shared, struct stk_
 }
 
 static const struct stk_reader_def readers_coco_reader = {
+	.open = readers_coco_open,
 	.size = readers_coco_size,
 	.fingerprint = readers_coco_fingerprint,
 	.digest = readers_coco_digest,
@@ -263,7 +266,6 @@ const struct stk_op_def stk__op_readers_coco = {
 	.args = readers_coco_args,
 	.args_size = sizeof(struct readers_coco),
 	.flags = STK_OP_CLONED,
-	.setup = readers_coco_setup,
 	.teardown = readers_coco_teardown,
 	.infer = readers_coco_infer,
 	.run_cpu = readers_coco_run,

@@ -41,13 +41,14 @@ static enum stk_status check(const struct readers_file *a, struct stk_error *err
 	return STK_OK;
 }
 
-static enum stk_status readers_file_setup(const void *args, void **shared, struct stk_error *err)
+static enum stk_status readers_file_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
 {
 	const struct readers_file *a = args;
 	enum stk_status s = check(a, err);
 	if (s)
 		return s;
 	struct stk_file_list_options o = {
+		.access = access,
 		.file_root = a->file_root,
 		.file_list = a->file_list,
 		.labels = a->labels.count < 0 ? NULL : a->labels.v,
@@ -99,11 +100,13 @@ static int64_t readers_file_skipped(const void *shared, const char **text)
 }
 
 static const struct stk_reader_def readers_file_reader = {
+	.open = readers_file_open,
 	.size = stk__reader_files_size,
 	.fingerprint = stk__reader_files_fingerprint,
 	.digest = stk__reader_files_digest,
 	.order = readers_file_order,
 	.uri = stk__reader_files_uri,
+	.object_size = stk__reader_files_object_size,
 	.classes = readers_file_classes,
 	.class_name = readers_file_class_name,
 	.skipped = readers_file_skipped,
@@ -122,7 +125,6 @@ const struct stk_op_def stk__op_readers_file = {
 	.args = readers_file_args,
 	.args_size = sizeof(struct readers_file),
 	.flags = STK_OP_CLONED,
-	.setup = readers_file_setup,
 	.teardown = stk__reader_files_close,
 	.infer = readers_file_infer,
 	.run_cpu = readers_file_run,

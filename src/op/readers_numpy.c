@@ -67,9 +67,10 @@ static char *folder_of(const char *path)
 	return folder;
 }
 
-static enum stk_status open_names(const struct readers_numpy *a, struct stk_names *names, char **root, struct stk_error *err)
+static enum stk_status open_names(
+	const struct readers_numpy *a, const struct stk_access *access, struct stk_names *names, char **root, struct stk_error *err)
 {
-	enum stk_status s = a->file_list ? stk__names_read_list(a->file_list, names, err)
+	enum stk_status s = a->file_list ? stk__names_read_list(access, a->file_list, names, err)
 					 : stk__names_read_folder(a->file_root, a->file_filter, true, names, err);
 	if (s)
 		return s;
@@ -77,11 +78,11 @@ static enum stk_status open_names(const struct readers_numpy *a, struct stk_name
 	return *root ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a list of files");
 }
 
-static enum stk_status readers_numpy_setup(const void *args, void **shared, struct stk_error *err)
+static enum stk_status readers_numpy_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
 {
 	const struct readers_numpy *a = args;
 	struct stk_names names = {0};
-	struct stk_file_list_options o = {.file_root = a->file_root};
+	struct stk_file_list_options o = {.access = access, .file_root = a->file_root};
 	char *root = NULL;
 	enum stk_status s = STK_OK;
 	if (a->file_list && a->files.count >= 0)
@@ -90,7 +91,7 @@ static enum stk_status readers_numpy_setup(const void *args, void **shared, stru
 		return stk__fail(err, STK_INVALID, "nothing to read: give file_root, file_list or files");
 	o.files = stk__strings_or_none(&a->files, &o.file_count);
 	if (!o.files) {
-		s = open_names(a, &names, &root, err);
+		s = open_names(a, access, &names, &root, err);
 		o.file_root = root;
 		o.files = names.at;
 		o.file_count = names.count;
@@ -157,6 +158,7 @@ static void readers_numpy_order(const void *args, const void *shared, struct stk
 }
 
 static const struct stk_reader_def readers_numpy_reader = {
+	.open = readers_numpy_open,
 	.size = stk__reader_files_size,
 	.fingerprint = stk__reader_files_fingerprint,
 	.digest = stk__reader_files_digest,
@@ -176,7 +178,6 @@ const struct stk_op_def stk__op_readers_numpy = {
 	.args_size = sizeof(struct readers_numpy),
 	.state_size = sizeof(struct stk_npy_array),
 	.flags = STK_OP_CLONED,
-	.setup = readers_numpy_setup,
 	.teardown = stk__reader_files_close,
 	.infer = readers_numpy_infer,
 	.run_cpu = readers_numpy_run,

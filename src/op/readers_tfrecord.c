@@ -61,16 +61,16 @@ struct tfrecord {
 	struct stk_feature features[STK_MAX_PARTS];
 };
 
-static enum stk_status readers_tfrecord_setup(const void *args, void **shared, struct stk_error *err)
+static enum stk_status readers_tfrecord_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
 {
 	const struct readers_tfrecord *a = args;
 	struct stk_archive_paths paths;
-	enum stk_status s = stk__archive_paths("path", &a->path, "index_path", &a->index_path, &paths, err);
+	enum stk_status s = stk__archive_paths(access, "path", &a->path, "index_path", &a->index_path, &paths, err);
 	if (s)
 		return s;
 	struct tfrecord *t = stk__calloc(1, sizeof *t);
 	const struct stk_tfrecord_options o = {
-		.paths = paths.archives.at, .index_paths = paths.indexes.at, .path_count = (int32_t)paths.archives.count};
+		.access = access, .paths = paths.archives.at, .index_paths = paths.indexes.at, .path_count = (int32_t)paths.archives.count};
 	s = t ? parse_features(a, t->features, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
 	if (!s)
 		s = stk__tfrecord_open(&o, &t->samples, err);
@@ -184,6 +184,7 @@ static void readers_tfrecord_order(const void *args, const void *shared, struct 
 }
 
 static const struct stk_reader_def readers_tfrecord_reader = {
+	.open = readers_tfrecord_open,
 	.size = stk__reader_samples_size,
 	.fingerprint = stk__reader_samples_fingerprint,
 	.digest = stk__reader_samples_digest,
@@ -207,7 +208,6 @@ const struct stk_op_def stk__op_readers_tfrecord = {
 	.args_size = sizeof(struct readers_tfrecord),
 	.state_size = sizeof(struct tfrecord_state),
 	.flags = STK_OP_CLONED,
-	.setup = readers_tfrecord_setup,
 	.teardown = stk__reader_samples_close,
 	.infer = readers_tfrecord_infer,
 	.run_cpu = readers_tfrecord_run,

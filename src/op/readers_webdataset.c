@@ -56,19 +56,20 @@ static enum stk_status check(const struct readers_webdataset *a, struct stk_erro
 	return STK_OK;
 }
 
-static enum stk_status readers_webdataset_setup(const void *args, void **shared, struct stk_error *err)
+static enum stk_status readers_webdataset_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
 {
 	const struct readers_webdataset *a = args;
 	size_t elements[STK_MAX_PARTS];
 	struct stk_samples samples;
 	struct stk_archive_paths paths;
-	enum stk_status s = stk__archive_paths("paths", &a->paths, "index_paths", &a->index_paths, &paths, err);
+	enum stk_status s = stk__archive_paths(access, "paths", &a->paths, "index_paths", &a->index_paths, &paths, err);
 	if (s)
 		return s;
 	for (int32_t k = 0; k < a->ext.count; k++)
 		elements[k] = stk_dtype_size(dtype_of(a, k));
 	const char *missing = a->missing_component_behavior;
-	const struct stk_webdataset_options o = {.paths = paths.archives.at,
+	const struct stk_webdataset_options o = {.access = access,
+		.paths = paths.archives.at,
 		.index_paths = paths.indexes.at,
 		.path_count = (int32_t)paths.archives.count,
 		.endings = a->ext.v,
@@ -116,6 +117,7 @@ static void readers_webdataset_order(const void *args, const void *shared, struc
 }
 
 static const struct stk_reader_def readers_webdataset_reader = {
+	.open = readers_webdataset_open,
 	.size = stk__reader_samples_size,
 	.fingerprint = stk__reader_samples_fingerprint,
 	.digest = stk__reader_samples_digest,
@@ -138,7 +140,6 @@ const struct stk_op_def stk__op_readers_webdataset = {
 	.args = readers_webdataset_args,
 	.args_size = sizeof(struct readers_webdataset),
 	.flags = STK_OP_CLONED,
-	.setup = readers_webdataset_setup,
 	.teardown = stk__reader_samples_close,
 	.infer = readers_webdataset_infer,
 	.run_cpu = readers_webdataset_run,

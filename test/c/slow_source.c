@@ -164,13 +164,13 @@ struct slow_source *add_slow_source(struct stk_context *ctx, int64_t latency_ns)
 {
 	struct slow_source *s = calloc(1, sizeof *s);
 	const struct test_jpeg j = {.width = 48, .height = 40, .components = 3, .quality = 80, .seed = 3};
-	s->io = ctx->io;
+	s->io = stk__storage_io(ctx->storage);
 	s->file = test_jpeg_make(&j);
 	s->latency_ns = latency_ns;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
-	assert_int_equal(stk__io_add_source(ctx->io, &slow_ops, s, NULL), STK_OK);
+	assert_int_equal(stk__io_add_source(stk__storage_io(ctx->storage), &slow_ops, s, NULL), STK_OK);
 	return s;
 }
 

@@ -184,7 +184,7 @@ static void check_settings(const char *key, const char *secret, const char *toke
 {
 	struct stk_aws_settings s;
 	struct stk_error err = {0};
-	if (stk__aws_settings_read(&s, &err))
+	if (stk__aws_settings_read(NULL, &s, &err))
 		fail_msg("%s", err.message);
 	check_text(s.key, key);
 	check_text(s.secret, secret);
@@ -223,7 +223,7 @@ static void check_refusal(const char *name, const char *value, const char *messa
 	struct stk_aws_settings s;
 	struct stk_error err = {0};
 	setenv(name, value, 1);
-	assert_int_equal(stk__aws_settings_read(&s, &err), STK_INVALID);
+	assert_int_equal(stk__aws_settings_read(NULL, &s, &err), STK_INVALID);
 	if (!strstr(err.message, message))
 		fail_msg("%s", err.message);
 	stk__aws_settings_clear(&s);

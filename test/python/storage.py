@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,8 +11,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from stoker import Loader
+from stoker import transforms as T
 
-PROGRAM = Path(__file__).resolve().parents[2] / os.environ.get("STOKER_BUILD", "build") / "test" / "s3" / "s3_server"
+BUILD = Path(__file__).resolve().parents[2] / os.environ.get("STOKER_BUILD", "build")
+PROGRAM = BUILD / "test" / "s3" / "s3_server"
+SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcReT/of+the=tests"}
 
 
@@ -43,3 +48,22 @@ class Store:
         self._process.stdin.close()
         self._process.wait(20)
         self._process.stdout.close()
+
+
+def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
+    """Hashes of the samples with their labels and ids, in order."""
+    arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
+    loader = Loader(source, 4, transforms=SMALL, **arguments)
+    out = []
+    for _ in range(epochs):
+        for batch in loader:
+            out += [(hashlib.md5(i.numpy().tobytes()).hexdigest(), int(l), int(k)) for i, l, k in zip(*batch, strict=True)]
+    loader.close()
+    return out
+
+
+def stoker(*args, code: int = 0) -> str:
+    """What the command prints, on both streams."""
+    done = subprocess.run([str(BUILD / "cli" / "stoker"), *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr

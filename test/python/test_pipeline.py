@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 from PIL import Image
-from stoker import fn, pipeline_def, types
+from stoker import Storage, fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
 from support import SEED
@@ -102,6 +102,33 @@ def test_state_at_every_batch(tree):
             np.testing.assert_array_equal(a, b, err_msg=f"after batch {k}")
         counters = resumed.counters()
         assert counters["reads_started"] <= (resumed.prefetch_queue_depth + 2) * 4 + 8, "earlier samples were read"
+
+
+def test_objects_of_a_users_function_resume(tree, files):
+    """Where the bytes come from is no part of a state: one of local files goes on over a function that fetches them, and the other way round."""
+
+    def training_over(names, **settings):
+        @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11, **settings)
+        def definition():
+            data, label = fn.readers.file(
+                file_root=names, files=[f"{f.parent.name}/{f.name}" for f in files], name="Reader", random_shuffle=True
+            )
+            return fn.resize(fn.decoders.image_random_crop(data), size=[24, 24]), label
+
+        return definition()
+
+    def fetch(uri, offset, length):
+        assert offset == 0 and length is None
+        return (tree / uri.removeprefix("mem://set/")).read_bytes()
+
+    ways = [(str(tree), {}), ("mem://set", {"storage": Storage(fetch=fetch)})]
+    for (one, settings), (other, others) in (ways, ways[::-1]):
+        pipe = training_over(one, **settings)
+        for _ in range(3):
+            pipe.run()
+        again = training_over(other, **others, checkpoint=pipe.checkpoint())
+        for _ in range(4):
+            assert all(np.array_equal(a, b) for a, b in zip(arrays(pipe.run()), arrays(again.run()), strict=True))
 
 
 def test_states_in_files_and_damaged_ones(tree, tmp_path):

@@ -16,9 +16,9 @@ import pytest
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError, StokerError
-from storage import KEYS, PROGRAM, Store
+from storage import KEYS, SMALL, Store, stoker
+from storage import hashes as run
 
-SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip()]
 FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&latency_ms=2&jitter_ms=20&seed=7"
 
 
@@ -46,18 +46,6 @@ def environment(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     store.set("page=5")
-
-
-def run(source, epochs=1, **more):
-    """Hashes of the samples with their labels, in order."""
-    arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
-    loader = Loader(source, 4, transforms=SMALL, **arguments)
-    out = []
-    for _ in range(epochs):
-        for batch in loader:
-            out += [(hashlib.md5(i.numpy().tobytes()).hexdigest(), int(l), int(k)) for i, l, k in zip(*batch, strict=True)]
-    loader.close()
-    return out
 
 
 @pytest.mark.essential
@@ -173,8 +161,8 @@ def test_an_interrupt_ends_it(store, where):
         from stoker import transforms as T
         loader = stoker.Loader([(f"s3://photos/a b/train/class0/00{i}.jpg", i) for i in range(7)], 7, transforms=[T.Resize((8, 8))])
         steps = iter(loader)
-        print("begun", flush=True)
         try:
+            print("begun", flush=True)
             if sys.argv[1] == "reading":
                 next(steps)
         except KeyboardInterrupt:
@@ -263,13 +251,6 @@ def test_moto(moto, tree, files, monkeypatch):
     assert got == [data] * len(names) + [part + b"end"]
 
 
-def stoker(*args, code=0):
-    command = PROGRAM.parents[2] / "cli" / "stoker"
-    done = subprocess.run([str(command), *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
-
-
 def test_an_index_stands_for_its_tree(store, tree, tmp_path):
     """The same samples, classes, labels and states, and the store is not asked for a listing."""
     index = tmp_path / "train.stoker"
@@ -354,3 +335,33 @@ def test_commands_on_a_bucket(store, tree, tmp_path):
     stoker("view", "s3://photos/a b/train", "-o", tmp_path / "view.png")
     assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
     assert json.loads(stoker("bench", "s3://photos/a b/train", "--seconds", "0.2", "--batch", "4", "--quiet", "--json"))
+
+
+def test_the_bench_says_what_bounds_a_store(store, tmp_path):
+    store.set("latency_ms=5&jitter_ms=5")
+    command = ("bench", "s3://photos/a b/train", "--seconds", "0.2", "--batch", "4", "--quiet")
+    told = json.loads(stoker(*command, "--json"))
+    assert told["store"]["bound"] in ("cores", "rate limit", "latency", "network")
+    assert (
+        told["counters"]["storage_requests"] > 0
+        and told["counters"]["storage_latency_ms_p95"] >= told["counters"]["storage_latency_ms"] > 0
+    )
+    told = json.loads(stoker(*command, "--json", "--cache", tmp_path / "cache"))["counters"]
+    assert told["cache_misses"] >= 21 and told["cache_hits"] > 0
+
+
+def test_the_doctor_asks_a_store(store, monkeypatch):
+    def ask(uri, code, *options):
+        told = json.loads(stoker("doctor", "--storage", uri, "--json", *options, code=code))
+        return told["storage"], [a["text"] for a in told["advice"] if a["problem"]]
+
+    told, problems = ask("s3://photos/a b/train", 0)
+    assert told["answers"] and told["listed"] and told["keys"] == "the environment" and told["endpoint"] == store.url and not problems
+    assert told["answer_ms"] > 0 and told["region"] == "us-east-1"
+    assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
+    assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
+    assert "stoker.Storage(fetch=" in ask("gs://photos/a", 1)[1][0]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sEcReT-but-another")
+    told, problems = ask("s3://photos/a b/train", 1)
+    assert "SignatureDoesNotMatch" in problems[0] and "sEcReT" not in json.dumps(told) + problems[0] and abs(told["clock_s"]) < 100
+    assert "Failed to connect" in ask("s3://photos/x", 1, "--endpoint", "http://127.0.0.1:1")[1][0]

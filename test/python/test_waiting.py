@@ -48,6 +48,22 @@ def test_other_bounds():
     )
 
 
+def test_an_object_store():
+    counters = {
+        "storage_requests": 8000.0,
+        "storage_retries": 0.0,
+        "storage_slowdowns": 0.0,
+        "storage_latency_ms": 160.0,
+        "storage_latency_ms_p95": 540.0,
+    }
+    assert line(spent(busy=60.0, store=counters), MACHINE) == (
+        "waited 18%; bound by the object store: 50.0 MB/s came, 80 objects/s; an answer took 160 ms, one in twenty over 540 ms; the cores were 30% busy"
+    )
+    refused = line(spent(busy=60.0, store={**counters, "storage_retries": 7.0, "storage_slowdowns": 3.0}), MACHINE)
+    assert "; it asked for fewer requests 3 times (503); 7 tries were repeated; the cores" in refused
+    assert "bound by cores" in line(spent(store=counters), MACHINE)
+
+
 def test_no_line():
     assert line(spent(wait=5.0), MACHINE) is None
     assert line(spent(wait=0.0, elapsed=0.0), MACHINE) is None

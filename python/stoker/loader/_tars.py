@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker import _core, fn
+from stoker._storage import Storage
 from stoker._where import tell
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
@@ -87,11 +88,12 @@ class _Bar:
             sys.stderr.write("\r\033[K")
 
 
-def look(tars: Sequence[str]) -> dict[str, int]:
+def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
     """Finds where the files of tars lie, and keeps it; the endings that files have, and how many have each."""
+    core = storage.core() if isinstance(storage, Storage) else None  # whatever else it is, the pipeline refuses
     bar = _Bar()
     try:
-        found = _core.tar_index([os.fsencode(t) for t in tars], None, bar)
+        found = _core.tar_index([os.fsencode(t) for t in tars], None, bar, core)
     finally:
         bar.end()
     for text in found["notices"]:
@@ -124,13 +126,14 @@ class TarSource(Source):
         components: Mapping[str, Any] | None = None,
         index_paths: Sequence[str] | None = None,
         missing_component_behavior: str | None = None,
+        storage: Any = None,
     ) -> None:
         self.tars, self.index_paths, self.missing = list(tars), index_paths, missing_component_behavior or "error"
         if components is None and index_paths is not None:
             raise InvalidArgumentError(
                 'Loader: with index_paths say which components there are, as components={"image": "jpg", "label": "cls"}'
             )
-        there = {} if index_paths is not None else look(self.tars)
+        there = {} if index_paths is not None else look(self.tars, storage)
         given = _default(there, self.tars) if components is None else components
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(

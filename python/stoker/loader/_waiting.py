@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import _core
@@ -31,12 +31,18 @@ class Spent:
     batches: float
     threads: int
     gpu: bool = False
+    store: Mapping[str, float] = field(default_factory=dict)  # what an object store was asked for meanwhile: its counters
 
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
         spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read", "batches_delivered")}
         wait, busy, source = (spent[name] / 1e9 for name in ("wait_ns", "busy_ns", "source_ns"))
-        return cls(spent["clock"], wait, busy, source, spent["bytes_read"], spent["batches_delivered"], threads, gpu)
+        store = {
+            name: end[name] - begin.get(name, 0.0) for name in end if name in ("storage_requests", "storage_retries", "storage_slowdowns")
+        }
+        if store.get("storage_requests"):
+            store |= {name: end[name] for name in ("storage_latency_ms", "storage_latency_ms_p95")}
+        return cls(spent["clock"], wait, busy, source, spent["bytes_read"], spent["batches_delivered"], threads, gpu, store)
 
 
 def _cores(threads: int, machine: Mapping[str, Any]) -> str:
@@ -48,6 +54,16 @@ def _cores(threads: int, machine: Mapping[str, Any]) -> str:
         return f"{threads} for each of {ranks} ranks on this machine of {online}"
     why = "cgroup quota" if 0 < quota < allowed else "affinity mask" if allowed < online else ""
     return f"{threads} usable ({why}) of {online}" if why else f"all {threads} of this machine"
+
+
+def _store(spent: Spent) -> str:
+    """ ", 812 objects/s; an answer took 160 ms, one in twenty over 540 ms; it asked for fewer requests 3 times" """
+    s = spent.store
+    text = f", {s['storage_requests'] / spent.elapsed:.0f} objects/s"
+    text += f"; an answer took {s['storage_latency_ms']:.0f} ms, one in twenty over {s['storage_latency_ms_p95']:.0f} ms"
+    if s["storage_slowdowns"]:
+        text += f"; it asked for fewer requests {s['storage_slowdowns']:.0f} times (503)"
+    return text + (f"; {s['storage_retries']:.0f} tries were repeated" if s["storage_retries"] else "")
 
 
 def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
@@ -66,6 +82,8 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     if spent.source >= _BUSY * spent.elapsed:
         return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
     rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came" if spent.bytes_read else "no bytes were read"
+    if spent.store.get("storage_requests"):
+        return f"{text}the object store: {rate}{_store(spent)}; the cores were {busy:.0%} busy"
     where = "reading or the GPU" if spent.gpu else "reading"
     return f"{text}{where}: {rate}; the cores were {busy:.0%} busy"
 

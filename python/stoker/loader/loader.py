@@ -130,7 +130,7 @@ class Loader:
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _ranks.resolve(shard)
         self._names = _fields.names_of(fields)
-        source, images = _understood(source, split)
+        source, images = _understood(source, split, more.get("storage"))
         self._classes = _classes_of(source)
         self._spec = Spec(
             batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
@@ -256,7 +256,8 @@ class Loader:
         """
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
-        return cls(TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior), batch_size, **arguments)
+        made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"))
+        return cls(made, batch_size, **arguments)
 
     # ---- iteration ----
 
@@ -530,11 +531,11 @@ def _classes_of(source: Any) -> list[str]:
     return list(names) if isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) else []
 
 
-def _understood(source: Any, split: str) -> tuple[Any, Listed | Arrays | None]:
+def _understood(source: Any, split: str, storage: Any) -> tuple[Any, Listed | Arrays | None]:
     """The source, and what it lists or holds where no Python has to run for its samples."""
     tars = tars_of(source)
     if tars is not None:
-        return TarSource(tars), None
+        return TarSource(tars, storage=storage), None
     if isinstance(source, (str, os.PathLike)):
         return source, in_folder(Path(source), split)
     if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker cache: what a cache of objects holds, whether that is whole, and filling and emptying it. */
+#include "command.h"
+#include "output.h"
+#include "progress.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct visit {
+	struct progress progress;
+	int64_t seen;
+	bool prints, removed; /* removed: damaged entries are gone */
+	json_t *list;
+};
+
+static void put_entry(json_t *list, const struct stk_cache_entry *e)
+{
+	json_t *o = json_object();
+	put_text(o, "uri", e->uri);
+	put_int(o, "offset", e->offset);
+	put_int(o, "length", e->length);
+	put_int(o, "bytes", e->bytes);
+	put_int(o, "used", e->used);
+	put_bool(o, "damaged", e->damaged);
+	json_array_append_new(list, o);
+}
+
+static bool visit_entry(void *user, const struct stk_cache_entry *e)
+{
+	struct visit *v = user;
+	progress_update(&v->progress, ++v->seen);
+	if (v->list) {
+		put_entry(v->list, e);
+	} else if (v->prints && e->damaged) {
+		printf("damaged%s: %s\n", v->removed ? " and removed" : "", *e->uri ? e->uri : "an entry whose header cannot be read");
+	} else if (v->prints && !v->removed) {
+		char range[64] = "", when[32];
+		time_t used = (time_t)e->used;
+		struct tm tm;
+		if (e->length >= 0)
+			snprintf(range, sizeof(range), " bytes %" PRId64 " to %" PRId64, e->offset, e->offset + e->length - 1);
+		strftime(when, sizeof(when), "%Y-%m-%d", localtime_r(&used, &tm));
+		printf("%12" PRId64 "  %s  %s%s\n", e->bytes, when, e->uri, range);
+	}
+	return true;
+}
+
+static int print_facts(const struct settings *s, const struct stk_cache_facts *f, json_t *list, const char *what)
+{
+	if (!s->json) {
+		if (!strcmp(what, "clear"))
+			printf("removed %" PRId64 " entries, %.1f MB; %" PRId64 " are left\n", f->removed, (double)f->removed_bytes / 1e6,
+				f->entries);
+		else
+			printf("%" PRId64 " entries, %.1f MB%s", f->entries, (double)f->bytes / 1e6, f->damaged ? "; " : "\n");
+		if (strcmp(what, "clear") && f->damaged)
+			printf("%" PRId64 " were damaged%s\n", f->damaged,
+				!strcmp(what, "verify") ? ", and are fetched again when they are needed" : "");
+		return EXIT_FINE;
+	}
+	json_t *o = json_object();
+	put_int(o, "entries", f->entries);
+	put_int(o, "bytes", f->bytes);
+	put_int(o, "damaged", f->damaged);
+	put_int(o, "removed", f->removed);
+	put_int(o, "removed_bytes", f->removed_bytes);
+	if (list)
+		json_object_set_new(o, "list", list);
+	return print_json(o);
+}
+
+static int look(const struct settings *s, const char *what)
+{
+	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
+	struct stk_cache_facts facts = {.size = sizeof(facts)};
+	struct stk_error err = {0};
+	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
+	enum stk_status status;
+	progress_begin(&v.progress, "entries", 0, s->quiet || s->json || lists);
+	if (lists)
+		status = stk_cache_list(s->args[1], visit_entry, &v, &facts, &err);
+	else if (verifies)
+		status = stk_cache_verify(s->args[1], visit_entry, &v, &facts, &err);
+	else
+		status = stk_cache_clear(s->args[1], s->arg_count > 2 ? s->args[2] : NULL, &facts, &err);
+	progress_end(&v.progress);
+	if (status != STK_OK)
+		json_decref(v.list);
+	return status == STK_OK ? print_facts(s, &facts, v.list, what) : fail("cache", &err);
+}
+
+/* ---- warming ---- */
+
+static double counter(struct stk_storage *storage, const char *name)
+{
+	struct stk_counter all[64];
+	size_t n = stk_storage_counters(storage, all, 64);
+	for (size_t i = 0; i < n && i < 64; i++) {
+		if (!strcmp(all[i].name, name))
+			return all[i].value;
+	}
+	return 0;
+}
+
+/* What waits to be written is bounded, and dropped where the disk is slower than the network: so nobody asks for more until it is written. */
+static void wait_for_disk(struct stk_storage *storage, double most)
+{
+	const struct timespec nap = {.tv_nsec = 2 * 1000 * 1000};
+	while (counter(storage, "cache_pending_bytes") > most)
+		nanosleep(&nap, NULL);
+}
+
+static enum stk_status read_all(struct session *session, const struct settings *s, int64_t *objects, struct stk_error *err)
+{
+	struct stk_reader_meta meta;
+	struct progress progress;
+	enum stk_status status = stk_pipeline_reader_meta(session->pipeline, NULL, &meta, err);
+	progress_begin(&progress, "objects", status == STK_OK ? meta.epoch_size : 0, s->quiet || s->json);
+	while (status == STK_OK) {
+		struct stk_batch *batch = NULL;
+		wait_for_disk(session->storage, 16e6);
+		status = stk_pipeline_next(session->pipeline, &batch, err);
+		*objects += status == STK_OK ? stk_batch_size(batch) : 0;
+		stk_batch_unref(&batch);
+		progress_update(&progress, *objects);
+	}
+	wait_for_disk(session->storage, 0);
+	progress_end(&progress);
+	return status == STK_END ? STK_OK : status;
+}
+
+static int print_warmed(const struct session *session, const struct settings *s, int64_t objects)
+{
+	struct stk_storage *st = session->storage;
+	const double left = counter(st, "cache_left_out");
+	const int64_t fetched = (int64_t)counter(st, "cache_misses"), there = objects > fetched ? objects - fetched : 0;
+	const int64_t bad = stk_pipeline_bad_samples(session->pipeline);
+	if (s->json) {
+		json_t *o = json_object();
+		put_int(o, "fetched", fetched);
+		put_int(o, "kept", (int64_t)counter(st, "cache_kept"));
+		put_int(o, "kept_bytes", (int64_t)counter(st, "cache_kept_bytes"));
+		put_int(o, "there", there);
+		put_int(o, "left_out", (int64_t)left);
+		put_int(o, "failed", bad);
+		int code = print_json(o);
+		return bad ? EXIT_PROBLEM : code;
+	}
+	printf("%" PRId64 " objects were there, %" PRId64 " were fetched, %.1f MB of them kept; %.1f of %.1f MB are used\n", there, fetched,
+		counter(st, "cache_kept_bytes") / 1e6, counter(st, "cache_bytes") / 1e6, counter(st, "cache_limit") / 1e6);
+	if (left > 0)
+		printf("%.0f found no room: raise --cache-limit, or make room with stoker cache clear\n", left);
+	if (bad)
+		printf("%" PRId64 " objects could not be read\n", bad);
+	return bad ? EXIT_PROBLEM : EXIT_FINE;
+}
+
+static int warm(const struct settings *s)
+{
+	struct session session;
+	struct stk_error err = {0};
+	int code = EXIT_PROBLEM;
+	if (!s->cache)
+		return fail_text("cache", "warm: --cache DIR says where");
+	if (open_session(&session, "cache", s->args[1], GRAPH_BYTES, s)) {
+		int64_t objects = 0;
+		enum stk_status status = read_all(&session, s, &objects, &err);
+		code = status == STK_OK ? print_warmed(&session, s, objects) : fail("cache", &err);
+	}
+	close_session(&session);
+	return code;
+}
+
+static int run_cache(const struct settings *s)
+{
+	const char *what = s->args[0];
+	if (!strcmp(what, "warm") && s->arg_count == 2)
+		return warm(s);
+	const bool known = !strcmp(what, "list") || !strcmp(what, "verify") || !strcmp(what, "clear");
+	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(what, "clear")))
+		return look(s, what);
+	fail_text("cache", "it is stoker cache list DIR, verify DIR, clear DIR [PREFIX] or warm URI --cache DIR");
+	return EXIT_USAGE;
+}
+
+static const struct option options[] = {OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
+
+const struct command command_cache = {
+	.name = "cache",
+	.summary = "what a cache of objects holds; checks, fills and empties it",
+	.usage = "list DIR | verify DIR | clear DIR [PREFIX] | warm URI --cache DIR",
+	.details =
+		"list    prints the objects, with their bytes and the day of their last use\n"
+		"verify  reads them all, and removes those whose bytes are not what was written\n"
+		"clear   removes those whose URI begins with PREFIX, or all; nothing but a cache's own files is touched\n"
+		"warm    reads the objects of a folder of a bucket, an index or a list into the cache, so that training finds them there",
+	.example = "stoker cache warm s3://bucket/train --cache /nvme/stoker --cache-limit 200GB",
+	.options = options,
+	.min_args = 2,
+	.max_args = 3,
+	.run = run_cache,
+};

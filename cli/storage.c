@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * OPTION_STORAGE: from options to a storage. */
+#include "session.h"
+
+#include <stdio.h>
+#include <strings.h>
+#include <unistd.h>
+
+bool open_storage(const char *command, const struct settings *s, struct stk_storage **out)
+{
+	char memory[64];
+	struct stk_error err = {0};
+	struct stk_storage_config c = {.size = sizeof(c),
+		.endpoint = s->endpoint,
+		.region = s->region,
+		.profile = s->profile,
+		.anonymous = s->anonymous,
+		.addressing = s->path_style ? STK_ADDRESSING_PATH : STK_ADDRESSING_AUTO,
+		.ca_bundle = s->ca_bundle,
+		.retries = s->retries,
+		.cache = s->cache,
+		.cache_limit = s->cache_limit ? bytes_of(s->cache_limit) : 0};
+	*out = NULL;
+	snprintf(memory, sizeof(memory), "/dev/shm/stoker-%u", (unsigned)getuid());
+	if (s->cache && !strcasecmp(s->cache, "memory"))
+		c.cache = memory;
+	if (c.cache_limit < 0) {
+		fail_text(command, "--cache-limit takes bytes, as 200GB, not \"%s\"", s->cache_limit);
+		return false;
+	}
+	if (!c.endpoint && !c.region && !c.profile && !c.anonymous && !c.addressing && !c.ca_bundle && !c.cache && !c.cache_limit &&
+		!c.retries)
+		return true;
+	if (stk_storage_create(&c, out, &err) == STK_OK)
+		return true;
+	fail(command, &err);
+	return false;
+}

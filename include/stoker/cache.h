@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Caches of objects in local folders (struct stk_storage_config.cache), from outside: what one holds, whether that is whole, and removing it. Any thread, also
+ * while pipelines use the cache. */
+#ifndef STOKER_CACHE_H
+#define STOKER_CACHE_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stk_cache_entry {
+	const char *uri;        /* of the object, without the query of a URL; valid during the call */
+	int64_t offset, length; /* of the range that was asked for; length -1: to the object's end */
+	int64_t bytes;
+	int64_t used; /* last, in seconds since 1970, exact to a run */
+	bool damaged; /* by its name, size or header; of stk_cache_verify: by its bytes too */
+};
+
+struct stk_cache_facts {
+	size_t size; /* sizeof(struct stk_cache_facts), set by the caller */
+	int64_t entries, bytes;
+	int64_t damaged;                /* of stk_cache_verify: they were removed */
+	int64_t removed, removed_bytes; /* of stk_cache_clear */
+};
+
+/* Called for each entry, in no order; false ends the walk. */
+typedef bool (*stk_cache_visit)(void *user, const struct stk_cache_entry *entry);
+
+/* Looks at the headers of all entries. visit and facts are nullable. STK_INVALID: the folder is no cache. */
+STK_API STK_MUST_USE enum stk_status stk_cache_list(
+	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
+/* Reads all entries, removes those that are damaged, and counts anew what the cache holds. */
+STK_API STK_MUST_USE enum stk_status stk_cache_verify(
+	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
+/* Removes the entries whose URI begins with `prefix`, NULL: all. No file but entries is touched. */
+STK_API STK_MUST_USE enum stk_status stk_cache_clear(
+	const char *dir, const char *prefix, struct stk_cache_facts *facts, struct stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

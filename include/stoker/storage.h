@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A storage: how objects are reached that do not lie on a local disk. Settings of object stores that are given here count before those of the environment and
+ * of AWS's files; what is not given is looked for there. Pipelines that share a storage share its connections. It is not needed where the environment says
+ * all: then pipelines share the context's. */
+#ifndef STOKER_STORAGE_H
+#define STOKER_STORAGE_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stk_storage;
+
+/* How the bucket is named in a request: STK_ADDRESSING_AUTO puts it into the host's name where no endpoint was given, and into the path otherwise. */
+enum stk_addressing { STK_ADDRESSING_AUTO, STK_ADDRESSING_PATH, STK_ADDRESSING_VIRTUAL };
+
+/* What a function of the user's is asked for. length -1: all bytes from `offset` on. */
+struct stk_fetch_call {
+	const char *uri;
+	int64_t offset, length;
+	struct stk_fetched *out; /* for stk_fetch_room */
+};
+
+/* Fetches bytes of an object, on any of the storage's threads, several calls at a time. Asks stk_fetch_room for memory once and fills it. STK_NOT_FOUND: the
+ * object is not there, which is a failure of its sample. STK_IO: worth another try. Any other code: tries are given up. It fills err->message alone. */
+typedef enum stk_status (*stk_fetch_fn)(void *user, const struct stk_fetch_call *fetch, struct stk_error *err);
+
+/* Memory for all bytes of the answer; NULL: there is none. */
+STK_API void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size);
+
+/* NULL and 0 stand for what the comment names, or else for what the environment says. All strings are copied. */
+struct stk_storage_config {
+	size_t size;          /* sizeof(struct stk_storage_config) */
+	const char *endpoint; /* "https://HOST[:PORT]": a store that is not AWS's */
+	const char *region;
+	const char *profile;                                 /* of AWS's files */
+	const char *access_key, *secret_key, *session_token; /* both of the first two, or neither */
+	bool anonymous;                                      /* requests are not signed */
+	enum stk_addressing addressing;
+	const char *ca_bundle; /* file of the certificates that are trusted */
+	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
+	int32_t threads;       /* of http:// and s3://: 2 */
+	int32_t requests;      /* under way at a time, at most: 1024 */
+	int32_t retries;       /* of a request that the store or the network fails: 10; -1: none */
+	int64_t connect_ms;    /* 5 000 */
+	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer: 20 000 */
+	int64_t stall_ms;      /* in which a body brings less than 4 KiB: 10 000 */
+	bool no_hedging;       /* no second request where an answer is later than nearly all others */
+	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. NULL: none. It is read and written by many
+	 * processes at a time, filled up to cache_limit bytes (0: four fifths of what is free), and never an error once it is open. */
+	const char *cache;
+	int64_t cache_limit;
+	/* A function that reads all URIs of the named schemes ("gs az"; NULL: all that the library does not read itself). */
+	stk_fetch_fn fetch;
+	void *fetch_user;
+	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
+	const char *fetch_schemes;
+	int32_t fetch_threads; /* calls at a time: 32 */
+};
+
+/* STK_INVALID names the setting that cannot be. The environment is read when a pipeline is made. Any thread. */
+STK_API STK_MUST_USE enum stk_status stk_storage_create(
+	const struct stk_storage_config *config, struct stk_storage **out, struct stk_error *err);
+/* A number by its name. Names are constant. */
+struct stk_counter {
+	const char *name;
+	double value;
+};
+/* Counters since the start, of all pipelines that share the storage: "storage_requests", "storage_bytes", "storage_retries", "storage_hedges",
+ * "storage_in_flight", "storage_limit" (of those), "storage_slowdowns" (how often the store asked for fewer); "storage_latency_ms" and "storage_wait_ms", each
+ * also with "_p95" and "_p99": from the beginning of a request to its end, and until it began; of a cache "cache_hits", "cache_misses", "cache_kept",
+ * "cache_left_out", "cache_damaged", "cache_stale", "cache_waits", "cache_pending_bytes", "cache_bytes", "cache_limit". Returns how many there are;
+ * fills at most n. Any thread. */
+STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n);
+
+/* How a store answers. */
+struct stk_storage_report {
+	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
+	char endpoint[256], region[64]; /* as requests name them; "" for what has none */
+	char keys[64];                  /* where the keys come from: "the environment"; "" where none are needed */
+	double first_ms, answer_ms;     /* of the first answer, connecting included; of the median of five others. 0: there was none */
+	int64_t clock_s;                /* the store's clock less this machine's; INT64_MIN: not told */
+	bool listed;                    /* the bucket may be listed */
+};
+/* Asks for little, a few times, and waits for it. What fails is told as requests of a pipeline tell it; the report says what is known all the same. */
+STK_API STK_MUST_USE enum stk_status stk_storage_probe(
+	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
+
+STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
+/* Gives up the caller's reference and clears *s; pipelines hold their own. Threads end with the last one. Takes NULL. */
+STK_API void stk_storage_unref(struct stk_storage **s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

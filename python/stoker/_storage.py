@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage: how objects that do not lie on a local disk are reached."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from stoker import _core
+from stoker.errors import InvalidArgumentError
+
+_ADDRESSING = {None: 0, True: 1, False: 2}
+
+
+class _Secret:
+    """A value that shows in no repr and no pickle."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "<given>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Storage with keys of its own is not pickled: make it where it is used, or leave the keys to the environment")
+
+
+class Storage:
+    """How objects that do not lie on a local disk are reached. What is not given is found where AWS's tools look (doc/storage.md).
+
+        store = stoker.Storage(endpoint="https://minio.example.org:9000", access_key=..., secret_key=...)
+        train = Loader("s3://bucket/train", 256, storage=store)
+
+    endpoint, region: of the store. access_key, secret_key, session_token: keys, or profile: the name of those in AWS's files, or anonymous=True: requests are
+    not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
+    ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
+    requests: under way at a time, at most 1024. threads: that send them, 2. retries: of a request that the store or the network fails, 10.
+    hedging: whether a request whose answer is later than nearly all others is sent a second time.
+    connect_timeout, answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds; 5, 20 and 10.
+    fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all from
+    offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
+    store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:
+    all that Stoker does not read itself.
+
+    cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB"; four
+    fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for
+    a while goes when others need room. `stoker cache` looks after it.
+
+    Pipelines and Loaders that are given the same Storage share its connections. Keys show in no repr, message, trace, state or pickle.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        session_token: str | None = None,
+        profile: str | None = None,
+        anonymous: bool = False,
+        path_style: bool | None = None,
+        ca_bundle: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+        requests: int | None = None,
+        threads: int | None = None,
+        retries: int | None = None,
+        hedging: bool = True,
+        connect_timeout: float | None = None,
+        answer_timeout: float | None = None,
+        stall_timeout: float | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: int | str | None = None,
+        fetch: Callable[[str, int, int | None], Any] | None = None,
+        fetch_schemes: str | Sequence[str] | None = None,
+        fetch_threads: int | None = None,
+    ) -> None:
+        if fetch is not None and not callable(fetch):
+            raise TypeError(f"Storage: fetch is a function of (uri, offset, length), not {type(fetch).__name__}")
+        if fetch is None and (fetch_schemes is not None or fetch_threads is not None):
+            raise InvalidArgumentError("Storage: fetch_schemes and fetch_threads go with fetch")
+        if path_style not in _ADDRESSING:
+            raise InvalidArgumentError(f"Storage: path_style is True, False or None, not {path_style!r}")
+        self._given: dict[str, Any] = {
+            "endpoint": endpoint,
+            "region": region,
+            "profile": profile,
+            "access_key": _secret("access_key", access_key),
+            "secret_key": _secret("secret_key", secret_key),
+            "session_token": _secret("session_token", session_token),
+            "anonymous": bool(anonymous),
+            "addressing": _ADDRESSING[path_style],
+            "ca_bundle": None if ca_bundle is None else os.path.expanduser(ca_bundle),
+            "proxy": _secret("proxy", proxy),  # it may hold a password
+            "threads": _count("threads", threads, 1),
+            "requests": _count("requests", requests, 1),
+            "retries": _count("retries", retries, 0) or (0 if retries is None else -1),
+            "connect_ms": _milliseconds("connect_timeout", connect_timeout),
+            "first_byte_ms": _milliseconds("answer_timeout", answer_timeout),
+            "stall_ms": _milliseconds("stall_timeout", stall_timeout),
+            "no_hedging": not hedging,
+            "cache": None if cache is None else _folder(cache),
+            "cache_limit": _bytes("cache_limit", cache_limit),
+            "fetch": fetch,
+            "fetch_schemes": fetch_schemes if fetch_schemes is None or isinstance(fetch_schemes, str) else " ".join(fetch_schemes),
+            "fetch_threads": _count("fetch_threads", fetch_threads, 1),
+        }
+        self._made: tuple[int, _core.Storage] | None = None
+        self.core()  # mistakes show here
+
+    def core(self) -> _core.Storage:
+        """The library's storage, of this process."""
+        if self._made is None or self._made[0] != os.getpid():
+            plain = {k: v.value if isinstance(v, _Secret) else v for k, v in self._given.items()}
+            self._made = (os.getpid(), _core.Storage(**plain))
+        return self._made[1]
+
+    def counters(self) -> dict[str, float]:
+        """What its pipelines have asked for so far: requests, bytes, retries, hedges, times in ms, and hits and misses of the cache."""
+        return self.core().counters()
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self._given.items() if value not in (None, False, 0))
+        return f"Storage({told})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_given": self._given, "_made": None}
+
+
+def _folder(cache: str | os.PathLike[str]) -> str:
+    """ "memory" is a folder that the kernel keeps in memory, of this user's."""
+    return f"/dev/shm/stoker-{os.getuid()}" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def _bytes(name: str, value: Any) -> int:
+    """A number, or a text such as "200GB"; 0 stands for the library's default."""
+    if value is None:
+        return 0
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value if isinstance(value, str) else str(value))
+    size = float(found[1]) * _UNITS.get(found[2].upper(), 0) if found else 0
+    if isinstance(value, bool) or size < 1:
+        raise InvalidArgumentError(f'Storage: {name} is a number of bytes, as 200_000_000_000 or "200GB", not {value!r}')
+    return int(size)
+
+
+def _secret(name: str, value: Any) -> _Secret | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"Storage: {name} is a string, not {type(value).__name__}")
+    return _Secret(value)
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    """0 stands for the library's default."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidArgumentError(f"Storage: {name} is a whole number, at least {least}, not {value!r}")
+    return value
+
+
+def _milliseconds(name: str, value: Any) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.001 <= value <= 1e6:
+        raise InvalidArgumentError(f"Storage: {name} is a number of seconds, at least 0.001, not {value!r}")
+    return round(value * 1000)

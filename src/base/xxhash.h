@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is read at the speed of memory. Not for secrets. */
+#ifndef STK_BASE_XXHASH_H
+#define STK_BASE_XXHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t stk__xxh64(const void *data, size_t n, uint64_t seed);
+
+#endif

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/cache.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/xxhash.h"
+#include "io/cache_disk.h"
+#include "io/queue.h"
+#include "thread/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	THREADS = 16,
+	CLAIMS = 1024, /* chains of the table */
+	SLACK = 64,
+	MOST_PENDING = 64 << 20, /* bytes that wait to be written */
+	FIRST_WAIT_MS = 5,       /* for what another request fetches */
+	LONGEST_WAIT_MS = 80,
+	MOST_WAITS = 400 /* half a minute: then it is fetched without a claim */
+};
+
+/* What is to be written. */
+struct keep {
+	struct keep *next;
+	struct stk_cache_head head;
+	struct stk_buffer *bytes;
+	bool claimed;
+	char uri[];
+};
+
+/* What this process fetches or writes, chained by the key. */
+struct claim {
+	struct claim *next;
+	struct stk_cache_key key;
+};
+
+struct stk_cache {
+	struct stk_io *io;
+	struct stk_cache_disk disk;
+	_Atomic bool full, broken; /* nothing more is kept in this run: no room; the disk refuses */
+	_Atomic bool no_cached_open;
+	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
+	_Atomic int telling; /* enum telling */
+	char notice[512];
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t wake;
+	struct stk_request_queue queue;
+	struct keep *first, **last; /* to be written */
+	struct claim *claims[CLAIMS];
+	int waiting, idle, started;
+	bool ended, ending;
+	pthread_t threads[THREADS];
+};
+
+/* Of the one notice: there is none, it is written, it waits to be told, it has been. */
+enum telling { QUIET, WRITING, WAITING, TOLD };
+
+static void count(_Atomic uint64_t *n, uint64_t by)
+{
+	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+/* ---- looking ---- */
+
+enum look { HIT, MISS, BLOCKED };
+
+static int open_entry(struct stk_cache *c, const char *path, bool may_block)
+{
+	if (may_block || atomic_load_explicit(&c->no_cached_open, memory_order_relaxed))
+		return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY, .resolve = RESOLVE_CACHED};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
+		return fd;
+	atomic_store_explicit(&c->no_cached_open, true, memory_order_relaxed);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+}
+
+struct entry {
+	struct stk_cache_key key;
+	struct stk_cache_head head;
+	struct stk_buffer *buffer;
+	uint8_t *data;
+	size_t size, uri_size;
+	char uri[STK_CACHE_PATH];
+};
+
+static struct stk_cache_key key_of(const struct stk_request *r)
+{
+	return stk__cache_key(r->uri, r->offset, r->length, r->place);
+}
+
+/* Header, bytes and URI by one call; the file's size tells how long the bytes are. */
+static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
+{
+	e->buffer = r->room ? NULL : stk__buffer_take(c->io, e->size);
+	e->data = r->room ? r->room(r->room_user, e->size) : e->buffer ? stk__buffer_data(e->buffer) : NULL;
+	if (!e->data)
+		return MISS;
+	struct iovec v[3] = {{&e->head, sizeof e->head}, {e->data, e->size}, {e->uri, e->uri_size}};
+	size_t all = sizeof e->head + e->size + e->uri_size, used = 0;
+	for (struct iovec *at = v; used < all;) {
+		ssize_t n = preadv2(fd, at, (int)(v + 3 - at), (off_t)used, may_block ? 0 : RWF_NOWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 && !may_block ? BLOCKED : MISS;
+		used += (size_t)n;
+		for (; n && (size_t)n >= at->iov_len; at++)
+			n -= (ssize_t)at->iov_len;
+		if (n) {
+			at->iov_base = (uint8_t *)at->iov_base + n;
+			at->iov_len -= (size_t)n;
+		}
+	}
+	return HIT;
+}
+
+/* The object is another than the one that the reader knows of. */
+static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
+{
+	return (r->object_size && h->object_size && r->object_size != h->object_size) ||
+	       (r->object_tag && h->tag && r->object_tag != h->tag);
+}
+
+static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
+{
+	return stk__cache_head_good(&e->head, e->uri, e->key, file_size) && e->head.bytes == e->size && e->head.offset == r->offset &&
+	       e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
+	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
+}
+
+/* The first hit of a run marks the entry as used in it. */
+static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
+{
+	if (c->disk.state && st->st_mtime < atomic_load_explicit(&c->disk.state->begun, memory_order_relaxed) && futimens(fd, NULL))
+		errno = 0; /* of another user: it ages as if it were not used */
+}
+
+static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *path, const struct stat *st)
+{
+	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
+	if (good && !stale)
+		return HIT;
+	count(good ? &c->stale : &c->damaged, 1);
+	if (!c->disk.read_only)
+		stk__cache_remove(&c->disk, path);
+	return MISS;
+}
+
+static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
+{
+	char path[STK_CACHE_PATH];
+	struct stat st;
+	struct entry e = {.key = key_of(r), .uri_size = (size_t)stk__uri_shown(r->uri)};
+	stk__cache_path(&c->disk, e.key, path);
+	int fd = open_entry(c, path, may_block);
+	if (fd < 0)
+		return errno == EAGAIN && !may_block ? BLOCKED : MISS;
+	const uint64_t around = sizeof e.head + e.uri_size;
+	enum look look = MISS;
+	if (!fstat(fd, &st) && (uint64_t)st.st_size >= around && e.uri_size < sizeof e.uri) {
+		e.size = (size_t)((uint64_t)st.st_size - around);
+		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->most && e.size > r->most);
+		look = fits ? read_entry(c, fd, r, &e, may_block) : MISS;
+		if (look == HIT)
+			look = judge(c, r, &e, path, &st);
+	}
+	if (look == HIT) {
+		mark_used(c, fd, &st);
+		memset(e.data + e.size, 0, SLACK);
+		r->buffer = e.buffer;
+		r->data = e.data;
+		r->size = e.size;
+		count(&c->hits, 1);
+		count(&c->hit_bytes, e.size);
+	} else {
+		stk__buffer_release(c->io, e.buffer);
+	}
+	close(fd);
+	return look;
+}
+
+static bool try_now(void *cache, struct stk_request *r)
+{
+	if (look_up(cache, r, false) != HIT)
+		return false;
+	r->status = STK_OK;
+	return true;
+}
+
+/* ---- claims: who fetches an object ---- */
+
+static struct claim **find_claim(struct stk_cache *c, struct stk_cache_key key)
+{
+	struct claim **at = &c->claims[key.b % CLAIMS];
+	while (*at && ((*at)->key.a != key.a || (*at)->key.b != key.b))
+		at = &(*at)->next;
+	return at;
+}
+
+static void give_up_claim(struct stk_cache *c, struct stk_cache_key key)
+{
+	stk__cache_unclaim(&c->disk, key);
+	pthread_mutex_lock(&c->lock);
+	struct claim **at = find_claim(c, key), *claim = *at;
+	if (claim)
+		*at = claim->next;
+	pthread_mutex_unlock(&c->lock);
+	stk__free(claim);
+}
+
+/* True: nobody else of this process, or of another, has it. */
+static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
+{
+	struct claim *claim = stk__alloc(sizeof *claim);
+	if (!claim)
+		return false;
+	claim->key = key;
+	claim->next = NULL;
+	pthread_mutex_lock(&c->lock);
+	struct claim **at = find_claim(c, key);
+	const bool mine = !*at;
+	if (mine)
+		*at = claim;
+	pthread_mutex_unlock(&c->lock);
+	if (!mine)
+		stk__free(claim);
+	if (!mine || stk__cache_claim(&c->disk, key))
+		return mine;
+	give_up_claim(c, key);
+	return false;
+}
+
+/* ---- keeping ---- */
+
+static void say(struct stk_cache *c, const char *text)
+{
+	int quiet = QUIET;
+	if (!atomic_compare_exchange_strong(&c->telling, &quiet, WRITING))
+		return;
+	snprintf(c->notice, sizeof c->notice, "%s", text);
+	atomic_store(&c->telling, WAITING);
+}
+
+static bool keeps(const struct stk_cache *c)
+{
+	return !c->disk.read_only && !atomic_load_explicit(&c->full, memory_order_relaxed) &&
+	       !atomic_load_explicit(&c->broken, memory_order_relaxed);
+}
+
+static void write_entry(struct stk_cache *c, struct keep *k)
+{
+	char text[512];
+	struct stk_error err = {0};
+	const uint64_t bytes = k->head.bytes;
+	if (!keeps(c)) {
+		count(&c->left_out, 1);
+	} else if (!stk__cache_reserve(&c->disk, stk__cache_entry_bytes(bytes, k->uri))) {
+		atomic_store(&c->full, true);
+		count(&c->left_out, 1);
+	} else if (stk__cache_write(&c->disk, &k->head, stk__buffer_data(k->bytes), k->uri, &err)) {
+		atomic_store(&c->broken, true);
+		snprintf(text, sizeof text, "%.400s; nothing more is added to it in this run", err.message);
+		say(c, text);
+		count(&c->left_out, 1);
+	} else {
+		count(&c->kept, 1);
+		count(&c->kept_bytes, bytes);
+	}
+	if (k->claimed)
+		give_up_claim(c, (struct stk_cache_key){k->head.a, k->head.b});
+	stk__buffer_release(c->io, k->bytes);
+	stk__free(k);
+	atomic_fetch_sub(&c->pending, bytes);
+}
+
+static void start_thread(struct stk_cache *c);
+
+/* A copy of what the request got, to be written behind; NULL: it is not kept. */
+static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
+{
+	const size_t n = (size_t)stk__uri_shown(r->uri);
+	const bool other = (r->object_tag && r->got_tag && r->object_tag != r->got_tag) || /* it has changed since it was listed */
+			   (r->object_size && r->got_size && r->object_size != r->got_size);
+	if (!keeps(c) || other || n >= STK_CACHE_PATH || atomic_load(&c->pending) + r->size > MOST_PENDING)
+		return NULL;
+	struct keep *k = stk__calloc(1, sizeof *k + n + 1);
+	struct stk_buffer *b = k ? stk__buffer_take(c->io, r->size) : NULL;
+	if (!b) {
+		stk__free(k);
+		return NULL;
+	}
+	memcpy(k->uri, r->uri, n);
+	memcpy(stk__buffer_data(b), r->data, r->size);
+	k->head = (struct stk_cache_head){.a = key.a,
+		.b = key.b,
+		.offset = r->offset,
+		.length = r->length,
+		.bytes = r->size,
+		.object_size = r->got_size,
+		.tag = r->got_tag};
+	k->bytes = b;
+	k->claimed = r->cached == STK_CACHE_CLAIMED;
+	return k;
+}
+
+/* The source has ended r: keeps what it brought, and gives up the claim. */
+static void take(void *cache, struct stk_request *r, enum stk_status status)
+{
+	struct stk_cache *c = cache;
+	if (r->cached != STK_CACHE_CLAIMED && r->cached != STK_CACHE_MISSED)
+		return;
+	const struct stk_cache_key key = key_of(r);
+	struct keep *k = status ? NULL : make_keep(c, r, key);
+	if (!status && !k)
+		count(&c->left_out, 1);
+	if (!k) {
+		if (r->cached == STK_CACHE_CLAIMED)
+			give_up_claim(c, key);
+		return;
+	}
+	atomic_fetch_add(&c->pending, k->head.bytes);
+	pthread_mutex_lock(&c->lock);
+	*c->last = k;
+	c->last = &k->next;
+	c->waiting++;
+	start_thread(c);
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- threads ---- */
+
+/* Another request fetches it: looks again later. */
+static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
+{
+	int shift = r->cache_waits < 4 ? r->cache_waits : 4;
+	int64_t ms = (int64_t)FIRST_WAIT_MS << shift;
+	count(&c->waits, r->cache_waits == 0);
+	if (r->cache_waits++ == MOST_WAITS)
+		return false;
+	return stk__io_later(c->io, r, stk__clock_ns() + (ms < LONGEST_WAIT_MS ? ms : LONGEST_WAIT_MS) * 1000000);
+}
+
+static void serve(struct stk_cache *c, struct stk_request *r)
+{
+	const struct stk_cache_key key = key_of(r);
+	enum look look = look_up(c, r, true);
+	bool claimed = false;
+	if (look != HIT && keeps(c) && !atomic_load(&r->cancelled)) {
+		claimed = take_claim(c, key);
+		if (!claimed && wait_for_it(c, r))
+			return;
+		if (claimed && (look = look_up(c, r, true)) == HIT) { /* it came between the two */
+			give_up_claim(c, key);
+			claimed = false;
+		}
+	}
+	if (look == HIT) {
+		stk__io_finish(c->io, r, STK_OK);
+		return;
+	}
+	count(&c->misses, 1);
+	r->cached = claimed ? STK_CACHE_CLAIMED : STK_CACHE_MISSED;
+	stk__io_fetch(c->io, r);
+}
+
+/* Requests come first: somebody waits for them. */
+static void *work(void *arg)
+{
+	struct stk_cache *c = arg;
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		struct stk_request *r = stk__queue_pop(&c->queue);
+		struct keep *k = r ? NULL : c->first;
+		if (!r && !k && c->ending)
+			break;
+		if (!r && !k) {
+			c->idle++;
+			pthread_cond_wait(&c->wake, &c->lock);
+			c->idle--;
+			continue;
+		}
+		c->waiting--;
+		if (k && !(c->first = k->next))
+			c->last = &c->first;
+		pthread_mutex_unlock(&c->lock);
+		if (r)
+			serve(c, r);
+		else
+			write_entry(c, k);
+		pthread_mutex_lock(&c->lock);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* With the lock: one more thread where all are busy. */
+static void start_thread(struct stk_cache *c)
+{
+	if (c->waiting > c->idle && c->started < THREADS && !stk__thread_start(&c->threads[c->started], "stoker-cache", work, c, NULL))
+		c->started++;
+}
+
+static void submit(void *cache, struct stk_request *r)
+{
+	struct stk_cache *c = cache;
+	pthread_mutex_lock(&c->lock);
+	bool taken = !c->ended && !atomic_load(&r->cancelled);
+	if (taken) {
+		stk__queue_push(&c->queue, r);
+		c->waiting++;
+		start_thread(c);
+		taken = c->started; /* without any thread there is no cache */
+		if (!taken) {
+			stk__queue_remove(&c->queue, r);
+			c->waiting--;
+		}
+		pthread_cond_signal(&c->wake);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (taken)
+		return;
+	r->cached = STK_CACHE_LEFT_OUT;
+	stk__io_fetch(c->io, r);
+}
+
+static bool cancel(void *cache, struct stk_request *r)
+{
+	struct stk_cache *c = cache;
+	pthread_mutex_lock(&c->lock);
+	bool waits = stk__queue_remove(&c->queue, r);
+	c->waiting -= waits;
+	pthread_mutex_unlock(&c->lock);
+	return waits;
+}
+
+/* ---- life ---- */
+
+static void end(void *cache)
+{
+	struct stk_cache *c = cache;
+	pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	struct stk_request_queue queue = c->queue;
+	c->queue.root = NULL;
+	pthread_mutex_unlock(&c->lock);
+	for (struct stk_request *r; (r = stk__queue_pop(&queue));) {
+		atomic_store(&r->cancelled, true);
+		stk__io_finish(c->io, r, stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri));
+	}
+}
+
+static void destroy(void *cache)
+{
+	struct stk_cache *c = cache;
+	pthread_mutex_lock(&c->lock);
+	c->ending = true;
+	pthread_cond_broadcast(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+	for (int i = 0; i < c->started; i++)
+		stk__thread_join(c->threads[i]);
+	for (struct keep *k = c->first, *next; k; k = next) { /* no thread could be started */
+		next = k->next;
+		stk__buffer_release(c->io, k->bytes);
+		stk__free(k);
+	}
+	for (int i = 0; i < CLAIMS; i++) /* of those */
+		for (struct claim *claim = c->claims[i], *more; claim; claim = more) {
+			more = claim->next;
+			stk__free(claim);
+		}
+	stk__cache_disk_close(&c->disk);
+	pthread_cond_destroy(&c->wake);
+	pthread_mutex_destroy(&c->lock);
+	stk__free(c);
+}
+
+static const struct stk_io_cache_ops cache_ops = {
+	.try_now = try_now, .submit = submit, .cancel = cancel, .take = take, .end = end, .destroy = destroy};
+
+enum stk_status stk__cache_add(struct stk_io *io, const char *dir, uint64_t limit, struct stk_cache **out, struct stk_error *err)
+{
+	struct stk_cache *c = *out = stk__calloc(1, sizeof *c);
+	if (!c)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a cache");
+	c->io = io;
+	enum stk_status status = stk__cache_disk_open(&c->disk, dir, limit, c->notice, err);
+	if (status) {
+		stk__free(c);
+		*out = NULL;
+		return status;
+	}
+	c->last = &c->first;
+	atomic_store(&c->telling, c->notice[0] ? WAITING : QUIET);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->wake, NULL);
+	stk__io_use_cache(io, &cache_ops, c);
+	return STK_OK;
+}
+
+void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out)
+{
+	*out = (struct stk_cache_counters){
+		.hits = atomic_load(&c->hits),
+		.hit_bytes = atomic_load(&c->hit_bytes),
+		.misses = atomic_load(&c->misses),
+		.kept = atomic_load(&c->kept),
+		.kept_bytes = atomic_load(&c->kept_bytes),
+		.left_out = atomic_load(&c->left_out),
+		.damaged = atomic_load(&c->damaged),
+		.stale = atomic_load(&c->stale),
+		.waits = atomic_load(&c->waits),
+		.pending = atomic_load(&c->pending),
+		.used = c->disk.state ? atomic_load(&c->disk.state->used) : 0,
+		.limit = c->disk.limit,
+	};
+}
+
+bool stk__cache_notice(struct stk_cache *c, char text[512])
+{
+	int waiting = WAITING;
+	if (atomic_load_explicit(&c->telling, memory_order_relaxed) != WAITING ||
+		!atomic_compare_exchange_strong(&c->telling, &waiting, TOLD))
+		return false;
+	memcpy(text, c->notice, sizeof c->notice);
+	return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The cache between io and the sources of what lies elsewhere. A request is looked for in the folder first; what a source then brings is copied, handed on at
+ * once, and written behind by threads of the cache. Nothing fails because of it: a disk that refuses, or is too slow, costs a download. */
+#ifndef STK_IO_CACHE_H
+#define STK_IO_CACHE_H
+
+#include "io/io.h"
+
+struct stk_cache;
+
+/* Puts a cache before the remote sources of io, which owns it from here. dir, limit: as stk__cache_disk_open. */
+STK_MUST_USE enum stk_status stk__cache_add(
+	struct stk_io *io, const char *dir, uint64_t limit, struct stk_cache **out, struct stk_error *err);
+
+struct stk_cache_counters {
+	uint64_t hits, hit_bytes, misses;
+	uint64_t kept, kept_bytes; /* written by this process */
+	uint64_t left_out;         /* brought and not kept: no room, or the disk too slow */
+	uint64_t damaged, stale;   /* met and fetched anew: bytes that fail their check; objects that have changed */
+	uint64_t waits;            /* for what another process was fetching */
+	uint64_t pending;          /* bytes that are still to be written */
+	uint64_t used, limit;      /* bytes of all processes */
+};
+void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out);
+/* What there is to be told, once; false: nothing. */
+bool stk__cache_notice(struct stk_cache *c, char text[512]);
+
+#endif

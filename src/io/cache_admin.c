@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A cache from outside. */
+#include "io/cache_disk.h"
+#include "stoker/cache.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/xxhash.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tour {
+	struct stk_cache_disk disk;
+	struct stk_cache_facts facts;
+	stk_cache_visit visit;
+	void *user;
+	const char *prefix; /* of what is removed */
+	bool removes, verifies;
+};
+
+struct found {
+	struct stk_cache_head head;
+	char uri[STK_CACHE_PATH];
+	bool good;
+};
+
+static bool read_at(int fd, void *to, size_t n, uint64_t at)
+{
+	for (size_t used = 0; used < n;) {
+		ssize_t k = pread(fd, (uint8_t *)to + used, n - used, (off_t)(at + used));
+		if (k <= 0)
+			return false;
+		used += (size_t)k;
+	}
+	return true;
+}
+
+static bool bytes_good(int fd, const struct stk_cache_head *h)
+{
+	uint8_t *bytes = stk__alloc((size_t)h->bytes + 1);
+	bool good = bytes && read_at(fd, bytes, (size_t)h->bytes, sizeof *h) && stk__xxh64(bytes, (size_t)h->bytes, 0) == h->bytes_hash;
+	stk__free(bytes);
+	return good;
+}
+
+/* The key is the file's name: "3f/9a01...". */
+static struct stk_cache_key key_of(const char *path)
+{
+	char name[33];
+	const char *end = path + strlen(path);
+	memcpy(name, end - 33, 2);
+	memcpy(name + 2, end - 30, 31);
+	struct stk_cache_key key = {.b = strtoull(name + 16, NULL, 16)};
+	name[16] = 0;
+	key.a = strtoull(name, NULL, 16);
+	return key;
+}
+
+static void read_file(struct found *f, const char *path, const struct stat *st, bool verifies)
+{
+	const uint64_t size = (uint64_t)st->st_size;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	bool whole = fd >= 0 && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
+		     read_at(fd, f->uri, (size_t)f->head.uri, size - f->head.uri);
+	f->uri[whole ? f->head.uri : 0] = 0;
+	f->good = whole && stk__cache_head_good(&f->head, f->uri, key_of(path), size) && (!verifies || bytes_good(fd, &f->head));
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool visit_file(void *user, const char *path, const struct stat *st)
+{
+	struct tour *t = user;
+	struct found f = {.good = false};
+	read_file(&f, path, st, t->verifies);
+	const struct stk_cache_entry e = {.uri = f.uri,
+		.offset = f.head.offset,
+		.length = f.head.length,
+		.bytes = (int64_t)f.head.bytes,
+		.used = (int64_t)st->st_mtime,
+		.damaged = !f.good};
+	const bool matches = t->removes && (!t->prefix || strncmp(f.uri, t->prefix, strlen(t->prefix)) == 0);
+	t->facts.damaged += !f.good;
+	if (matches || (t->verifies && !f.good))
+		stk__cache_remove(&t->disk, path);
+	if (matches) {
+		t->facts.removed++;
+		t->facts.removed_bytes += st->st_size;
+	} else if (f.good) {
+		t->facts.entries++;
+		t->facts.bytes += st->st_size;
+	}
+	return !t->visit || t->visit(t->user, &e);
+}
+
+static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_facts *facts, struct stk_error *err)
+{
+	if (facts && facts->size != sizeof *facts)
+		return stk__fail(err, STK_INVALID, "stk_cache_facts.size is %zu; this library expects %zu", facts->size, sizeof *facts);
+	enum stk_status status = stk__cache_disk_look(&t->disk, dir, err);
+	if (status)
+		return status;
+	t->facts.size = sizeof t->facts;
+	stk__cache_walk(t->disk.dir, visit_file, t);
+	if (t->verifies && t->disk.state)
+		atomic_store(&t->disk.state->used, (uint64_t)t->facts.bytes);
+	stk__cache_disk_close(&t->disk);
+	if (facts)
+		*facts = t->facts;
+	return STK_OK;
+}
+
+enum stk_status stk_cache_list(const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err)
+{
+	struct tour t = {.visit = visit, .user = user};
+	return travel(&t, dir, facts, err);
+}
+
+enum stk_status stk_cache_verify(const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err)
+{
+	struct tour t = {.visit = visit, .user = user, .verifies = true};
+	return travel(&t, dir, facts, err);
+}
+
+enum stk_status stk_cache_clear(const char *dir, const char *prefix, struct stk_cache_facts *facts, struct stk_error *err)
+{
+	struct tour t = {.prefix = prefix, .removes = true};
+	return travel(&t, dir, facts, err);
+}

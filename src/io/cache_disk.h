@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A cache of objects in a folder, shared by the processes of a host without a daemon:
+ *
+ *   DIR/CACHEDIR.TAG     tells that the folder is a cache, to backups and to us: what has none is left alone
+ *   DIR/state            a page that all processes map: the bytes in use, and when the last two runs began
+ *   DIR/3f/9a01...       an entry: a header, the bytes, the object's name
+ *   DIR/tmp/PID-N-SIZE   an entry that is being written; it gets its name when it is complete
+ *
+ * An entry is found by a hash of the object's URI and range, and holds the URI, the object's ETag and size and a checksum, which each read verifies. So a
+ * crash, a full disk or a flipped bit costs a download and nothing else, and nothing is ever synced to the disk.
+ *
+ * A run lasts as long as any process has the cache open, which a shared lock (flock) on `state` tells. Entries that neither this run nor the one before
+ * has used are removed when room is needed; others stay, and what finds no room is not kept. A data set that is larger than the cache, read in another
+ * order each epoch, so finds in it what fits: removing the least recently used would find nothing.
+ *
+ * Before a process fetches an object it locks the byte of `state` with the number of its key (an "open file description lock", which a dead process does not
+ * keep); others wait for the entry instead of fetching it too. */
+#ifndef STK_IO_CACHE_DISK_H
+#define STK_IO_CACHE_DISK_H
+
+#include "stoker/status.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096 };
+
+struct stk_cache_key {
+	uint64_t a, b;
+};
+
+/* At the beginning of an entry's file. Numbers are little-endian. */
+struct stk_cache_head {
+	char magic[8];
+	uint64_t a, b;          /* the key */
+	int64_t offset, length; /* of the range that was asked for; length -1: to the end */
+	int64_t object_size;    /* of the whole object; 0: not known */
+	uint64_t tag;           /* hash of its ETag; 0: not known */
+	uint64_t bytes, uri;    /* behind this header: the bytes, then so many of the URI */
+	uint64_t bytes_hash;
+	uint64_t head_hash; /* of what stands before, and the URI */
+};
+
+/* The page that processes share. */
+struct stk_cache_state {
+	char magic[8];
+	_Atomic uint64_t used;             /* bytes of entries, and of those that are being written */
+	_Atomic int64_t begun, begun_last; /* this run, and the one before: seconds since 1970 */
+};
+
+struct stk_cache_disk {
+	char dir[STK_CACHE_DIR];
+	int fd; /* of `state` */
+	struct stk_cache_state *state;
+	uint64_t limit;
+	bool read_only;
+	_Atomic bool scanned; /* old entries have been looked for in this process */
+	_Atomic uint64_t number;
+};
+
+/* limit 0: four fifths of what is free. Makes the folder. STK_INVALID: the folder holds other things. *notice: what is told once, "" for nothing: a folder that
+ * cannot be written to is read all the same. */
+STK_MUST_USE enum stk_status stk__cache_disk_open(
+	struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err);
+/* An existing cache, for who looks at it from outside: neither a run nor a process that uses it. STK_INVALID: the folder is none. */
+STK_MUST_USE enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, struct stk_error *err);
+void stk__cache_disk_close(struct stk_cache_disk *d);
+
+/* place: of the object's store, which its URI does not name. */
+struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place);
+void stk__cache_path(const struct stk_cache_disk *d, struct stk_cache_key key, char path[STK_CACHE_PATH]);
+
+/* Whether the header and the URI behind the bytes fit this key, this file size and each other. */
+bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
+void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
+
+/* Takes bytes of the limit, if need be by removing old entries. False: there is no room. */
+bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
+/* Writes an entry for which its room was reserved; what is not written is given back. STK_IO: the disk refuses it. */
+STK_MUST_USE enum stk_status stk__cache_write(
+	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
+/* Removes an entry, if its file still is the one that this size tells. */
+void stk__cache_remove(struct stk_cache_disk *d, const char *path);
+
+/* True: the claim is this process's, until it is given up; also where the file system has no locks. */
+bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key);
+void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key);
+
+/* Calls visit for the file of each entry, in no order, until it returns false. */
+struct stat;
+void stk__cache_walk(const char *dir, bool (*visit)(void *user, const char *path, const struct stat *st), void *user);
+uint64_t stk__cache_entry_bytes(uint64_t bytes, const char *uri); /* of its file */
+
+#endif

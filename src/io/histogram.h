@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Times by their size: four bins an octave from a microsecond on, so that a quantile is right within a fifth. Any thread. */
+#ifndef STK_IO_HISTOGRAM_H
+#define STK_IO_HISTOGRAM_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { STK_HISTOGRAM_BINS = 4 * 32 };
+
+struct stk_histogram {
+	_Atomic uint64_t bins[STK_HISTOGRAM_BINS];
+};
+
+/* In ms; 0: nothing was measured. */
+struct stk_quantiles {
+	double half, p95, p99;
+};
+
+static inline void stk__histogram_add(struct stk_histogram *h, int64_t ns)
+{
+	uint64_t us = ns > 4000 ? (uint64_t)ns / 1000 : 4;
+	int octave = 63 - __builtin_clzll(us), bin = 4 * octave + (int)(us >> (octave - 2) & 3);
+	atomic_fetch_add_explicit(&h->bins[bin < STK_HISTOGRAM_BINS ? bin : STK_HISTOGRAM_BINS - 1], 1, memory_order_relaxed);
+}
+
+/* The upper edge of the bin in which the share of all lies. */
+static inline double stk__histogram_at(const uint64_t *bins, uint64_t all, double share)
+{
+	uint64_t seen = 0;
+	for (int i = 0; i < STK_HISTOGRAM_BINS; i++) {
+		seen += bins[i];
+		if (all && (double)seen >= share * (double)all)
+			return (double)(1ull << i / 4) * (1.25 + 0.25 * (i % 4)) / 1e3;
+	}
+	return 0;
+}
+
+static inline struct stk_quantiles stk__histogram_read(const struct stk_histogram *h)
+{
+	uint64_t bins[STK_HISTOGRAM_BINS], all = 0;
+	for (int i = 0; i < STK_HISTOGRAM_BINS; i++)
+		all += bins[i] = atomic_load_explicit(&h->bins[i], memory_order_relaxed);
+	return (struct stk_quantiles){
+		stk__histogram_at(bins, all, 0.5), stk__histogram_at(bins, all, 0.95), stk__histogram_at(bins, all, 0.99)};
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Asks a store a few small questions, and tells how it answers. */
+#include "io/s3.h"
+#include "io/storage.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUESTIONS = 5 };
+
+struct question {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool ended;
+};
+
+static void answered(struct stk_request *r)
+{
+	struct question *q = r->user;
+	pthread_mutex_lock(&q->lock);
+	q->ended = true;
+	pthread_cond_signal(&q->wake);
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* Its time in ms. An object without bytes answers too. */
+static double ask(struct stk_io *io, const char *uri, int64_t length, enum stk_status *status, struct stk_error *err)
+{
+	struct question q = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+	struct stk_request r = {.uri = uri, .length = length, .uncached = true, .done = answered, .user = &q, .error = err};
+	int64_t begin = stk__clock_ns();
+	stk__io_submit(io, &r);
+	pthread_mutex_lock(&q.lock);
+	while (!q.ended)
+		pthread_cond_wait(&q.wake, &q.lock);
+	pthread_mutex_unlock(&q.lock);
+	*status = r.status == STK_CORRUPT ? STK_OK : r.status;
+	stk__buffer_release(io, r.buffer);
+	return (double)(stk__clock_ns() - begin) / 1e6;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* With the name that the user gave. */
+static void name_again(struct stk_error *err, const char *asked, const char *uri)
+{
+	char text[sizeof err->message];
+	size_t n = strlen(asked);
+	if (!err || strncmp(err->message, asked, n) != 0)
+		return;
+	memcpy(text, err->message, sizeof text);
+	snprintf(err->message, sizeof err->message, "%.300s%s", uri, text + n);
+	snprintf(err->uri, sizeof err->uri, "%s", uri);
+}
+
+/* The question: of a prefix one key, of what is no bucket's, and of an object that nobody may list, its first byte. */
+static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_storage_report *out, struct stk_error *err)
+{
+	struct stk_text list = {0};
+	char bucket[256];
+	double times[QUESTIONS];
+	enum stk_status status = STK_OK;
+	const bool s3 = stk__s3_bucket(uri, bucket);
+	const char *key = s3 ? uri + strlen("s3://") + strlen(bucket) : uri;
+	if (s3)
+		stk__s3_list_uri(&list, bucket, key + (*key == '/'), "", NULL);
+	out->first_ms = ask(io, s3 && !list.failed ? list.s : uri, s3 ? -1 : 1, &status, err);
+	out->listed = s3 && !status;
+	if (status && s3 && key[0] && key[1]) {
+		enum stk_status object;
+		struct stk_error why;
+		ask(io, uri, 1, &object, &why);
+		status = object ? status : STK_OK;
+	}
+	const char *again = s3 && out->listed ? list.s : uri;
+	for (int i = 0; i < QUESTIONS && !status; i++)
+		times[i] = ask(io, again, out->listed ? -1 : 1, &status, err);
+	if (!status) {
+		qsort(times, QUESTIONS, sizeof *times, by_size);
+		out->answer_ms = times[QUESTIONS / 2];
+	}
+	if (status && s3 && !list.failed)
+		name_again(err, list.s, uri);
+	stk__text_free(&list);
+	return status;
+}
+
+enum stk_status stk_storage_probe(struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err)
+{
+	if (out->size != sizeof *out)
+		return stk__fail(err, STK_INVALID, "stk_storage_report.size is %zu; this library expects %zu", out->size, sizeof *out);
+	*out = (struct stk_storage_report){.size = sizeof *out, .clock_s = INT64_MIN};
+	struct stk_io *io = stk__storage_io(s);
+	if (!stk__io_remote(io, uri))
+		return stk__fail(err, STK_UNSUPPORTED, "%.*s: it is no place that Stoker reaches over a network%s", stk__uri_shown(uri),
+			uri, strstr(uri, "://") ? stk__scheme_hint(uri) : "");
+	stk__io_refresh(io, uri);
+	enum stk_status status = ask_all(io, uri, out, err);
+	stk__io_describe(io, uri, out);
+	return status;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A function of the user's as a source of bytes, called on threads of its own.
+ *
+ * Such a call cannot be stopped, and may take long. So a request that is cancelled ends at once, and its call goes on alone: what it brings is dropped. For
+ * the same reason nobody waits for these threads: the last one frees the source. */
+#include "io/storage.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/queue.h"
+#include "thread/thread.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_THREADS = 512, THREADS = 32, SLACK = 64, RETRIES = 10 };
+
+/* The answer to one call. */
+struct stk_fetched {
+	uint8_t *data;
+	size_t size;
+};
+
+/* One call. */
+struct job {
+	struct job *next;
+	struct stk_request *r; /* NULL: nobody wants it any more */
+	struct stk_fetched got;
+};
+
+struct user_source {
+	_Atomic int refs; /* io's and the threads' */
+	struct stk_source_ops ops;
+	struct stk_io *io; /* only for requests, which io waits for */
+	stk_fetch_fn fetch;
+	void (*done)(void *user);
+	void *user;
+	char *schemes;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t wake;
+	struct stk_request_queue queue;
+	struct job *jobs; /* that run */
+	int waiting, idle, started, limit;
+	bool ending;
+};
+
+static void unref(struct user_source *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) != 1)
+		return;
+	if (s->done)
+		s->done(s->user);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	stk__free(s->schemes);
+	stk__free(s);
+}
+
+void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
+{
+	struct stk_fetched *got = fetch->out;
+	stk__free(got->data);
+	got->data = stk__alloc(size + 1);
+	got->size = got->data ? size : 0;
+	return got->data;
+}
+
+static enum stk_status cancelled(struct stk_request *r)
+{
+	return stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
+}
+
+/* ---- an answer ---- */
+
+static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, const struct stk_fetched *got)
+{
+	const int shown = stk__uri_shown(r->uri);
+	if (r->length >= 0 && got->size < (size_t)r->length)
+		return stk__fail(r->error, STK_CORRUPT, "%.*s: %lld bytes from byte %lld were asked for, and the fetch function gave %zu",
+			shown, r->uri, (long long)r->length, (long long)r->offset, got->size);
+	if (r->length >= 0 && got->size > (size_t)r->length) {
+		r->hopeless = true;
+		return stk__fail(r->error, STK_IO, "%.*s: %lld bytes were asked for, and the fetch function gave %zu", shown, r->uri,
+			(long long)r->length, got->size);
+	}
+	if (r->most && got->size > r->most)
+		return stk__fail_memory_limit(r->error, got->size, r->most);
+	struct stk_buffer *b = r->room ? NULL : stk__buffer_take(io, got->size);
+	uint8_t *data = r->room ? r->room(r->room_user, got->size) : b ? stk__buffer_data(b) : NULL;
+	if (!data)
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, got->size);
+	if (got->size)
+		memcpy(data, got->data, got->size);
+	memset(data + got->size, 0, SLACK);
+	if (r->object)
+		*r->object = (struct stk_object){.size = r->length < 0 ? r->offset + (int64_t)got->size : -1};
+	r->buffer = b;
+	r->data = data;
+	r->size = got->size;
+	return STK_OK;
+}
+
+/* A call is not repeated only to hear what was wrong with it. */
+static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
+{
+	if (!r->error)
+		r->error = stk__calloc(1, sizeof *r->error);
+	r->hopeless |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
+	status = status == STK_NOT_FOUND || status == STK_TIMEOUT || status == STK_NO_MEMORY ? status : STK_IO;
+	return stk__fail(
+		r->error, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
+}
+
+/* Calls the function for r, whose URI may go while it runs. */
+static void run_job(struct user_source *s, struct stk_request *r)
+{
+	struct job job = {.next = s->jobs, .r = r}, **at;
+	struct stk_error why = {0};
+	char *uri = stk__strdup(r->uri);
+	struct stk_fetch_call call = {.uri = uri, .offset = r->offset, .length = r->length, .out = &job.got};
+	enum stk_status status = STK_NO_MEMORY;
+	s->jobs = &job;
+	r->begun_ns = stk__clock_ns();
+	pthread_mutex_unlock(&s->lock);
+	if (uri)
+		status = s->fetch(s->user, &call, &why);
+	if (!status && !job.got.data) {
+		snprintf(why.message, sizeof why.message, "the fetch function gave no bytes");
+		status = STK_INVALID;
+	}
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->jobs; *at != &job;)
+		at = &(*at)->next;
+	*at = job.next;
+	r = job.r;
+	pthread_mutex_unlock(&s->lock);
+	if (r)
+		stk__io_finish(s->io, r, status ? take_failure(r, status, &why) : take_answer(s->io, r, &job.got));
+	stk__free(job.got.data);
+	stk__free(uri);
+	pthread_mutex_lock(&s->lock);
+}
+
+static void *serve(void *arg)
+{
+	struct user_source *s = arg;
+	pthread_mutex_lock(&s->lock);
+	while (!s->ending) {
+		struct stk_request *r = stk__queue_pop(&s->queue);
+		if (r) {
+			s->waiting--;
+			run_job(s, r);
+			continue;
+		}
+		s->idle++;
+		pthread_cond_wait(&s->wake, &s->lock);
+		s->idle--;
+	}
+	pthread_mutex_unlock(&s->lock);
+	unref(s);
+	return NULL;
+}
+
+/* ---- requests ---- */
+
+/* With the lock: one more thread where all are busy. */
+static enum stk_status start_thread(struct user_source *s, struct stk_error *err)
+{
+	pthread_t thread;
+	if (s->waiting < s->idle || s->started == s->limit)
+		return STK_OK;
+	atomic_fetch_add(&s->refs, 1);
+	enum stk_status status = stk__thread_start(&thread, "stoker-fetch", serve, s, err);
+	if (status) {
+		atomic_fetch_sub(&s->refs, 1);
+		return s->started ? STK_OK : status;
+	}
+	pthread_detach(thread);
+	s->started++;
+	return STK_OK;
+}
+
+static void submit(void *source, struct stk_io *io, struct stk_request *r)
+{
+	struct user_source *s = source;
+	enum stk_status status = STK_CANCELLED;
+	pthread_mutex_lock(&s->lock);
+	if (!s->ending && !atomic_load(&r->cancelled))
+		status = start_thread(s, r->error);
+	if (!status) {
+		stk__queue_push(&s->queue, r);
+		s->waiting++;
+		pthread_cond_signal(&s->wake);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (status)
+		stk__io_finish(io, r, status == STK_CANCELLED ? cancelled(r) : status);
+}
+
+static void cancel(void *source, struct stk_request *r)
+{
+	struct user_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	bool mine = stk__queue_remove(&s->queue, r);
+	s->waiting -= mine;
+	for (struct job *j = s->jobs; j && !mine; j = j->next)
+		if (j->r == r) {
+			j->r = NULL;
+			mine = true;
+		}
+	pthread_mutex_unlock(&s->lock);
+	if (mine)
+		stk__io_finish(s->io, r, cancelled(r));
+}
+
+/* The next request to be ended, or NULL. */
+static struct stk_request *abandon_one(struct user_source *s)
+{
+	struct stk_request *r;
+	pthread_mutex_lock(&s->lock);
+	s->ending = true;
+	pthread_cond_broadcast(&s->wake);
+	r = stk__queue_pop(&s->queue);
+	for (struct job *j = s->jobs; j && !r; j = j->next) {
+		r = j->r;
+		j->r = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+static void cancel_all(void *source)
+{
+	struct user_source *s = source;
+	for (struct stk_request *r; (r = abandon_one(s));)
+		stk__io_finish(s->io, r, cancelled(r));
+}
+
+static void destroy(void *source)
+{
+	struct user_source *s = source;
+	pthread_mutex_lock(&s->lock);
+	s->ending = true;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	unref(s);
+}
+
+enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage_config *c, struct stk_error *err)
+{
+	struct user_source *s = stk__calloc(1, sizeof *s);
+	char *schemes = stk__strdup(c->fetch_schemes ? c->fetch_schemes : "*");
+	if (!s || !schemes) {
+		stk__free(s);
+		stk__free(schemes);
+		if (c->fetch_done)
+			c->fetch_done(c->fetch_user);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a storage");
+	}
+	s->refs = 1;
+	s->io = io;
+	s->fetch = c->fetch;
+	s->done = c->fetch_done;
+	s->user = c->fetch_user;
+	s->schemes = schemes;
+	s->limit = c->fetch_threads ? c->fetch_threads : THREADS;
+	s->limit = s->limit < MOST_THREADS ? s->limit : MOST_THREADS;
+	s->ops = (struct stk_source_ops){.scheme = schemes,
+		.retries = c->retries ? c->retries : RETRIES,
+		.backoff_ns = 100000000,
+		.most_backoff_ns = 5000000000,
+		.remote = true,
+		.submit = submit,
+		.cancel = cancel,
+		.cancel_all = cancel_all,
+		.destroy = destroy};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->wake, NULL);
+	return stk__io_add_source(io, &s->ops, s, err);
+}

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches of objects: the same samples with fewer requests, whatever happens to the disk or to another process; and `stoker cache`."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from stoker import Storage
+from stoker.errors import InvalidArgumentError, StokerError
+from storage import KEYS, Store, hashes, stoker
+
+SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
+TRAIN = "s3://photos/train"
+
+
+@pytest.fixture
+def store(tree, tmp_path, monkeypatch):
+    for name in ("train", "val"):
+        shutil.copytree(tree, tmp_path / "store" / "photos" / name)
+    server = Store(tmp_path / "store")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.close()
+
+
+class Cached:
+    """A storage with a cache, closed when all is written."""
+
+    def __init__(self, folder, **more):
+        self.storage = Storage(cache=folder, hedging=False, **more)
+
+    def __enter__(self):
+        return self.storage
+
+    def __exit__(self, *_):
+        while self.counters()["cache_pending_bytes"]:
+            time.sleep(0.005)
+
+    def counters(self):
+        return self.storage.counters()
+
+
+def read(folder, source=TRAIN, **more):
+    """One epoch, in a run of its own: its samples, and the counters when all is written."""
+    cached = Cached(folder, **more)
+    with cached as storage:
+        out = hashes(source, storage=storage)
+    return out, cached.counters()
+
+
+def entries(folder):
+    return sorted(p for p in folder.glob("??/*") if p.is_file())
+
+
+def size_of(folder):
+    return sum(p.stat().st_size for p in entries(folder))
+
+
+@pytest.mark.essential
+def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
+    want = hashes(tree)
+    first, counted = read(tmp_path / "cache")
+    assert first == want and counted["cache_kept"] == len(entries(tmp_path / "cache")) == 21
+    assert counted["cache_bytes"] == size_of(tmp_path / "cache") and counted["storage_requests"] >= 21
+    second, counted = read(tmp_path / "cache")
+    assert second == want and counted["cache_hits"] >= 21
+    assert counted["cache_misses"] == counted["cache_kept"] == counted["cache_left_out"] == 0
+    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the same store, named by the program
+    assert other == want and counted["cache_misses"] == 0
+
+
+def test_what_is_damaged_is_fetched_again(store, tree, tmp_path):
+    folder = tmp_path / "cache"
+    want, _ = read(folder)
+    files = entries(folder)
+    data = files[0].read_bytes()
+    files[0].write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])  # among the object's bytes
+    files[1].write_bytes(files[1].read_bytes()[:-1])
+    files[2].write_bytes(b"")
+    files[3].write_bytes(files[4].read_bytes())  # another object's entry
+    told = json.loads(stoker("cache", "verify", folder, "--json"))
+    assert told["damaged"] == 4 and told["entries"] == 17 and not any(f.exists() for f in files[:4])
+    assert read(folder)[0] == want and len(entries(folder)) == 21
+    for f in files[:3]:
+        f.write_bytes(data[:90])
+    got, counted = read(folder)
+    assert got == want and counted["cache_damaged"] + counted["cache_misses"] >= 3 and counted["cache_kept"] == 3
+    assert json.loads(stoker("cache", "verify", folder, "--json")) == {
+        "entries": 21, "bytes": size_of(folder), "damaged": 0, "removed": 0, "removed_bytes": 0,
+    }  # fmt: skip
+
+
+def test_it_is_filled_to_its_limit(store, tree, tmp_path):
+    """What is there stays while one data set is read again and again; what two runs have not used goes when there is need."""
+    folder, want = tmp_path / "cache", hashes(tree)
+    limit = sum(p.stat().st_size + 200 for p in tree.glob("*/*.jpg")) // 2
+    kept = []
+    for _ in range(3):
+        got, counted = read(folder, cache_limit=limit)
+        assert got == want and 0 < size_of(folder) <= limit and counted["cache_bytes"] == size_of(folder)
+        kept.append({p.name for p in entries(folder)})
+    assert kept[0] <= kept[1] <= kept[2] and counted["cache_hits"] >= len(kept[1]) > 2
+    state_back(folder)
+    for _ in range(3):  # the first finds it full of what the last run has used
+        assert read(folder, "s3://photos/val", cache_limit=limit)[0] == want
+        state_back(folder)
+    assert size_of(folder) <= limit
+    assert sum("photos/val" in line for line in stoker("cache", "list", folder).splitlines()) > 2
+    read(folder, "s3://photos/val", cache_limit=limit // 2)
+    assert size_of(folder) <= limit // 2
+
+
+def state_back(folder):
+    """Lets half an hour pass: runs are told apart by seconds, and so are the times of entries."""
+    for p in entries(folder):
+        s = p.stat()
+        os.utime(p, (s.st_mtime - 1800, s.st_mtime - 1800))
+    state = bytearray((folder / "state").read_bytes())
+    for at in (16, 24):
+        begun = int.from_bytes(state[at : at + 8], "little") - 1800
+        state[at : at + 8] = max(begun, 0).to_bytes(8, "little")
+    (folder / "state").write_bytes(state)
+
+
+CHILD = """
+    import hashlib, resource, sys, time
+    import numpy as np
+    from stoker import Storage, fn, pipeline_def
+
+    folder, file_size = sys.argv[1], int(sys.argv[2])
+    if file_size:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+    storage = Storage(cache=folder, hedging=False)
+    print("begun", flush=True)
+
+    @pipeline_def(batch_size=7, num_threads=2, storage=storage)
+    def pipe():
+        return fn.readers.file(file_root="s3://photos/train")
+
+    p, seen = pipe(), hashlib.md5()
+    for _ in range(3):
+        for sample in p.run()[0]:
+            seen.update(np.asarray(sample).tobytes())
+    while storage.counters()["cache_pending_bytes"]:
+        time.sleep(0.005)
+    p.run()  # tells what there is to be told
+    print(seen.hexdigest(), int(storage.counters()["cache_kept"]))
+"""
+
+
+def child(folder, file_size=0):
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(folder), str(file_size)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ends(process):
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    seen, kept = out.split()[1:]
+    return (seen, int(kept)), err
+
+
+def test_two_processes_fetch_an_object_once(store, tree, tmp_path):
+    store.set("latency_ms=30")
+    before = store.counts()["requests"]
+    children = [child(tmp_path / "cache") for _ in range(2)]
+    (a, b) = [ends(c)[0] for c in children]
+    assert a[0] == b[0] and a[1] + b[1] == len(entries(tmp_path / "cache")) == 21
+    listings = 4  # of the root and of each class
+    assert store.counts()["requests"] == before + 21 + 2 * listings + 1
+
+
+def test_a_killed_process_costs_nothing(store, tree, tmp_path):
+    """Its claims are free, what it had not finished is removed, and the bytes in use are right."""
+    folder = tmp_path / "cache"
+    store.set("latency_ms=20&jitter_ms=200")
+    victim = child(folder)
+    assert victim.stdout.readline() == "begun\n"
+    while not entries(folder):
+        time.sleep(0.002)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    (folder / "tmp" / "1-2-1000").write_bytes(b"half of it")  # as it leaves them if it is killed while it writes
+    state = bytearray((folder / "state").read_bytes())
+    used = int.from_bytes(state[8:16], "little")
+    state[8:16] = (used + 1000).to_bytes(8, "little")
+    (folder / "state").write_bytes(state)
+    store.set("")
+    got, counted = read(folder)
+    assert got == hashes(tree) and len(entries(folder)) == 21 and not list((folder / "tmp").iterdir())
+    json.loads(stoker("cache", "verify", folder, "--json"))
+    assert size_of(folder) <= counted["cache_bytes"] <= size_of(folder) + 21 * 60000
+
+
+def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path):
+    assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # so that one is refused
+    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # for root a folder without rights can be written to all the same
+    Storage(cache=tmp_path / "whole")
+    shutil.copy(tmp_path / "whole" / "CACHEDIR.TAG", tmp_path / "odd")
+    children = [child(tmp_path / "whole"), child(tmp_path / "full", file_size=4096), child(tmp_path / "odd")]
+    (want, err), (full, full_err), (odd, odd_err) = [ends(c) for c in children]
+    assert want[1] == 21 and "cache" not in err and odd == (want[0], 0) and full[0] == want[0] and full[1] < 21
+    assert [line for line in full_err.splitlines() if "cache" in line] == [
+        f"stoker: cache: {tmp_path / 'full'}: cannot write to it: File too large; nothing more is added to it in this run"
+    ]
+    said = f"stoker: cache: {tmp_path / 'odd'} cannot be written to (Is a directory): what it holds is used, and nothing is added"
+    assert [line for line in odd_err.splitlines() if "cache" in line] == [said]
+
+
+def test_what_cannot_be_a_cache(store, tree, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="holds other files and is no cache"):
+        Storage(cache=tree)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgumentError, match="is no folder, and none could be made"):
+        Storage(cache=tmp_path / "file")
+    for limit in (0, -1, "much", "1 PB", True):
+        with pytest.raises(InvalidArgumentError, match="cache_limit is a number of bytes"):
+            Storage(cache=tmp_path / "c", cache_limit=limit)
+    with pytest.raises(StokerError, match="cache_limit goes with cache"):
+        Storage(cache_limit="1GB")
+    assert "is no cache of Stoker's" in stoker("cache", "clear", tree, code=1)
+    assert len(list(tree.glob("*/*.jpg"))) == 21
+    assert "it is stoker cache list DIR" in stoker("cache", "burn", tmp_path, code=2)
+
+
+def test_the_command(store, tree, tmp_path):
+    folder = tmp_path / "cache"
+    told = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--cache-limit", "1GB", "--json"))
+    assert told["fetched"] == told["kept"] == 21 and told["there"] == told["left_out"] == told["failed"] == 0
+    told = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--endpoint", store.url, "--json"))
+    assert told["there"] == 21 and told["fetched"] == 0
+    assert read(folder)[1]["cache_misses"] == 0
+    listed = json.loads(stoker("cache", "list", folder, "--json"))
+    assert {e["uri"] for e in listed["list"]} == {f"{TRAIN}/{p.parent.name}/{p.name}" for p in tree.glob("*/*.jpg")}
+    assert sum(e["bytes"] for e in listed["list"]) == sum(p.stat().st_size for p in tree.glob("*/*.jpg"))
+    assert "21 entries" in stoker("cache", "verify", folder)
+    (folder / "mine.txt").write_text("kept")
+    assert "removed 7 entries" in stoker("cache", "clear", folder, f"{TRAIN}/class1/")
+    assert json.loads(stoker("cache", "clear", folder, "--json"))["removed"] == 14
+    assert (folder / "mine.txt").exists() and not entries(folder)
+    assert "--cache DIR says where" in stoker("cache", "warm", TRAIN, code=1)
+
+
+def test_a_function_is_called_once(tree, tmp_path):
+    calls = []
+
+    def fetch(uri, offset, length):
+        calls.append(uri)
+        return (tree / uri[6:]).read_bytes()
+
+    files = [(f"mem://{p.parent.name}/{p.name}", 0) for p in sorted(tree.glob("*/*.jpg"))]
+    outs = [read(tmp_path / "cache", files, fetch=fetch)[0] for _ in range(2)]
+    assert outs[0] == outs[1] and sorted(calls) == sorted(uri for uri, _ in files)

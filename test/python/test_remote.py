@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Storage: settings given by the program, and functions of the user's as sources."""
+
+import contextlib
+import os
+import pickle
+import select
+import shutil
+import signal
+import socket
+import socketserver
+import ssl
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+import stoker
+from stoker import Loader, Storage, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import ReadError, StokerError
+from storage import KEYS, Store
+from storage import hashes as run
+
+SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
+
+
+@pytest.fixture(scope="module")
+def store(tree, tmp_path_factory):
+    root = tmp_path_factory.mktemp("store")
+    shutil.copytree(tree, root / "photos" / "train")
+    server = Store(root)
+    server.root = root / "photos"
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def environment(store, monkeypatch):
+    """Nothing of a store but its address is known: what a test needs it gives."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "NO_PROXY"):
+        monkeypatch.setenv(name, store.environment[name])
+    store.set("page=5")
+
+
+@pytest.mark.essential
+def test_settings_of_the_program(store, tree, tmp_path, monkeypatch):
+    """They serve where the environment says nothing, count before what it says, and belong to the pipelines that are given them."""
+    given = Storage(endpoint=store.url, requests=8, retries=3, hedging=False, answer_timeout=5, **SECRETS)
+    assert run("s3://photos/train", storage=given, epochs=2) == run(tree, epochs=2)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "another")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "one")
+    monkeypatch.setenv("AWS_NO_SIGN_REQUEST", "yes")
+    assert run("s3://photos/train", storage=given) == run(tree)
+
+    @pipeline_def(batch_size=21, num_threads=2, storage=given)
+    def pipe():
+        return fn.readers.file(file_root="s3://photos/train")
+
+    assert len(pipe().run()[0]) == 21
+    config = tmp_path / "config"
+    config.write_text(
+        f"[profile other]\naws_access_key_id = {SECRETS['access_key']}\naws_secret_access_key = {SECRETS['secret_key']}\nendpoint_url = {store.url}/\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    assert run("s3://photos/train", storage=Storage(profile="other", path_style=True)) == run(tree)
+    with pytest.raises(ReadError, match="403 AccessDenied"):
+        run("s3://photos/train", storage=Storage(endpoint=store.url, anonymous=True))
+    with pytest.raises(StokerError, match=r"the profile \(AWS_PROFILE\) is \"none\""):
+        run("s3://photos/train", storage=Storage(profile="none"))
+
+
+def test_settings_that_cannot_be(store, tmp_path):
+    def refused(said, **given):
+        with pytest.raises((StokerError, TypeError), match=said) as e:
+            Storage(**given)
+        assert "sEcReT" not in str(e.value)
+
+    refused("access_key and secret_key go together", secret_key=SECRETS["secret_key"])
+    refused("session_token goes with", session_token="sEcReT")
+    refused("anonymous and access_key exclude", anonymous=True, **SECRETS)
+    refused("profile and access_key exclude", profile="p", **SECRETS)
+    refused(r"the endpoint \(endpoint\) is not http://", endpoint="ftp://u:sEcReT@host")
+    refused("requests is a whole number, at least 1", requests=0)
+    refused("answer_timeout is a number of seconds", answer_timeout=0)
+    refused("ca_bundle names a file that cannot be read", ca_bundle=tmp_path / "none.pem")
+    refused("access_key is a string", access_key=3, secret_key="sEcReT")
+    refused("path_style is True, False or None", path_style="path")
+    refused("fetch_schemes and fetch_threads go with fetch", fetch_threads=2)
+    with pytest.raises(TypeError, match=r"storage is a stoker\.Storage, not str"):
+        run("s3://photos/train", storage="s3://photos")
+    with pytest.raises(TypeError, match=r"storage is a stoker\.Storage, not dict"):
+        stoker.Pipeline(2, storage={})
+
+
+def test_nothing_secret_is_told(store, tmp_path):
+    secrets = {"access_key": "AKIAhIdDeN", "secret_key": "sEcReT/1", "session_token": "tOkEn/2"}
+    given = Storage(endpoint=store.url, proxy="http://u:pAsSwOrD@127.0.0.1:1", **secrets)
+    told = [repr(given), str(vars(given))]
+    for make in (lambda: pickle.dumps(given), lambda: run("s3://photos/train", storage=given)):
+        with pytest.raises((TypeError, StokerError)) as e:
+            make()
+        told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    given = Storage(endpoint=store.url, **secrets)
+    with pytest.raises(ReadError, match="403") as e:
+        run("s3://photos/train", storage=given, trace=tmp_path / "trace")
+    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+
+    @pipeline_def(batch_size=2, num_threads=2, storage=given, trace=tmp_path / "trace")
+    def pipe():
+        return fn.readers.file(files=["s3://photos/train/class0/000.jpg"], tail="keep")
+
+    p = pipe()
+    p.build()
+    told += [p.serialize().decode(), p.checkpoint(), repr(p.__dict__), p.explain() if hasattr(p, "explain") else ""]
+    with contextlib.suppress(StokerError):
+        p.run()
+    del p
+    told += [f.read_text() for f in tmp_path.iterdir()]
+    for text in told:
+        assert not any(s in text for s in ("sEcReT", "tOkEn", "hIdDeN", "pAsSwOrD")), text
+
+
+def test_plain_settings_are_pickled(store):
+    again = pickle.loads(pickle.dumps(Storage(endpoint=store.url, anonymous=True, retries=0)))
+    assert repr(again) == repr(Storage(endpoint=store.url, anonymous=True, retries=0)) and again.core() is not None
+
+
+# ---- TLS ----
+
+
+@pytest.fixture(scope="module")
+def tls(store, tmp_path_factory):
+    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority)."""
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("there is no openssl to make certificates")
+    folder = tmp_path_factory.mktemp("tls")
+
+    def make(*arguments):
+        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    make("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=an authority", "-days", "2")
+    make("req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=127.0.0.1")
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    signs = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", "2")
+    make("x509", "-req", "-in", "request.pem", "-out", "cert.pem", *signs)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+
+    class Door(socketserver.BaseRequestHandler):
+        def handle(self):
+            store_port = int(store.url.rpartition(":")[2])
+            with (
+                contextlib.suppress(OSError),
+                context.wrap_socket(self.request, server_side=True) as outside,
+                socket.create_connection(("127.0.0.1", store_port)) as inside,
+            ):
+                sides = {outside: inside, inside: outside}
+                while True:
+                    for side in [outside] if outside.pending() else select.select(list(sides), [], [])[0]:
+                        data = side.recv(1 << 16)
+                        if not data:
+                            return
+                        sides[side].sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", folder / "ca.pem"
+        server.shutdown()
+        server.block_on_close = False
+
+
+def test_certificates(tls, tree, monkeypatch):
+    """The authority is named by the program, or by AWS's variable; without it the store is not believed."""
+    url, authority = tls
+    want = run(tree)
+    assert run("s3://photos/train", storage=Storage(endpoint=url, ca_bundle=authority, requests=8, **SECRETS)) == want
+    with pytest.raises(ReadError, match="certificate"):
+        run("s3://photos/train", storage=Storage(endpoint=url, retries=1, requests=8, **SECRETS))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
+    assert run("s3://photos/train", storage=Storage(endpoint=url, requests=8, **SECRETS)) == want
+
+
+# ---- a function of the user's ----
+
+
+class Bucket:
+    """Objects of a folder under mem://, by a function that may fail first."""
+
+    def __init__(self, root, fail=lambda uri, tries: None):
+        self.root, self.fail, self.tries, self.lock = root, fail, {}, threading.Lock()
+
+    def __call__(self, uri, offset, length):
+        with self.lock:
+            tries = self.tries[uri] = self.tries.get(uri, 0) + 1
+        error = self.fail(uri, tries)
+        if error is not None:
+            raise error
+        with open(self.root / uri.partition("://")[2], "rb") as f:
+            f.seek(offset)
+            return memoryview(f.read(-1 if length is None else length))
+
+
+def listed(tree, scheme="mem"):
+    return [(f"{scheme}://{p.parent.name}/{p.name}", int(p.parent.name[-1])) for p in sorted(tree.glob("*/*.jpg"))]
+
+
+@pytest.mark.essential
+def test_a_function_as_the_source(store, tree):
+    """The same samples in the same order, also while it fails now and then."""
+    want = run([(str(tree / uri[6:]), label) for uri, label in listed(tree)], epochs=2)
+    assert run(listed(tree), storage=Storage(fetch=Bucket(tree)), epochs=2) == want
+    flaky = Bucket(tree, lambda uri, tries: OSError("not now") if tries == 1 and int(uri[-5]) % 3 == 0 else None)
+    assert run(listed(tree), storage=Storage(fetch=flaky, fetch_threads=3), epochs=2) == want
+    assert all(flaky.tries["mem" + uri[3:]] > 1 for uri, _ in listed(tree))
+    both = Bucket(tree)
+    other = Storage(fetch=both, fetch_schemes=("mem", "gs"), endpoint=store.url, **SECRETS)
+    mixed = [
+        ("s3://photos/train" + uri[5:] if i % 3 == 0 else "gs" + uri[3:] if i % 3 == 1 else uri, label)
+        for i, (uri, label) in enumerate(listed(tree))
+    ]
+    assert run(mixed, storage=other, epochs=2) == want and len(both.tries) == 14
+
+
+def test_failures_of_a_function(store, tree):
+    def fails(error, said, kind=ReadError, **more):
+        source = Bucket(tree, lambda uri, _: error if uri.endswith("class1/003.jpg") else None)
+        with pytest.raises(kind, match=said) as e:
+            run(listed(tree), storage=Storage(fetch=source, **more))
+        assert "mem://class1/003.jpg" in str(e.value)
+
+    fails(TypeError("a mistake"), "fetch raised TypeError: a mistake")
+    fails(PermissionError("no"), "fetch raised PermissionError: no")
+    fails(FileNotFoundError("gone"), "fetch raised FileNotFoundError: gone", StokerError)
+    fails(ConnectionError("down"), "fetch raised ConnectionError: down", retries=1)
+    gone = Storage(fetch=Bucket(tree, lambda uri, _: FileNotFoundError() if uri.endswith("class1/003.jpg") else None))
+    loader = Loader(listed(tree), 21, transforms=[T.Resize((8, 8))], on_error="skip", storage=gone, fields=("image", "index"))
+    assert next(iter(loader)).index.tolist() == [i for i in range(21) if i != 10]
+    for answer, said in ((None, "fetch raised TypeError"), ("text", "fetch raised TypeError"), (b"", "mem://class0/000.jpg")):
+        with pytest.raises(StokerError, match=said):
+            run(listed(tree)[:4], storage=Storage(fetch=lambda *_, a=answer: a))
+
+
+def test_ranges_of_a_function(store, tree, tmp_path):
+    """Parts of archives are asked for by offset and length; too few or too many bytes are named."""
+    import tarfile
+
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for i, path in enumerate(sorted(tree.glob("*/*.jpg"))[:6]):
+            tar.add(path, f"{i}.jpg")
+    lines = ["v1.2 6"]
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        lines += [f"jpg {m.offset_data} {m.size} {m.name}" for m in tar.getmembers()]
+    (tmp_path / "a.idx").write_text("\n".join(lines) + "\n")
+
+    def pipe(source, path):
+        @pipeline_def(batch_size=6, num_threads=2, storage=source)
+        def definition():
+            return fn.readers.webdataset(paths=[path], index_paths=[str(tmp_path / "a.idx")], ext=["jpg"])
+
+        return [np.asarray(x).tobytes() for x in definition().run()[0]]
+
+    calls = []
+
+    def fetch(uri, offset, length):
+        calls.append((uri, offset, length))
+        return Bucket(tmp_path)(uri, offset, length)
+
+    assert pipe(Storage(fetch=fetch), "mem://a.tar") == pipe(None, str(tmp_path / "a.tar"))
+    assert {u for u, _, _ in calls} == {"mem://a.tar"} and all(o > 0 and n > 0 for _, o, n in calls)
+    with pytest.raises(StokerError, match="the fetch function gave 5"):
+        pipe(Storage(fetch=lambda *_: bytes(5)), "mem://a.tar")
+    with pytest.raises(StokerError, match="bytes were asked for, and the fetch function gave 9999999"):
+        pipe(Storage(fetch=lambda *_: bytes(9999999)), "mem://a.tar")
+
+
+def test_a_call_that_hangs_holds_up_nobody(store, tree):
+    """The Loader closes while calls wait; what they bring later is dropped."""
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def fetch(uri, offset, length):
+        begun.release()
+        gate.wait(60)
+        return Bucket(tree)(uri, offset, length)
+
+    loader = Loader(listed(tree), 4, transforms=[T.Resize((8, 8))], storage=Storage(fetch=fetch))
+    steps = iter(loader)
+    told = []
+
+    def take():
+        try:
+            told.append(next(steps))
+        except StokerError as e:
+            told.append(e)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    assert begun.acquire(timeout=30)
+    loader.close()
+    taker.join(30)
+    assert not taker.is_alive() and isinstance(told[0], StokerError)
+    gate.set()
+
+
+def test_unknown_schemes_name_the_ways_out(store):
+    for uri, said in (
+        ("gs://b/x.jpg", "AWS_ENDPOINT_URL_S3=https://storage.googleapis.com"),
+        ("hf://b/x.jpg", "fsspec"),
+        ("az://b/x.jpg", "fsspec"),
+    ):
+        for source in ([(uri, 0)], uri.rpartition("/")[0]):
+            with pytest.raises(StokerError) as e:
+                run(source)
+            assert said in str(e.value) and "stoker.Storage(fetch=" in str(e.value)
+
+
+# ---- listings ----
+
+
+def test_an_interrupt_ends_a_listing(store):
+    """The store never answers: Ctrl-C does not wait for it."""
+    script = """
+        import stoker
+        try:
+            stoker.Loader("s3://photos/train", 7)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True, env=environment)
+        silent.settimeout(60)
+        asked = silent.accept()[0]
+        child.send_signal(signal.SIGINT)
+        out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
+        asked.close()
+    assert child.returncode == 0 and out == "interrupted\n"
