@@ -234,7 +234,7 @@ def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
         np.testing.assert_array_equal(got, whole)
 
 
-@pytest.mark.parametrize("kind", ["TIFF", "WEBP"])
+@pytest.mark.parametrize("kind", ["TIFF", *(["WEBP"] if _core.image_named("a.webp") else [])])
 def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
     pixels = rng.integers(0, 256, (11, 7, 3), dtype=np.uint8)
     exif = Image.Exif()
