@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A row that is longer than this is refused, so the tokenizer never meets the window's end inside a good one. */
@@ -17,7 +18,8 @@ enum { LONGEST_ROW = 1 << 20, WINDOW = 4 << 20 };
 struct table {
 	struct stk_json json; /* over the window */
 	char *window;
-	int fd; /* -1: the window holds the whole table */
+	size_t window_size; /* that of a small table is as large as the table */
+	int fd;             /* -1: the window holds the whole table */
 	bool ended;
 	const struct stk_column *columns;
 	int32_t count, next; /* next: the column after the one that was met last, which is most likely what comes */
@@ -37,8 +39,8 @@ static enum stk_status refill(struct table *t)
 	memmove(t->window, j->at, left);
 	j->offset += j->at - j->begin;
 	j->at = j->begin = t->window;
-	while (left < WINDOW && !t->ended) {
-		ssize_t n = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : read(t->fd, t->window + left, WINDOW - left);
+	while (left < t->window_size && !t->ended) {
+		ssize_t n = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : read(t->fd, t->window + left, t->window_size - left);
 		if (n < 0 && errno != EINTR)
 			return stk__fail_errno(j->err, errno, "%s: reading at byte %lld", j->path, (long long)(j->offset + (int64_t)left));
 		t->ended = n == 0;
@@ -64,7 +66,10 @@ static enum stk_status open_window(struct table *t, const char *path)
 	t->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (t->fd < 0)
 		return stk__fail_errno(j->err, errno, "%s: cannot open it", path);
-	t->window = stk__alloc(WINDOW);
+	struct stat st;
+	bool small = fstat(t->fd, &st) == 0 && st.st_size < WINDOW;
+	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more, so that its end is met */
+	t->window = stk__alloc(t->window_size);
 	j->begin = j->at = j->end = t->window;
 	return t->window ? STK_OK : stk__fail(j->err, STK_NO_MEMORY, "out of memory for a window of %s", path);
 }

@@ -19,13 +19,13 @@ OF_CAMERAS = ["image", "img_timestamp", "intrinsics", "extrinsics", "lidar2img",
 OF_CAMERAS += ["num_lidar_points2d", "num_radar_points2d", "visibility2d"]
 OF_SAMPLES = ["ego_pose", "ego_pose_inv", "timestamp", "prev_exists", "scene", "frame", "sample_token", "gt_bboxes_3d", "gt_labels_3d"]
 OF_SAMPLES += ["translations", "sizes", "orientations", "velocities", "num_lidar_points", "num_radar_points", "visibility", "points"]
-SIZE = (400, 225)
+SIZE = (240, 135)
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nuscenes")
-    return structured.make_nuscenes(folder, scenes=5, samples=3, seed=SEED, size=SIZE, objects=25, points=600)
+    return structured.make_nuscenes(folder, scenes=5, samples=3, seed=SEED, size=SIZE, objects=14, points=600)
 
 
 def copy(root, tmp_path):
@@ -239,7 +239,7 @@ def test_mutations_are_refused_or_read(root, tmp_path):
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))
     refused = 0
-    for k in range(150):
+    for k in range(80):
         path = tables[k % len(tables)]
         good = path.read_bytes()
         bad = bytearray(good)
@@ -260,7 +260,7 @@ def test_mutations_are_refused_or_read(root, tmp_path):
             refused += 1
             assert "v1.0-mini" in str(e) or "CAM_" in str(e)
         path.write_bytes(good)
-    assert refused > 60
+    assert refused > 25
 
 
 def test_index_follows_the_tables(root, tmp_path):
