@@ -94,7 +94,8 @@ struct stk_transfer {
 	struct curl_slist *headers;
 	struct stk_http_target target;
 	struct stk_http_account *account;
-	struct stk_request *r;
+	struct stk_request *r; /* of several (r->follow) the first */
+	int64_t first, length; /* the bytes that it asks for; length -1: to the end */
 	int64_t begun_ns;
 	struct stk_http_response response;
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
@@ -142,7 +143,18 @@ bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t,
 /* The other of the two has begun: this one is to be given up. */
 bool stk__hedge_lost(const struct stk_transfer *t);
 
-/* http_share.c: the source, under its lock. The next request that a loop may begin, or NULL: then it sleeps, and is woken for the next. */
+/* http_join.c: requests for bytes of one object that lie close together and are next in turn, as one. */
+
+/* With the source's lock: takes those off the queue that go with r, and hangs them behind it. */
+void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
+/* The bytes from the first one's on that hold all of them; -1: to the object's end. */
+int64_t stk__http_span(const struct stk_request *r);
+bool stk__http_all_cancelled(const struct stk_request *r);
+/* Ends each of them, with its part of the bytes. Those that an object's failure may not concern are asked for one by one. */
+void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
+
+/* http_share.c: the source, under its lock. The next request that a loop may begin, with those that go with it, or NULL: then it sleeps, and is woken for the
+ * next. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Whether one more second transfer may be under way: they are one in twenty, and none while servers ask for less. After true,
  * stk__http_end_hedge is called once. */

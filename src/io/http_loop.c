@@ -74,7 +74,13 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		.begun_ns = t->begun_ns,
 		.now_ns = stk__clock_ns(),
 		.bytes = t->used};
-	if (!status) {
+	const bool joined = r->follow;
+	struct stk_buffer *bytes = NULL;
+	const uint8_t *data = t->data;
+	if (!status && joined) {
+		bytes = t->buffer;
+		t->buffer = NULL;
+	} else if (!status) {
 		r->buffer = t->buffer;
 		r->data = t->data;
 		r->size = t->used;
@@ -84,7 +90,12 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		drop(t->twin);
 	retire(t);
 	stk__http_ended(s, l, &e);
-	stk__io_finish(s->io, r, status);
+	if (!joined) {
+		stk__io_finish(s->io, r, status);
+		return;
+	}
+	stk__http_end_joined(s, r, data, status);
+	stk__buffer_release(s->io, bytes);
 }
 
 static void abandon(struct stk_transfer *t, enum stk_status status)
@@ -104,6 +115,8 @@ static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_re
 	if (!t)
 		return NULL;
 	t->r = r;
+	t->first = r->offset;
+	t->length = stk__http_span(r);
 	t->begun_ns = begun_ns;
 	t->before = NULL;
 	t->next = l->active;
@@ -119,7 +132,7 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 	struct stk_transfer *t = take_transfer(l, r, r->begun_ns);
 	if (!t) {
 		stk__http_ended(l->source, l, &(struct stk_http_end){0});
-		stk__io_finish(l->source->io, r, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
+		stk__http_end_joined(l->source, r, NULL, stk__fail(r->error, STK_NO_MEMORY, "out of memory for a request"));
 		return;
 	}
 	enum stk_status status = stk__transfer_begin(t);
@@ -186,7 +199,7 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 		drop(t);
 		return true;
 	}
-	if (all || atomic_load(&r->cancelled))
+	if (all || stk__http_all_cancelled(r))
 		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
 	else
 		status = stk__transfer_check_pace(t, now);

@@ -84,6 +84,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
 	bool room = l->count < share && s->under_way < (int)s->limit;
 	struct stk_request *r = room ? stk__queue_pop(&s->queue) : NULL;
+	if (r)
+		stk__http_join(&s->queue, r);
 	s->under_way += r != NULL;
 	l->count += r != NULL;
 	l->sleeping = !r && l->count < share;

@@ -21,7 +21,7 @@ enum { FIRST_SIZE = 64 << 10, RECEIVE_SIZE = 128 << 10, STALL_BYTES = 4096 };
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
 	const struct stk_request *r = t->r;
-	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
+	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
 }
 
 /* Makes room for `size` bytes and keeps those that have come. */
@@ -29,8 +29,9 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
 	struct stk_io *io = t->loop->source->io;
-	struct stk_buffer *b = r->room ? NULL : stk__buffer_take(io, size);
-	uint8_t *data = r->room ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	const bool own = r->room && !r->follow;
+	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
+	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
 	if (!data)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
@@ -123,7 +124,7 @@ static enum stk_status continue_body(struct stk_transfer *t)
 	const struct stk_http_response *p = &t->response;
 	if (t->etag[0] && strcmp(t->etag, p->etag) != 0)
 		return say_changed(t);
-	int64_t at = t->r->offset + (int64_t)t->used;
+	int64_t at = t->first + (int64_t)t->used;
 	if (p->status == 200)
 		t->skip = at;
 	else if (p->first != at)
@@ -145,14 +146,14 @@ static enum stk_status begin_body(struct stk_transfer *t)
 		r->object->size = whole ? p->length : p->size;
 		memcpy(r->object->version, p->etag, sizeof r->object->version);
 	}
-	if (!whole && p->first != r->offset)
+	if (!whole && p->first != t->first)
 		return stk__fail(r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on", SHOWN(t),
-			(long long)r->offset, (long long)p->first);
-	t->skip = whole ? r->offset : 0;
+			(long long)t->first, (long long)p->first);
+	t->skip = whole ? t->first : 0;
 	int64_t there = p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
-	if (r->length >= 0 && there >= 0 && there < r->length)
+	if (t->length >= 0 && there >= 0 && there < t->length)
 		return stk__http_say_short(t);
-	t->expected = r->length >= 0 ? r->length : there;
+	t->expected = t->length >= 0 ? t->length : there;
 	enum stk_status status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
 	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
@@ -311,14 +312,13 @@ static bool add_header(struct stk_transfer *t, const char *line)
 /* Headers of the target, the range, and for the rest of an object that it be the same. */
 static bool add_headers(struct stk_transfer *t)
 {
-	const struct stk_request *r = t->r;
-	int64_t first = r->offset + (int64_t)t->used;
+	int64_t first = t->first + (int64_t)t->used;
 	char line[192];
 	bool ok = true;
 	for (int i = 0; i < t->target.header_count; i++)
 		ok &= add_header(t, t->target.headers[i].s);
-	if (r->length > 0) {
-		snprintf(line, sizeof line, "Range: bytes=%lld-%lld", (long long)first, (long long)(r->offset + r->length - 1));
+	if (t->length > 0) {
+		snprintf(line, sizeof line, "Range: bytes=%lld-%lld", (long long)first, (long long)(t->first + t->length - 1));
 		ok &= add_header(t, line);
 	} else if (first > 0) {
 		snprintf(line, sizeof line, "Range: bytes=%lld-", (long long)first);

@@ -80,9 +80,8 @@ static enum stk_status status_failed(struct stk_transfer *t)
 
 enum stk_status stk__http_say_short(const struct stk_transfer *t)
 {
-	const struct stk_request *r = t->r;
-	return stk__fail(r->error, STK_CORRUPT, "%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
-		(long long)(r->offset + r->length), (long long)r->length, (long long)r->offset);
+	return stk__fail(t->r->error, STK_CORRUPT, "%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for",
+		SHOWN(t), (long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
 /* True if bytes have come since the last time, and there are more: the rest is then asked for at once. */

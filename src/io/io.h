@@ -61,6 +61,8 @@ struct stk_request {
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;
 	void *source_data;
+	struct stk_request *follow; /* the next of those that one answer of a server serves */
+	bool alone;                 /* is not to be served together with others again */
 };
 
 /* What remote sources tell of themselves. */

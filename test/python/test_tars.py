@@ -326,3 +326,54 @@ def test_packing(tmp_path, monkeypatch):
     pack(root, tmp_path / "drawn", "--seed", "3", "-t", "1")
     drawn = run(str(tmp_path / "drawn"), shuffle=False)
     assert sorted(y for _, y, _ in drawn) != [y for _, y, _ in drawn] and len(drawn) == 23
+
+
+def test_neighbours_come_together(tmp_path, monkeypatch):
+    """Samples that follow each other in a tar may share answers; what one of them fails by is its own failure alone."""
+    rng = np.random.default_rng(SEED)
+    members = [(f"{k:04}.bin", rng.bytes(int(rng.integers(1, 9000)))) for k in range(600)]
+    (tmp_path / "b").mkdir()
+    tar = write(tmp_path / "b" / "a.tar", members)
+    index = os.fsencode(tmp_path / "index")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+
+    @pipeline_def(batch_size=60, num_threads=2, on_error="skip", max_errors=1e9, read_requests=300)
+    def pipe(**more):
+        return fn.readers.webdataset(paths=os.fsdecode(index), ext="bin", tail="keep", **more)
+
+    def read(settings, **more):
+        server.set(settings)
+        made = pipe(**more)
+        made.build()
+        return [np.asarray(s).tobytes() for _ in range(10) for s in made.run()[0]]
+
+    server = Store(tmp_path)
+    try:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        _core.tar_index([b"s3://b/a.tar"], index, None)
+        whole = [data for _, data in members]
+        assert read("latency_ms=20") == whole
+        assert read(FAULTS) == whole
+        assert sorted(read("latency_ms=1", random_shuffle=True, shuffle_seed=SEED)) == sorted(whole)
+    finally:
+        server.close()
+    data = (tmp_path / "b" / "a.tar").read_bytes()
+    with tarfile.open(tar) as t:
+        places = t.getmembers()
+    (tmp_path / "b" / "a.tar").write_bytes(data[: places[595].offset_data])
+    lines = [f"bin {m.offset_data} {m.size} {m.name}" for m in places]
+    (tmp_path / "idx").write_text("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
+    server = Store(tmp_path)
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+
+        @pipeline_def(batch_size=60, num_threads=2, on_error="skip", max_errors=1e9)
+        def short():
+            return fn.readers.webdataset(paths="s3://b/a.tar", index_paths=str(tmp_path / "idx"), ext="bin", tail="keep")
+
+        made = short()
+        made.build()
+        assert [np.asarray(s).tobytes() for _ in range(10) for s in made.run()[0]] == whole[:595]
+    finally:
+        server.close()
