@@ -165,6 +165,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.retries = s->settings.retries,
 		.backoff_ns = s->settings.backoff_ms * 1000000,
 		.most_backoff_ns = s->settings.most_backoff_ms * 1000000,
+		.splits = true,
 		.remote = true,
 		.submit = submit,
 		.cancel = cancel,

@@ -77,7 +77,8 @@ static bool ask_again(struct stk_http_source *s, struct stk_request *r)
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
 {
 	const bool hopeless = r->hopeless, of_one = r->follow && status && status != STK_CANCELLED && !stk__io_source_failed(status);
-	const int64_t first = r->offset;
+	const int64_t first = r->offset, whole = r->got_size;
+	const uint64_t tag = r->got_tag;
 	struct stk_error why = {.code = status};
 	if (status && r->error)
 		why = *r->error;
@@ -85,6 +86,8 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		next = r->follow; /* its owner may use r again */
 		r->follow = NULL;
 		r->hopeless = hopeless;
+		r->got_size = whole;
+		r->got_tag = tag;
 		if (of_one && ask_again(s, r))
 			continue;
 		if (status && r->error)

@@ -131,7 +131,8 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 			       : stk__fail(t->r->error, STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
 					 (long long)t->expected);
 	}
-	memset(t->data + t->used, 0, STK_HTTP_SLACK);
+	if (!t->r->bare)
+		memset(t->data + t->used, 0, STK_HTTP_SLACK);
 	tell_object(t);
 	return STK_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hands requests to the source of their scheme, and counts. */
+ * Hands requests to the source of their scheme, large ones in pieces, and counts. */
 #include "io/io.h"
 
 #include "base/clock.h"
@@ -32,6 +32,7 @@ struct stk_io {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
+	pthread_mutex_t splits; /* of all large requests' pieces */
 };
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
@@ -49,6 +50,7 @@ enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 	stk__buffer_pool_init(&io->buffers);
 	stk__retry_init(&io->retry, hand_on, io);
 	pthread_mutex_init(&io->lock, NULL);
+	pthread_mutex_init(&io->splits, NULL);
 	pthread_cond_init(&io->idle, NULL);
 	return STK_OK;
 }
@@ -82,6 +84,7 @@ void stk__io_destroy(struct stk_io *io)
 	stk__buffer_pool_destroy(&io->buffers);
 	pthread_cond_destroy(&io->idle);
 	pthread_mutex_destroy(&io->lock);
+	pthread_mutex_destroy(&io->splits);
 	stk__free(io);
 }
 
@@ -146,7 +149,7 @@ static void settle(struct stk_io *io, struct stk_request *r, enum stk_status sta
 		r->data = NULL;
 		r->size = 0;
 		stk__error_set_sample(r->error, r->uri, -1, -1);
-	} else {
+	} else if (!r->bare) { /* pieces are counted with their whole */
 		add(&io->bytes, r->size);
 	}
 }
@@ -211,10 +214,189 @@ bool stk__io_source_failed(enum stk_status s)
 	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
 }
 
+/* ---- large ranges ----
+ * A connection to a store brings some 25 MB/s, whatever the network could: so a large range of a remote object is several requests at a time. The bytes land in
+ * one place, the request's own. Each piece has retries of its own; a piece of another version than the first is a fault of the source, so that the whole is
+ * tried again. */
+
+enum { SMALLEST = 16 << 20, PIECE = 8 << 20, MOST_PIECES = 64, SLACK = 64 };
+
+struct piece {
+	struct stk_split *split;
+	struct stk_request request;
+	struct stk_object object;
+	uint8_t *data; /* where its bytes go */
+};
+
+struct stk_split {
+	struct stk_io *io;
+	struct stk_request *whole;
+	struct stk_buffer *buffer; /* NULL where the whole has room of its own */
+	uint8_t *data;
+	int left, refs;          /* with the lock: pieces, and split_begin, that have not ended; who uses this */
+	enum stk_status status;  /* of the first that failed */
+	struct stk_error *error; /* of it; NULL: no memory for one */
+	int count;
+	struct piece pieces[];
+};
+
+static void split_unref(struct stk_split *s)
+{
+	pthread_mutex_lock(&s->io->splits);
+	bool last = --s->refs == 0;
+	pthread_mutex_unlock(&s->io->splits);
+	if (last)
+		stk__free(s);
+}
+
+/* Another version of the object among the pieces. */
+static enum stk_status check_versions(const struct stk_split *s, struct stk_error *err)
+{
+	const struct stk_request *r = s->whole;
+	for (int i = 1; i < s->count; i++)
+		if (strcmp(s->pieces[i].object.version, s->pieces[0].object.version) != 0)
+			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its ETag was %s, and is now %s",
+				stk__uri_shown(r->uri), r->uri, s->pieces[0].object.version, s->pieces[i].object.version);
+	return STK_OK;
+}
+
+/* All pieces have ended. */
+static void end_split(struct stk_split *s)
+{
+	struct stk_request *r = s->whole;
+	enum stk_status status = s->status ? s->status : check_versions(s, r->error);
+	if (s->status && !r->error) {
+		r->error = s->error; /* its owner frees it, as one that io made */
+		s->error = NULL;
+	} else if (s->status && s->error) {
+		*r->error = *s->error;
+	}
+	stk__free(s->error);
+	r->hopeless |= stk__io_source_failed(s->status); /* each piece has been tried as often as the source wants */
+	pthread_mutex_lock(&s->io->splits);
+	r->split = NULL;
+	pthread_mutex_unlock(&s->io->splits);
+	if (status) {
+		stk__buffer_release(s->io, s->buffer);
+	} else {
+		memset(s->data + r->length, 0, SLACK);
+		r->buffer = s->buffer;
+		r->data = s->data;
+		r->size = (size_t)r->length;
+		r->got_size = s->pieces[0].request.got_size;
+		r->got_tag = s->pieces[0].request.got_tag;
+		if (r->object)
+			*r->object = s->pieces[0].object;
+	}
+	struct stk_io *io = s->io;
+	split_unref(s);
+	stk__io_finish(io, r, status); /* io may be gone behind it */
+}
+
+/* The lock is not touched behind it, unless this was the last: io may be gone then. */
+static void one_less(struct stk_split *s, int refs)
+{
+	pthread_mutex_lock(&s->io->splits);
+	s->refs -= refs;
+	bool last = --s->left == 0;
+	pthread_mutex_unlock(&s->io->splits);
+	if (last)
+		end_split(s);
+}
+
+static void piece_done(struct stk_request *q)
+{
+	struct stk_split *s = ((struct piece *)q->user)->split;
+	pthread_mutex_lock(&s->io->splits);
+	bool first = q->status && !s->status;
+	if (first) {
+		s->status = q->status;
+		s->error = q->error;
+	}
+	pthread_mutex_unlock(&s->io->splits);
+	if (!first)
+		stk__free(q->error);
+	one_less(s, 0);
+}
+
+static uint8_t *piece_room(void *user, size_t size)
+{
+	struct piece *p = user;
+	return size <= (size_t)p->request.length ? p->data : NULL;
+}
+
+/* Room for the whole, or NULL: then it is read in one, and fails by itself if there is no memory for that either. */
+static struct stk_split *make_split(struct stk_io *io, struct stk_request *r)
+{
+	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;
+	int count = (int)((r->length + size - 1) / size);
+	struct stk_split *s = stk__calloc(1, sizeof *s + (size_t)count * sizeof *s->pieces);
+	if (!s)
+		return NULL;
+	*s = (struct stk_split){.io = io, .whole = r, .left = count + 1, .refs = 2, .count = count};
+	s->buffer = r->room ? NULL : stk__buffer_take(io, (size_t)r->length);
+	s->data = r->room ? r->room(r->room_user, (size_t)r->length) : s->buffer ? stk__buffer_data(s->buffer) : NULL;
+	if (!s->data) {
+		stk__free(s);
+		return NULL;
+	}
+	for (int i = 0; i < count; i++) {
+		struct piece *p = &s->pieces[i];
+		int64_t at = i * size, left = r->length - at;
+		p->split = s;
+		p->data = s->data + at;
+		p->request = (struct stk_request){.uri = r->uri,
+			.offset = r->offset + at,
+			.length = left < size ? left : size,
+			.deadline = r->deadline,
+			.done = piece_done,
+			.user = p,
+			.room = piece_room,
+			.room_user = p,
+			.bare = true,
+			.uncached = true, /* as a part; the whole may be kept */
+			.object = &p->object};
+	}
+	return s;
+}
+
+static bool split_begin(struct stk_io *io, struct stk_request *r)
+{
+	bool large = r->length > SMALLEST && !r->bare && (!r->most || (uint64_t)r->length <= r->most);
+	struct stk_split *s = large ? make_split(io, r) : NULL;
+	if (!s)
+		return false;
+	pthread_mutex_lock(&io->splits);
+	r->split = s;
+	pthread_mutex_unlock(&io->splits);
+	for (int i = 0; i < s->count; i++) {
+		if (atomic_load(&r->cancelled))
+			atomic_store(&s->pieces[i].request.cancelled, true);
+		stk__io_submit(io, &s->pieces[i].request);
+	}
+	one_less(s, 1);
+	return true;
+}
+
+static void split_cancel(struct stk_io *io, struct stk_request *r)
+{
+	pthread_mutex_lock(&io->splits);
+	struct stk_split *s = r->split;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&io->splits);
+	for (int i = 0; s && i < s->count; i++)
+		stk__io_cancel(io, &s->pieces[i].request);
+	if (s)
+		split_unref(s);
+}
+
 void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 {
 	r->buffer = NULL;
 	int i = find_source(io, r->uri);
+	if (i >= 0 && io->sources[i].ops->splits && split_begin(io, r))
+		return;
 	if (i >= 0) {
 		io->sources[i].ops->submit(io->sources[i].source, io, r);
 		return;
@@ -275,6 +457,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 {
 	atomic_store(&r->cancelled, true);
+	split_cancel(io, r);
 	if (stk__retry_remove(&io->retry, r)) {
 		end_cancelled(io, r);
 		return;

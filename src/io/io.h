@@ -34,6 +34,7 @@ struct stk_request {
 	 * before is then not used any more. Returns NULL: out of memory. Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
+	bool bare;                 /* with room: not a byte behind the size may be written, since the caller has others there */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* set on completion */
 	enum stk_status status;
@@ -61,6 +62,7 @@ struct stk_request {
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;
 	void *source_data;
+	struct stk_split *split;    /* large: its pieces */
 	struct stk_request *follow; /* the next of those that one answer of a server serves */
 	bool alone;                 /* is not to be served together with others again */
 };
@@ -94,6 +96,7 @@ struct stk_source_ops {
 	 * most_backoff_ns. 0: at once. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
+	bool splits; /* keeps to `bare`: large ranges come in pieces, several at a time */
 	bool remote; /* a request takes long, whatever it asks for: pipelines keep more of them under way */
 	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. On true the request is filled in, and
 	 * stk__io_finish is not called. */

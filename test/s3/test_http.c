@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
-#include "io/http_impl.h"
+#include "io/http.h"
 #include "s3_server.h"
 
 #include <pthread.h>
@@ -513,53 +513,6 @@ static void test_keys_are_renewed(void **state)
 
 /* ---- cancelling: the server never answers, so that what is not ended would not end ---- */
 
-/* Which requests one answer serves: bytes of one object, close together, next in turn, and not more than a connection brings while a store thinks. */
-static void test_neighbours_are_joined(void **state)
-{
-	enum { N = 12, KB = 1 << 10 };
-	static const struct {
-		const char *uri;
-		int64_t offset, length;
-		size_t most;
-		bool alone;
-		int leads; /* the request that it goes with */
-	} cases[N] = {{"s3://b/a", 512, 100, 0, false, 0}, {"s3://b/a", 1024, 1000, 0, false, 0},
-		{"s3://b/a", 1024, 10, 0, false, 0}, /* the same bytes once more */
-		{"s3://b/a", 2024 + 64 * KB, 100, 0, false, 0}, {"s3://b/a", 2124 + 128 * KB + 1, 100, 0, false, 4}, /* too far away */
-		{"s3://b/b", 150 * KB, 100, 0, false, 5}, {"s3://b/b", 149 * KB, 100, 0, false, 6},                  /* before it */
-		{"s3://b/b", 150 * KB, 4096 * KB, 0, false, 7},                                                      /* too much */
-		{"s3://b/b", 4246 * KB, 100, 99, false, 8},                                                          /* over its limit */
-		{"s3://b/b", 4247 * KB, 100, 0, true, 9},  /* to be asked for alone */
-		{"s3://b/b", 4248 * KB, -1, 0, false, 10}, /* to the end */
-		{"s3://b/b", 4249 * KB, 100, 0, false, 11}};
-	struct stk_request_queue queue = {0};
-	struct stk_request r[N] = {0};
-	(void)state;
-	for (int k = 0; k < N; k++) {
-		int i = (7 * k) % N; /* in another order than their turns */
-		r[i] = (struct stk_request){.uri = cases[i].uri,
-			.offset = cases[i].offset,
-			.length = cases[i].length,
-			.most = cases[i].most,
-			.alone = cases[i].alone,
-			.deadline = i};
-		stk__queue_push(&queue, &r[i]);
-	}
-	for (int i = 0; i < N;) {
-		struct stk_request *q = stk__queue_pop(&queue);
-		assert_ptr_equal(q, &r[i]);
-		stk__http_join(&queue, q);
-		int64_t span = stk__http_span(q);
-		assert_int_equal(span, i ? cases[i].length : 2124 + 64 * KB - 512);
-		assert_false(stk__http_all_cancelled(q));
-		for (const struct stk_request *f = q; f; f = f->follow, i++) {
-			assert_ptr_equal(f, &r[i]);
-			assert_ptr_equal(q, &r[cases[i].leads]);
-		}
-	}
-	assert_null(stk__queue_pop(&queue));
-}
-
 static void test_cancel(void **state)
 {
 	(void)state;
@@ -613,7 +566,6 @@ int main(void)
 		TEST(test_token_and_region),
 		TEST(test_keys_are_issued),
 		TEST(test_keys_are_renewed),
-		cmocka_unit_test(test_neighbours_are_joined),
 		TEST(test_cancel),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
