@@ -34,8 +34,10 @@ enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, b
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	if (fresh && f->ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline))
+	if (fresh && f->ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline)) {
+		f->put_off = true;
 		return STK_FETCH_LATER;
+	}
 	for (int32_t k = 0; fresh && k < f->n; k++)
 		if (stk__chain_reads(c, &s->reads[k]) && s->reads[k].state == STK_READ_NONE)
 			s->reads[k].state = STK_READ_TRIED;

@@ -98,8 +98,11 @@ void stk__request_done(struct stk_request *io)
 	stk__read_count(p, q);
 	if (--read->left == 0)
 		stk__read_ended(p, read);
+	bool useful = r->state != STK_BATCH_PLANNED || p->parts.fetch->put_off; /* nobody waits for bytes of a batch that is not open */
+	p->parts.fetch->put_off &= !useful;
 	pthread_mutex_unlock(&p->lock);
-	stk__pool_wake(p->ctx->pool);
+	if (useful)
+		stk__pool_wake(p->ctx->pool);
 	stk__fetch_ahead(p);
 	pthread_mutex_lock(&p->lock);
 	p->parts.fetch->in_callbacks--;

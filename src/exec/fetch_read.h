@@ -57,6 +57,7 @@ struct stk_fetch {
 	int32_t sized;                         /* objects that the mean is of, at most 16 */
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	bool seen_at_hand;         /* some read has been */
+	bool put_off;              /* a worker has left a read for when a request has ended */
 	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time it takes for a sample */
 	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
 	int32_t n;                 /* reads of a sample */
