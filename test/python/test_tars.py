@@ -273,11 +273,14 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
         server.close()
 
 
-def pack(source, folder, *options, code=0):
-    command = [str(PROGRAM.parents[2] / "cli" / "stoker"), "pack", str(source), "-o", str(folder), "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def command(*words, code=0):
+    done = subprocess.run([PROGRAM.parents[2] / "cli" / "stoker", *words, "--json"], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+def pack(source, folder, *options, code=0):
+    return command("pack", source, "-o", folder, *options, code=code)
 
 
 def contents(folder):
@@ -305,6 +308,9 @@ def test_packing(tmp_path, monkeypatch):
     assert found["class1/" + long.name] == long.read_bytes() and found["class0/004.json"] == b'{"a": 4}' and found["class2/006.cls"] == b"2"
     assert len(found) == 2 * 23 + 1 and sum(name.lower().endswith(".jpg") for name in found) == 23
     assert run(str(packed / "shards-*.tar"), epochs=2) == run(root, epochs=2)
+    told = command("index", packed / "shards-*.tar", "-o", tmp_path / "all.stoker")
+    assert (told["tars"], told["files"], told["components"]["cls"]) == (len(tars), 47, 23)
+    assert run(tmp_path / "all.stoker") == run(root)
     whole = contents(packed)
     tars[1].unlink()
     (packed / kept(packed)[2]).unlink()

@@ -13,6 +13,7 @@ import pytest
 import stoker
 from PIL import Image
 from stoker import fn, ops, tfrecord
+from storage import Store
 from support import SEED
 
 # Protocol Buffers' wire format and the records, written here from their descriptions.
@@ -295,3 +296,30 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
     assert [n for _ in range(3) for p in ranks for n in numbers(p.run())] == flat[:18]
     restored = stoker.Pipeline.deserialize(whole.serialize())
     assert numbers(restored.run()) == expected[0]
+
+
+def test_records_in_a_bucket(tmp_path, monkeypatch):
+    """Without an index: the file is searched once, and what was found is kept, for TFRecord files alone."""
+    (tmp_path / "b").mkdir()
+    written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
+    write(tmp_path / "b" / "a.tfrecord", written)
+    server = Store(tmp_path)
+    try:
+        for name, value in {**server.environment, "XDG_CACHE_HOME": str(tmp_path / "caches")}.items():
+            monkeypatch.setenv(name, value)
+        features = {"id": tfrecord.FixedLenFeature([1], tfrecord.int64, 0), "text": tfrecord.FixedLenFeature([], tfrecord.string, "")}
+
+        def read(path):
+            outputs = build(features, path=path, batch=60).run()
+            return [(int(np.asarray(outputs[0].at(k))[0]), len(np.asarray(outputs[1].at(k)))) for k in range(60)]
+
+        assert read("s3://b/a.tfrecord") == [(k, 37 * k) for k in range(60)] == read("s3://b/*.tfrecord")
+        assert len(list((tmp_path / "caches" / "stoker" / "indexes").glob("*.stoker"))) == 1
+    finally:
+        server.close()
+    with pytest.raises(stoker.StokerError, match="an index of TFRecord files, and not of tars"):
+        index = next((tmp_path / "caches" / "stoker" / "indexes").glob("*.stoker"))
+        pipe = stoker.Pipeline(batch_size=1, num_threads=1)
+        with pipe:
+            pipe.set_outputs(fn.readers.webdataset(paths=str(index), ext="jpg"))
+        pipe.build()
