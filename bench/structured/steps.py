@@ -37,7 +37,7 @@ class Constant(DataProvider):
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
         camera: dict = {
-            "hw": np.int32(HW),
+            "hw": np.array(HW, np.int32),
             "lidar2img": rng.normal(size=(4, 4)),
             "intrinsics": rng.normal(size=(4, 4)),
             "extrinsics": np.eye(4),
@@ -51,7 +51,7 @@ class Constant(DataProvider):
             "categories": rng.integers(-1, 10, OBJECTS),
         }
         camera["boxes2d"] |= {"lidar": rng.integers(0, 9, OBJECTS), "radar": rng.integers(0, 3, OBJECTS)}
-        scene = {"centers3d": rng.uniform(-60, 60, (40, 3)), "sizes": rng.uniform(1, 5, (40, 3)), "yaws": rng.uniform(-3, 3, 40)}
+        scene: dict = {"centers3d": rng.uniform(-60, 60, (40, 3)), "sizes": rng.uniform(1, 5, (40, 3)), "yaws": rng.uniform(-3, 3, 40)}
         scene |= {"speeds": rng.normal(size=(40, 3)), "labels": rng.integers(-1, 10, 40), "points": rng.integers(0, 9, 40)}
         self.sample = {
             "cameras": {c: camera for c in range(6)},
