@@ -251,7 +251,7 @@ def test_moto(moto, tree, files, monkeypatch):
     assert got == [data] * len(names) + [part + b"end"]
 
 
-def test_an_index_stands_for_its_tree(store, tree, tmp_path):
+def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
     """The same samples, classes, labels and states, and the store is not asked for a listing."""
     index = tmp_path / "train.stoker"
     told = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
@@ -261,9 +261,10 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path):
     next(steps)
     state = first.state_dict()
     first.close()
-    before = store.counts()["requests"]
+    with monkeypatch.context() as nowhere:
+        nowhere.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # who asks it anything fails
+        Loader(index, 4, transforms=SMALL, shuffle=True).close()
     second = Loader(index, 4, transforms=SMALL, shuffle=True)
-    assert store.counts()["requests"] == before + 1  # this question
     second.load_state_dict(state)
     assert second.classes == ["class0", "class1", "class2"] and len(list(second)) == 4
     assert run(index) == run(tree)
