@@ -89,6 +89,9 @@ extern const struct command command_bench, command_cache, command_doctor, comman
 
 /* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
  * *code is what to exit with. args has room for argc pointers and is referred to by settings. */
+/* Says what is wrong and how the command is used; returns EXIT_USAGE. */
+int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
 
 /* "256MB", "1GiB" or bytes; -1: neither. */

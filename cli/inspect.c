@@ -347,7 +347,7 @@ static int run_inspect(const struct settings *s)
 	if (s->arg_count == 2)
 		return strcmp(s->args[0], "nuscenes") == 0
 			       ? inspect_nuscenes(s->args[1], s->json)
-			       : fail_text("inspect", "%s is no format of data sets that it knows: nuscenes", s->args[0]);
+			       : usage_error(&command_inspect, "%s is no format of data sets that it knows: nuscenes", s->args[0]);
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))

@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int usage_error(const struct command *command, const char *fmt, ...)
+int usage_error(const struct command *command, const char *fmt, ...)
 {
 	va_list list;
 	fprintf(stderr, "stoker %s: ", command->name);

@@ -68,6 +68,19 @@ apt_install() {
 # What the build goes on without, where it cannot be installed.
 optional=' libcurl4-openssl-dev libssl-dev libwebp-dev '
 
+# What a build without these packages leaves out.
+left_out() {
+	of=
+	for package in "$@"; do
+		case $package in
+		libwebp-dev) what=WebP ;;
+		*) what='http:// and s3://' ;;
+		esac
+		case $of in *"$what"*) ;; *) of="${of:+$of, }$what" ;; esac
+	done
+	printf '%s\n' "$of"
+}
+
 install_packages() {
 	missing= extra=
 	for package in $(wanted_packages "$@"); do
@@ -82,9 +95,9 @@ install_packages() {
 		:
 	elif may_install; then
 		[ -z "$missing" ] || apt_install $missing
-		[ -z "$extra" ] || apt_install $extra || say "$extra cannot be installed: what needs them is left out (http:// and s3://, WebP)"
+		[ -z "$extra" ] || apt_install $extra || say "$extra cannot be installed: the build leaves out $(left_out $extra)"
 	elif [ -z "$missing" ]; then
-		say "without$extra the build leaves out what needs them: http:// and s3://, WebP"
+		say "without$extra the build leaves out $(left_out $extra)"
 	elif command -v apt-get >/dev/null 2>&1; then
 		say "some packages are missing; please run this once:"
 		say "    sudo apt-get install$missing$extra"

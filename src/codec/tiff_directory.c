@@ -233,6 +233,9 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 		return stk__fail(err, STK_LIMIT, "a TIFF of strips or tiles of %u x %u pixels", t->chunk_width, t->chunk_height);
 	t->across = (width + t->chunk_width - 1) / t->chunk_width;
 	t->down = (height + t->chunk_height - 1) / t->chunk_height;
+	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1) /* all may be the same few bytes */
+		return stk__fail(err, STK_LIMIT, "a TIFF of tiles of %u x %u pixels, most of them outside the image", t->chunk_width,
+			t->chunk_height);
 	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count < t->counts.count ? t->offsets.count : t->counts.count;
 	if (t->across * t->down > known / planes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF that says of %llu of its %llu %s where they are", (unsigned long long)known,

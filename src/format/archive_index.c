@@ -100,7 +100,7 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 {
 	size_t least = stk__archive_least(kind), n;
 	uint8_t *last = NULL;
-	if (x->size != f->size)
+	if (x->size != f->size || (x->last >= 0 && x->last > x->size - (int64_t)least))
 		return false;
 	if (f->io && x->version[0])
 		return strcmp(x->version, f->object.version) == 0;

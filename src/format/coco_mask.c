@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum { SCALE = 5 };
-#define FARTHEST 1e5 /* pixels from the image's corner at which a vertex may lie */
 
 /* Pixels at which runs begin, as they are found. at NULL: they are only counted. */
 struct turns {
@@ -91,8 +90,10 @@ static enum stk_status paint_polygon(const float *vertices, int64_t count, const
 	struct stk_arena *scratch, int32_t *mask, struct stk_error *err)
 {
 	struct turns t = {.width = image->width, .height = image->height};
+	double farthest =
+		1000 + 4.0 * (image->width > image->height ? image->width : image->height); /* each pixel of a border takes time */
 	for (int64_t i = 0; i < 2 * count; i++)
-		if (!(fabs((double)vertices[i]) <= FARTHEST))
+		if (!(fabs((double)vertices[i]) <= farthest))
 			return stk__fail(err, STK_CORRUPT, "a polygon's vertex lies at %g, far outside the image", (double)vertices[i]);
 	put_outline(&t, vertices, count);
 	struct stk_arena_mark mark = stk__arena_mark(scratch);

@@ -57,6 +57,14 @@ static enum stk_status take_calibration(struct stk_row *row, void *user)
 
 enum { DATA_TOKEN, DATA_SAMPLE, DATA_POSE, DATA_CALIBRATION, DATA_TIME, DATA_KEY, DATA_HEIGHT, DATA_WIDTH, DATA_FILE, DATA_COLUMNS };
 
+/* Whether a path leads below the root, as all of NuScenes' do. */
+static bool is_below(const struct stk_cell *path)
+{
+	const char *text = path->text;
+	size_t n = path->n;
+	return n > 0 && text[0] != '/' && !(n >= 3 && memcmp(text, "../", 3) == 0) && !memmem(text, n, "/../", 4);
+}
+
 static enum stk_status take_extent(const struct stk_row *row, const struct stk_cell *cell, int32_t *out)
 {
 	*out = (int32_t)cell->whole;
@@ -82,10 +90,9 @@ static enum stk_status take_data(struct stk_row *row, void *user)
 	sample = l->sample[sample].place;
 	int64_t *pose = &l->frame_pose[sample * (cameras + 1) + (camera < 0 ? cameras : camera)];
 	struct stk_nuscenes_sample *lidar = (struct stk_nuscenes_sample *)l->out->part[STK_NUSC_SAMPLES] + sample;
-	struct stk_nuscenes_frame *frame = (struct stk_nuscenes_frame *)l->out->part[STK_NUSC_FRAMES] + sample * cameras + camera;
 	if (*pose >= 0)
 		return stk__row_bad(row, "its sample has another key frame of this sensor; the sample is", &cell[DATA_SAMPLE]);
-	if (cell[DATA_FILE].n == 0 || cell[DATA_FILE].text[0] == '/')
+	if (!is_below(&cell[DATA_FILE]))
 		return stk__row_bad(row, "filename is not a path below the root:", &cell[DATA_FILE]);
 	if ((s = stk__load_later(l, &cell[DATA_POSE], &l->poses, pose)))
 		return s;
@@ -95,6 +102,7 @@ static enum stk_status take_data(struct stk_row *row, void *user)
 		lidar->calibration = (int32_t)calibration;
 		return stk__load_text(l, cell[DATA_FILE].text, cell[DATA_FILE].n, &lidar->file);
 	}
+	struct stk_nuscenes_frame *frame = (struct stk_nuscenes_frame *)l->out->part[STK_NUSC_FRAMES] + sample * cameras + camera;
 	frame->calibration = (int32_t)calibration;
 	frame->timestamp = cell[DATA_TIME].whole;
 	s = take_extent(row, &cell[DATA_WIDTH], &frame->width);

@@ -150,6 +150,9 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 		return stk__fail(err, STK_INVALID, "stk_pack_options.size is %zu; this library expects %zu", o->size, sizeof *o);
 	if (o->shard_bytes < 0 || o->threads < 0 || !o->folder || stk__is_uri(o->folder))
 		return stk__fail(err, STK_INVALID, "tars are written to a local folder, and shard_bytes is above 0");
+	if (strpbrk(o->folder, "{}*?["))
+		return stk__fail(err, STK_INVALID, "%s: the folder's name has one of {}*?[, which stand for several names in paths of tars",
+			o->folder);
 	enum stk_status s = stk__pack_plan(o, &k.plan, err);
 	if (s)
 		return s;

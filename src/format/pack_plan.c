@@ -142,20 +142,23 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 
 struct shelf { /* the files with one stem, which follow each other in the list or nearly so */
 	int64_t first, end;
+	int32_t images; /* 2: or more, and the search has ended there */
 };
 
 /* All files of the list with the sample's stem lie between its neighbours, since a folder's files are sorted by name. */
 static struct shelf shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
-	struct shelf s = {file, file + 1};
-	for (bool on = true; on && s.first > 0; s.first -= on) {
+	struct shelf s = {file, file + 1, 1};
+	for (bool on = true; on && s.images < 2 && s.first > 0; s.first -= on) {
 		path_of(g, s.first - 1, other);
 		on = strncmp(other, path, stem_of(path)) == 0;
+		s.images += on && same_stem(path, other) && is_image(g, other);
 	}
-	for (bool on = true; on && s.end < g->plan->list->size; s.end += on) {
+	for (bool on = true; on && s.images < 2 && s.end < g->plan->list->size; s.end += on) {
 		path_of(g, s.end, other);
 		on = strncmp(other, path, stem_of(path)) == 0;
+		s.images += on && same_stem(path, other) && is_image(g, other);
 	}
 	return s;
 }
@@ -182,19 +185,15 @@ static enum stk_status add_label(const struct planning *g, const char *key, int3
 static enum stk_status add_sample(const struct planning *g, int64_t file)
 {
 	char path[PATH_MAX], other[PATH_MAX], key[PATH_MAX + 32];
-	int32_t label = stk__file_list_label(g->plan->list, file), images = 0;
+	int32_t label = stk__file_list_label(g->plan->list, file);
 	path_of(g, file, path);
 	struct shelf shelf = shelf_of(g, file, path);
-	for (int64_t i = shelf.first; i < shelf.end; i++) {
-		path_of(g, i, other);
-		images += same_stem(path, other) && is_image(g, other);
-	}
-	key_of(file, path, images > 1, key);
+	key_of(file, path, shelf.images > 1, key);
 	const char *dot = strrchr(path, '.');
 	enum stk_status s = add_file(g, file, key, dot ? dot + 1 : "", label);
 	if (!s)
 		s = add_label(g, key, label);
-	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK && images == 1; i++) {
+	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK && shelf.images == 1; i++) {
 		path_of(g, i, other);
 		size_t stem = stem_of(other);
 		if (i == file || !same_stem(path, other) || !other[stem])

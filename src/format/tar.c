@@ -218,6 +218,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	size_t n = strlen(t->name);
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* so were folders written before there was a type for them */
 		return STK_OK;
+	if (*size > INT64_MAX - t->at - 3 * BLOCK)
+		return bad(t, STK_CORRUPT, "the size of a file is out of range");
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
@@ -243,7 +245,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 			return bad(t, STK_CORRUPT, "the size of a file is out of range");
 		t->at = next / BLOCK * BLOCK;
 	}
-	return s;
+	return s == STK_OK && t->at > end ? bad(t, STK_CORRUPT, "the archive ends inside a file's last block: it is cut short") : s;
 }
 
 enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)

@@ -114,7 +114,7 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 			int32_t v = stk__program_source(n, k);
 			bool host = input && stk__op_host_input(n->def, k);
 			if (!p->values[v].on_gpu || (n->on_gpu && input && !host) ||
-				((input || argument) && (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES))))
+				(input && (n->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES))))
 				continue;
 			char from[96], to[96];
 			stk__node_title(p->nodes[p->values[v].node].node, from, sizeof from);

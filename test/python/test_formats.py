@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import io
 import struct
+import zlib
 from typing import Any
 
 import cv2
@@ -142,7 +143,7 @@ def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tup
         "tiff gray and alpha": (_tiff(rgba[..., :2], photometric="minisblack", extrasamples=["unassalpha"]), rgba[..., :2]),
         "tiff": (_tiff(rgb), rgb),
         "tiff alpha": (_tiff(rgba, **alpha), rgba),
-        "tiff palette": (_pillow(palette, "TIFF"), (table[np.asarray(palette)] * 256).astype(np.uint16)),
+        "tiff palette": (_pillow(palette, "TIFF"), (table[np.asarray(palette)] * 257).astype(np.uint16)),
         "tiff lzw": (_pillow(smooth, "TIFF", compression="tiff_lzw"), smooth),
         "tiff lzw, predictor": (_pillow(smooth, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}), smooth),
         "tiff lzw, large": (_pillow(np.tile(rgb, (9, 9, 1)), "TIFF", compression="tiff_lzw"), np.tile(rgb, (9, 9, 1))),
@@ -307,3 +308,15 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
         stoker.imdecode(b"hello")
     with pytest.raises(StokerError):
         stoker.imdecode(b"BM")
+
+
+def test_a_tiff_of_tiles_outside_the_image() -> None:
+    """Few bytes that all tiles share would be unpacked for hours."""
+    tile, count = zlib.compress(bytes(1 << 24)), 64
+    entries = [(256, 4, 1, count), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (322, 4, 1, 1), (323, 4, 1, 1 << 24)]
+    lists = 8 + 2 + 12 * (len(entries) + 2) + 4
+    entries += [(324, 4, count, lists), (325, 4, count, lists + 4 * count)]
+    data = b"II*\0" + struct.pack("<IH", 8, len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + bytes(4)
+    data += struct.pack(f"<{count}I", *[lists + 8 * count] * count) + struct.pack(f"<{count}I", *[len(tile)] * count) + tile
+    with pytest.raises(stoker.errors.StokerError, match="outside the image"):
+        stoker.imdecode(data)

@@ -216,6 +216,7 @@ DAMAGE = {
     ),
     "another key frame of this sensor": ("sample_data", lambda rows: rows.append(dict(rows[0], token="e" * 32))),
     "not a path below the root": unknown("sample_data", 0, "filename", "/etc/passwd"),
+    "filename is not a path below the root": unknown("sample_data", 0, "filename", "samples/../../secret.jpg"),
 }
 
 

@@ -75,16 +75,20 @@ def test_one_list_for_who_is_not_root(tools, tmp_path):
 
 
 def test_what_the_build_goes_on_without(tools, tmp_path):
-    """Without libcurl's headers there is no s3://, and a build all the same."""
+    """Without the headers of a library there is no s3://, or no WebP, and a build all the same."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("sh", "sed", "tr", "sort", "dirname"):
         (commands / name).symlink_to(shutil.which(name))
     script(commands / "id", "echo 1000")
     script(commands / "apt-get", "exit 1")
-    (tools / "packages.txt").write_text("other: libcurl4-openssl-dev\npython: sed\n")
-    done = run(tools / "setup.sh", "other", VENV=tmp_path / "venv", PATH=commands)
-    assert done.returncode == 0 and "leaves out http:// and s3://" in done.stderr, done.stderr
+    for packages, said in (
+        ("libcurl4-openssl-dev libssl-dev", "leaves out http:// and s3://\n"),
+        ("libcurl4-openssl-dev libwebp-dev", "leaves out http:// and s3://, WebP\n"),
+    ):
+        (tools / "packages.txt").write_text(f"other: {packages}\npython: sed\n")
+        done = run(tools / "setup.sh", "other", VENV=tmp_path / "venv", PATH=commands)
+        assert done.returncode == 0 and said in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("goal", ["test", "lint", "demo", "wheel-test", "bench", "install", "docs"])

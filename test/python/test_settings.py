@@ -43,7 +43,7 @@ def values(settings):
 
 def test_what_belongs_to_one_run_alone_is_not_kept():
     meant = {name for name, setting in SETTINGS.items() if setting.meant}
-    assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size", "py_callback_pickler"}
+    assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size", "py_callback_pickler", "storage"}
 
 
 @pytest.mark.parametrize("name", KEPT)

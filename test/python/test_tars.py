@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,6 +204,33 @@ def test_what_cannot_be(shards, tmp_path):
     with pytest.raises(StokerError, match='no sample has a component "pgn"; there are: jpg, cls, txt, json'):
         pipe().build()
     assert np.asarray(pipe(missing_component_behavior="empty").run()[0].at(0)).size == 0
+
+
+def test_a_tar_that_is_cut(tmp_path):
+    """Inside what follows a file's bytes too: samples behind the cut would be missing without a word."""
+    whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
+    with tarfile.open(whole) as tar:
+        member = tar.getmembers()[2]
+    cut = tmp_path / "cut.tar"
+    for size in (member.offset_data + member.size + 10, member.offset_data + 5, member.offset + 100):
+        cut.write_bytes(whole.read_bytes()[:size])
+        with pytest.raises(StokerError, match="cut"):
+            Loader.from_tars(str(cut), 1, components={"image": "bin"})
+
+
+def test_an_index_that_points_elsewhere(tmp_path):
+    """One whose last header lies beyond all bytes, with a right checksum, is made anew."""
+    tar = Path(write(tmp_path / "a.tar", [("0.bin", b"zero")]))
+    assert tar.stat().st_size == 10240
+    bad = bytes.fromhex("53544b504152545301000105612e7461728050 00007bd5fdffffffffffff7f00006c022ad679a9fdb5")
+    (tmp_path / "a.tar.stoker").write_bytes(bad)
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def pipe():
+        return fn.readers.webdataset(paths=str(tar), ext="bin")
+
+    assert np.asarray(pipe().run()[0].at(0)).tobytes() == b"zero"
+    assert (tmp_path / "a.tar.stoker").read_bytes() != bad
 
 
 def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):

@@ -37,6 +37,7 @@ class Run:
         self.drawn = -1
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
+        self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
         self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
@@ -163,6 +164,7 @@ class Run:
         batch = session.next()
         if batch is None:
             self.watch.end(self.ready(), self.epoch)
+            self.narrowed = int(self.ready().counters()["narrowed_images"])
             if self.order is not None:
                 self._drop()
             self._next_epoch()

@@ -208,7 +208,7 @@ class Loader:
         """Tells, at an epoch's end, that images lost bits."""
         if self._told_narrowed or isinstance(self._run.source, Pipeline):
             return
-        count = int(self.pipeline.counters()["narrowed_images"])
+        count = self._run.narrowed
         if count:
             self._told_narrowed = True
             tell(

@@ -17,7 +17,7 @@ _COMPARISONS = {"==": 6, "!=": 7, "<": 8, ">": 9, "<=": 10, ">=": 11}
 class AnnotationElementConditionEval(PipelineStepBase):
     """Evaluates a condition for each element of all annotations of one name, and stores a bool for each in a new field.
 
-        AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not category == -1", False)
+        AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)", False)
 
     Names in the condition are fields of the annotation, with a value for each element; see Parser for what it may hold. Values are compared as float32.
     remove_data_fields_used_in_condition: these fields are not needed behind the step.

@@ -17,7 +17,7 @@ class Parser:
     An expression has names, numbers, parentheses, `or`, `and`, `not`, unary `-` and comparisons (== != > >= < <=) of two values. Signs and `not` bind
     strongest, then comparisons, `and`, `or`. Unlike in Python, `not a < b` compares `not a`: write `not (a < b)` to negate a comparison.
 
-        Parser("is_valid = (lidar_points >= 1 or radar_points >= 1) and not category == -1").parse()
+        Parser("is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)").parse()
     """
 
     def __init__(self, input_str: str) -> None:
