@@ -20,8 +20,8 @@ export VENV JOBS
 PYTHON = $(VENV)/bin/python
 MESON_FLAGS ?=
 BUILD_ALL = tools/build.sh $(BUILD) -Dtests=enabled $(MESON_FLAGS)
-PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q $(PY_WORKERS)
-# One test at a time keeps about one core busy. Each process holds torch, so that there are not as many as a large machine has cores.
+PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q
+# Thousands of small cases, none of which starts a process: several at a time. The other tests fork, and count threads and files of their process.
 PY_WORKERS = -n $(JOBS) --maxprocesses 8 --dist worksteal
 FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
@@ -84,7 +84,7 @@ test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has
 test-gpu-emulated: setup ## tests of GPUs on an emulated driver, where there is no GPU: exactness, faults, order of streams; ARGS=... go to pytest
 	@tools/build.sh build-emulated -Dtests=enabled -Dcuda=emulated
 	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
-		$(PYTHON) -m pytest -q $(PY_WORKERS) $(GPU_TESTS) $(ARGS)
+		$(PYTHON) -m pytest -q $(GPU_TESTS) $(ARGS)
 
 test-install: setup ## install into prefixes of their own, and use what is there
 	tools/test_install.sh
@@ -139,7 +139,7 @@ tsan: setup ## the same under ThreadSanitizer
 
 parity: setup ## every operator against DALI on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
-	$(PY_TESTS) test/python/parity test/python/test_ops_parity.py
+	$(PY_TESTS) $(PY_WORKERS) test/python/parity test/python/test_ops_parity.py
 
 selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py

@@ -32,5 +32,5 @@ export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0
 # libstdc++ comes along, or the runtime would not find the throw that it stands in for.
 preload="$(${CC:-cc} -print-file-name=$runtime) $(${CC:-cc} -print-file-name=libstdc++.so.6)"
-LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider -n "${JOBS:-$(nproc)}" --maxprocesses 4 --timeout 600 \
+LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc "$python" -m pytest -q -p no:cacheprovider --timeout 600 \
 	-m essential -k "$only" --ignore test/python/parity --ignore test/python/test_ops_parity.py test/python

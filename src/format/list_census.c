@@ -104,14 +104,32 @@ static const char *plural(int64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* The most frequent ones first, and equally frequent ones by name: the order in which a folder gives its files is the file system's. */
+static bool stands_before(const struct stk_list_census *c, int a, int b)
+{
+	if (c->endings[a].count != c->endings[b].count)
+		return c->endings[a].count > c->endings[b].count;
+	return strcmp(c->endings[a].name, c->endings[b].name) < 0;
+}
+
+/* The ending that stands next behind another (-1: the first); -1: none does. */
+static int ending_after(const struct stk_list_census *c, int at)
+{
+	int next = -1;
+	for (int i = 0; i < STK_CENSUS_ENDINGS && c->endings[i].count; i++)
+		if ((at < 0 || stands_before(c, at, i)) && (next < 0 || stands_before(c, i, next)))
+			next = i;
+	return next;
+}
+
 /* ".txt (12), .npy (3)" */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
 	size_t used = 0;
 	text[0] = 0;
-	for (int i = 0; i < STK_CENSUS_ENDINGS && c->endings[i].count && used < capacity; i++)
+	for (int i = ending_after(c, -1); i >= 0 && used < capacity; i = ending_after(c, i))
 		used += (size_t)snprintf(
-			text + used, capacity - used, "%s%s (%lld)", i ? ", " : "", c->endings[i].name, (long long)c->endings[i].count);
+			text + used, capacity - used, "%s%s (%lld)", used ? ", " : "", c->endings[i].name, (long long)c->endings[i].count);
 	if (c->other_endings && used < capacity)
 		snprintf(text + used, capacity - used, " and %lld more", (long long)c->other_endings);
 }

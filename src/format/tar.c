@@ -226,6 +226,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, void *user)
 {
 	const int64_t end = t->file->size;
+	int64_t data_end = 0;
 	enum stk_status s = check_kind(t);
 	while (s == STK_OK && t->at < end) {
 		if (end - t->at < BLOCK)
@@ -243,9 +244,13 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 			return s;
 		if (__builtin_add_overflow(size, t->at + 2 * BLOCK - 1, &next))
 			return bad(t, STK_CORRUPT, "the size of a file is out of range");
+		data_end = t->at + BLOCK + size;
 		t->at = next / BLOCK * BLOCK;
 	}
-	return s == STK_OK && t->at > end ? bad(t, STK_CORRUPT, "the archive ends inside a file's last block: it is cut short") : s;
+	/* A file that is cut itself is for who reads it. */
+	return s == STK_OK && t->at > end && data_end <= end
+		       ? bad(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
+		       : s;
 }
 
 enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)

@@ -212,7 +212,7 @@ def test_a_tar_that_is_cut(tmp_path):
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]
     cut = tmp_path / "cut.tar"
-    for size in (member.offset_data + member.size + 10, member.offset_data + 5, member.offset + 100):
+    for size in (member.offset_data + member.size + 10, member.offset + 100):
         cut.write_bytes(whole.read_bytes()[:size])
         with pytest.raises(StokerError, match="cut"):
             Loader.from_tars(str(cut), 1, components={"image": "bin"})
