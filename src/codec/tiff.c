@@ -153,11 +153,9 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
 		if (t->photometric == STK_TIFF_PALETTE) {
 			uint64_t index = sample_at(t, rows[0], x + i);
-			for (uint32_t k = 0; k < 3; k++) {
-				/* Colours of 8 bits are written times 257, as TIFF 6.0 says, or by many times 256. */
-				uint32_t v = (uint32_t)stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index);
-				to16[3 * i + k] = (uint16_t)(v & 255 ? v : v | v >> 8);
-			}
+			for (uint32_t k = 0; k < 3;
+				k++) /* of 16 bits, and rounded as such, as DALI does, where Pillow cuts the lower 8 off */
+				to16[3 * i + k] = (uint16_t)stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index);
 			continue;
 		}
 		for (uint32_t k = 0; k < channels; k++) {

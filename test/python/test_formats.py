@@ -143,7 +143,7 @@ def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tup
         "tiff gray and alpha": (_tiff(rgba[..., :2], photometric="minisblack", extrasamples=["unassalpha"]), rgba[..., :2]),
         "tiff": (_tiff(rgb), rgb),
         "tiff alpha": (_tiff(rgba, **alpha), rgba),
-        "tiff palette": (_pillow(palette, "TIFF"), (table[np.asarray(palette)] * 257).astype(np.uint16)),
+        "tiff palette": (_pillow(palette, "TIFF"), (table[np.asarray(palette)] * 256).astype(np.uint16)),
         "tiff lzw": (_pillow(smooth, "TIFF", compression="tiff_lzw"), smooth),
         "tiff lzw, predictor": (_pillow(smooth, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}), smooth),
         "tiff lzw, large": (_pillow(np.tile(rgb, (9, 9, 1)), "TIFF", compression="tiff_lzw"), np.tile(rgb, (9, 9, 1))),
