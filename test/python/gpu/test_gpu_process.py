@@ -223,7 +223,8 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
     gpu_free()  # imports torch, where there is one
     alone = "PYTEST_XDIST_WORKER" not in os.environ  # else others take memory of the GPU meanwhile
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)  # the emulated driver is slow
-    most = {"allocations": count // 20, "resident": 256 * count, "on the GPU": 4 << 20}
+    # What a batch has under way is given back when it has been calm, and taken again: with others on the GPU that goes on, without growth.
+    most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 
     def figures() -> dict[str, int]:
