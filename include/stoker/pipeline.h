@@ -34,7 +34,8 @@ struct stk_pipeline_config {
 	 * well. 0: 2 GiB */
 	size_t memory_limit;
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
-	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: 928 MiB, or a quarter of what is free where that is less. */
+	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of what is free but at least
+	 * 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;
 	/* Reads in flight at a time; no further one begins while as many samples have been read and wait for their batch's turn. 0: 256, or 512
 	 * from a remote source */

@@ -214,7 +214,8 @@ class PassedOn(TypedDict, total=False):
         int | None,
         Setting(
             "bytes of the GPU for decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for "
-            "CIFAR's images, which lie there (else they are uploaded batch by batch); 928 MiB by default.",
+            "CIFAR's images, which lie there (else they are uploaded batch by batch); by default a 32nd of what is free there, at least 928 MiB, but never over a "
+            "quarter of it.",
             _limit,
             core="gpu_memory",
         ),

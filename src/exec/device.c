@@ -105,13 +105,36 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free = b;
 }
 
+/* What decoding and so many batches under way take, with the one that the consumer has. 0: that is not known before the first was submitted. */
+static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
+{
+	const struct stk_device_stage *d = p->parts.device;
+	size_t batch = atomic_load(&d->largest);
+	return batch ? (d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0) + batch * ((size_t)depth + 1) : 0;
+}
+
 /* Whether the memory limit allows one more batch under way. */
 static bool has_room(const struct stk_pipeline *p)
 {
+	size_t more = memory_at(p, p->flight.depth + 1);
+	if (more > p->parts.device->memory_limit)
+		p->parts.device->held_back = true;
+	return more && more <= p->parts.device->memory_limit;
+}
+
+void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
+{
 	const struct stk_device_stage *d = p->parts.device;
-	size_t decoding = d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0, batch = atomic_load(&d->largest);
-	/* One more under way, and the one that the consumer has. What a batch takes is not known before the first was submitted. */
-	return batch && decoding + batch * (size_t)(p->flight.depth + 2) <= d->memory_limit;
+	pthread_mutex_lock(&p->lock);
+	bool held_back = d->held_back;
+	int32_t depth = p->flight.depth, most = p->flight.most_depth;
+	size_t wanted = memory_at(p, most);
+	pthread_mutex_unlock(&p->lock);
+	stk__text_add(t, "up to %zu MiB of the GPU for decoding and for batches under way beyond those ahead\n", d->memory_limit >> 20);
+	if (held_back)
+		stk__text_add(t,
+			"that limit kept it at %d batches under way while the consumer waited: gpu_memory_limit=%zu << 20 has room for %d\n",
+			depth, (wanted >> 20) + 1, most);
 }
 
 void stk__device_deepen(struct stk_pipeline *p)
@@ -338,12 +361,13 @@ static void *wait_thread(void *arg)
 
 /* ---- the stage ---- */
 
-/* The most that is taken for the sake of speed if the user sets no gpu_memory: the GPU is there for training. */
-enum { MEMORY_LIMIT = 928 << 20 };
-
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
-	return p->config.gpu_memory ? p->config.gpu_memory : available / 4 < MEMORY_LIMIT ? available / 4 : MEMORY_LIMIT;
+	/* What is taken for the sake of speed if the user does not say: the GPU is there for training. ENOUGH keeps batches of 256 going at half of the
+	 * speed that more allows; a 32nd of what is free is not missed where that is more, and on a small GPU a quarter is the most. */
+	enum { ENOUGH = 928 << 20 };
+	size_t share = available / 32 > ENOUGH ? available / 32 : ENOUGH;
+	return p->config.gpu_memory ? p->config.gpu_memory : share < available / 4 ? share : available / 4;
 }
 
 static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *err)

@@ -163,6 +163,7 @@ struct stk_device_stage {
 	struct stk_jpeg_gpu *jpeg; /* of all batches; NULL where the program decodes nothing */
 	size_t memory_limit;       /* of decoding and batches under way, which take memory for the sake of speed */
 	_Atomic size_t largest;    /* bytes of a batch's slot and scratch, so far */
+	bool held_back;            /* the limit forbade one more batch under way while the consumer waited */
 	struct stk_device_clock clock;
 };
 
@@ -182,6 +183,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 bool stk__device_works(const struct stk_device_stage *d);
 /* With the lock: the consumer waits. If its batch is on the GPU, one more batch may be under way from now on, as far as memory goes. */
 void stk__device_deepen(struct stk_pipeline *p);
+/* Adds what memory it may take, and what more of it would bring, as far as the run has shown that. */
+void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
 /* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a pipeline tells of itself: readers, counters, spans, bad samples. */
+#include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
 
@@ -100,6 +101,8 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 			p->config.read_requests, p->config.read_bytes >> 20);
 	struct stk_cpu_near near;
 	int32_t bound = p->parts.device ? stk__context_near(p->ctx, &near) : 0;
+	if (!json && p->parts.device)
+		stk__device_explain(p, &t);
 	if (!json && bound)
 		stk__text_add(&t, "%d of the workers stay on the cores near the GPU: %s\n", bound, near.list);
 	*out = t.s;

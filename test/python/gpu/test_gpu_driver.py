@@ -83,3 +83,34 @@ def test_a_lost_device_is_an_error(emulator: None, tree: Path, operations: int) 
 def test_a_small_gpu(emulator: None, tree: Path) -> None:
     assert "memory" in outcome(tree, "memory=64K").lower()
     assert outcome(tree, "memory=1G") == "fine"
+
+
+LIMITS = """
+import sys
+from stoker import Pipeline, fn
+def define(**kwargs):
+    pipe = Pipeline(64, 2, 0, 1, **kwargs)
+    with pipe:
+        data, label = fn.readers.file(file_root=sys.argv[1])
+        pipe.set_outputs(fn.resize(fn.decoders.image(data), size=[64, 64]).gpu(), label.gpu())
+    pipe.build()
+    return pipe
+print(next(line for line in define().explain().splitlines() if "of the GPU" in line))
+pipe = define(gpu_memory_limit=1 << 20)
+for _ in range(200):
+    pipe.run()
+    if "that limit kept" in pipe.explain():
+        break
+print(pipe.explain())
+"""
+
+
+@pytest.mark.parametrize(("memory", "limit"), [("2G", 512), ("24G", 928), ("141G", 4512)])
+def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: int) -> None:
+    """A 32nd, at least 928 MiB, never over a quarter. A limit that held batches back says so, and how much has room for them."""
+    done = run_script(LIMITS, str(tree), STOKER_EMULATED_CUDA=f"memory={memory} async delay=2000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert limit - 8 <= int(first.split()[2]) <= limit, first
+    said = [line for line in rest if "that limit kept it at 2 batches" in line]
+    assert len(said) == 1 and "gpu_memory_limit=" in said[0], rest
