@@ -146,6 +146,9 @@ struct stk_feed_request {
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
 	struct stk_tensor *tensors; /* [output * n + i] for n samples that are asked for, room given by the caller */
+	/* [output], room given by the caller, all false: data are addresses on the pipeline's GPU, and what was to be written there has been. Only copies
+	 * that are placed on the GPU may read that output. NULL where host memory alone will do: in sample mode, and for a function. */
+	bool *on_gpu;
 	int32_t count; /* samples given: n as it comes; a source may give a shorter batch, all sources of a pipeline the same */
 	bool last;     /* without a reader: this is the epoch's last batch. Else the epoch ends with the next STK_END */
 	void (*release)(void *user);

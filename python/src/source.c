@@ -38,6 +38,7 @@ struct source_object {
 	int shards, shard_id;
 	bool short_is_last; /* a batch of fewer samples than asked for ends the epoch */
 	PyObject *layouts;  /* tuple of str, one an output */
+	PyObject *on_gpu;   /* bytes, one an output: not 0 where what pull returns lies on the GPU */
 	PyObject *errors;   /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
@@ -166,6 +167,25 @@ static bool take_arrays(
 	return true;
 }
 
+/* Which outputs lie on the GPU. false with an exception. */
+static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_feed *feed)
+{
+	char *on_gpu;
+	Py_ssize_t size;
+
+	if (PyBytes_AsStringAndSize(self->on_gpu, &on_gpu, &size) < 0)
+		return false;
+	for (Py_ssize_t k = 0; k < size && k < n; k++) {
+		if (on_gpu[k] && !feed->on_gpu) {
+			PyErr_SetString(PyExc_ValueError, "samples on a GPU where host memory alone will do");
+			return false;
+		}
+		if (on_gpu[k])
+			feed->on_gpu[k] = true;
+	}
+	return true;
+}
+
 static void fed_free(struct fed *fed)
 {
 	for (Py_ssize_t i = 0; i < fed->count; i++)
@@ -192,7 +212,7 @@ static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t 
 		PyErr_NoMemory();
 		return false;
 	}
-	if (!take_arrays(self, outputs, given, room, fed, feed)) {
+	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed)) {
 		fed_free(fed);
 		return false;
 	}
@@ -364,6 +384,7 @@ static void source_dealloc(PyObject *object)
 	}
 	source_clear(object);
 	Py_XDECREF(self->layouts);
+	Py_XDECREF(self->on_gpu);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);
 }
@@ -390,8 +411,9 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	self->shard_id = shard_id;
 	self->short_is_last = short_is_last;
 	self->errors = PyList_New(0);
+	self->on_gpu = PyBytes_FromStringAndSize(NULL, 0);
 	self->link = calloc(1, sizeof(*self->link));
-	if (!self->link || !self->errors) {
+	if (!self->link || !self->errors || !self->on_gpu) {
 		Py_DECREF(self);
 		return PyErr_NoMemory();
 	}
@@ -460,6 +482,27 @@ static int source_set_layouts(PyObject *object, PyObject *value, void *unused)
 	return 0;
 }
 
+static PyObject *source_get_on_gpu(PyObject *object, void *unused)
+{
+	(void)unused;
+	return Py_NewRef(((struct source_object *)object)->on_gpu);
+}
+
+static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
+{
+	struct source_object *self = (struct source_object *)object;
+	PyObject *before = self->on_gpu;
+
+	(void)unused;
+	if (!value || !PyBytes_Check(value)) {
+		PyErr_SetString(PyExc_TypeError, "on_gpu is bytes, one for each output");
+		return -1;
+	}
+	self->on_gpu = Py_NewRef(value);
+	Py_DECREF(before);
+	return 0;
+}
+
 static PyMethodDef source_methods[] = {
 	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has given back."},
 	{NULL, NULL, 0, NULL},
@@ -469,6 +512,8 @@ static PyGetSetDef source_getset[] = {
 	{"errors", source_get_errors, NULL, "Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
 	{"layouts", source_get_layouts, source_set_layouts,
 		"Layouts of what is given, one an output; pull may set them for what it returns.", NULL},
+	{"on_gpu", source_get_on_gpu, source_set_on_gpu,
+		"bytes, one an output, or fewer: not 0 where the buffers that pull returns are addresses on the pipeline's GPU.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

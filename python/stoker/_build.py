@@ -171,6 +171,8 @@ class GraphBuilder:
     def add_source(self, op: int, name: str | None, source: Any) -> None:
         """Gives an external_source what it takes its samples from."""
         if self.first is None:
+            if source.uploads and not self.loose:
+                source.device_id = self.device_id
             self.graph.set_source((op, 0), source.handle)
             self.sources.append(UserSource(op, name or f"__source_{op}", source))
 

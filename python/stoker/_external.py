@@ -62,7 +62,8 @@ def external_source(
     repeat_last: without a source, a run for which nothing was fed gets the last batch once more. blocking: it waits until another thread feeds.
     cuda_stream: a stream of torch's or CuPy's, which is waited for before data on a GPU is read; without one their current stream.
     layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
-    device: "gpu" uploads what the source gives, in a pipeline with a GPU. Arrays that lie on a GPU already go through host memory.
+    device: "gpu" uploads what the source gives, in a pipeline with a GPU. Batches of torch's or CuPy's arrays that lie on that GPU are read there;
+    single samples (batch=False) and what lies on another GPU go through host memory.
 
     no_copy: by default arrays are copied as soon as they are given (bytes objects are not: nobody can write to them), so a source may fill the same array
     again for the next batch. With True they are read later, from where they lie: do not write to an array that you gave away.
@@ -122,5 +123,6 @@ def external_source(
     nodes = call_operator("external_source", [], args, name)
     nodes = nodes if isinstance(nodes, list) else [nodes]
     given = [n.gpu() for n in nodes] if device == "gpu" and builder.device_id is not None else nodes
+    adapter.uploads = device == "gpu"
     builder.add_source(nodes[0].ref.op, name, adapter)
     return given[0] if num_outputs is None else given

@@ -17,6 +17,7 @@ from typing import Any
 
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, wait_for, with_dtype
+from stoker._on_gpu import GpuSamples, gpu_samples
 from stoker._processes import Processes
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
@@ -31,6 +32,8 @@ class Kept:
     """Exceptions of a user's Python, kept by a _core.Source until the consumer asks for the sample."""
 
     handle: _core.Source
+    uploads = False  # what it gives goes to the GPU and is read nowhere else
+    device_id: int | None = None  # of that GPU, where the pipeline has one
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
         """The exception kept for a sample, or where the sample is not known the oldest one; it is not kept any longer."""
@@ -73,7 +76,9 @@ class Source(Kept):
         if self.by_sample:
             return self._pull_samples(epoch, batch, count, position)
         try:
-            return self.split(self.take(epoch, batch, 0, count, position), count)
+            lists = self.split(self.take(epoch, batch, 0, count, position), count)
+            self.handle.on_gpu = bytes(isinstance(items, GpuSamples) for items in lists)
+            return lists
         except StopIteration:
             self.ends.append(epoch)
             return None
@@ -113,8 +118,14 @@ class Source(Kept):
         parts = self._parts(given)
         for part in parts:
             wait_for(self.stream, part)
-        lists = [samples_of(p, count, self.copy) for p in parts]
-        return [[with_dtype(x, dtype) for x in items] for items, dtype in zip(lists, self.dtypes, strict=True)]
+        return [self._samples(part, count, dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
+
+    def _samples(self, part: Any, count: int, dtype: int | None) -> list[Any]:
+        there = gpu_samples(part, count, self.device_id, self.copy) if self.device_id is not None else None
+        items = samples_of(part, count, self.copy) if there is None else there
+        for item in items:
+            with_dtype(item, dtype)
+        return items
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         """The user's data: a batch, or with by_sample sample `index` of it. StopIteration at the end of the epoch."""

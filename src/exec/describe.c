@@ -3,6 +3,7 @@
  * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
 #include "codec/orient.h"
 #include "exec/device.h"
+#include "exec/feed.h"
 #include "exec/fetch.h"
 
 #include <string.h>
@@ -426,6 +427,7 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 		views &= call.out[k].data != NULL;
 	if (!views)
 		return describe_call(run, group, &call, host, err);
+	host &= !call.n_in || !stk__feed_on_gpu(run->record, n->inputs[0]);
 	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++)
 		s = describe_view(run, group, &call.out[k], host, n->first_value + k, err);
 	return s;

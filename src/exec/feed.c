@@ -15,6 +15,7 @@ struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
 	void (**release)(void *);   /* a call for each pull */
 	void **release_user;
+	bool *on_gpu; /* by output */
 	int32_t pulls, count;
 	bool last; /* of its epoch, where there is no reader */
 };
@@ -46,6 +47,17 @@ static struct fed *fed_of(const struct stk_record *r, int32_t c)
 {
 	const struct stk_pipeline *p = r->pipeline;
 	return &p->parts.feed->feds[(r - p->flight.records) * first_level(p)->n_callbacks + c];
+}
+
+bool stk__feed_on_gpu(const struct stk_record *r, int32_t value)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	for (int32_t c = 0; p->parts.feed && c < first_level(p)->n_callbacks; c++) {
+		const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
+		if (value >= n->first_value && value < n->first_value + n->node->n_outputs)
+			return fed_of(r, c)->on_gpu[value - n->first_value];
+	}
+	return false;
 }
 
 void stk__feed_release(struct stk_record *r)
@@ -118,6 +130,22 @@ static enum stk_status check_steady(struct first_given *first, const char *name,
 	return STK_OK;
 }
 
+/* What a source gave on the GPU, nobody reads on the cores. */
+static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	bool seen = !g->values[value].is_output;
+	for (int32_t i = 0; i < g->n_nodes && seen; i++) {
+		const struct stk_program_node *n = &g->nodes[i];
+		for (int32_t k = 0; k < stk__program_sources(n); k++)
+			seen &= stk__program_source(n, k) != value ||
+				(n->on_gpu && k < n->node->n_inputs && strcmp(n->def->name, "copy") == 0);
+	}
+	return seen ? STK_OK
+		    : stk__fail(err, STK_USER,
+			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
+}
+
 /* An error of a source says which source it was, and at which position. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
@@ -139,7 +167,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		to = stk__alloc((size_t)node->n_outputs * sizeof *to);
 	if (!to)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
-	struct stk_feed feed = {.tensors = to, .count = asked};
+	struct stk_feed feed = {.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .count = asked};
 	const struct stk_feed_request request = {.epoch = r->at.epoch,
 		.batch = r->at.step + (p->program->reader >= 0 ? stk__steps_before(p, r->at.epoch) : 0),
 		.index = index,
@@ -174,6 +202,11 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
 	for (int32_t o = 0; o < n->node->n_outputs; o++) {
 		const struct stk_value *v = &p->program->values[n->first_value + o];
+		if (fed_of(r, c)->on_gpu[o]) {
+			enum stk_status s = check_readers(p, n->first_value + o, n->node->name, err);
+			if (s)
+				return s;
+		}
 		for (int32_t i = 0; i < r->count; i++) {
 			struct stk_tensor t = fed_of(r, c)->tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
@@ -207,6 +240,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	enum stk_status s = STK_OK;
 	f->count = 0;
 	f->last = false;
+	memset(f->on_gpu, 0, (size_t)node->n_outputs * sizeof *f->on_gpu);
 	if (!node->source.per_sample)
 		s = pull(p, r, c, -1, err);
 	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)
@@ -406,7 +440,8 @@ static bool make_fed(struct fed *f, size_t batch, size_t outputs)
 	f->tensors = stk__calloc(batch * outputs, sizeof *f->tensors);
 	f->release = stk__calloc(batch, sizeof *f->release);
 	f->release_user = stk__calloc(batch, sizeof *f->release_user);
-	return f->tensors && f->release && f->release_user;
+	f->on_gpu = stk__calloc(outputs, sizeof *f->on_gpu);
+	return f->tensors && f->release && f->release_user && f->on_gpu;
 }
 
 enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
@@ -437,6 +472,7 @@ void stk__feed_destroy(struct stk_pipeline *p)
 		stk__free(f->feds[i].tensors);
 		stk__free(f->feds[i].release);
 		stk__free(f->feds[i].release_user);
+		stk__free(f->feds[i].on_gpu);
 	}
 	pthread_cond_destroy(&f->work);
 	stk__free(f->feds);

@@ -23,6 +23,9 @@ bool stk__feed_is_me(const struct stk_pipeline *p); /* the caller runs in a call
 /* By a callback: its thread calls `destroy` when it has returned. */
 void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p));
 
+/* Whether the value is what a source gave, and lies on the GPU in this batch, though it is one of the host for the graph. */
+bool stk__feed_on_gpu(const struct stk_record *r, int32_t value);
+
 /* What sources gave for the batch is needed no more. Without the lock. */
 void stk__feed_release(struct stk_record *r);
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -199,6 +201,94 @@ def test_what_was_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
     driver.call("cuStreamSynchronize", stream)
     assert not batch.as_cpu().as_array().any()
     np.testing.assert_array_equal(second.run()[0].as_cpu().as_array(), given)
+
+
+class OnGpu:
+    """An array on the GPU as CuPy has them."""
+
+    drivers = threading.local()
+
+    def __init__(self, driver: Driver, values: np.ndarray, device: int = 0) -> None:
+        self.driver, self.values, self.device = driver, values, SimpleNamespace(id=device)
+        self.fetched: list[int]  # bytes that were read into host memory, of parts too
+        self.shape, self.memory, self.fetched = values.shape, driver.device_memory(values.nbytes), []
+        values, stream = np.ascontiguousarray(values), driver.stream()
+        driver.call("cuMemcpyHtoDAsync_v2", self.memory, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values.nbytes), stream)
+        driver.call("cuStreamSynchronize", stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape, "typestr": self.values.dtype.str, "data": (self.memory.value, False), "version": 3, "strides": None}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, i: int) -> OnGpu:
+        part = OnGpu(self.driver, self.values[i], self.device.id)
+        part.fetched = self.fetched
+        return part
+
+    def copy(self) -> OnGpu:
+        if not hasattr(self.drivers, "driver"):
+            self.drivers.driver = Driver()  # the context is the thread's
+        return OnGpu(self.drivers.driver, self.values)
+
+    def get(self) -> np.ndarray:
+        self.fetched.append(self.values.nbytes)
+        return self.values.copy()
+
+    def overwrite(self) -> None:
+        stream = self.driver.stream()
+        self.driver.call("cuMemsetD8Async", self.memory, ctypes.c_ubyte(0), ctypes.c_size_t(self.values.nbytes), stream)
+        self.driver.call("cuStreamSynchronize", stream)
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_what_lies_on_the_gpu_is_read_there(no_copy: bool) -> None:
+    rng, driver = np.random.default_rng(8), Driver()
+    whole = [OnGpu(driver, rng.integers(0, 255, (4, 9, 7, 3), dtype=np.uint8)) for _ in range(5)]
+    lists = [[OnGpu(driver, rng.standard_normal((3 + i, 5), np.float32)) for i in range(4)] for _ in range(5)]
+    host = [rng.integers(0, 9, (4, 2), dtype=np.int32) for _ in range(5)]
+    mixed = [list(host[k]) if k % 2 else OnGpu(driver, host[k]) for k in range(5)]
+    other = [OnGpu(driver, host[k], device=1) for k in range(5)]
+    pipe = Pipeline(batch_size=4, num_threads=2, device_id=0, prefetch_queue_depth=2)
+    with pipe:
+        image, several = (fn.external_source(source=given, device="gpu", no_copy=no_copy) for given in (whole, lists))
+        fed = fn.external_source(name="fed", device="gpu", no_copy=no_copy, layout="C")
+        pipe.set_outputs(
+            image,
+            fn.crop_mirror_normalize(image, mirror=1, mean=[1.0], std=[2.0]),
+            several * 2,
+            fed,
+            fn.cast(fn.reductions.max(several, axes=0), dtype=types.FLOAT64),
+            *(fn.external_source(source=given, device="gpu") for given in (mixed, other)),
+        )
+    for k in range(5):
+        given = OnGpu(driver, host[k])
+        pipe.feed_input("fed", given)
+        if not no_copy:
+            given.overwrite()
+        got = [o.as_cpu() for o in pipe.run()]
+        np.testing.assert_array_equal(got[0].as_array(), whole[k].values)
+        np.testing.assert_allclose(got[1].as_array(), (whole[k].values[:, :, ::-1].transpose(0, 3, 1, 2) - 1.0) / 2, rtol=1e-6)
+        for i in range(4):
+            np.testing.assert_array_equal(got[2].at(i), lists[k][i].values * 2)
+            np.testing.assert_array_equal(got[4].at(i), lists[k][i].values.max(0))
+        assert got[3].layout() == "C"
+        for list_of in got[3], got[5], got[6]:
+            np.testing.assert_array_equal(list_of.as_array(), host[k])
+        assert not given.fetched and not whole[k].fetched and sum(other[k].fetched) == host[k].nbytes
+
+
+def test_a_short_batch_on_the_gpu_and_one_that_is_too_long() -> None:
+    driver = Driver()
+    given = [OnGpu(driver, np.arange(6, dtype=np.int16).reshape(3, 2)), OnGpu(driver, np.zeros((5, 2), np.int16))]
+    pipe = Pipeline(batch_size=4, num_threads=2, device_id=0)
+    with pipe:
+        pipe.set_outputs(fn.external_source(source=given, device="gpu"))
+    np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), given[0].values)
+    with pytest.raises(RuntimeError, match="5 samples, the batch size is 4"):
+        pipe.run()
 
 
 def test_what_was_fed_from_torch_on_a_gpu_may_be_written_to(torch_cuda: Any) -> None:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that users hand in and that lie on the pipeline's GPU already: they are read there, without a trip through host memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+
+class GpuSamples(list[Any]):
+    """Samples of a batch as buffers that nobody may look into: their addresses are the GPU's."""
+
+
+class _Array:
+    """Memory of a GPU, as NumPy takes memory of the host. It keeps alive what the memory belongs to."""
+
+    def __init__(self, array: Any, description: dict[str, Any]) -> None:
+        self._array = array
+        self.__array_interface__ = {"version": 3, **{k: description[k] for k in ("shape", "typestr", "data")}}
+
+
+def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSamples | None:
+    """The samples of a batch that lies on the GPU as a whole, or None where it must be read another way: in host memory, on another GPU, with holes. The
+    batch is a list, or an array with the samples along its first axis. What was to be written has been written on return; with copy=True
+    the samples are copies, on the GPU."""
+    if isinstance(batch, (list, tuple)):
+        arrays = list(batch)
+    elif hasattr(batch, "__len__"):
+        arrays = [batch]
+    else:
+        return None
+    if not arrays or not all(_is_there(a, device_id) for a in arrays):
+        return None
+    whole = arrays[0] is batch
+    if len(batch) > limit:
+        raise InvalidArgumentError(f"the source gave {len(batch)} samples, the batch size is {limit}")
+    found = [_as_numpy(_own(a) if copy else a) for a in arrays]
+    _wait(arrays[0])
+    if any(f is None for f in found) or (whole and not len(found[0])):
+        return None
+    return GpuSamples(found[0][i, ...] for i in range(len(batch))) if whole else GpuSamples(found)
+
+
+def _is_there(array: Any, device_id: int) -> bool:
+    """Of torch or CuPy, and on that GPU."""
+    kind = type(array).__module__.partition(".")[0]
+    if kind == "torch":
+        return bool(array.is_cuda and array.device.index == device_id and not array.is_conj() and not array.is_neg())
+    device = getattr(array, "device", None)
+    return hasattr(array, "__cuda_array_interface__") and hasattr(array, "get") and getattr(device, "id", None) == device_id
+
+
+def _own(array: Any) -> Any:
+    """A copy that nobody else writes to."""
+    return array.detach().clone() if hasattr(array, "detach") else array.copy()
+
+
+def _as_numpy(array: Any) -> Any:
+    """The memory under another name, or None where it cannot be read as it lies."""
+    import numpy as np
+
+    try:
+        description = (array.detach() if hasattr(array, "detach") else array).__cuda_array_interface__
+    except (AttributeError, KeyError, TypeError):
+        return None  # of a type that the interface does not know, such as bfloat16
+    strides, itemsize = description.get("strides"), np.dtype(description["typestr"]).itemsize
+    if np.dtype(description["typestr"]).kind not in "biuf" or description["data"][0] % itemsize:
+        return None
+    if strides is not None and tuple(strides) != _dense(description["shape"], itemsize):
+        return None
+    if 0 in description["shape"]:
+        return np.empty(description["shape"], description["typestr"])
+    return np.asarray(_Array(array, {**description, "data": (description["data"][0], False)}))
+
+
+def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    strides, step = [], itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _wait(array: Any) -> None:
+    """Until the caller's stream has made the data, and copies of it."""
+    if type(array).__module__.partition(".")[0] == "torch":
+        sys.modules["torch"].cuda.current_stream(array.device).synchronize()
+    elif "cupy" in sys.modules:
+        sys.modules["cupy"].cuda.get_current_stream().synchronize()
