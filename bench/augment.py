@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode + RandomResizedCrop(224) + flip + automatic augmentation + normalise + RandomErasing, beside torchvision on PIL images and on tensors.
+"""Decode + RandomResizedCrop(224) + flip + automatic augmentation + normalise + RandomErasing, beside torchvision on PIL images and on tensors, or beside
+the same pipeline without augmentation and erasing.
 
-usage: augment.py DIR [--policy NAME] [--interpolation NAME] [--peer pil|tensor] [--threads N] [--batch N] [--images N] [--rounds N]
-policies: RandAugment TrivialAugmentWide AutoAugment AugMix none. Slices are interleaved, and the figure is the median of the ratios of images a CPU-second.
-Each side's output is checked: pixel statistics have to agree.
+usage: augment.py DIR [--policy NAME] [--interpolation NAME] [--peer pil|tensor|plain] [--device cpu|cuda] [--threads N] [--batch N] [--images N] [--rounds N]
+policies: RandAugment TrivialAugmentWide AutoAugment AugMix none. Slices are interleaved. Beside torchvision the figure is the median of the ratios of images a
+CPU-second, and each side's output is checked: pixel statistics have to agree. Beside the plain pipeline it is the median of the ratios of images a second, once
+each slice has found its pace.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ import measure
 import peers
 from compare import check_statistics
 
+AHEAD = 16  # batches that may lie ready when a slice begins, so that they are not of its pace
 POLICIES = ("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix", "none")
 
 
@@ -26,13 +31,16 @@ def steps(module: Any, policy: str, interpolation: str, to_tensor: list[Any]) ->
     """The same list by torchvision's v1 or v2 or stoker's transforms."""
     mode = module.InterpolationMode(interpolation)
     augmentation = [] if policy == "none" else [getattr(module, policy)(interpolation=mode)]
+    return [*plain_steps(module, augmentation, to_tensor), module.RandomErasing(0.25)]
+
+
+def plain_steps(module: Any, augmentation: list[Any], to_tensor: list[Any]) -> list[Any]:
     return [
         module.RandomResizedCrop(224),
         module.RandomHorizontalFlip(),
         *augmentation,
         *to_tensor,
         module.Normalize(peers.MEAN, peers.STD),
-        module.RandomErasing(0.25),
     ]
 
 
@@ -45,26 +53,90 @@ def load_pil(policy: str, interpolation: str) -> Callable[[bytes], Any]:
 
 
 def load_tensor(policy: str, interpolation: str) -> Callable[[bytes], Any]:
-    import simplejpeg
     import torch
 
     peers.import_torchvision()
     from torchvision.transforms import v2
 
+    decode = decoder()
+
     apply = v2.Compose(steps(v2, policy, interpolation, [v2.ToDtype(torch.float32, scale=True)]))
-    return lambda data: apply(torch.from_numpy(simplejpeg.decode_jpeg(data, colorspace="RGB")).permute(2, 0, 1))
+    return lambda data: apply(decode(data))
 
 
-def stoker_loader(files: list[Path], options: argparse.Namespace) -> Any:
+def decoder() -> Callable[[bytes], Any]:
+    """Bytes to a tensor (C, H, W): by simplejpeg, which is the fastest, or by what torchvision has."""
+    import torch
+
+    try:
+        import simplejpeg
+    except ImportError:
+        from torchvision.io import ImageReadMode, decode_jpeg
+
+        return lambda data: decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB)
+    return lambda data: torch.from_numpy(simplejpeg.decode_jpeg(data, colorspace="RGB")).permute(2, 0, 1)
+
+
+def stoker_loader(files: list[Path], options: argparse.Namespace, *, plain: bool = False) -> Any:
     from stoker import Loader, transforms
 
     samples = [(str(f), i) for i, f in enumerate(files)]
-    chain = steps(transforms, options.policy, options.interpolation, [transforms.ToTensor()])
-    loader = Loader(samples, options.batch, shuffle=True, transforms=chain, num_threads=options.threads, seed=1, last_batch="keep")
+    made = [transforms.ToTensor()]
+    chain = plain_steps(transforms, [], made) if plain else steps(transforms, options.policy, options.interpolation, made)
+    last = "drop" if options.device == "cuda" else "keep"
+    loader = Loader(
+        samples, options.batch, shuffle=True, transforms=chain, num_threads=options.threads, seed=1, last_batch=last, device=options.device
+    )
     next(iter(loader))
     if "python_function" in loader.pipeline.explain():
         raise SystemExit("a transform runs in Python")
     return loader
+
+
+def pace(batches: Iterator[Any], images: int) -> float:
+    """Images a second, without those that lay ready."""
+    for _ in range(AHEAD):
+        next(batches)
+    taken, began = 0, time.perf_counter()
+    while taken < images:
+        taken += len(next(batches))
+    return taken / (time.perf_counter() - began)
+
+
+def beside_plain(files: list[Path], options: argparse.Namespace) -> dict[str, Any]:
+    loaders = {name: stoker_loader(files, options, plain=name == "plain") for name in ("augmented", "plain")}
+    batches = {name: peers.endless(lambda loader=loader: (batch[0] for batch in loader)) for name, loader in loaders.items()}
+    rates: dict[str, list[float]] = {name: [] for name in loaders}
+    for turn in range(options.rounds + 1):
+        for name in sorted(loaders, reverse=turn % 2 == 1):
+            rate = pace(batches[name], options.images)
+            if turn > 0:  # the first round warms up
+                rates[name].append(rate)
+    counters = loaders["augmented"].pipeline.counters()
+    ratios = [a / p for a, p in zip(rates["augmented"], rates["plain"], strict=True)]
+    return {
+        "peer": "plain",
+        **{f"{name}_images_per_s": round(statistics.median(found)) for name, found in rates.items()},
+        "ratio": round(statistics.median(ratios), 3),
+        "spread": [round(min(ratios), 3), round(max(ratios), 3)],
+        "slices": len(ratios),
+        "user_calls": counters["user_calls"],
+        "gpu_refused": counters.get("gpu_refused", 0),
+    }
+
+
+def beside_torchvision(files: list[Path], options: argparse.Namespace) -> dict[str, Any]:
+    load = (load_pil if options.peer == "pil" else load_tensor)(options.policy, options.interpolation)
+    made = peers.torch_loader(files, load, options.batch, options.threads)
+    theirs = peers.endless(lambda: (batch[0] for batch in made))
+    next(theirs)  # forks its workers before stoker starts threads
+    loader = stoker_loader(files, options)
+    ours = peers.endless(lambda: (batch[0] for batch in loader))
+    seen = check_statistics(ours, theirs, max(4, 1024 // options.batch))
+    takes = [peers.taker(side, len) for side in (ours, theirs)]
+    measure.wait_idle()
+    result = measure.compare(f"torchvision on {options.peer}", takes[0], takes[1], options.images, options.rounds).summary()
+    return {"output": seen, **result}
 
 
 def main() -> None:
@@ -72,7 +144,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--policy", choices=POLICIES, default="RandAugment")
     parser.add_argument("--interpolation", choices=("nearest", "bilinear"), default="nearest")
-    parser.add_argument("--peer", choices=("pil", "tensor"), default="pil")
+    parser.add_argument("--peer", choices=("pil", "tensor", "plain"), default="pil")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--images", type=int, default=256)
@@ -80,18 +153,11 @@ def main() -> None:
     options = parser.parse_args()
 
     files = peers.list_files(options.folder)
-    load = (load_pil if options.peer == "pil" else load_tensor)(options.policy, options.interpolation)
-    made = peers.torch_loader(files, load, options.batch, options.threads)
-    theirs = peers.endless(lambda: (batch[0] for batch in made))
-    next(theirs)  # forks its workers before stoker starts threads
-    loader = stoker_loader(files, options)
-    ours = peers.endless(lambda: (batch[0] for batch in loader))
-    statistics = check_statistics(ours, theirs, max(4, 1024 // options.batch))
-    takes = [peers.taker(side, len) for side in (ours, theirs)]
-    measure.wait_idle()
-    result = measure.compare(f"torchvision on {options.peer}", takes[0], takes[1], options.images, options.rounds).summary()
-    asked = {name: getattr(options, name) for name in ("policy", "interpolation", "threads", "batch")}
-    measure.emit({"name": "augment", **asked, "output": statistics, **result})
+    if options.device == "cuda" and options.peer != "plain":
+        parser.error("on the GPU the peer is the plain pipeline: --peer plain")
+    result = (beside_plain if options.peer == "plain" else beside_torchvision)(files, options)
+    asked = {name: getattr(options, name) for name in ("policy", "interpolation", "threads", "batch", "device")}
+    measure.emit({"name": "augment", **asked, **result})
 
 
 if __name__ == "__main__":

@@ -160,6 +160,8 @@ class CenterCrop(Transform):
 class RandomAffine(Filled):
     """A rotation about the centre, a shift, a scale and a shear, each drawn for each sample."""
 
+    expand = False  # whether the image's extent follows
+
     def __init__(
         self,
         degrees: float | Sequence[float],
@@ -186,7 +188,8 @@ class RandomAffine(Filled):
 
 
 class RandomRotation(RandomAffine):
-    """A rotation about the centre, counter-clockwise by degrees drawn for each sample; the image keeps its extent."""
+    """A rotation about the centre, counter-clockwise by degrees drawn for each sample. The image keeps its extent, or with expand gets the one that holds
+    all of it."""
 
     def __init__(
         self,
@@ -196,10 +199,9 @@ class RandomRotation(RandomAffine):
         center: Sequence[float] | None = None,
         fill: Any = 0,
     ) -> None:
-        if expand:
-            raise ValueError("RandomRotation: expand=True is not in Stoker yet")
         low, high = arguments.symmetric("RandomRotation", "degrees", degrees)
         super().__init__((-high, -low), interpolation=interpolation, fill=fill, center=center)  # which turns clockwise
+        self.expand = bool(expand)
 
 
 class RandomHorizontalFlip(Transform):
@@ -271,22 +273,25 @@ class GaussianBlur(Transform):
 
 class RandomErasing(Transform):
     """A window of random area and aspect gets the value (one, or one a channel), with probability p. The value is on the scale that images have where it stands
-    in the list: 0..1, or behind Normalize as that makes it."""
+    in the list: 0..1, or behind Normalize as that makes it. "random": numbers from a normal distribution, one for each value; it stands at the list's end."""
 
     def __init__(
         self,
         p: float = 0.5,
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
-        value: float | Sequence[float] = 0,
+        value: float | Sequence[float] | str = 0,
         inplace: bool = False,
     ) -> None:
         self.p = arguments.probability("RandomErasing", p)
         self.scale = arguments.range("RandomErasing", "scale", scale, 0)
         self.ratio = arguments.range("RandomErasing", "ratio", ratio, 1e-4)
-        if value is None or isinstance(value, str):
-            raise ValueError("RandomErasing: value='random' is not in Stoker yet; a number or one a channel is")
-        self.value = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+        if isinstance(value, str) and value != "random":
+            raise ValueError(f'RandomErasing: value is a number, one a channel or "random", not {value!r}')
+        self.noise: str | None = (
+            "values" if isinstance(value, str) else None
+        )  # what is drawn in place of `value`: "values", or "channels" for one each
+        self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
         self.unit = 1.0  # what the image's values are multiplied with where it runs, beside the scale that the value is on
 
 
@@ -466,7 +471,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "Lambda": lambda t: _calling(t.lambd, "PIL"),
     "Pad": lambda t: Pad(t.padding, _fill(t.fill), _name(t.padding_mode)),
     "RandomAffine": lambda t: RandomAffine(t.degrees, t.translate, t.scale, t.shear, t.interpolation, _fill(t.fill), t.center),
-    "RandomErasing": lambda t: RandomErasing(*_get(t, "p", "scale", "ratio", "value")),
+    "RandomErasing": lambda t: RandomErasing(t.p, t.scale, t.ratio, "random" if t.value is None else t.value),
     "RandomGrayscale": lambda t: RandomGrayscale(t.p),
     "RandomInvert": lambda t: RandomInvert(t.p),
     "RandomPosterize": lambda t: RandomPosterize(t.bits, t.p),
@@ -495,9 +500,11 @@ def _timm_crop(t: Any) -> Transform:
 
 
 def _timm_erasing(t: Any) -> Transform:
-    if t.rand_color or t.per_pixel or t.max_count > 1:
-        raise ValueError(f"{t!r}: one window of a constant is in Stoker; re_mode='const' and re_count=1 in timm's create_transform")
-    return RandomErasing(t.probability, (t.min_area, t.max_area), tuple(map(math.exp, t.log_aspect_ratio)))
+    if t.max_count > 1:
+        raise ValueError(f"{t!r}: one window is in Stoker; re_count=1 in timm's create_transform")
+    made = RandomErasing(t.probability, (t.min_area, t.max_area), tuple(map(math.exp, t.log_aspect_ratio)))
+    made.noise = "values" if t.per_pixel else "channels" if t.rand_color else None
+    return made
 
 
 _TIMM: dict[str, Callable[[Any], Transform]] = {

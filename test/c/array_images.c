@@ -159,7 +159,7 @@ static void draw_debayer(struct call *c)
 	c->args[c->n_args++] = stk_arg_string("algorithm", algorithms[call_draw(3)]);
 }
 
-static void draw_erase(struct call *c)
+static void draw_regions(struct call *c, bool filled)
 {
 	call_any_input(c);
 	int n = c->in[0].desc.ndim, regions = (int)call_draw(4);
@@ -176,12 +176,24 @@ static void draw_erase(struct call *c)
 	memcpy(c->in[0].desc.layout, "XYZUVW", (size_t)n);
 	if (channels >= 0)
 		c->in[0].desc.layout[channels] = 'C';
-	double *fill = call_floats(c, "fill_value", fills);
-	for (int i = 0; i < fills; i++)
+	double *fill = filled ? call_floats(c, "fill_value", fills) : NULL;
+	for (int i = 0; filled && i < fills; i++)
 		fill[i] = call_draw(400) - 100.0;
 	int64_t *axes = call_ints(c, "axes", n);
 	for (int d = 0; d < n; d++)
 		axes[d] = d;
+}
+
+static void draw_erase(struct call *c)
+{
+	draw_regions(c, true);
+}
+
+static void draw_erase_noise(struct call *c)
+{
+	draw_regions(c, false);
+	call_float(c, "mean", call_draw(90) / 9.0);
+	call_float(c, "stddev", call_draw(90) / 9.0);
 }
 
 static void draw_lookup_table(struct call *c)
@@ -248,6 +260,7 @@ const struct call_kind image_kinds[] = {
 	{"jpeg_compression_distortion", draw_jpeg_compression_distortion},
 	{"debayer", draw_debayer},
 	{"erase", draw_erase},
+	{"erase_noise", draw_erase_noise},
 	{"lookup_table", draw_lookup_table},
 	{"grid_mask", draw_grid_mask},
 	{"noise.gaussian", draw_noise_gaussian},

@@ -93,6 +93,21 @@ def test_what_is_out_of_range_is_refused(images):
 # ---- the Loader ----
 
 
+def test_positions_that_fixed_point_cannot_tell_are_refused():
+    """They went round, so that pixels came from anywhere."""
+
+    def sheared(by, interpolation):
+        pipe = Pipeline(1, 1, device_id=None)
+        with pipe:
+            tall = fn.external_source(source=lambda: [np.arange(1 << 17, dtype=np.uint8).reshape(-1, 1, 1)], layout="HWC")
+            pipe.set_outputs(fn.augment(tall, operation=1, magnitude=by, interp_type=interpolation, fill_value=7))
+        return np.asarray(pipe.run()[0].at(0))[:, 0, 0]
+
+    assert all((sheared(by, interpolation) == 7).all() for by, interpolation in ((4000.0, 1), (16384.0, 0)))
+    with pytest.raises(StokerError, match="cannot be moved this far"):
+        sheared(16384.0, 1)
+
+
 def drawn(transform, image, count, **kwargs):
     """What the Loader makes of one image, `count` times over; and whether it calls Python for it."""
     loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=transform, dtype=torch.uint8, seed=SEED, **kwargs)
@@ -394,8 +409,13 @@ def test_timms_lists_are_taken():
     chain = [crop, timms("MaybeToTensor"), T.Normalize([0.5] * 3, [0.5] * 3), timms("RandomErasing", probability=1.0, **shared)]
     (batch,) = Loader((np.broadcast_to(image, (16, *image.shape)),), 16, transforms=chain)
     assert batch.image.shape == (16, 3, 32, 32) and all((one == 0).all(0).sum() >= 15 for one in batch.image)
-    with pytest.raises(ValueError, match="re_mode='const'"):
-        T.translate(timms("RandomErasing", probability=1.0, **{**shared, "per_pixel": True}))
+    for kind, colours in (("per_pixel", 16), ("rand_color", 1)):  # re_mode "pixel" and "rand"
+        chain[-1] = timms("RandomErasing", probability=1.0, **{**shared, kind: True})
+        (batch,) = Loader((np.full((16, 40, 40, 3), 255, np.uint8),), 16, transforms=chain)
+        erased = [one[:, (one != 1).all(0)].T.unique(dim=0) for one in batch.image]
+        assert all(len(one) >= 3 if colours > 1 else len(one) == 1 for one in erased) and len(torch.cat(erased).unique(dim=0)) >= 16
+    with pytest.raises(ValueError, match="re_count=1"):
+        T.translate(timms("RandomErasing", probability=1.0, **{**shared, "max_count": 2}))
     weighted = timms(
         "RandAugment", ops=[AugmentOp("Invert", 1.0, 5)], num_layers=1, choice_weights=[1.0], __call__=lambda self, image: image
     )

@@ -441,7 +441,7 @@ def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
 
 def test_arguments_that_would_count_as_something_else(tree):
     wrong = (
-        ({"shuffle": "no"}, "shuffle is True or False, not 'no'"),
+        ({"shuffle": "shard"}, "shuffle is True or False, or \"shards\" for tars, not 'shard'"),
         ({"strict": "x"}, "strict is True or False"),
         ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
         ({"shard": (0.5, 2)}, "whole numbers"),

@@ -337,6 +337,10 @@ def test_packing(tmp_path, monkeypatch):
     assert found["class1/" + long.name] == long.read_bytes() and found["class0/004.json"] == b'{"a": 4}' and found["class2/006.cls"] == b"2"
     assert len(found) == 2 * 23 + 1 and sum(name.lower().endswith(".jpg") for name in found) == 23
     assert run(str(packed / "shards-*.tar"), epochs=2) == run(root, epochs=2)
+    names, mixed = {"class0": 0, "class1": 1, "class2": 2}, [T.MixUp()]
+    for source in (packed, str(packed / "shards-*.tar"), [str(t) for t in tars]):
+        loader = Loader(source, 4, transforms=[T.Resize((8, 8))], batch_transforms=mixed)
+        assert loader.class_to_idx == names and next(iter(loader)).label.shape == (4, 3)
     told = command("index", packed / "shards-*.tar", "-o", tmp_path / "all.stoker")
     assert (told["tars"], told["files"], told["components"]["cls"]) == (len(tars), 47, 23)
     assert run(tmp_path / "all.stoker") == run(root)

@@ -45,6 +45,9 @@ SAME = {
     "rotation": (T.RandomRotation((30, 30), fill=20), tv.RandomRotation((30, 30), fill=20)),
     "rotation about a place": (T.RandomRotation((30, 30), center=(5, 9)), tv.RandomRotation((30, 30), center=(5, 9))),
     "bilinear rotation": (T.RandomRotation((-77, -77), "bilinear", fill=20), tv.RandomRotation((-77, -77), BILINEAR, fill=20)),
+    "expanded rotation": (T.RandomRotation((30, 30), expand=True, fill=20), tv.RandomRotation((30, 30), expand=True, fill=20)),
+    "expanded, bilinear": (tv.RandomRotation((-77, -77), BILINEAR, True), tv.RandomRotation((-77, -77), BILINEAR, True)),
+    "a quarter": (T.RandomRotation((90, 90), expand=True), tv.RandomRotation((90, 90), expand=True)),
     "affine": (T.RandomAffine((20, 20), scale=(0.8, 0.8), shear=(10, 10, 5, 5), fill=20), affine(NEAREST)),
     "bilinear affine": (T.RandomAffine((20, 20), None, (0.8, 0.8), (10, 10, 5, 5), "bilinear", 20), affine(BILINEAR)),
     "reversed": (T.Lambda(lambda image: image[::-1]), tv.RandomVerticalFlip(1)),
@@ -168,6 +171,36 @@ def test_erasing(where):
     assert abs(erased - 210) < 5 * (300 * 0.21) ** 0.5, erased
 
 
+@pytest.mark.parametrize("module", ["ours", "v1", "v2"])
+def test_erasing_by_noise(module):
+    """Each value of the window is a draw of its own from the normal distribution, on whatever scale; the rest is as it was."""
+    white = np.full((200, 50, 40, 3), 255, np.uint8)
+    space = {"ours": T, "v1": tv, "v2": tv.v2}[module]
+    erasing = space.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value="random")
+    images = made([T.ToTensor(), T.Normalize([0.25] * 3, [0.25] * 3), erasing], white, dtype=None)
+    hit = images != 3
+    windows = hit[hit.flatten(1).any(1)]
+    assert abs(len(windows) - 140) < 5 * (200 * 0.21) ** 0.5 and (windows.all(1) == windows.any(1)).all()
+    for window in windows[:, 0]:
+        h, w = window.any(1).sum(), window.any(0).sum()
+        assert window.sum() == h * w and 0.04 < h * w / 2000 < 0.22
+    noise = images[hit].double()
+    n = len(noise)
+    assert n > 50000 and len(noise.unique()) > 0.9 * n
+    assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.std() - 1) < 5 / (2 * n) ** 0.5 and 3.5 < noise.abs().max() < 6.5
+    assert abs((noise.abs() < 1).double().mean() - 0.6827) < 5 * (0.217 / n) ** 0.5
+    assert torch.equal(images, made([T.ToTensor(), T.Normalize([0.25] * 3, [0.25] * 3), erasing], white, dtype=None))
+    for steps, said in (
+        ([T.ToTensor(), erasing, T.Normalize([0.5] * 3, [0.5] * 3)], "Normalize comes after"),
+        ([T.ToTensor(), erasing, T.RandomHorizontalFlip()], "RandomHorizontalFlip comes after"),
+        ([T.PILToTensor(), erasing], "cannot be uint8"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            made(steps, white, dtype=None)
+    with pytest.raises(UnsupportedError, match="at the list's end"):
+        made([T.RandomApply([erasing])], white, dtype=None)
+
+
 def test_functions(capfd):
     """They run for each sample, with random numbers that can be repeated, and what they return is checked."""
     capfd.readouterr()
@@ -194,6 +227,7 @@ def test_functions(capfd):
         (lambda image: image / 255, "gave float64"),
         (lambda image: image[0, 0], "of the shape"),
         (lambda image: None, "gave object|gave NoneType"),
+        (lambda image: image.transpose(2, 0, 1), r"gave an array of the shape \(3, \d+, \d+\), channels first"),
     ):
         with pytest.raises(TypeError, match=said):
             made([wrong])

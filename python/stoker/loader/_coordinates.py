@@ -196,17 +196,15 @@ class Resize(Move):
 
 @dataclass(frozen=True)
 class Warp(Move):
-    """An affine map: its matrix, row by row, from the output to the image."""
+    """An affine map: its matrix, row by row, from the output to the image; and the output's height and width, where it has others."""
 
-    a: Column
-    b: Column
-    x: Column
-    c: Column
-    d: Column
-    y: Column
+    matrix: tuple[Column, ...]
+    extent: tuple[int | Column, ...] = ()
 
     def apply(self, c: Coordinates) -> None:
-        c.warp([c.number(column) for column in (self.a, self.b, self.x, self.c, self.d, self.y)])
+        if self.extent:
+            c.height, c.width = (c.number(n) for n in self.extent)
+        c.warp([c.number(column) for column in self.matrix])
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,13 @@ class Followers:
         self.extent = (height + before[0] + after[0], width + before[1] + after[1])
         return node
 
-    def warp(self, matrix: DataNode, fill: float) -> None:
-        """matrix: from places in the output to those in the image."""
-        self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN))
-        a, b, x, c, d, y = (self._column(matrix[k]) for k in range(6))
-        self.moves.append(Warp(a, b, x, c, d, y))
+    def warp(self, matrix: DataNode, fill: float, extent: Extent | None) -> None:
+        """matrix: from places in the output to those in the image. extent: of the output; None: it stays."""
+        size = {} if extent is None else {"size": as_size(extent)}
+        self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size))
+        self.extent = self.extent if extent is None else extent
+        to = () if extent is None else tuple(self._column(n) if isinstance(n, DataNode) else n for n in extent)
+        self.moves.append(Warp(tuple(self._column(matrix[k]) for k in range(6)), to))
 
     def perspective(self, matrix: DataNode, change: Callable[[DataNode], DataNode]) -> None:
         """matrix: from places in the image to those in the output. change: of a mask."""

@@ -164,6 +164,8 @@ def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode 
     if isinstance(t, T.Grayscale) and (t.num_output_channels == 3 or gate is None):
         return _lower_values.grayscale(node, t.num_output_channels, always)
     if isinstance(t, T.RandomErasing):
+        if t.noise:
+            raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice, where images are bytes: put it at the list's end")
         return _lower_values.erase(node, t, image.size(), _coin(t.p, gate))
     if isinstance(t, T.RandomGrayscale):
         return _lower_values.grayscale(node, 3, _coin(t.p, gate))
@@ -209,14 +211,22 @@ _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] =
 }
 
 
+def _in_group(t: T.Transform) -> UnsupportedError:
+    return UnsupportedError(
+        f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
+    )
+
+
+def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
+    return None if any(isinstance(n, DataNode) for n in extent) else extent
+
+
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     """gate: a number a sample, 1 where the transform takes effect and 0 where it does not; None: it always does."""
     kind = type(t)
     if kind in _CROPS or isinstance(t, T.Crops):
         if gate is not None or isinstance(t, T.Crops):
-            raise UnsupportedError(
-                f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
-            )
+            raise _in_group(t)
         image = _CROPS[kind](image, t)
     elif kind in POLICIES or kind is LevelledAugment:
         image = _augmented(image, t, gate)
@@ -256,10 +266,13 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
     """A warp, or a function of the user's; the latter neither masks nor boxes can follow."""
     if isinstance(t, T.RandomAffine):
-        matrix = _lower_affine.matrix_of(t, image.size() if image.followers is None else image.followers.extent, gate)
+        if t.expand and gate is not None:
+            raise _in_group(t)
+        matrix, extent = _lower_affine.matrix_of(t, image.size() if image.followers is None else image.followers.extent, gate)
+        size = {"size": as_size(extent)} if t.expand else {}
         if image.followers is not None:
-            image.followers.warp(matrix, t.fill_of("Mask")[0])
-        return image.moved(_lower_affine.warp(image.node, matrix, t), image.extent)
+            image.followers.warp(matrix, t.fill_of("Mask")[0], extent if t.expand else None)
+        return image.moved(_lower_affine.warp(image.node, matrix, t, size), _known(extent) if t.expand else image.extent)
     if image.followers is not None:
         raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
     if gate is not None:
@@ -306,9 +319,11 @@ class _Values:
         made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
         return made
 
-    def normalized(self, t: T.Normalize) -> None:
+    def normalized(self, t: T.Normalize, erasings: Sequence[T.RandomErasing]) -> None:
         if self.dtype == types.UINT8:
             raise InvalidArgumentError("Normalize comes while the images are uint8: put ToDtype(torch.float32, scale=True) before it")
+        if any(t.noise for t in erasings):
+            raise InvalidArgumentError(f"Normalize comes after {erasings[0]!r}: put it before that one, as torchvision's references do")
         if self.unit and any(abs(m) > 3 for m in t.mean):
             raise InvalidArgumentError(
                 f"Normalize: mean {t.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
@@ -325,7 +340,7 @@ class Recipe:
     dtype: types.DALIDataType
     unit: bool  # floats are on the scale 0..1 before they are normalised; else 0..255
     channels_last: bool
-    erasings: list[T.RandomErasing]  # behind the normalisation
+    erasings: list[T.RandomErasing]  # of the finished image
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
@@ -342,22 +357,23 @@ class Recipe:
             elif isinstance(t, T.Normalize):
                 if normalize is not None:
                     raise InvalidArgumentError("two Normalize in one list of transforms: put them into one")
-                values.normalized(t)
+                values.normalized(t, erasings)
                 normalize = t
             elif isinstance(t, T.Identity):
                 continue
             elif isinstance(t, T.Mixing):
                 raise InvalidArgumentError(f"{t!r} is of a batch, and not of one image: batch_transforms=[{type(t).__name__}(...)]")
             elif isinstance(t, T.RandomErasing):
-                erasings.append(t) if normalize is not None else steps.append(values.scaled(t))
+                erasings.append(t) if normalize is not None or t.noise else steps.append(values.scaled(t))
             elif isinstance(t, T.Lambda) and steps and isinstance(steps[-1], T.Crops):
                 raise InvalidArgumentError(f"{t!r} comes after {steps[-1]!r}: leave it out, the crops come as a list: batch.image")
             elif isinstance(t, T.Lambda) and values.dtype is not None:
                 raise InvalidArgumentError(
                     f"{t!r} comes after a transform to tensors: functions get uint8 images here. Put it before that one, or do its work on the batch (collate_fn)"
                 )
-            elif normalize is not None:
-                raise InvalidArgumentError(f"{type(t).__name__} comes after Normalize: transforms of images go before it")
+            elif normalize is not None or erasings:
+                what = "Normalize" if normalize is not None else repr(erasings[0])
+                raise InvalidArgumentError(f"{type(t).__name__} comes after {what}: transforms of images go before it")
             else:
                 steps.append(t)
         wanted = dtype if dtype is not None else values.dtype if values.dtype is not None else types.FLOAT
@@ -365,6 +381,8 @@ class Recipe:
             raise InvalidArgumentError(f"dtype is torch.float32, float16, bfloat16 or uint8, not {types.dtype_name(wanted)}")
         if wanted == types.UINT8 and normalize is not None:
             raise InvalidArgumentError("Normalize makes numbers around zero: they cannot be uint8")
+        if wanted == types.UINT8 and erasings:
+            raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be uint8")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
         return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math as numbers
 from typing import Any
 
@@ -20,8 +21,8 @@ def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0
 
 
 def _of(name: str, angle: Any) -> Any:
-    """The function of this name of an angle in radians, which is a number or a node."""
-    return getattr(math, name)(angle) if isinstance(angle, DataNode) else getattr(numbers, name)(angle)
+    """The function of this name of an angle in radians, which is a number or a node. Numbers have 15 decimals, as Pillow's: whole quarters are exact."""
+    return getattr(math, name)(angle) if isinstance(angle, DataNode) else round(getattr(numbers, name)(angle), 15)
 
 
 def _node(value: Any) -> DataNode:
@@ -38,8 +39,29 @@ def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
     return math.floor(_draw((-1.0, 1.0), gate) * most + 0.5)
 
 
-def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> DataNode:
-    """The matrix of each sample, row by row, which maps points in the output to points in the image. extent: height and width."""
+def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tuple[list[Any], tuple[Any, Any]]:
+    """The matrix and the extent of an output that holds all of the image: as Pillow's rotate, where whole quarters about the middle need no room for parts of
+    pixels."""
+    a, b, x, c, d, y = values
+    height, width = extent
+    quarters = centred and not isinstance(a, DataNode) and {abs(a), abs(b)} == {0.0, 1.0}
+    rows, columns = ((height, width) if b == 0 else (width, height)) if quarters else (_room(c, d, y, extent), _room(a, b, x, extent))
+    down, right = (rows - height) * 0.5, (columns - width) * 0.5
+    return [a, b, x - a * right - b * down, c, d, y - c * right - d * down], (rows, columns)
+
+
+def _room(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
+    """How many whole pixels the image's corners span along an axis."""
+    height, width = extent
+    ends = [to, p * width + to, p * width + q * height + to, q * height + to]
+    if not isinstance(ends[2], DataNode):
+        return numbers.ceil(max(ends)) - numbers.floor(min(ends))
+    room: DataNode = fn.cast(math.ceil(functools.reduce(math.max, ends)) - math.floor(functools.reduce(math.min, ends)), dtype=types.INT32)
+    return room
+
+
+def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> tuple[DataNode, tuple[Any, Any]]:
+    """The matrix of each sample, row by row, which maps points in the output to points in the image; and the output's extent. extent: height and width."""
     height, width = extent
     radians = numbers.pi / 180
     angle = _draw(t.degrees, gate) * radians
@@ -52,17 +74,20 @@ def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None)
     c, d = _of("sin", lean) / _of("cos", down), -_of("sin", lean) * skew / _of("cos", down) + _of("cos", angle)
     rows = [(d / scale, -b / scale, x), (-c / scale, a / scale, y)]
     values = [v for p, q, to in rows for v in (p, q, to - p * from_x - q * from_y)]
+    if t.expand:
+        values, extent = _expanded(values, extent, t.center is None)
     matrix: DataNode = fn.stack(*(_node(v) for v in values))
-    return matrix
+    return matrix, extent
 
 
-def warp(node: DataNode, matrix: DataNode, t: T.RandomAffine) -> DataNode:
-    """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge."""
+def warp(node: DataNode, matrix: DataNode, t: T.RandomAffine, size: dict[str, Any]) -> DataNode:
+    """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge. size: of the output, if it is
+    another."""
     fill = t.fill_of("Image")[0]
     if t.interpolation == types.INTERP_NN:
-        nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN)
+        nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size)
         return nearest
-    inside = fn.warp_affine(fn.ones_like(node), matrix=matrix, fill_value=0.0, interp_type=types.INTERP_NN)
-    warped = fn.cast(fn.warp_affine(node, matrix=matrix, interp_type=types.INTERP_LINEAR), dtype=types.INT32)
+    inside = fn.warp_affine(fn.ones_like(node), matrix=matrix, fill_value=0.0, interp_type=types.INTERP_NN, **size)
+    warped = fn.cast(fn.warp_affine(node, matrix=matrix, interp_type=types.INTERP_LINEAR, **size), dtype=types.INT32)
     mixed: DataNode = fn.cast(inside * (warped - int(fill)) + int(fill), dtype=types.UINT8)
     return mixed

@@ -62,8 +62,12 @@ def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gat
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
     region = fn.cast(shape * gate, dtype=types.FLOAT)
-    fill = [v * t.unit for v in t.value]
-    erased: DataNode = fn.erase(node, anchor=fn.cast(anchor, dtype=types.FLOAT), shape=region, axis_names="HW", fill_value=fill)
+    where: dict[str, Any] = {"anchor": fn.cast(anchor, dtype=types.FLOAT), "shape": region, "axis_names": "HW"}
+    if t.noise == "values":
+        noisy: DataNode = fn.erase_noise(node, **where)
+        return noisy
+    fill = [v * t.unit for v in t.value] if t.noise is None else fn.random.normal(shape=[3])
+    erased: DataNode = fn.erase(node, fill_value=fill, **where)
     return erased
 
 
@@ -106,6 +110,10 @@ class _Call:
         planes = type(made).__module__.startswith(("torch", "torchvision")) and hasattr(made, "permute")
         array = np.asarray(made.permute(1, 2, 0) if planes and made.ndim == 3 else made)
         array = array[..., None] if array.ndim == 2 else array
+        if array.ndim == 3 and array.shape[2] > 4 and array.shape[0] <= 4:
+            raise TypeError(
+                f"the transform {self.name} gave an array of the shape {array.shape}, channels first: it returns (H, W, C), as array.transpose(1, 2, 0) is"
+            )
         if array.dtype != np.uint8 or array.ndim != 3:
             what = f"{array.dtype} of the shape {array.shape}" if hasattr(made, "shape") or hasattr(made, "size") else type(made).__name__
             raise TypeError(

@@ -134,7 +134,8 @@ def yes_or_no(**given: Any) -> None:
     """Switches are True or False: a string like "no" would count as True."""
     for name, value in given.items():
         if value not in (True, False, None):
-            raise InvalidArgumentError(f"Loader: {name} is True or False, not {value!r}")
+            also = ', or "shards" for tars' if name == "shuffle" else ""
+            raise InvalidArgumentError(f"Loader: {name} is True or False{also}, not {value!r}")
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:

@@ -149,6 +149,18 @@ class TarSource(Source):
                     f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({name}); there are {', '.join(there) or 'none'}"
                 )
 
+    @property
+    def classes(self) -> list[str]:
+        """The names that `stoker pack` left beside its tars, where the label is its own; else there are none."""
+        folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
+        if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
+            return []
+        folder = folders.pop()
+        try:
+            return (folder / "classes.txt").read_text().splitlines() if (folder / "packing.txt").is_file() else []
+        except (OSError, UnicodeDecodeError):
+            return []
+
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         known = {name: k for k, name in enumerate(self.components)}
         return _fields.of_known(names, known)

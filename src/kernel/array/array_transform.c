@@ -3,6 +3,20 @@
 #include "base/error.h"
 #include "kernel/array/array_kernels.h"
 
+#include <math.h>
+
+enum { ROOM = 62 }; /* bits of a position and of a distance to an edge, so that no sum of two of them overflows */
+
+static bool positions_fit(const struct stk_transform *t)
+{
+	const double most = ldexp(1, ROOM), one = ldexp(1, stk__transform_bits(t));
+	bool fit = t->width * one <= most && t->height * one <= most;
+	for (int row = 0; row < 6; row += 3)
+		fit = fit &&
+		      fabs((double)t->m[row]) * t->width + fabs((double)t->m[row + 1]) * t->height + fabs((double)t->m[row + 2]) <= most;
+	return fit;
+}
+
 enum stk_status stk__array_transform(struct stk_array_jobs *jobs, const struct stk_transform *t, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err)
 {
@@ -17,6 +31,10 @@ enum stk_status stk__array_transform(struct stk_array_jobs *jobs, const struct s
 		return STK_OK;
 	if (job.n > STK_ARRAY_MOST)
 		return stk__fail(err, STK_LIMIT, "an image to move has at most %d pixels, not %lld", STK_ARRAY_MOST, (long long)job.n);
+	if (!positions_fit(t))
+		return stk__fail(err, STK_LIMIT,
+			"an image of %d x %d cannot be moved this far: positions in it would leave the range of +-2^%d pixels", t->width,
+			t->height, ROOM - stk__transform_bits(t));
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
 	stk__array_kernels(jobs, job.n)->transform(t, in->data, out->data);

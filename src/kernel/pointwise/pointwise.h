@@ -16,12 +16,13 @@
 #include "stoker/tensor.h"
 
 enum stk_pointwise_op {
-	STK_POINTWISE_LOOKUP, /* a table's entry; of whole numbers */
-	STK_POINTWISE_ERASE,  /* fills regions */
-	STK_POINTWISE_GRID,   /* zeroes squares of a grid */
-	STK_POINTWISE_NORMAL, /* adds mean + stddev * a draw from the normal distribution */
-	STK_POINTWISE_SALT,   /* replaces some pixels by one of two values */
-	STK_POINTWISE_POISSON /* factor * a draw from the Poisson distribution of mean x / factor */
+	STK_POINTWISE_LOOKUP,       /* a table's entry; of whole numbers */
+	STK_POINTWISE_ERASE,        /* fills regions */
+	STK_POINTWISE_ERASE_NORMAL, /* fills them with mean + stddev * a draw from the normal distribution */
+	STK_POINTWISE_GRID,         /* zeroes squares of a grid */
+	STK_POINTWISE_NORMAL,       /* adds mean + stddev * a draw from the normal distribution */
+	STK_POINTWISE_SALT,         /* replaces some pixels by one of two values */
+	STK_POINTWISE_POISSON       /* factor * a draw from the Poisson distribution of mean x / factor */
 };
 
 /* Constants: the entries, elements of the output's type. */
@@ -35,6 +36,8 @@ struct stk_pointwise_erase {
 	int32_t regions, ndim, n_fills;
 	int64_t fill_divisor; /* output i is filled with fill i / fill_divisor % n_fills */
 	int64_t shape[STK_MAX_DIMS];
+	struct stk_random random; /* of ERASE_NORMAL: the sample's stream, at its start */
+	float mean, stddev;
 };
 
 /* Pixel (x, y) is zeroed where both x * c - y * s - dx and x * s + y * c - dy, less their whole parts, are below ratio. */

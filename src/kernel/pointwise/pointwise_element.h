@@ -142,6 +142,12 @@ STK_HD void stk__pointwise_add(
 	stk__store_double(dst, d->dst_dtype, x + ((double)n->mean + (double)n->stddev * (double)normal));
 }
 
+/* Noise alone, stored. */
+STK_HD void stk__pointwise_put(const struct stk_pointwise_erase *e, const struct stk_pointwise_data *d, uint8_t *dst, float normal)
+{
+	stk__store_double(dst, d->dst_dtype, (double)e->mean + (double)e->stddev * (double)normal);
+}
+
 /* What replaces the pixel `at`; NULL: nothing. */
 STK_HD const uint8_t *stk__pointwise_replacement(const struct stk_pointwise_noise *n, uint32_t at)
 {
@@ -239,6 +245,12 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 		break;
 	case STK_POINTWISE_ERASE:
 		from = stk__pointwise_erased(p, d, i) ? stk__pointwise_fill(p, d, i) : src;
+		break;
+	case STK_POINTWISE_ERASE_NORMAL:
+		if (stk__pointwise_erased(p, d, i)) {
+			stk__pointwise_put(&p->erase, d, dst, stk__pointwise_normal(&p->erase.random, i));
+			return;
+		}
 		break;
 	case STK_POINTWISE_GRID: {
 		const struct stk_pointwise_grid *g = &p->grid;

@@ -67,6 +67,18 @@ static void fill_run(const struct stk_pointwise *p, const struct stk_pointwise_d
 	}
 }
 
+static void noise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int64_t i, int64_t n)
+{
+	for (int64_t end = i + n; i < end;) {
+		struct stk_philox_block draws = stk__pointwise_draws(&p->erase.random, (uint32_t)(i / 4), 0);
+		float normals[4];
+		stk__pointwise_normals(draws.v[0], draws.v[1], normals);
+		stk__pointwise_normals(draws.v[2], draws.v[3], normals + 2);
+		for (int64_t next = i / 4 * 4 + 4; i < next && i < end; i++)
+			stk__pointwise_put(&p->erase, d, d->dst + i * d->dst_size, normals[i & 3]);
+	}
+}
+
 /* Fills the dims of a region from the k-th on; `index` is where the dims before it have led. */
 static void fill_region(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t region, int32_t k, int64_t index)
 {
@@ -80,7 +92,7 @@ static void fill_region(const struct stk_pointwise *p, const struct stk_pointwis
 	}
 	index *= p->erase.shape[k];
 	if (whole && bounds[0] < bounds[1])
-		fill_run(p, d, (index + bounds[0]) * run, (bounds[1] - bounds[0]) * run);
+		(p->op == STK_POINTWISE_ERASE ? fill_run : noise_run)(p, d, (index + bounds[0]) * run, (bounds[1] - bounds[0]) * run);
 	for (int64_t at = bounds[0]; !whole && at < bounds[1]; at++)
 		fill_region(p, d, region, k + 1, index + at);
 }
@@ -153,7 +165,7 @@ void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwis
 	bool bytes = d->src_dtype == STK_UINT8;
 	if (p->op == STK_POINTWISE_LOOKUP && bytes)
 		lookup_bytes(p, d);
-	else if (p->op == STK_POINTWISE_ERASE)
+	else if (p->op == STK_POINTWISE_ERASE || p->op == STK_POINTWISE_ERASE_NORMAL)
 		erase(p, d);
 	else if (p->op == STK_POINTWISE_GRID)
 		grid(p, d);

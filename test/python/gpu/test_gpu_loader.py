@@ -360,6 +360,7 @@ MORE = {
     "bilinear, values": [T.RandomRotation(20, "bilinear", fill=9), T.RandomSolarize(100), T.RandomPosterize(3), T.RandomInvert()],
     "extents": [T.Pad(3), T.Resize(20, max_size=25), T.RandomCrop(30, pad_if_needed=True)],
     "function": [T.Lambda(lambda a: a[::-1]), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.5] * 3), T.RandomErasing(1)],
+    "noise": [T.RandomRotation(40, expand=True), T.Resize((40, 50)), T.Normalize([0.5] * 3, [0.5] * 3), T.RandomErasing(1, value="random")],
     "one channel": [T.Grayscale(), T.Normalize([0.5], [0.5])],
 }
 

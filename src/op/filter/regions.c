@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/filter/regions.h"
+
+#include "kernel/convert/convert.h"
+#include "op/slice_args.h"
+
+#include <string.h>
+
+const struct stk_arg_def stk__regions_group[] = {
+	STK_ARG(struct stk_regions, anchor, STK_ARG_FLOATS, "[]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Where each region begins: a coordinate for each of the axes, region after region. Default: 0 everywhere."),
+	STK_ARG(struct stk_regions, shape, STK_ARG_FLOATS, "[]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+		"Extents of the regions, given in the same way. Default: there are none."),
+	STK_ARG(struct stk_regions, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+		"Dims that anchor and shape are about; negative ones count from the end. Regions take all of the others. Default: all but the "
+		"channels."),
+	STK_ARG(struct stk_regions, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
+	STK_ARG(struct stk_regions, centered_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "anchor says where the middle of a region is."),
+	STK_ARG(struct stk_regions, normalized, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"anchor and shape are shares of the extents, 0 to 1, instead of elements. Excludes the two below."),
+	STK_ARG(struct stk_regions, normalized_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "The same of anchor alone."),
+	STK_ARG(struct stk_regions, normalized_shape, STK_ARG_BOOL, "false", STK_FREE, 0, "The same of shape alone."),
+	STK_ARG_END,
+};
+
+static int32_t region_axes(const struct stk_regions *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
+{
+	bool named = a->axis_names && a->axis_names[0];
+	if (named || a->axes.count > 0)
+		return stk__axes_of(named ? (struct stk_ints){.count = -1} : a->axes, a->axis_names, desc, axes, err);
+	int32_t n = 0, channels = stk__layout_find(desc, 'C');
+	for (int32_t d = 0; d < desc->ndim; d++)
+		if (d != channels)
+			axes[n++] = d;
+	return n;
+}
+
+/* How many regions anchor and shape name over n axes; < 0: they do not fit. */
+static int32_t count_regions(const struct stk_regions *a, int32_t n, struct stk_error *err)
+{
+	int32_t anchors = a->anchor.count > 0 ? a->anchor.count : 0, shapes = a->shape.count > 0 ? a->shape.count : 0;
+	enum stk_status s = STK_OK;
+	if (anchors && anchors != shapes)
+		s = stk__fail(err, STK_INVALID, "anchor has %d values and shape %d: give both for each region", anchors, shapes);
+	else if (shapes && (n == 0 || shapes % n != 0))
+		s = stk__fail(err, STK_INVALID, "shape has %d values for %d axes: give one for each axis, region after region", shapes, n);
+	return s ? -1 : shapes ? shapes / n : 0;
+}
+
+enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk_regions *a, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	int32_t axes[STK_MAX_DIMS];
+	call->out[0].desc = *in;
+	if (a->normalized && (a->normalized_anchor || a->normalized_shape))
+		return stk__fail(err, STK_INVALID,
+			"normalized is about anchor and shape both: give it alone, or normalized_anchor and normalized_shape");
+	if (in->ndim < 0)
+		return STK_OK;
+	int32_t n = region_axes(a, in, axes, err);
+	if (n < 0)
+		return STK_INVALID;
+	bool known = !stk__varies(call, &a->anchor) && !stk__varies(call, &a->shape);
+	return known && count_regions(a, n, err) < 0 ? STK_INVALID : STK_OK;
+}
+
+static int64_t bound_of(float x, int64_t extent)
+{
+	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int64_t)x;
+}
+
+/* The i-th value's bounds along a dim of this extent. In float32, as DALI computes them: 0.35 of 20 is 7. */
+static void fill_bounds(const struct stk_regions *a, int32_t i, int64_t extent, int64_t bounds[2])
+{
+	float size = a->shape.v[i], start = a->anchor.count > 0 ? a->anchor.v[i] : 0;
+	size *= a->normalized || a->normalized_shape ? (float)extent : 1;
+	start *= a->normalized || a->normalized_anchor ? (float)extent : 1;
+	start -= a->centered_anchor ? size / 2 : 0;
+	bounds[0] = bound_of(start, extent);
+	bounds[1] = bound_of(start + size, extent);
+}
+
+/* Integer types drop the fraction, as in DALI. */
+static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
+{
+	value = stk__dtype_whole(dtype) && dtype != STK_BOOL ? truncf(value) : value;
+	stk__convert(to, dtype, &value, STK_FLOAT, 1);
+}
+
+static enum stk_status make_constants(const struct stk_call *call, const struct stk_regions *a, struct stk_floats fill_value,
+	const int32_t *axes, int32_t n, struct stk_regions_job *job, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	size_t fills = (size_t)fill_value.count;
+	int32_t regions = job->pointwise.erase.regions;
+	job->bytes = 8 * fills + sizeof(int64_t) * 2 * (size_t)regions * (size_t)in->ndim;
+	job->constants = stk__arena_take(call->tools->arena, job->bytes);
+	if (!job->constants)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d regions", regions);
+	memset(job->constants, 0, 8 * fills);
+	for (size_t k = 0; k < fills; k++)
+		store_fill(job->constants + 8 * k, in->dtype, fill_value.v[k]);
+	int64_t *bounds = (int64_t *)(void *)(job->constants + 8 * fills);
+	for (int32_t r = 0; r < regions; r++, bounds += 2 * in->ndim) {
+		for (int32_t d = 0; d < in->ndim; d++) {
+			bounds[2 * d] = 0;
+			bounds[2 * d + 1] = in->shape[d];
+		}
+		for (int32_t i = 0; i < n; i++)
+			fill_bounds(a, r * n + i, in->shape[axes[i]], &bounds[2 * axes[i]]);
+	}
+	return STK_OK;
+}
+
+enum stk_status stk__regions_job(const struct stk_call *call, const struct stk_regions *a, struct stk_floats fills,
+	struct stk_regions_job *job, struct stk_error *err)
+{
+	const struct stk_desc *in = &call->in[0].desc;
+	int32_t axes[STK_MAX_DIMS], n = region_axes(a, in, axes, err), channels = stk__layout_find(in, 'C');
+	*job = (struct stk_regions_job){
+		.pointwise = {.op = STK_POINTWISE_ERASE, .erase = {.ndim = in->ndim, .n_fills = fills.count, .fill_divisor = 1}}};
+	struct stk_pointwise_erase *e = &job->pointwise.erase;
+	e->regions = n < 0 ? -1 : count_regions(a, n, err);
+	if (e->regions < 0)
+		return STK_INVALID;
+	for (int32_t d = 0; d < in->ndim; d++) {
+		e->shape[d] = in->shape[d];
+		e->fill_divisor *= channels >= 0 && d > channels ? in->shape[d] : 1;
+	}
+	return make_constants(call, a, fills, axes, n, job, err);
+}
