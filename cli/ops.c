@@ -31,6 +31,7 @@ static json_t *arg_json(const struct stk_arg_info *arg)
 		put_real(o, "max", arg->max);
 	put_bool(o, "required", arg->flags & STK_REQUIRED);
 	put_bool(o, "per_sample", arg->flags & STK_PER_SAMPLE);
+	put_bool(o, "per_frame", arg->flags & STK_PER_FRAME);
 	put_bool(o, "scalar_ok", arg->flags & STK_SCALAR_OK);
 	put_bool(o, "accepted_only", arg->flags & STK_ACCEPTED);
 	return o;
@@ -74,7 +75,10 @@ static void print_op(size_t index, const struct stk_op_info *op)
 	if (op->tolerance)
 		printf("tolerance: %s\n", op->tolerance);
 	for (int32_t i = 0; stk_op_arg(index, i, &arg); i++) {
-		printf("  %-28s %s%s", arg.name, arg.type, arg.flags & STK_PER_SAMPLE ? ", also one a sample" : "");
+		printf("  %-28s %s%s", arg.name, arg.type,
+			arg.flags & STK_PER_FRAME    ? ", also one a sample or frame"
+			: arg.flags & STK_PER_SAMPLE ? ", also one a sample"
+						     : "");
 		if (arg.flags & STK_REQUIRED)
 			printf(", required");
 		else if (arg.default_text)

@@ -46,7 +46,7 @@ def page(op: dict) -> list[str]:
     if shown:
         lines += ["| argument | type | default | per sample | what it does |", "| --- | --- | --- | --- | --- |"]
         for arg in shown:
-            per_sample = "yes" if arg["per_sample"] else ""
+            per_sample = "yes, and a frame" if arg["per_frame"] else "yes" if arg["per_sample"] else ""
             row = [f"`{arg['name']}`", cell(describe_type(arg)), describe_default(arg), per_sample, cell(arg["doc"])]
             lines.append("| " + " | ".join(row) + " |")
         lines.append("")

@@ -71,6 +71,10 @@ class Arg:
         return bool(self.flags & 16)
 
     @property
+    def per_frame(self) -> bool:
+        return bool(self.flags & 32)
+
+    @property
     def default(self) -> Any:
         """The default as a Python value; None where there is none."""
         value = None if self.default_text is None else json.loads(self.default_text)

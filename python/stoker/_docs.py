@@ -73,7 +73,7 @@ def _arg_text(arg: Arg) -> str:
     if arg.scalar_ok and kind.startswith("list["):
         kind += " or " + kind[5:-1]
     if arg.per_sample:
-        kind += " or a node"
+        kind += " or a node, also with a value for each frame" if arg.per_frame else " or a node"
     facts = kind + _range(arg)
     if arg.choices:
         facts += ", one of " + ", ".join(f"'{c}'" for c in arg.choices.split("|"))

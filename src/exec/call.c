@@ -48,6 +48,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		.place = n->reader >= 0 ? stk__reader_place(run->pipeline, n->reader, &s->place) : s->place,
 		.index = run->sample,
 		.batch = run->record->count,
+		.frame = run->common,
 		.user = n->node->has_source ? &n->node->source : NULL,
 		.tools = &w->tools};
 	if (n->node->n_inputs) {
@@ -57,6 +58,9 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		for (int32_t k = 0; k < n->node->n_inputs; k++)
 			in[k] = w->values[n->inputs[k]];
 		stk__layout_name(n->def, &in[0].desc);
+		for (int32_t k = 0; k < n->node->n_inputs && run->frame; k++)
+			if (stk__is_sequence(&in[k].desc))
+				stk__frame_of_sequence(&in[k], run->frame - 1);
 		call->in = in;
 	}
 	if (n->node->n_varying) {
@@ -66,7 +70,10 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		memcpy(args, n->node->args, n->def->args_size);
 		call->args = args;
 		for (int32_t k = 0; k < n->node->n_varying; k++) {
-			enum stk_status s2 = stk__arg_set_sample(&n->varying[k].def, &w->values[n->varying[k].value], args, &w->arena, err);
+			struct stk_tensor value = w->values[n->varying[k].value];
+			if (run->frame && stk__is_sequence(&value.desc))
+				stk__frame_of_sequence(&value, run->frame - 1);
+			enum stk_status s2 = stk__arg_set_sample(&n->varying[k].def, &value, args, &w->arena, err);
 			if (s2)
 				return s2;
 		}

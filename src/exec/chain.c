@@ -93,9 +93,10 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		if (!taken)
 			skip(&run, group);
 		else if (s == STK_OK)
-			s = group->step >= 0 ? stk__device_describe(&run, group, err)
-			    : group->pass    ? run_pass(&run, group, err)
-					     : run_single(&run, group->nodes[0], err);
+			s = group->step >= 0                                    ? stk__device_describe(&run, group, err)
+			    : p->program->nodes[group->nodes[0]].node->by_frame ? stk__by_frame_run(&run, group, err)
+			    : group->pass                                       ? run_pass(&run, group, err)
+										: run_single(&run, group->nodes[0], err);
 		if (s && err) {
 			char title[96];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);

@@ -433,6 +433,73 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 	return s;
 }
 
+/* ---- operators that run for each frame ---- */
+
+/* One frame's jobs, over inputs on the GPU. */
+static enum stk_status describe_frame(
+	const struct stk_chain_run *frame, const struct stk_group *group, struct stk_tensor *out, struct stk_error *err)
+{
+	int32_t node = group->nodes[0];
+	struct stk_call call;
+	struct stk_pass_group g;
+	const struct stk_group pass = {.nodes = &node, .count = 1, .pass = true, .step = group->step};
+	enum stk_status s = stk__call_prepare(frame, node, &call, err);
+	if (s || (s = call.def->infer(&call, err)))
+		return s;
+	if (stk__by_frame_passes(&call)) {
+		if ((s = stk__pass_group_infer(frame, &pass, &g, err)))
+			return s;
+		frame->worker->values[g.value] = *out;
+		STK_COUNT(frame->pipeline, passes, 1);
+		return describe_pass(frame, &g, group->step, err);
+	}
+	if (!call.def->lower_array)
+		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", call.def->name);
+	call.out = out;
+	struct kept_jobs kept_jobs = {{keep_array, &frame->worker->arena}, frame, group->step};
+	return call.def->lower_array(&call, &kept_jobs.jobs, err);
+}
+
+/* The output has its place on the GPU. All inputs are host values: the cores run the frames, and what they make is sent. */
+static enum stk_status frames_on_cores(
+	const struct stk_chain_run *run, const struct stk_group *group, int32_t value, const struct stk_tensor *out, struct stk_error *err)
+{
+	struct stk_tensor host = {.desc = out->desc, .data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out->desc))};
+	if (!host.data)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	enum stk_status s = stk__by_frame_cores(run, group->nodes[0], &host, err);
+	return s ? s : send(run, group->step, value, &host, (uintptr_t)out->data, err);
+}
+
+static enum stk_status describe_frames(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
+	struct stk_tensor *value = &run->worker->values[n->first_value], out = {0};
+	struct stk_chain_run frame = *run;
+	int64_t frames;
+	enum stk_status s = stk__by_frame_infer(run, group->nodes[0], &out.desc, &frames, err);
+	*value = out;
+	if (s || (s = stk__device_place(run, n->first_value, err)))
+		return s;
+	out = *value;
+	if (all_host(run, n) && !n->def->lower_array && !n->def->lower) {
+		s = frames_on_cores(run, group, n->first_value, &out, err);
+	} else {
+		void *kept[STK_MAX_INPUTS];
+		s = send_inputs(run, n, group->step, kept, err);
+		for (int64_t k = 0; k < frames && s == STK_OK; k++) {
+			struct stk_tensor part = stk__by_frame_part(&out, k);
+			const struct stk_desc common = part.desc;
+			frame.frame = (int32_t)k + 1;
+			frame.common = &common;
+			s = describe_frame(&frame, group, &part, err);
+		}
+		keep_inputs(run, n, kept);
+	}
+	*value = out;
+	return s;
+}
+
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group)
 {
 	run->record->device->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
@@ -443,6 +510,8 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 	struct stk_device_batch *b = run->record->device;
 	b->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
 	atomic_store(&b->jobs.pending[run->sample], true);
+	if (run->pipeline->program->nodes[group->nodes[0]].node->by_frame)
+		return describe_frames(run, group, err);
 	if (!group->pass || (group->count == 1 && !stk__pass_serves(run, group->nodes[0])))
 		return describe_single(run, group, err);
 	return describe_pass_group(run, group, err);

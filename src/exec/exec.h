@@ -9,7 +9,7 @@
  * One lock a pipeline guards records and the queues of ready work; it is held for bookkeeping only, never while reading, decoding or calling.
  *
  *   schedule.c  which unit next; what follows when it is done        chain.c    one sample through one chain
- *   call.c      one operator's call, and where its values go
+ *   call.c      one operator's call, and where its values go         by_frame.c arguments for each frame
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   resident.h  a data set that lies on the GPU
  *   fetch.h     bytes: at once where cached, ahead where not         pass.c     a group that makes one pass
@@ -356,6 +356,8 @@ struct stk_chain_run {
 	struct stk_exec_worker *worker;
 	struct stk_record *record;
 	int32_t level, chain, sample;
+	int32_t frame;                 /* by_frame.c: 1 + which frame an operator runs for; else 0 */
+	const struct stk_desc *common; /* for call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
@@ -365,6 +367,16 @@ enum stk_status stk__branch_taken(
 /* The value in whose place in the slot this one is to be written: the merged value, if the sample takes the side that this value is; else itself. */
 int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+/* by_frame.c: an operator that runs once for each frame of its sequences. infer: what all frames make together, and how many there are. cores: all of
+ * them, on the CPU, into `out`, which has memory for that. run: both, on the CPU. */
+enum stk_status stk__by_frame_infer(
+	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
+enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);
+enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
+/* What frame k makes, of all that they make. */
+struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
+/* Whether one frame's call makes a pass. */
+bool stk__by_frame_passes(const struct stk_call *frame);
 /* Whether this node's input suits a pass; else its lower_array must serve. Asked for each sample where the graph could not know. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 

@@ -333,23 +333,16 @@ static enum stk_status sample_list(
 	return STK_OK;
 }
 
-enum stk_status stk__arg_check_sample(const struct stk_arg_def *def, const struct stk_desc *desc, struct stk_error *err)
-{
-	if (desc->layout[0] != 'F')
-		return STK_OK;
-	return stk__fail(err, STK_UNSUPPORTED,
-		"argument \"%s\" is given for each frame (the layout is \"%s\"), which is not supported yet; give one value a sample",
-		def->name, desc->layout);
-}
-
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *t, void *args, struct stk_arena *memory, struct stk_error *err)
 {
 	void *field = (char *)args + def->offset;
 	int64_t n = stk_desc_elements(&t->desc), i;
-	enum stk_status s = stk__arg_check_sample(def, &t->desc, err);
-	if (s)
-		return s;
+	if (stk__is_sequence(&t->desc))
+		return stk__fail(err, STK_UNSUPPORTED,
+			"argument \"%s\" is given for each frame (the layout is \"%s\"), which only the data says: mark it with per_frame, or name "
+			"layout and ndim of the external_source that it comes from",
+			def->name, t->desc.layout);
 	if (def->flags & STK_SHAPED) {
 		int64_t *shape = stk__arena_take(memory, sizeof t->desc.shape);
 		if (!shape)

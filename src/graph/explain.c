@@ -20,6 +20,8 @@ static void add_shape(struct stk_text *t, const struct stk_desc *d)
 static const char *group_kind(const struct stk_program *p, const struct stk_group *g)
 {
 	const struct stk_op_def *head = p->nodes[g->nodes[0]].def;
+	if (p->nodes[g->nodes[0]].node->by_frame)
+		return "each frame";
 	if (!g->pass)
 		return head->reader ? "reader" : "run";
 	return head->fetch ? "decode + pass" : "pass";

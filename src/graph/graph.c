@@ -81,8 +81,6 @@ static enum stk_status set_varying(
 			def->name);
 	enum stk_status s = check_node(g, value, def->name, err);
 	if (s == STK_OK)
-		s = stk__arg_check_sample(def, &g->nodes[value.op]->outputs[value.output], err);
-	if (s == STK_OK)
 		node->varying[node->n_varying++] = (struct stk_varying){*def, value};
 	return s;
 }
@@ -203,6 +201,8 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 		(options && (s = stk__when_set(g, node, options->when, options->n_when, err))) || (s = stk__when_check(g, node, err)))
 		goto out;
 	node->device = place(g, node);
+	if ((s = stk__node_by_frame(g, node, err)))
+		goto out;
 	if (def->output_count)
 		node->n_outputs = def->output_count(node->args);
 	if (def->flags & STK_OP_OPTIONAL_OUTPUTS)

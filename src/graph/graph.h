@@ -31,7 +31,8 @@ struct stk_graph_node {
 	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
-	bool gathers; /* given its arguments and inputs, it needs all samples of the batch */
+	bool by_frame; /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is one */
+	bool gathers;  /* given its arguments and inputs, it needs all samples of the batch */
 };
 
 struct stk_graph {
@@ -53,15 +54,23 @@ bool stk__grow(void **array, size_t count, size_t *room, size_t size);
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
+/* frames.c: sequences, whose layout begins with F. */
+bool stk__is_sequence(const struct stk_desc *desc);
+/* The tensor of frame k of a sequence; with data NULL, what describes it. */
+void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
+/* What describes a sequence of `count` such frames; -1: not known yet. */
+enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
+/* Decides by_frame, once inputs and arguments are there. */
+enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
+/* Takes the number of frames of d, if it is a sequence and that is known; an error where it differs from *count. -1: none was seen yet. */
+enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, int64_t *count, struct stk_error *err);
+
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
 enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
-/* An error where a sample's argument would be one for each frame: a tensor whose layout begins with F. */
-enum stk_status stk__arg_check_sample(const struct stk_arg_def *def, const struct stk_desc *desc, struct stk_error *err);
-
-/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors). memory: of the sample. */
+/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors), which holds no frames. memory: of the sample. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 

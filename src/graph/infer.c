@@ -43,6 +43,23 @@ static enum stk_status check_layout(const struct stk_op_def *def, const struct s
 	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 
+/* Of inputs that are sequences, one frame. */
+static enum stk_status take_frame(
+	const struct stk_graph *g, const struct stk_graph_node *node, struct stk_tensor *in, int64_t *frames, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < node->n_inputs && s == STK_OK; i++) {
+		s = stk__count_frames(&in[i].desc, "an input", frames, err);
+		if (stk__is_sequence(&in[i].desc))
+			stk__frame_of_sequence(&in[i], 0);
+	}
+	for (int32_t i = 0; i < node->n_varying && s == STK_OK; i++) {
+		const struct stk_node n = node->varying[i].node;
+		s = stk__count_frames(&g->nodes[n.op]->outputs[n.output], node->varying[i].def.name, frames, err);
+	}
+	return s;
+}
+
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
@@ -53,8 +70,9 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	for (int32_t i = 0; i < node->n_inputs; i++)
 		in[i].desc = g->nodes[node->inputs[i].op]->outputs[node->inputs[i].output];
 	stk__layout_name(node->def, &in[0].desc);
-	enum stk_status s = node->n_inputs ? check_layout(node->def, &in[0].desc, err) : STK_OK;
-	if (s)
+	int64_t frames = -1;
+	enum stk_status s = node->by_frame ? take_frame(g, node, in, &frames, err) : STK_OK;
+	if (s || (node->n_inputs && (s = check_layout(node->def, &in[0].desc, err))))
 		return s;
 	struct stk_call call = {.def = node->def,
 		.args = node->args,
@@ -74,7 +92,12 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	if ((s = node->def->infer(&call, err)))
 		return s;
 	node->gathers = node->def->gather && (!node->def->gathers || node->def->gathers(&call));
+	if (node->gathers && node->by_frame)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"it takes no arguments for each frame where it needs the whole batch, as these arguments ask for");
 	for (int32_t k = 0; k < node->n_outputs; k++) {
+		if (node->by_frame && (s = stk__sequence_of_frames(&out[k].desc, frames, err)))
+			return s;
 		node->outputs[k] = out[k].desc;
 		for (int32_t d = 0; shapes && d < out[k].desc.ndim; d++)
 			node->outputs[k].shape[d] = -1;

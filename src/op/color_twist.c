@@ -9,12 +9,12 @@ struct color_twist {
 };
 
 static const struct stk_arg_def color_twist_args[] = {
-	STK_ARG(struct color_twist, brightness, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct color_twist, brightness, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of all channels; 0 is black, 1 changes nothing."),
-	STK_ARG(struct color_twist, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct color_twist, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the distance from the middle of the input range; 0 is gray, 1 changes nothing."),
-	STK_ARG(struct color_twist, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Turn of the hue, in degrees."),
-	STK_ARG(struct color_twist, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct color_twist, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
+	STK_ARG(struct color_twist, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the saturation; 0 is gray, 1 changes nothing."),
 	STK_ARG(struct color_twist, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
 	STK_ARG(struct color_twist, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),

@@ -8,9 +8,9 @@ struct contrast {
 };
 
 static const struct stk_arg_def contrast_args[] = {
-	STK_ARG(struct contrast, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct contrast, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the distance from contrast_center; 0 is gray, 1 changes nothing."),
-	STK_ARG(struct contrast, contrast_center, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct contrast, contrast_center, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Value that contrast does not change. Default: the middle of the input range, 128 for uint8, 0.5 for float32."),
 	STK_ARG(struct contrast, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),
 	STK_ARG_END,

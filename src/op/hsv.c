@@ -9,10 +9,10 @@ struct hsv {
 };
 
 static const struct stk_arg_def hsv_args[] = {
-	STK_ARG(struct hsv, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Turn of the hue, in degrees."),
-	STK_ARG(struct hsv, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct hsv, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
+	STK_ARG(struct hsv, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the saturation; 0 is gray, 1 changes nothing."),
-	STK_ARG(struct hsv, value, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE, "Factor of all channels."),
+	STK_ARG(struct hsv, value, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Factor of all channels."),
 	STK_ARG(struct hsv, dtype, STK_ARG_DTYPE, "0", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output, to which values are rounded."),
 	STK_ARG_END,
 };

@@ -9,7 +9,7 @@ struct hue {
 };
 
 static const struct stk_arg_def hue_args[] = {
-	STK_ARG(struct hue, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Turn of the hue, in degrees."),
+	STK_ARG(struct hue, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
 	STK_ARG(struct hue, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
 	STK_ARG(struct hue, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),
 	STK_ARG_END,

@@ -118,6 +118,8 @@ struct stk_call {
 	const struct stk_tensor *in;   /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
+	/* Where the operator runs once for each frame: what every frame's output has to be. NULL elsewhere, and while that is found out. */
+	const struct stk_desc *frame;
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;   /* epoch, position, sample id */
@@ -211,6 +213,9 @@ struct stk_op_def {
 	int32_t outputs;                           /* 0: one */
 	int32_t (*output_count)(const void *args); /* where the arguments decide; nullable */
 	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: of all further ones */
+	/* Bit k: where input k is a sequence (its layout begins with F), the operator runs once for each frame, as it does where an argument is given for
+	 * each frame; bit 63: all further ones. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are none serve all frames. */
+	uint64_t frame_inputs;
 	const char *
 		layouts; /* that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
 	const char *tolerance; /* why results may differ more than the rule allows; shown in the documentation */
@@ -277,6 +282,11 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 static inline bool stk__op_host_input(const struct stk_op_def *def, int32_t k)
 {
 	return def->host_inputs >> (k < 63 ? k : 63) & 1;
+}
+
+static inline bool stk__op_frame_input(const struct stk_op_def *def, int32_t k)
+{
+	return def->frame_inputs >> (k < 63 ? k : 63) & 1;
 }
 
 /* True where it serves tensors of any kind, not only images and those that a user fills. */

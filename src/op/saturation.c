@@ -9,7 +9,7 @@ struct saturation {
 };
 
 static const struct stk_arg_def saturation_args[] = {
-	STK_ARG(struct saturation, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct saturation, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the saturation; 0 is gray, 1 changes nothing."),
 	STK_ARG(struct saturation, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
 	STK_ARG(struct saturation, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),

@@ -10,7 +10,7 @@ struct debayer {
 };
 
 static const struct stk_arg_def debayer_args[] = {
-	STK_ARG(struct debayer, blue_position, STK_ARG_INTS, NULL, (0, 1), STK_REQUIRED | STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct debayer, blue_position, STK_ARG_INTS, NULL, (0, 1), STK_REQUIRED | STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Row and column of the blue pixel, 0 or 1 each, in the tile of 2x2 pixels that begins in the second row and column of the image (so "
 		"does OpenCV name patterns): (0, 0) is BG, (0, 1) GB, (1, 0) GR and (1, 1) RG."),
 	{.name = "algorithm",

@@ -11,7 +11,7 @@ struct filter {
 };
 
 static const struct stk_arg_def filter_args[] = {
-	STK_ARG(struct filter, anchor, STK_ARG_INTS, "[-1]", (-1, 0x1p31), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct filter, anchor, STK_ARG_INTS, "[-1]", (-1, 0x1p31), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"The place of the window that lies over the output's pixel, for each of its dims. -1: the middle, rounded down. Without meaning "
 		"in mode valid."),
 	{.name = "border",
@@ -144,6 +144,7 @@ const struct stk_op_def stk__op_filter = {
 	       "Spatial dims are all but frames (F) and channels (C), which come before or behind the others; all dims of a tensor without "
 	       "layout. Values are float32 until they are stored.",
 	.inputs = {2, 3},
+	.frame_inputs = 6,
 	.args = filter_args,
 	.args_size = sizeof(struct filter),
 	.infer = filter_infer,

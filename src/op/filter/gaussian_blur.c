@@ -11,10 +11,10 @@ struct gaussian_blur {
 };
 
 static const struct stk_arg_def gaussian_blur_args[] = {
-	STK_ARG(struct gaussian_blur, sigma, STK_ARG_FLOATS, "[0.0]", (0, HUGE_VAL), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct gaussian_blur, sigma, STK_ARG_FLOATS, "[0.0]", (0, HUGE_VAL), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Standard deviation in pixels, one value or one for each spatial dim, outermost first. 0: follows from window_size, as (r - 1) * "
 		"0.3 + 0.8 with its radius r."),
-	STK_ARG(struct gaussian_blur, window_size, STK_ARG_INTS, "[0]", (0, 0x1p31), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct gaussian_blur, window_size, STK_ARG_INTS, "[0]", (0, 0x1p31), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Extent of the window in pixels, an odd number, given in the same way. 0: follows from sigma, as 2 * ceil(3 * sigma) + 1."),
 	STK_ARG(struct gaussian_blur, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__filter_dtype_doc),
 	STK_ARG_END,

@@ -14,12 +14,12 @@ struct laplacian {
 enum { MOST = 31 };
 
 static const struct stk_arg_def laplacian_args[] = {
-	STK_ARG(struct laplacian, window_size, STK_ARG_INTS, "[3]", (3, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct laplacian, window_size, STK_ARG_INTS, "[3]", (3, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Extent of the window of each derivative along its own dim: an odd number, one or one for each spatial dim, outermost first."),
-	STK_ARG(struct laplacian, smoothing_size, STK_ARG_INTS, NULL, (1, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct laplacian, smoothing_size, STK_ARG_INTS, NULL, (1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Extent of the windows that smooth along the other dims, given in the same way; 1 does not smooth. Default: window_size of the "
 		"derivative."),
-	STK_ARG(struct laplacian, scale, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct laplacian, scale, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Factor of each derivative, one value or one for each spatial dim. Default: 1."),
 	STK_ARG(struct laplacian, normalized_kernel, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Multiplies each derivative by 2^(n + 2 - s), where n is the number of spatial dims and s the sum of the extents of its windows. "

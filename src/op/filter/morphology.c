@@ -6,9 +6,9 @@
 enum { MOST = 1 << 16 }; /* of a window's extent */
 
 const struct stk_arg_def stk__morphology_args[] = {
-	STK_ARG(struct stk_morphology, mask_size, STK_ARG_INTS, "[3, 3]", (1, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct stk_morphology, mask_size, STK_ARG_INTS, "[3, 3]", (1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Width and height of the window in pixels; one value is both."),
-	STK_ARG(struct stk_morphology, anchor, STK_ARG_INTS, "[-1, -1]", (-1, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct stk_morphology, anchor, STK_ARG_INTS, "[-1, -1]", (-1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"The place in the window, x and y, that lies over the output's pixel. -1: the middle, rounded down."),
 	STK_ARG(struct stk_morphology, iterations, STK_ARG_INT, "1", (1, MOST), 0,
 		"How often it is done: each further time adds the window's extents less 1 to it."),

@@ -16,7 +16,7 @@ struct points_map {
 
 #define MATRIX(member, text)                                                                                                               \
 	{                                                                                                                                  \
-		.name = #member, .type = STK_ARG_FLOATS, .flags = STK_PER_SAMPLE | STK_SCALAR_OK,                                          \
+		.name = #member, .type = STK_ARG_FLOATS, .flags = STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,                          \
 		.offset = offsetof(struct coord_transform, member), .min = -HUGE_VAL, .max = HUGE_VAL, .shapes = true, .doc = text         \
 	}
 
@@ -24,7 +24,7 @@ static const struct stk_arg_def coord_transform_args[] = {
 	MATRIX(M,
 		"Matrix, row by row, with a column for each component of the points that come in, and a row for each of those that come out; "
 		"or one value, a factor for all components. Default: 1."),
-	STK_ARG(struct coord_transform, T, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct coord_transform, T, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"What is added, one value for each component that comes out, or one for all. Default: 0."),
 	MATRIX(MT, "Both as one matrix [M T], as transforms.* make it, instead of M and T; or one value, as for M."),
 	STK_ARG(struct coord_transform, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,

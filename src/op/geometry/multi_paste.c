@@ -11,8 +11,8 @@ struct multi_paste {
 	int32_t dtype;
 };
 
-#define PAIRS(member, text) STK_ARG(struct multi_paste, member, STK_ARG_INTS, NULL, (-0x1p28, 0x1p28), STK_PER_SAMPLE, text)
-#define SHARES(member, text) STK_ARG(struct multi_paste, member, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE, text)
+#define PAIRS(member, text) STK_ARG(struct multi_paste, member, STK_ARG_INTS, NULL, (-0x1p28, 0x1p28), STK_PER_SAMPLE | STK_PER_FRAME, text)
+#define SHARES(member, text) STK_ARG(struct multi_paste, member, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE | STK_PER_FRAME, text)
 
 static const struct stk_arg_def multi_paste_args[] = {
 	STK_ARG(struct multi_paste, in_ids, STK_ARG_INTS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,

@@ -13,7 +13,7 @@ struct rotate {
 static const struct stk_arg_def rotate_args[] = {
 	{.name = "angle",
 		.type = STK_ARG_FLOAT,
-		.flags = STK_PER_SAMPLE | STK_REQUIRED,
+		.flags = STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED,
 		.offset = offsetof(struct rotate, angle),
 		.min = -HUGE_VAL,
 		.max = HUGE_VAL,
@@ -21,7 +21,7 @@ static const struct stk_arg_def rotate_args[] = {
 		.doc = "In degrees: counter-clockwise, or of volumes by the right-hand rule about the axis."},
 	{.name = "axis",
 		.type = STK_ARG_FLOATS,
-		.flags = STK_PER_SAMPLE,
+		.flags = STK_PER_SAMPLE | STK_PER_FRAME,
 		.offset = offsetof(struct rotate, axis),
 		.min = -HUGE_VAL,
 		.max = HUGE_VAL,
@@ -84,6 +84,8 @@ static enum stk_status rotate_infer(const struct stk_call *call, struct stk_erro
 		return s;
 	if (!open && fits)
 		stk__canvas(&r, in, out);
+	for (int32_t k = 0; k < dims.count && call->frame; k++) /* the canvas that holds all frames */
+		out[k] = call->frame->shape[dims.of.axis[k]];
 	for (int32_t k = 0; k < dims.count && fits; k++)
 		desc->shape[dims.of.axis[k]] = open ? -1 : out[k];
 	if (open)

@@ -50,6 +50,7 @@ const struct stk_op_def stk__op_transforms_combine = {
 	       "and n + 1 columns, n from 1 to 6 and the same for all.",
 	.inputs = {2, STK_MAX_INPUTS},
 	.host_inputs = UINT64_MAX,
+	.frame_inputs = UINT64_MAX,
 	.args = combine_args,
 	.args_size = sizeof(struct combine),
 	.infer = combine_infer,

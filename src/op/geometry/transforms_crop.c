@@ -8,7 +8,7 @@ struct crop_map {
 };
 
 #define BOUND(member, dflt, text)                                                                                                          \
-	STK_ARG(struct crop_map, member, STK_ARG_FLOATS, dflt, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,                                   \
+	STK_ARG(struct crop_map, member, STK_ARG_FLOATS, dflt, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,                   \
 		text " One value a component, or one for all.")
 
 static const struct stk_arg_def crop_map_args[] = {
@@ -76,6 +76,7 @@ const struct stk_op_def stk__op_transforms_crop = {
 	       "from_start goes to to_start and from_end to to_end, as points of an image move when it is cropped or resized." STK_AFFINE_DOC,
 	.inputs = {0, 1},
 	.host_inputs = 1,
+	.frame_inputs = UINT64_MAX,
 	.args = crop_map_args,
 	.args_size = sizeof(struct crop_map),
 	.state_size = sizeof(struct stk_affine),

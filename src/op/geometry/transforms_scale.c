@@ -9,9 +9,9 @@ struct scale {
 };
 
 static const struct stk_arg_def scale_args[] = {
-	STK_ARG(struct scale, scale, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED | STK_SCALAR_OK,
+	STK_ARG(struct scale, scale, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED | STK_SCALAR_OK,
 		"Factor of each component, 1 to 6 values. One value serves all components, whose number is then the input's, or ndim."),
-	STK_ARG(struct scale, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct scale, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
 	STK_ARG(struct scale, ndim, STK_ARG_INT, NULL, (0, STK_AFFINE_DIMS), 0,
 		"Components of points, where scale has one value and there is no input. Default, and 0: 1."),
@@ -50,6 +50,7 @@ const struct stk_op_def stk__op_transforms_scale = {
 	.doc = "Makes the affine transform that scales points." STK_AFFINE_DOC,
 	.inputs = {0, 1},
 	.host_inputs = 1,
+	.frame_inputs = UINT64_MAX,
 	.args = scale_args,
 	.args_size = sizeof(struct scale),
 	.state_size = sizeof(struct stk_affine),

@@ -9,11 +9,11 @@ struct shear {
 };
 
 static const struct stk_arg_def shear_args[] = {
-	STK_ARG(struct shear, shear, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct shear, shear, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Factors: (xy, yx), or (xy, xz, yx, yz, zx, zy) for points of three components. xy is how far x moves as y grows by 1."),
-	STK_ARG(struct shear, angles, STK_ARG_FLOATS, NULL, (-90, 90), STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct shear, angles, STK_ARG_FLOATS, NULL, (-90, 90), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Angles in degrees, instead of shear, in the same order: a factor is an angle's tangent."),
-	STK_ARG(struct shear, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct shear, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
 	STK_AFFINE_REVERSE_ORDER(struct shear),
 	STK_ARG_END,
@@ -58,6 +58,7 @@ const struct stk_op_def stk__op_transforms_shear = {
 	.doc = "Makes the affine transform that shears points." STK_AFFINE_DOC,
 	.inputs = {0, 1},
 	.host_inputs = 1,
+	.frame_inputs = UINT64_MAX,
 	.args = shear_args,
 	.args_size = sizeof(struct shear),
 	.state_size = sizeof(struct stk_affine),

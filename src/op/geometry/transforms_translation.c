@@ -8,7 +8,7 @@ struct translation {
 };
 
 static const struct stk_arg_def translation_args[] = {
-	STK_ARG(struct translation, offset, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED | STK_SCALAR_OK,
+	STK_ARG(struct translation, offset, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED | STK_SCALAR_OK,
 		"What is added to points, one value a component: 1 to 6 of them."),
 	STK_AFFINE_REVERSE_ORDER(struct translation),
 	STK_ARG_END,
@@ -43,6 +43,7 @@ const struct stk_op_def stk__op_transforms_translation = {
 	.doc = "Makes the affine transform that shifts points." STK_AFFINE_DOC,
 	.inputs = {0, 1},
 	.host_inputs = 1,
+	.frame_inputs = UINT64_MAX,
 	.args = translation_args,
 	.args_size = sizeof(struct translation),
 	.state_size = sizeof(struct stk_affine),

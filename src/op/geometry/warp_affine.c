@@ -12,7 +12,7 @@ struct warp_affine {
 };
 
 static const struct stk_arg_def warp_affine_args[] = {
-	STK_ARG(struct warp_affine, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct warp_affine, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Two rows of three values, row by row, over (x, y, 1) in pixels from the top left corner; of volumes three rows of four, over "
 		"(x, y, z, 1). transforms.* make such matrices. Default, and empty: the second input."),
 	STK_ARG(struct warp_affine, inverse_map, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -118,6 +118,7 @@ const struct stk_op_def stk__op_warp_affine = {
 	       "the input's extents unless size is given. Volumes have the layout DHWC, and may have leading frames.",
 	.inputs = {1, 2},
 	.host_inputs = 2,
+	.frame_inputs = 2,
 	.layouts = STK_WARP_LAYOUTS,
 	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
 		     "and with NN a pixel in a thousand is its neighbour.",

@@ -18,7 +18,7 @@ struct perspective {
 };
 
 static const struct stk_arg_def warp_perspective_args[] = {
-	STK_ARG(struct warp_perspective, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct warp_perspective, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Three rows of three values, row by row, over (x, y, 1): positions are the first two results divided by the third. Default, and "
 		"empty: the second input, a float32 tensor of shape (3, 3)."),
 	{.name = "size",
@@ -185,6 +185,7 @@ const struct stk_op_def stk__op_warp_perspective = {
 	       "Images are uint8, uint16, int16 or float32 of layout HWC, CHW or HW, with leading frames or without; so is the output.",
 	.inputs = {1, 2},
 	.host_inputs = 2,
+	.frame_inputs = 2,
 	.tolerance = "DALI's positions are multiples of 1/32 of a pixel on the CPU, and ours are float32.",
 	.args = warp_perspective_args,
 	.args_size = sizeof(struct warp_perspective),

@@ -21,8 +21,10 @@ static enum stk_status per_frame_infer(const struct stk_call *call, struct stk_e
 	struct stk_desc *out = &call->out[0].desc;
 	*out = *in;
 	call->out[0].data = call->in[0].data;
-	if (in->ndim < 0)
+	if (in->ndim < 0) {
+		strcpy(out->layout, "F"); /* all that is known of it */
 		return STK_OK;
+	}
 	if (in->ndim == 0)
 		return stk__fail(err, STK_SHAPE, "a scalar has no dim of frames");
 	if (in->layout[0] && in->layout[0] != 'F' && !a->replace)
@@ -36,7 +38,8 @@ static enum stk_status per_frame_infer(const struct stk_call *call, struct stk_e
 const struct stk_op_def stk__op_per_frame = {
 	.name = "per_frame",
 	.doc = "Marks the outermost dim of tensors as frames of a sequence.\n\n"
-	       "Only the layout changes: one that is missing becomes F and a * for each further dim.",
+	       "Only the layout changes: one that is missing becomes F and a * for each further dim. As an argument of an operator on sequences such a "
+	       "tensor gives each frame a value of its own: the operator then runs once for each frame.",
 	.inputs = {1, 1},
 	.args = per_frame_args,
 	.args_size = sizeof(struct per_frame),

@@ -22,6 +22,7 @@ TABLES = (
     "cases_warps",
     "cases_pixels",
     "cases_filters",
+    "cases_frames",
     "cases_generic",
     "cases_tensors",
     "cases_reductions",
@@ -57,7 +58,8 @@ def definition(case: Any) -> Any:
         if not decodes and not cores:
             inputs = [n.gpu() if k == 0 or case.op not in SAY_HOW else n for k, n in enumerate(inputs)]
         if case.build:
-            return case.build(library, *inputs)
+            made = case.build(library, *inputs)
+            return made.gpu() if case.op.startswith("transforms.") else made
         kwargs = {k: library.resolve(v) for k, v in case.kwargs.items()}
         if decodes:
             kwargs["device"] = "mixed"

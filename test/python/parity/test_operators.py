@@ -10,7 +10,14 @@ import pytest
 from harness import Batch, Case, check
 
 TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_warps", "cases_pixels", "cases_generic")
-BY_LAYOUT = ("cases_tensors", "cases_reductions", "cases_filters", "cases_boxes", "cases_resize")  # which name the layouts they mean
+BY_LAYOUT = (
+    "cases_tensors",
+    "cases_reductions",
+    "cases_filters",
+    "cases_frames",
+    "cases_boxes",
+    "cases_resize",
+)  # which name the layouts they mean
 IMAGES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
 CASES = [*IMAGES, *(case for table in BY_LAYOUT for case in importlib.import_module(table).all_cases())]
 
