@@ -15,7 +15,7 @@ enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
 
 /* Every option of every command; a command takes those that its table names. Zero or NULL: not given. */
 struct settings {
-	bool json, quiet, checksum, decode_only;
+	bool json, quiet, checksum, decode_only, versions;
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment;
 	double seconds;
 	const char *output, *device, *shard_size;

@@ -223,14 +223,20 @@ static void print_store(const char *uri, const struct store *st)
 		printf("  %-18s %+" PRId64 " s\n", "the store's clock", r->clock_s);
 }
 
+static json_t *libraries_json(void)
+{
+	json_t *o = json_object();
+	struct stk_library_info library;
+	for (size_t i = 0; stk_library_info(i, &library); i++)
+		put_text(o, library.name, library.version);
+	return o;
+}
+
 static int print_as_json(
 	const struct stk_machine *m, const struct stk_cuda_info *c, const struct store *st, const struct advice *a, int code)
 {
-	json_t *o = machine_json(m), *libraries = json_object(), *advice = json_array();
-	struct stk_library_info library;
-	for (size_t i = 0; stk_library_info(i, &library); i++)
-		put_text(libraries, library.name, library.version);
-	json_object_set_new(o, "libraries", libraries);
+	json_t *o = machine_json(m), *advice = json_array();
+	json_object_set_new(o, "libraries", libraries_json());
 	put_int(o, "cuda_driver", c->driver);
 	put_text(o, "cuda_problem", c->problem);
 	json_object_set_new(o, "gpus", gpus_json(c));
@@ -245,6 +251,29 @@ static int print_as_json(
 	json_object_set_new(o, "advice", advice);
 	int printed = print_json(o);
 	return printed ? printed : code;
+}
+
+static void print_libraries(void)
+{
+	struct stk_library_info library;
+	for (size_t i = 0; stk_library_info(i, &library); i++)
+		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
+}
+
+/* doctor --versions: for reports of faults, and to compare with what is known of the libraries. */
+static int print_versions(const struct stk_machine *m, bool json)
+{
+	if (!json) {
+		printf("stoker %s\n\nlibraries\n", stk_version());
+		print_libraries();
+		printf("\nCUDA kernels\n  %-18s %s\n", "for sm_", m->cuda_built ? m->cuda_archs : "none in this build");
+		return EXIT_FINE;
+	}
+	json_t *o = json_object();
+	put_text(o, "version", stk_version());
+	put_text(o, "cuda_archs", m->cuda_archs);
+	json_object_set_new(o, "libraries", libraries_json());
+	return print_json(o);
 }
 
 static void print_size(const char *what, int64_t bytes)
@@ -284,7 +313,6 @@ static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *
 static void print_as_text(
 	const struct stk_machine *m, const struct stk_cuda_info *c, const char *uri, const struct store *st, const struct advice *a)
 {
-	struct stk_library_info library;
 	printf("stoker %s\n\ncores\n  %-18s %d in the machine, %d allowed", stk_version(), "processors", m->cpus_online, m->cpus_allowed);
 	if (m->cpu_quota > 0)
 		printf(", quota %.2f", m->cpu_quota);
@@ -298,8 +326,7 @@ static void print_as_text(
 	if (st->asked)
 		print_store(uri, st);
 	puts("\nlibraries");
-	for (size_t i = 0; stk_library_info(i, &library); i++)
-		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
+	print_libraries();
 	puts("\nwhat follows");
 	for (int i = 0; i < a->count; i++)
 		printf("  %s %s\n", a->items[i].problem ? "!" : "-", a->items[i].text);
@@ -315,7 +342,11 @@ static int run_doctor(const struct settings *s)
 	struct stk_error err = {0};
 	struct advice advice = {.count = 0};
 	int code = EXIT_FINE;
-	if (stk_machine_probe(&machine, &err) != STK_OK || stk_cuda_probe(&cuda, &err) != STK_OK)
+	if (stk_machine_probe(&machine, &err) != STK_OK)
+		return fail("doctor", &err);
+	if (s->versions)
+		return print_versions(&machine, s->json);
+	if (stk_cuda_probe(&cuda, &err) != STK_OK)
 		return fail("doctor", &err);
 	look_at_cores(&machine, &advice);
 	look_at_limits(&machine, &advice);
@@ -337,14 +368,14 @@ static int run_doctor(const struct settings *s)
 	return code;
 }
 
-static const struct option options[] = {
+static const struct option options[] = {OPTION_FLAG_OF("versions", 0, versions, "Print the versions of stoker and of its libraries alone."),
 	OPTION_TEXT_OF("storage", 0, storage_uri, "URI", "Ask an object store too: s3://BUCKET/PREFIX or https://..."), OPTION_STORAGE,
 	OPTION_JSON, {0}};
 
 const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "this machine: cores, quota, limits, GPUs, libraries, and what follows",
-	.usage = "[--storage URI] [--json]",
+	.usage = "[--versions] [--storage URI] [--json]",
 	.details =
 		"Prints what stoker may use here and what that means for a pipeline; with --storage also whether a\n"
 		"store can be reached, by which keys, how fast it answers, and what its clock shows. Exits with 1 when something is wrong.",

@@ -5,12 +5,18 @@
 meson's options are taken over as meson-python takes them, from the setting `setup-args`; without any there are kernels of all architectures.
 
 The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under names of their own (so that
-they get along with PIL's, cv2's and torch's copies) and with their licences. Only libraries in LICENCES may go in. The platform tag is read off
-the glibc symbols that the binaries really need.
+they get along with PIL's, cv2's and torch's copies), with their licences and a list of them all (an SBOM). Only libraries in LICENCES may go in. The
+platform tag is read off the glibc symbols that the binaries really need.
+
+What comes out is for this machine's kind of Linux: the libraries are the system's, and http:// takes the libcurl of wherever it runs. The wheels that
+users get are made by tools/release/release.py, which calls the same functions over libraries of its own.
 """
 
 import base64
+import gzip
 import hashlib
+import io
+import json
 import os
 import re
 import shutil
@@ -18,8 +24,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +41,20 @@ LICENCES = {
     "libwebp": "BSD-3-Clause",
     "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
 }
+EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # of everything in an archive, so that it depends on the sources alone
+
+
+@dataclass
+class Part:
+    """A third-party library inside the wheel."""
+
+    name: str
+    version: str
+    licence: str
+    texts: list[Path]
+    sha256: str = ""  # of its source, where that is known
+
+
 # Libraries that every Linux has: manylinux's list, as far as a C program needs it.
 SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]+)\.so")
 
@@ -55,17 +77,17 @@ def build(folder: Path, options: list[str]) -> None:
     subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
 
 
-def collect(stage: Path) -> list[Path]:
+def collect(stage: Path, build: Path = BUILD) -> list[Path]:
     """Copies the package with its binaries into the stage; returns the binaries."""
     package = stage / "stoker"
-    for path in sorted((BUILD / "python" / "stoker").rglob("*")):
+    for path in sorted((build / "python" / "stoker").rglob("*")):
         if path.suffix in {".py", ".pyi"} or path.name == "py.typed":
-            target = package / path.relative_to(BUILD / "python" / "stoker")
+            target = package / path.relative_to(build / "python" / "stoker")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    binaries = [(p, package / p.name) for p in (BUILD / "python" / "stoker").glob("*.abi3.so")]
-    binaries.append(((BUILD / "libstoker.so").resolve(), package / "_lib" / "libstoker.so.0"))
-    binaries.append((BUILD / "cli" / "stoker", package / "_bin" / "stoker"))
+    binaries = [(p, package / p.name) for p in (build / "python" / "stoker").glob("*.abi3.so")]
+    binaries.append(((build / "libstoker.so").resolve(), package / "_lib" / "libstoker.so.0"))
+    binaries.append((build / "cli" / "stoker", package / "_bin" / "stoker"))
     for source, target in binaries:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
@@ -121,21 +143,52 @@ def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
         run("patchelf", "--set-soname", shared.name, shared)
     for binary in [*copies, ours, *rest]:
         binary.chmod(0o755)
-        for name in needed(binary).keys() & names.keys():
+        for name in sorted(needed(binary).keys() & names.keys()):
             run("patchelf", "--replace-needed", name, names[name], binary)
         run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN/" + os.path.relpath(folder, binary.parent), binary)
     return libraries
 
 
-def copy_licences(libraries: dict[str, Path], target: Path) -> None:
-    """Our licence, and for each third-party library the text that its Debian package carries."""
-    target.mkdir(parents=True)
-    shutil.copy(ROOT / "LICENSE", target)
-    for name, path in libraries.items():
+def system_parts(libraries: dict[str, Path]) -> list[Part]:
+    """The installed libraries that went in, with what their Debian packages say of them."""
+    parts = []
+    for name, path in sorted(libraries.items()):
         stem = name.split(".so")[0]
         owner = run("dpkg", "-S", f"*/{path.name}").split(":")[0]
-        text = Path(f"/usr/share/doc/{owner}/copyright").read_text()
-        (target / f"{stem}.txt").write_text(f"{stem}: {LICENCES[stem]}\n\n{text}")
+        version = run("dpkg-query", "-W", "-f", "${Version}\n", owner).split("\n")[0]
+        parts.append(Part(stem, version, LICENCES[stem], [Path(f"/usr/share/doc/{owner}/copyright")]))
+    return parts
+
+
+def copy_licences(parts: list[Part], target: Path) -> list[str]:
+    """Our licence, and the texts that come with each third-party library; returns the files' names."""
+    target.mkdir(parents=True)
+    shutil.copy(ROOT / "LICENSE", target)
+    for part in parts:
+        text = "\n\n".join(path.read_text() for path in part.texts)
+        (target / f"{part.name}.txt").write_text(f"{part.name}: {part.licence}\n\n{text}")
+    return ["LICENSE", *(f"{part.name}.txt" for part in parts)]
+
+
+def bill_of_materials(parts: list[Part]) -> str:
+    """What is inside, as CycloneDX has it."""
+    p = project()
+    rows = []
+    for part in parts:
+        row = {"type": "library", "name": part.name, "version": part.version, "bom-ref": f"{part.name}@{part.version}"}
+        row |= {"purl": f"pkg:generic/{part.name}@{part.version}", "licenses": [{"expression": part.licence}]}
+        rows.append(row | ({"hashes": [{"alg": "SHA-256", "content": part.sha256}]} if part.sha256 else {}))
+    whole = {
+        "type": "library",
+        "name": p["name"],
+        "version": p["version"],
+        "bom-ref": p["name"],
+        "purl": f"pkg:pypi/{p['name']}@{p['version']}",
+    }
+    whole["licenses"] = [{"expression": p["license"]}]
+    bom = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": whole}, "components": rows}
+    bom["dependencies"] = [{"ref": p["name"], "dependsOn": [row["bom-ref"] for row in rows]}]
+    return json.dumps(bom, indent=2) + "\n"
 
 
 def platform_tag(stage: Path) -> str:
@@ -147,21 +200,25 @@ def platform_tag(stage: Path) -> str:
     return f"manylinux_2_{newest}_{os.uname().machine}"
 
 
-def metadata(p: dict) -> str:
+def metadata(p: dict, licences: list[str], files: list[str]) -> str:
     readme = ROOT / p["readme"]
     lines = ["Metadata-Version: 2.4", f"Name: {p['name']}", f"Version: {p['version']}", f"Summary: {p['description']}"]
-    lines += [f"License-Expression: {' AND '.join([p['license'], *sorted(set(LICENCES.values()))])}", "License-File: LICENSE"]
+    terms = {term for licence in licences for term in licence.split(" AND ")} - {p["license"]}
+    lines += [f"License-Expression: {' AND '.join([p['license'], *sorted(terms)])}"]
+    lines += [f"License-File: {name}" for name in files]
     lines += [f"Requires-Python: {p['requires-python']}", f"Keywords: {','.join(p['keywords'])}"]
     lines += [f"Classifier: {c}" for c in p["classifiers"]]
     return "\n".join(lines) + "\nDescription-Content-Type: text/markdown\n\n" + (readme.read_text() if readme.exists() else "")
 
 
-def write_dist_info(stage: Path, libraries: dict[str, Path], tag: str) -> None:
+def write_dist_info(stage: Path, parts: list[Part], tag: str) -> None:
     p = project()
     info = stage / f"{p['name']}-{p['version']}.dist-info"
-    copy_licences(libraries, info / "licenses")
-    (info / "METADATA").write_text(metadata(p))
+    files = copy_licences(parts, info / "licenses")
+    (info / "METADATA").write_text(metadata(p, [part.licence for part in parts], files))
     (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: stoker\nRoot-Is-Purelib: false\nTag: {tag}\n")
+    (info / "sboms").mkdir()
+    (info / "sboms" / f"{p['name']}.cdx.json").write_text(bill_of_materials(parts))
     scripts = "\n".join(f"{name} = {target}" for name, target in p["scripts"].items())
     (info / "entry_points.txt").write_text(f"[console_scripts]\n{scripts}\n")
 
@@ -174,7 +231,7 @@ def pack(stage: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as z:
 
         def add(name: str, data: bytes, mode: int) -> None:
-            entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            entry = zipfile.ZipInfo(name, time.gmtime(EPOCH)[:6])
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             z.writestr(entry, data)
@@ -188,19 +245,36 @@ def pack(stage: Path, wheel: Path) -> None:
         add(f"{info.name}/RECORD", ("\n".join(record) + "\n").encode(), 0o644)
 
 
+def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | None = None, libraries: list[Path] | None = None) -> Path:
+    """Makes the wheel from a build folder, in an empty stage. `built` are the parts that are inside the binaries already; `libraries` go in beside ours."""
+    binaries = collect(stage, build)
+    for library in libraries or []:
+        binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
+        run("strip", "--strip-unneeded", binaries[-1])
+    parts = system_parts(bundle(binaries, stage / "stoker" / "_lib")) + (built or [])
+    tag = f"cp311-abi3-{platform_tag(stage)}"
+    write_dist_info(stage, parts, tag)
+    p = project()
+    wheel = directory / f"{p['name']}-{p['version']}-{tag}.whl"
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    pack(stage, wheel)
+    return wheel
+
+
+def say_what_is_missing(build: Path) -> None:
+    """A wheel without kernels looks like any other: whoever makes one is told."""
+    if "stk__cuda_image_count = 0;" in (build / "src/gpu/images/cuda-images.c").read_text():
+        bar = "*" * 100
+        print(f"{bar}\nwheel: nvcc was not found, so THIS WHEEL HAS NO CUDA KERNELS: nothing in it runs on a GPU.", file=sys.stderr)
+        print(f"wheel: put nvcc on the PATH and make it anew, or let `make release` make one that has all.\n{bar}", file=sys.stderr)
+
+
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     given = (config_settings or {}).get("setup-args") or ["-Dgpu_archs=all"]
     build(BUILD, [given] if isinstance(given, str) else given)
     with tempfile.TemporaryDirectory() as scratch:
-        stage = Path(scratch)
-        binaries = collect(stage)
-        libraries = bundle(binaries, stage / "stoker" / "_lib")
-        tag = f"cp311-abi3-{platform_tag(stage)}"
-        write_dist_info(stage, libraries, tag)
-        p = project()
-        wheel = Path(wheel_directory) / f"{p['name']}-{p['version']}-{tag}.whl"
-        wheel.parent.mkdir(parents=True, exist_ok=True)
-        pack(stage, wheel)
+        wheel = make_wheel(Path(scratch), BUILD, Path(wheel_directory))
+    say_what_is_missing(BUILD)
     return wheel.name
 
 
@@ -211,25 +285,35 @@ def build_editable(wheel_directory: str, config_settings: dict | None = None, me
         stage = Path(scratch)
         (stage / "stoker-editable.pth").write_text(f"{ROOT / 'build' / 'python'}\n")
         tag = f"cp311-abi3-linux_{os.uname().machine}"
-        write_dist_info(stage, {}, tag)
+        write_dist_info(stage, [], tag)
         p = project()
         wheel = Path(wheel_directory) / f"{p['name']}-{p['version']}-{tag}.whl"
         pack(stage, wheel)
     return wheel.name
 
 
+def source_files() -> list[Path]:
+    """What git has, or in an unpacked sdist all that is there."""
+    if (ROOT / ".git").exists():
+        return [ROOT / name for name in run("git", "ls-files").split("\n") if name]
+    outside = re.compile(r"(build[^/]*|dist|\.venv|PKG-INFO)(/|$)|.*\b__pycache__/")
+    return [p for p in sorted(ROOT.rglob("*")) if p.is_file() and not outside.match(str(p.relative_to(ROOT)))]
+
+
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
+    """The sources as one archive; the same sources give the same bytes."""
     p = project()
     name = f"{p['name']}-{p['version']}"
-    files = run("git", "ls-files").split("\n")
-    with tarfile.open(Path(sdist_directory) / f"{name}.tar.gz", "w:gz") as t:
-        for file in filter(None, files):
-            t.add(ROOT / file, f"{name}/{file}")
-        with tempfile.NamedTemporaryFile("w", suffix="PKG-INFO") as info:
-            info.write(metadata(p))
-            info.flush()
-            t.add(info.name, f"{name}/PKG-INFO")
-    return f"{name}.tar.gz"
+    files = {str(path.relative_to(ROOT)): (path.read_bytes(), os.access(path, os.X_OK)) for path in source_files()}
+    files["PKG-INFO"] = (metadata(p, [], ["LICENSE"]).encode(), False)
+    target = Path(sdist_directory) / f"{name}.tar.gz"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.GzipFile(target, "wb", mtime=EPOCH) as packed, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for file, (data, runs) in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size, entry.mtime, entry.mode = len(data), EPOCH, 0o755 if runs else 0o644
+            t.addfile(entry, io.BytesIO(data))
+    return target.name
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:

@@ -55,7 +55,7 @@ struct stk_gpu_info {
 /* STK_INVALID: there is no GPU of that number; STK_NOT_FOUND, STK_CUDA: no driver that works. Starts it, as above. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
-/* Libraries inside or behind this build; false when i is out of range. Strings are constant. */
+/* Libraries inside or behind this build; false when i is out of range. Strings are constant. Loads libcurl, where there is one. */
 struct stk_library_info {
 	const char *name, *version, *use;
 };

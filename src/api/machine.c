@@ -7,17 +7,10 @@
 #include "gpu/gpu.h"
 #include "thread/thread.h"
 
-#include <jansson.h>
 #include <sched.h>
-#include <spng.h>
-#include <stdio.h> /* jpeglib.h needs it */
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <jpeglib.h>
-
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
 
 /* cgroup's limit: version 2 as a container sees it, else version 1, whose "no limit" is a huge number. */
 static int64_t memory_limit(int64_t memory)
@@ -116,21 +109,4 @@ enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err
 	probe_limits(out);
 	probe_build(out);
 	return STK_OK;
-}
-
-bool stk_library_info(size_t i, struct stk_library_info *out)
-{
-	switch (i) {
-	case 0:
-		*out = (struct stk_library_info){"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is not baseline"};
-		return true;
-	case 1:
-		*out = (struct stk_library_info){"libspng", spng_version_string(), "PNG"};
-		return true;
-	case 2:
-		*out = (struct stk_library_info){"jansson", jansson_version_str(), "JSON: pipelines and state"};
-		return true;
-	default:
-		return false;
-	}
 }

@@ -169,33 +169,13 @@ void stk__gpu_leave(struct stk_gpu_device *dev)
 	dev->cu->cuCtxPopCurrent_v2(&ours);
 }
 
-/* Under the lock. */
-static enum stk_status load_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err)
-{
-	int i = 0;
-	while (i < stk__cuda_image_count && strcmp(stk__cuda_images[i].name, name) != 0)
-		i++;
-	if (i == stk__cuda_image_count)
-		return stk__fail(err, STK_NOT_FOUND, "this build has no CUDA module %s", name);
-	if (!dev->modules[i]) {
-		int result = dev->cu->cuModuleLoadData(&dev->modules[i], stk__cuda_images[i].data);
-		if (result == CUDA_NO_BINARY_FOR_GPU)
-			return stk__fail(err, STK_UNSUPPORTED, "%s has compute capability %d.%d; this build of stoker has kernels for: %s",
-				dev->facts.name, dev->facts.major, dev->facts.minor, stk__cuda_archs);
-		if (result)
-			return stk__cuda_fail(dev->cu, result, err, "loading the CUDA module %s", name);
-	}
-	*out = dev->modules[i];
-	return STK_OK;
-}
-
 enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err)
 {
 	void *loaded = NULL, *function = NULL;
 	int mode = stk__gpu_relax(dev->cu), result = CUDA_OK;
 	pthread_mutex_lock(&dev->lock);
-	enum stk_status status = load_module(dev, module, &loaded, err);
+	enum stk_status status = stk__gpu_module(dev, module, &loaded, err);
 	pthread_mutex_unlock(&dev->lock);
 	if (!status)
 		result = dev->cu->cuModuleGetFunction(&function, loaded, name);

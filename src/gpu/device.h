@@ -29,6 +29,9 @@ struct stk_gpu_device {
 	void **modules;       /* by index into stk__cuda_images; NULL until asked for */
 };
 
+/* The module of that name, which is loaded when it is first asked for. Under the device's lock, in its context. */
+STK_MUST_USE enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err);
+
 /* While any thread captures a CUDA graph in the default, global mode, calls of other threads that allocate, free, load or wait fail and invalidate
  * the capture, unless the calling thread's mode is relaxed. Ours touch nothing that a user's graph refers to, so relaxed is safe: each such call
  * stands between these two. The mode is changed for one call only, since the thread may be the user's. The first returns the previous mode; the

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_error *err)
 {
@@ -26,7 +27,10 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 
 enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
 {
+	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1"; /* of its Linux, whose distributions do not all look there */
 	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
+	if (!d->library && access(windows, R_OK) == 0)
+		d->library = dlopen(windows, RTLD_NOW | RTLD_LOCAL);
 	if (!d->library)
 		return stk__fail(err, STK_NOT_FOUND,
 			"no CUDA driver: %s; leave device_id (device=\"cuda\") out to run on the CPU, or install NVIDIA's driver",

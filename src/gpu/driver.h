@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -93,11 +94,18 @@ void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* One of the fat binaries that the build embeds: a .cu file, machine code for several architectures and PTX. */
+/* A .cu file compiled for one architecture, as the build embeds it. Each is deflated by itself: a driver gets the one that its GPU runs. Fat binaries
+ * would choose as well, but older drivers cannot read those that newer toolkits compress. */
 struct stk_cuda_image {
 	const char *name; /* the .cu file's name without its suffix */
+	int arch;         /* 86: sm_86; 0: any GPU's, as the emulated driver's */
+	bool ptx;         /* the driver compiles it; else it is machine code */
+	size_t size;      /* once inflated; a zero byte is at its end */
 	const unsigned char *data, *end;
 };
+/* The image of a module that a GPU of a compute capability (86: 8.6) runs best: machine code of its own generation, else PTX. -1: there is none. */
+int stk__cuda_find_image(const struct stk_cuda_image *images, int count, const char *name, int capability);
+
 extern const struct stk_cuda_image stk__cuda_images[];
 extern const int stk__cuda_image_count; /* 0 in a build without nvcc */
 extern const int stk__cuda_toolkit;     /* version of the nvcc that made them, as in stk_cuda_driver.version */

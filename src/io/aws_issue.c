@@ -68,8 +68,7 @@ static long ask(const struct question *q, struct stk_text *out)
 			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 		else
 			c->curl_easy_setopt(e, CURLOPT_PROXY, q->proxy);
-		if (q->ca)
-			c->curl_easy_setopt(e, CURLOPT_CAINFO, q->ca);
+		stk__curl_trust(c, e, q->ca);
 		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->connect_ms);
 		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->all_ms);
 		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);

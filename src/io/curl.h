@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libcurl, found at run time: a process that reads local files alone loads neither it nor the two dozen libraries that it needs. */
+ * libcurl, found at run time: a process that reads local files alone loads neither it nor the two dozen libraries that it needs. A wheel has one of its
+ * own beside libstoker, with an OpenSSL inside that nothing else in the process sees; elsewhere it is the system's. */
 #ifndef STK_IO_CURL_H
 #define STK_IO_CURL_H
 
-#include "stoker/status.h"
+#include "io/http.h"
 
 #define CURL_DISABLE_TYPECHECK /* its macros know functions of these names alone, not pointers */
 #include <curl/curl.h>
@@ -32,6 +33,7 @@
 
 struct stk_curl {
 	void *library;
+	char *certificates; /* file of those that are trusted, where the library has to be told; else NULL */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
 #undef STK_CURL_SLOT
@@ -40,5 +42,8 @@ struct stk_curl {
 /* STK_UNSUPPORTED where there is none; the message says what to install. */
 STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
 void stk__curl_unload(struct stk_curl *c);
+
+/* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. */
+CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file);
 
 #endif

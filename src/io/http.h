@@ -27,4 +27,11 @@ struct stk_http_settings {
  * `settings` may be NULL. Where the build has no libcurl, the source refuses each request and says so. */
 STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
 
+/* The libcurl and the TLS library that requests go over, as "8.22.0" and "OpenSSL/3.5.7", which live as long as the process; NULL where there is none.
+ * Loads libcurl. */
+struct stk_http_library {
+	const char *curl, *tls;
+};
+struct stk_http_library stk__http_library(void);
+
 #endif

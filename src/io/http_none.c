@@ -26,3 +26,8 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	(void)settings;
 	return stk__io_add_source(io, &ops, NULL, err);
 }
+
+struct stk_http_library stk__http_library(void)
+{
+	return (struct stk_http_library){0};
+}

@@ -353,8 +353,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	code |= c->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 	code |= c->curl_easy_setopt(
 		t->easy, CURLOPT_FOLLOWLOCATION, strncmp(t->r->uri, "s3", 2) == 0 ? 0L : 1L); /* a signature is for one place */
-	if (aws->ca_bundle)
-		code |= c->curl_easy_setopt(t->easy, CURLOPT_CAINFO, aws->ca_bundle);
+	code |= stk__curl_trust(c, t->easy, aws->ca_bundle);
 	code |= c->curl_easy_setopt(t->easy, CURLOPT_PROXY, aws->proxy); /* NULL: the environment's */
 	if (code || c->curl_multi_add_handle(t->loop->multi, t->easy))
 		return stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));

@@ -21,6 +21,7 @@
 
 STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 {
+	const struct found none = {NOTHING, NOTHING, NOTHING, -1}, bad = {0, 0, 0, BAD_COST}; /* more and less than anything */
 	__shared__ struct found fixed[64 + 64];
 	STK_SHARED_ARRAY(double, dynamic);
 	int64_t p = blockIdx.x;
@@ -60,7 +61,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 	for (int32_t row = 0; row < s.rows; row++) {
 		int32_t left = s.cols, sink = -1, gone = 0;
 		double so_far;
-		struct found best = {NOTHING, NOTHING, NOTHING, -1};
+		struct found best = none;
 		if (KIND == COST_F32) {
 			fetch_row(&l, &s, &m, row + STK_ASSIGN_AHEAD - 1);
 			fetch_wait();
@@ -69,7 +70,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			int32_t j = COLUMN(k), inside = j < s.cols;
 			double c = !inside ? 0 : KIND == COST_F32 && l.ahead ? fetched(&l, &s, &m, row, j) : load_cost(&s, KIND, row, j);
 			if (!(c > -INFINITY))
-				best = (struct found){0, 0, 0, BAD_COST}; /* less than anything */
+				best = bad;
 			TIE(k) = inside ? tie_code(OWNER(k), s.cols - 1 - j) : NOTHING;
 			CODE(k) = order_code((c + 0.0) - PRICE(k));
 			PATH(k) = row;
@@ -104,7 +105,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 				break;
 			int32_t i = m.row_of[best.col];
 			double dual = m.row_dual[i];
-			best = (struct found){NOTHING, NOTHING, NOTHING, -1};
+			best = none;
 			for (int k = 0; k < OWNED; k++) {
 				if (TIE(k) == NOTHING)
 					continue;

@@ -21,13 +21,15 @@ struct stk_image {
 static inline struct stk_image stk__image_hwc(void *data, enum stk_dtype dtype, int32_t width, int32_t height, int32_t channels)
 {
 	ptrdiff_t size = (ptrdiff_t)stk_dtype_size(dtype);
-	return (struct stk_image){data, dtype, width, height, channels, size * channels * width, size * channels, size};
+	struct stk_image image = {data, dtype, width, height, channels, size * channels * width, size * channels, size};
+	return image;
 }
 
 static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, int32_t width, int32_t height, int32_t channels)
 {
 	ptrdiff_t size = (ptrdiff_t)stk_dtype_size(dtype);
-	return (struct stk_image){data, dtype, width, height, channels, size * width, size, size * width * height};
+	struct stk_image image = {data, dtype, width, height, channels, size * width, size, size * width * height};
+	return image;
 }
 
 /* True for types whose values float32 holds exactly: those that passes compute on. */

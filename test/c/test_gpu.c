@@ -2,6 +2,7 @@
  * The driver as a library that may be missing; where a GPU is present, that it works. */
 #include "test.h"
 
+#include "gpu/driver.h"
 #include "gpu/gpu.h"
 
 #include <stdio.h>
@@ -100,11 +101,25 @@ static void a_forked_child_is_told(void **state)
 	stk__gpu_device_close(dev);
 }
 
+static void each_gpu_gets_the_image_that_it_runs_best(void **state)
+{
+	(void)state;
+	static const struct stk_cuda_image images[] = {{.name = "other", .arch = 90}, {.name = "k", .arch = 75}, {.name = "k", .arch = 80},
+		{.name = "k", .arch = 86}, {.name = "k", .arch = 90, .ptx = true}, {.name = "k", .arch = 90}};
+	static const struct {
+		int capability, image;
+	} cases[] = {{70, -1}, {75, 1}, {80, 2}, {86, 3}, {87, 3}, {89, 3}, {90, 5}, {100, 4}, {121, 4}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(stk__cuda_find_image(images, sizeof images / sizeof *images, "k", cases[i].capability), cases[i].image);
+	assert_int_equal(stk__cuda_find_image(images, sizeof images / sizeof *images, "none", 90), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(absence_is_an_error_with_a_text),
 		cmocka_unit_test(the_build_is_described),
+		cmocka_unit_test(each_gpu_gets_the_image_that_it_runs_best),
 		cmocka_unit_test(facts_are_read_and_numbers_checked),
 		cmocka_unit_test(too_much_memory_is_no_memory),
 		cmocka_unit_test(a_forked_child_is_told),

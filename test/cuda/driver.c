@@ -302,12 +302,15 @@ int cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 /* ---- modules and launches ---- */
 
-/* "emulated CUDA module NAME\n", as src/gpu/fatbin makes it, or the start of a fat binary. */
+/* "emulated CUDA module NAME\n", as src/gpu/images makes it, or the start of machine code or PTX, which stands for all kernels. */
 static char *name_of_image(const void *image)
 {
 	static const char mark[] = "emulated CUDA module ";
-	static const unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
-	if (memcmp(image, fat_binary, sizeof fat_binary) == 0)
+	if (memcmp(image,
+		    "\x7f"
+		    "ELF",
+		    4) == 0 ||
+		memcmp(image, "//\n// G", 7) == 0)
 		return strdup("");
 	if (strncmp(image, mark, sizeof mark - 1) != 0)
 		return NULL;

@@ -266,7 +266,10 @@ def test_doctor():
     facts = json.loads(stoker("doctor", "--json", STOKER_CPU="c").stdout)
     assert facts["kernels"] == "c" and facts["threads"] >= 1
     assert any("plain C" in a["text"] for a in facts["advice"])
-    assert {"libjpeg-turbo", "libspng", "jansson"} <= set(facts["libraries"])
+    assert {"libjpeg-turbo", "libspng", "zlib", "jansson"} <= set(facts["libraries"])
+    versions = json.loads(stoker("doctor", "--versions", "--json").stdout)
+    assert versions["libraries"] == facts["libraries"] and versions["version"] == facts["version"] and "gpus" not in versions
+    assert f"zlib               {zlib.ZLIB_RUNTIME_VERSION} " in stoker("doctor", "--versions").stdout
     shared = json.loads(stoker("doctor", "--json", LOCAL_WORLD_SIZE="2").stdout)
     assert shared["local_ranks"] == 2 and shared["threads"] <= max(1, facts["threads"] / 2)
 

@@ -180,14 +180,16 @@ def tls(store, tmp_path_factory):
 
 
 def test_certificates(tls, tree, monkeypatch):
-    """The authority is named by the program, or by AWS's variable; without it the store is not believed."""
+    """The authority is named by the program, by AWS's variable or by OpenSSL's; without it the store is not believed."""
     url, authority = tls
     want = run(tree)
     assert run("s3://photos/train", storage=Storage(endpoint=url, ca_bundle=authority, requests=8, **SECRETS)) == want
     with pytest.raises(ReadError, match="certificate"):
         run("s3://photos/train", storage=Storage(endpoint=url, retries=1, requests=8, **SECRETS))
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
-    assert run("s3://photos/train", storage=Storage(endpoint=url, requests=8, **SECRETS)) == want
+    for name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(authority))
+            assert run("s3://photos/train", storage=Storage(endpoint=url, requests=8, **SECRETS)) == want
 
 
 # ---- a function of the user's ----

@@ -29,7 +29,9 @@ STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w,
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
 	float x = w->m[0] * fx + (w->m[1] * fy + w->m[2]) - half, y = w->m[3] * fx + (w->m[4] * fy + w->m[5]) - half;
-	struct stk_warp_position p = {.x = stk__warp_floor(x), .y = stk__warp_floor(y)};
+	struct stk_warp_position p;
+	p.x = stk__warp_floor(x);
+	p.y = stk__warp_floor(y);
 	p.qx = x - (float)p.x;
 	p.qy = y - (float)p.y;
 	return p;
