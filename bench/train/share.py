@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One network, trained with each loader in turn: its speed as a share of the same loop on batches that lie on the GPU.
 
-usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N]
+usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N] [--graph]
        torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
 
 The arms take turns in one process, so that clocks and neighbours change for all alike. A slice first uses up what lay ready, then counts steps; all ranks take
 the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times lie between events on the GPU's stream, recorded without a wait.
+With --graph the step is a CUDA graph, which Python does not bound: what a loader takes of it is the GPU's time, and that of Stoker's batches alone is told beside.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Loop:
 
     def step(self, arm: Arm) -> None:
         images, labels = arm.next()
-        images = images.to(memory_format=torch.channels_last)  # nothing to do where it is already
+        self.train(images.to(memory_format=torch.channels_last), labels)  # nothing to do where it is already
+
+    def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16):
             loss = cross_entropy(self.model(images), labels)
         loss.backward()
@@ -70,6 +73,53 @@ class Loop:
         if self.device.type != "cuda":
             return [b - a for a, b in itertools.pairwise(marks)]
         return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
+
+
+class GraphLoop(Loop):
+    """The same step as one CUDA graph. Batches are copied to where the graph reads them, those of all arms alike."""
+
+    def __init__(self, model: str, device: torch.device) -> None:
+        super().__init__(model, device)
+        self.captured = False
+
+    def step(self, arm: Arm) -> None:
+        images, labels = arm.next()
+        if not self.captured:
+            self.capture(images, labels)
+        self.images.copy_(images)
+        self.labels.copy_(labels)
+        self.graph.replay()
+
+    def capture(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images.clone(memory_format=torch.channels_last), labels.clone()
+        current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            for _ in range(3):  # what is made once is made before
+                self.train(self.images, self.labels)
+        current.wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.train(self.images, self.labels)
+        self.captured = True
+
+
+def gpu_ms(arm: Arm, batches: int = 100) -> float:
+    """How long the GPU is at work for one batch of a loader that runs alone: the union of its kernels' and copies' times, which overlap."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    for _ in range(arm.ahead + 10):
+        arm.next()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(batches):
+            arm.next()
+        torch.cuda.synchronize()
+    busy, until = 0.0, 0.0
+    for begin, end in sorted((e.time_range.start, e.time_range.end) for e in seen.events() if e.device_type == DeviceType.CUDA):
+        busy += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return round(busy / 1e3 / batches, 3)
 
 
 def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
@@ -148,6 +198,7 @@ def main() -> None:
     parser.add_argument(
         "--urgent", action="store_true", help="the loop runs on a stream of high priority: loaders' kernels give way to its own"
     )
+    parser.add_argument("--graph", action="store_true", help="the step is a CUDA graph; one GPU")
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     a = parser.parse_args()
     device = place(a.device)
@@ -156,7 +207,9 @@ def main() -> None:
     torch.manual_seed(0)
     files = [str(f) for f in peers.list_files(a.folder)] * a.repeat
     arms, missing = make(a.arms.split(","), Setting(files, a.batch, a.size, a.threads, device))
-    loop = Loop(a.model, device)
+    if a.graph and (device.type != "cuda" or dist.is_initialized()):
+        parser.error("--graph is for one GPU: leave out torchrun and --device cpu")
+    loop = GraphLoop(a.model, device) if a.graph else Loop(a.model, device)
     steps = {arm.name: steps_for(loop, arm, a.seconds) for arm in arms}
     slices: dict[str, list[dict[str, Any]]] = {arm.name: [] for arm in arms}
     for turn in range(a.rounds):
@@ -173,7 +226,10 @@ def main() -> None:
             "rounds": a.rounds,
             "seconds": a.seconds,
             "urgent": a.urgent,
+            "graph": a.graph,
         }
+        if a.graph:
+            about["gpu_ms_of_a_batch"] = gpu_ms(arms[1])
         measure.emit(
             {"name": "train", **about, "gpu": gpu, **measure.machine(), "arms": summary(slices, a.batch * ranks), "missing": missing}
         )
