@@ -106,6 +106,10 @@ static uint64_t row_bytes(const struct bmp *b)
 	return ((uint64_t)b->width * b->bits + 31) / 32 * 4;
 }
 
+/* Two bytes make up to 255 pixels. Runs may also skip any number of them, so that a few bytes could claim all the memory there is: an image of more than
+ * FREE_PIXELS has a byte for so many. */
+enum { FREE_PIXELS = 1 << 22, PIXELS_A_BYTE = 1024 };
+
 /* The extents and the kind of pixels; *header: bytes of the info header. */
 static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t size, uint32_t *header, struct stk_error *err)
 {
@@ -132,6 +136,9 @@ static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t si
 			err, STK_UNSUPPORTED, "a BMP of compression %u (a JPEG or PNG inside it, or what printers take)", b->compression);
 	if (!bits_known(b->bits, b->compression) || (is_packed(b) && b->top_down))
 		return stk__fail(err, STK_CORRUPT, "a BMP with an impossible header (%u bits of compression %u)", b->bits, b->compression);
+	if (is_packed(b) && width * height > FREE_PIXELS && width * height / PIXELS_A_BYTE > (int64_t)size)
+		return stk__fail(err, STK_LIMIT, "a BMP that claims %lld x %lld pixels in %zu bytes of run lengths", (long long)width,
+			(long long)height, size);
 	b->width = (int32_t)width;
 	b->height = (int32_t)height;
 	return STK_OK;

@@ -63,7 +63,7 @@ static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_im
 static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *err)
 {
 	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {
-		uint64_t at = stk__tiff_value(t, &t->offsets, i), bytes = stk__tiff_value(t, &t->counts, i);
+		uint64_t at = stk__tiff_value(t, &t->offsets, i), bytes = stk__tiff_count(t, i);
 		if (at > t->size || bytes > t->size - at)
 			return stk__fail(err, STK_CORRUPT, "a truncated TIFF: %s %llu ends behind its %zu bytes",
 				t->tiled ? "tile" : "strip", (unsigned long long)i, t->size);
@@ -112,7 +112,7 @@ static void add_up(const struct stk_tiff *t, uint8_t *rows, uint32_t count)
 static enum stk_status unpack_plane(const struct stk_tiff *t, uint64_t chunk, uint32_t p, struct unpacked *u, struct stk_error *err)
 {
 	const uint8_t *from = t->data + stk__tiff_value(t, &t->offsets, chunk);
-	uint64_t size = stk__tiff_value(t, &t->counts, chunk), need = stk__tiff_row_bytes(t) * u->rows;
+	uint64_t size = stk__tiff_count(t, chunk), need = stk__tiff_row_bytes(t) * u->rows;
 	if (t->compression == STK_TIFF_NONE) {
 		u->plane[p] = from;
 		return size >= need ? STK_OK

@@ -74,6 +74,17 @@ uint64_t stk__tiff_chunk_bytes(const struct stk_tiff *t)
 	return stk__tiff_row_bytes(t) * t->chunk_height;
 }
 
+uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
+{
+	if (t->counts.count)
+		return stk__tiff_value(t, &t->counts, i);
+	uint64_t at = stk__tiff_value(t, &t->offsets, i), left = at < t->size ? t->size - at : 0;
+	uint64_t first = i / t->across % t->down * t->chunk_height, rows = (uint64_t)t->height - first;
+	if (t->compression != STK_TIFF_NONE)
+		return left;
+	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
+}
+
 /* The entries that an image may have; those that are not numbers count as absent. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
@@ -236,7 +247,9 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1) /* all may be the same few bytes */
 		return stk__fail(err, STK_LIMIT, "a TIFF of tiles of %u x %u pixels, most of them outside the image", t->chunk_width,
 			t->chunk_height);
-	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count < t->counts.count ? t->offsets.count : t->counts.count;
+	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count;
+	if (t->counts.count && t->counts.count < known)
+		known = t->counts.count;
 	if (t->across * t->down > known / planes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF that says of %llu of its %llu %s where they are", (unsigned long long)known,
 			(unsigned long long)(t->across * t->down * planes), t->tiled ? "tiles" : "strips");

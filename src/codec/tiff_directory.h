@@ -48,12 +48,15 @@ struct stk_tiff {
 /* True where the bytes begin as those of a TIFF. */
 bool stk__tiff_probe(const uint8_t *data, size_t size);
 
-/* Reads and checks it; then every chunk has an offset and a count, though these may lie outside the file, and a row of a chunk and a chunk have
+/* Reads and checks it; then every chunk has an offset, though this may lie outside the file, and a row of a chunk and a chunk have
  * less than 2^32 bytes. STK_UNSUPPORTED names what is not decoded. Allocates nothing. */
 STK_MUST_USE enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff *t, struct stk_error *err);
 
 /* The i-th value, i < count. */
 uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values *v, uint64_t i);
+
+/* Bytes of chunk i in the file. Files that do not say: uncompressed ones have what its pixels take, others what comes behind its offset. */
+uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i);
 
 /* Bytes of a row of a chunk, of one plane; and of a whole chunk. */
 uint64_t stk__tiff_row_bytes(const struct stk_tiff *t);

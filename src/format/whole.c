@@ -30,6 +30,30 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
+/* Of a file that has no size, as those of /proc: what it gives until it ends. */
+static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8_t **data, size_t *size, struct stk_error *err)
+{
+	enum { FIRST = 4096 };
+	for (size_t room = 0;;) {
+		if (*size == room) {
+			room = room ? 2 * room : FIRST;
+			uint8_t *more = stk__realloc(*data, room + SLACK);
+			if (!more)
+				return stk__fail(err, STK_NO_MEMORY, "%s: no memory for its %zu bytes", path, room);
+			*data = more;
+		}
+		ssize_t n = read(fd, *data + *size, room - *size);
+		if (n == 0)
+			return STK_OK;
+		if (n > 0)
+			*size += (size_t)n;
+		else if (errno != EINTR)
+			return stk__fail_errno(err, errno, "%s: reading %zu bytes in", path, *size);
+		if (*size > limit)
+			return stk__fail(err, STK_LIMIT, "%s: over the limit of %zu bytes", path, limit);
+	}
+}
+
 bool stk__is_uri(const char *path)
 {
 	size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
@@ -117,6 +141,7 @@ enum stk_status stk__access_read(
 {
 	struct stat st;
 	*out = NULL;
+	*size = 0;
 	if (stk__is_uri(path))
 		return read_uri(access, path, limit, out, size, err);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -129,13 +154,15 @@ enum stk_status stk__access_read(
 		status = stk__fail(err, STK_INVALID, "%s: not a file", path);
 	else if ((uint64_t)st.st_size > limit)
 		status = stk__fail(err, STK_LIMIT, "%s: %lld bytes, over the limit of %zu", path, (long long)st.st_size, limit);
+	else if (st.st_size == 0)
+		status = read_to_end(fd, path, limit, out, size, err);
 	else if (!(*out = stk__alloc((size_t)st.st_size + SLACK)))
 		status = stk__fail(err, STK_NO_MEMORY, "%s: no memory for its %lld bytes", path, (long long)st.st_size);
-	else
-		status = read_bytes(fd, path, *out, (size_t)st.st_size, err);
+	else if (!(status = read_bytes(fd, path, *out, (size_t)st.st_size, err)))
+		*size = (size_t)st.st_size;
 	close(fd);
-	*size = status ? 0 : (size_t)st.st_size;
 	if (status) {
+		*size = 0;
 		stk__free(*out);
 		*out = NULL;
 	}

@@ -36,6 +36,14 @@ def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
     return out.getvalue()
 
 
+def _without_counts(tiff: bytes) -> bytes:
+    """The file with its StripByteCounts (279) renamed to a private tag, as some old writers left them out."""
+    at = struct.unpack_from("<I", tiff, 4)[0]
+    entries = [at + 2 + 12 * i for i in range(struct.unpack_from("<H", tiff, at)[0])]
+    found = next(e for e in entries if struct.unpack_from("<H", tiff, e)[0] == 279)
+    return tiff[:found] + struct.pack("<H", 65000) + tiff[found + 2 :]
+
+
 def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, masks: tuple[int, ...] = (), top_down: bool = False) -> bytes:
     """A BMP by hand, for what Pillow does not write; with four masks its header has 56 bytes."""
     size = 56 if len(masks) == 4 else 40
@@ -137,6 +145,8 @@ def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tup
     large = np.tile(smooth, (3, 3, 1))
     planes = np.ascontiguousarray(np.moveaxis(wide, -1, 0))
     return {
+        "tiff without counts": (_without_counts(_tiff(rgb, rowsperstrip=5)), rgb),
+        "tiff deflate without counts": (_without_counts(_tiff(rgb, compression="zlib", rowsperstrip=HEIGHT)), rgb),
         "tiff gray": (_tiff(gray), gray[..., None]),
         "tiff white is zero": (_tiff(gray, photometric="miniswhite"), 255 - gray[..., None]),
         "tiff 1 bit": (_pillow(Image.fromarray(gray).convert("1"), "TIFF"), one[..., None] * np.uint8(255)),
@@ -304,6 +314,9 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
     ):
         with pytest.raises(UnsupportedError, match=word):
             stoker.imdecode(data)
+    with pytest.raises(StokerError, match="16384 x 16384 pixels in 66 bytes"):
+        bomb = _bmp(8, b"\0\1", bytes(10 * 4), compression=1)
+        stoker.imdecode(bomb[:18] + struct.pack("<ii", 16384, 16384) + bomb[26:][: 66 - 26])
     with pytest.raises(CorruptError, match=r'not a JPEG, PNG, .*BMP or PNM \(starts with "hello"'):
         stoker.imdecode(b"hello")
     with pytest.raises(StokerError):
