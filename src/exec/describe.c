@@ -245,14 +245,14 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 		return stk__fail(err, STK_UNSUPPORTED,
 			"this has no GPU version for images of %s with %d channels yet; place it on the cores",
 			stk_dtype_name((enum stk_dtype)pass->in_dtype), pass->in_c);
-	for (int32_t f = 0; f < src->count; f++) {
+	for (int32_t f = 0; f < dst->count; f++) {
 		struct stk_device_job *j = add_job(run, step, STK_JOB_PASS, err);
 		if (!j)
 			return STK_NO_MEMORY;
 		j->pass = *pass;
 		j->src = src->image;
 		j->dst = dst->image;
-		j->src.data = (char *)j->src.data + f * src->stride;
+		j->src.data = (char *)j->src.data + (pass->first_frame + f) * src->stride;
 		j->dst.data = (char *)j->dst.data + f * dst->stride;
 	}
 	return STK_OK;

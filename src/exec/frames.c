@@ -18,7 +18,7 @@ bool stk__frames_fit(const struct stk_desc *desc)
 
 struct stk_frames stk__frames_of(const struct stk_tensor *t)
 {
-	static const char *const by_ndim[] = {[2] = "HW", [3] = "HWC", [4] = "FHWC"};
+	static const char *const by_ndim[] = {[2] = "HW", [3] = "HWC", [4] = "FHWC", [5] = "FDHWC"};
 	const struct stk_desc *d = &t->desc;
 	const char *layout = d->layout[0] ? d->layout : by_ndim[d->ndim];
 	ptrdiff_t stride = (ptrdiff_t)stk_dtype_size(d->dtype);

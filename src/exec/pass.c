@@ -121,9 +121,9 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	void *scratch = stk__arena_take(&w->arena, bytes);
 	if (!scratch)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pass");
-	for (int32_t f = 0; f < src->count; f++) {
+	for (int32_t f = 0; f < dst->count; f++) {
 		struct stk_image from = src->image, to = dst->image;
-		from.data = (char *)from.data + f * src->stride;
+		from.data = (char *)from.data + (pass->first_frame + f) * src->stride;
 		to.data = (char *)to.data + f * dst->stride;
 		stk__pass_run(pass, w->tools.kernels, &from, at.x, at.y, &to, scratch);
 	}

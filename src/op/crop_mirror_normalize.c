@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * crop_mirror_normalize: crop, mirror, then scale * (x - mean) / std + shift, in a type and layout to choose. */
+ * crop_mirror_normalize: crop, mirror, then scale * (x - mean) / std + shift, in a type and layout to choose; of images, volumes and sequences. */
 #include "op/window_args.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct cmn {
@@ -37,8 +38,8 @@ static const struct stk_arg_def cmn_args[] = {
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct cmn, output_layout),
 		.fallback = "\"CHW\"",
-		.choices = "CHW|HWC|FCHW|FHWC",
-		.doc = "Layout of the output; frames stay in front. HWC is what channels_last training takes, without a transposition."},
+		.doc = "Layout of the output, an order of the input's dims in which W follows H and frames and depth stay as they are; empty: the "
+		       "input's. CHW and HWC leave frames in front. HWC is what channels_last training takes, without a transposition."},
 	STK_ARG(struct cmn, pad_output, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Appends channels up to the next power of two (3 become 4), of 0 or of what fill_values says of them."),
 	STK_ARG_END,
@@ -100,20 +101,59 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 	}
 }
 
-/* The output's desc: frames first, then the three dims as output_layout has them. */
-static void describe(
-	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, const struct cmn_state *s, struct stk_desc *out)
+/* The dims of the output in their order: those of the input, with the channels that an image without has. */
+static enum stk_status order_of(
+	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, char order[STK_MAX_DIMS + 2], struct stk_error *err)
 {
-	const char *last = c->output_layout[0] == 'F' ? c->output_layout + 1 : c->output_layout;
-	int32_t frames = in->ndim - (dims->c < 0 ? 2 : 3);
-	*out = (struct stk_desc){.dtype = (enum stk_dtype)c->dtype, .ndim = frames + 3};
-	memcpy(out->layout, stk__layout_of(in), (size_t)frames);
-	memcpy(out->layout + frames, last, 3);
-	memcpy(out->shape, in->shape, (size_t)frames * sizeof *out->shape);
-	for (int32_t k = 0; k < 3; k++)
-		out->shape[frames + k] = last[k] == 'C'   ? s->padded
-					 : last[k] == 'H' ? s->window.extent[dims->h]
-							  : s->window.extent[dims->w];
+	const char *from = stk__layout_of(in), *asked = c->output_layout, frames[] = "FD";
+	size_t leading = strspn(from, "F");
+	if (!asked[0])
+		asked = from;
+	if (asked[0] == 'F' && !strchr(from, 'F'))
+		asked++;
+	bool short_form = leading && !strchr(asked, 'F');
+	snprintf(order, STK_MAX_DIMS + 2, "%.*s%s%s", short_form ? (int)leading : 0, from, asked, dims->c < 0 && asked == from ? "C" : "");
+	size_t n = strlen(order), want = (size_t)in->ndim + (dims->c < 0);
+	bool same = n == want;
+	for (size_t i = 0; i < n && same; i++)
+		same = (strchr(from, order[i]) || order[i] == 'C') && !strchr(order + i + 1, order[i]);
+	if (!same)
+		return stk__fail(err, STK_INVALID, "output_layout \"%s\" is no order of the dims of \"%s\"%s", c->output_layout, from,
+			dims->c < 0 ? " and C" : "");
+	const char *h = strchr(order, 'H'), *rest = order + strcspn(order, frames);
+	size_t together = strspn(from + strcspn(from, frames), frames);
+	if (h[1] != 'W' || strchr(h, 'F') || strchr(h, 'D') || strspn(rest, frames) != together ||
+		strncmp(rest, from + strcspn(from, frames), together) != 0)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "output_layout \"%s\" of \"%s\" is not supported here; transpose the output", order, from);
+	return STK_OK;
+}
+
+static void describe(const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, const char *order,
+	const struct cmn_state *s, struct stk_desc *out)
+{
+	*out = (struct stk_desc){.dtype = (enum stk_dtype)c->dtype, .ndim = (int32_t)strlen(order)};
+	memcpy(out->layout, order, (size_t)out->ndim);
+	for (int32_t k = 0; k < out->ndim; k++)
+		out->shape[k] = order[k] == 'C'   ? s->padded
+				: order[k] == 'H' ? s->window.extent[dims->h]
+				: order[k] == 'W' ? s->window.extent[dims->w]
+						  : s->window.extent[stk__layout_find(in, order[k])];
+}
+
+/* A pass takes whole frames; of a volume it takes those from the first one of the window on. */
+static enum stk_status check_depth(const struct cmn_state *s, struct stk_error *err)
+{
+	int32_t d = stk__layout_find(&s->in, 'D');
+	if (d < 0 || s->in.shape[d] < 0 || s->window.extent[d] < 0)
+		return STK_OK;
+	if (s->window.start[d] < 0 || s->window.start[d] + s->window.extent[d] > s->in.shape[d])
+		return stk__fail(err, STK_UNSUPPORTED,
+			"the window reaches outside the depth of the volume, which is not supported here; crop pads it");
+	if (s->window.extent[d] < s->in.shape[d] && stk__layout_find(&s->in, 'F') >= 0)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "a window in the depth of volumes with frames is not supported here; crop them before");
+	return STK_OK;
 }
 
 static enum stk_status cmn_infer(const struct stk_call *call, struct stk_error *err)
@@ -141,7 +181,10 @@ static enum stk_status cmn_infer(const struct stk_call *call, struct stk_error *
 		if ((e = check_values(c, s, err)))
 			return e;
 	}
-	describe(c, &s->in, &dims, s, &call->out[0].desc);
+	char order[STK_MAX_DIMS + 2];
+	if ((e = check_depth(s, err)) || (e = order_of(c, &s->in, &dims, order, err)))
+		return e;
+	describe(c, &s->in, &dims, order, s, &call->out[0].desc);
 	return STK_OK;
 }
 
@@ -159,6 +202,8 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
 	/* Fill values are on the output's scale, so the window comes after the arithmetic, with which it commutes. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
+	int32_t depth = stk__layout_find(&s->in, 'D');
+	pass->first_frame += depth < 0 ? 0 : (int32_t)s->window.start[depth];
 	stk__pass_mirror(pass, c->mirror, false);
 	if (s->padded > s->channels && last)
 		stk__pass_channels(pass, s->padded - pass->plane, fill);
@@ -174,13 +219,13 @@ static unsigned cmn_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_crop_mirror_normalize = {
 	.name = "crop_mirror_normalize",
-	.doc = "Crops, mirrors and normalises images.\n\n"
+	.doc = "Crops, mirrors and normalises images, and volumes slice by slice.\n\n"
 	       "Gives scale * (x - mean) / std + shift over the window, mirrored where asked. The usual end of a training pipeline: one "
 	       "pass makes the type and\n"
 	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value, whose factors are "
 	       "made in double.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW",
+	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC CDHW DHW CFHW FDHWC CFDHW",
 	.args = cmn_args,
 	.args_size = sizeof(struct cmn),
 	.flags = STK_OP_IMAGES,

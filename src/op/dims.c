@@ -5,10 +5,10 @@
 
 const char *stk__layout_of(const struct stk_desc *desc)
 {
-	static const char *const by_ndim[] = {"", "", "HW", "HWC", "FHWC"};
+	static const char *const by_ndim[] = {"", "", "HW", "HWC", "FHWC", "FDHWC"};
 	if (desc->layout[0])
 		return desc->layout;
-	return desc->ndim >= 0 && desc->ndim <= 4 ? by_ndim[desc->ndim] : "";
+	return desc->ndim >= 0 && desc->ndim <= 5 ? by_ndim[desc->ndim] : "";
 }
 
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc)

@@ -6,7 +6,7 @@
 
 #include "op/op.h"
 
-/* Dims of an image in its desc; -1: there is none. A desc without layout is taken as HW, HWC or FHWC, by its ndim. */
+/* Dims of an image in its desc; -1: there is none. A desc without layout is taken as HW, HWC, FHWC or FDHWC, by its ndim. */
 struct stk_dims {
 	int32_t h, w, c;
 	bool known; /* false: ndim is not known yet (while a graph is built) */

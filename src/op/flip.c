@@ -9,7 +9,7 @@ struct flip {
 static const struct stk_arg_def flip_args[] = {
 	STK_ARG(struct flip, horizontal, STK_ARG_INT, "1", (0, 1), STK_PER_SAMPLE, "Mirror left and right."),
 	STK_ARG(struct flip, vertical, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror top and bottom."),
-	STK_ARG(struct flip, depthwise, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror front and back, for volumes of layout DHWC."),
+	STK_ARG(struct flip, depthwise, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror front and back; images have a depth of 1."),
 	STK_ARG_END,
 };
 
@@ -20,10 +20,10 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	call->out[0].desc = *in;
 	if (in->ndim < 0)
 		return STK_OK;
-	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
-	for (int i = 0; i < 3; i++)
-		if (asked[i] && stk__layout_find(in, "DHW"[i]) < 0)
-			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dims and the layout \"%s\"", "DHW"[i],
+	const int64_t asked[2] = {a->vertical, a->horizontal};
+	for (int i = 0; i < 2; i++)
+		if (asked[i] && stk__layout_find(in, "HW"[i]) < 0)
+			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dims and the layout \"%s\"", "HW"[i],
 				in -> ndim, in -> layout);
 	return STK_OK;
 }

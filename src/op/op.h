@@ -190,7 +190,7 @@ enum stk_op_flags {
 	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
 	STK_OP_DESCRIBES = 32,   /* reads in[].desc alone: runs on the CPU wherever its inputs are */
 	STK_OP_IMAGES =
-		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC), which outputs then have too */
+		64, /* in[0] is an image: one without layout is given that of its dims (HW, HWC, FHWC, FDHWC), which outputs then have too */
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
 	STK_OP_FUNCTION = 128,          /* calls call->user */
 	STK_OP_FETCHES =

@@ -97,6 +97,7 @@ struct stk_pass {
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
 	int32_t plane; /* where an image is taken plane by plane, in_c being 1: which channel this pass is of; else 0. Set after stk__pass_begin */
+	int32_t first_frame; /* of the source, where the output shows fewer frames, as a window in the depth of a volume does */
 	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y. Without a sampler all of it is pre. */
 	struct stk_axis_map pre[2], post[2];
 	int32_t mid_w, mid_h; /* what the sampler sees */

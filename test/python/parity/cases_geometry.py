@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resize, random_resized_crop's filters, crop, slice, flip, pad, warp_affine."""
+"""resize, random_resized_crop's filters, crop, slice, flip, crop_mirror_normalize of volumes, pad, warp_affine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from harness import Batch, Case, T, rng_of
-from samples import images, per_sample, smooth, tensors, uniform
+from samples import images, per_sample, smooth, tensors, uniform, values
 
 FILTERS = (T.INTERP_NN, T.INTERP_LINEAR, T.INTERP_CUBIC, T.INTERP_LANCZOS3, T.INTERP_TRIANGULAR, T.INTERP_GAUSSIAN)
 
@@ -212,6 +212,36 @@ def flip() -> Iterator[Case]:
     )
     video = [np.ascontiguousarray(np.stack([s] * 2 + [s[::-1]])) for s in images(rng).samples]
     yield Case("flip", [Batch(video, "FHWC")], {"vertical": 1}, exact=True)
+    yield Case("flip", [images(rng)], {"depthwise": 1}, exact=True)
+    deep = tensors(rng, "uint8", 5, low=2, high=5)
+    yield Case("flip", [deep], {"depthwise": 1}, exact=True, title="5 dims without layout")
+
+
+def volumes() -> Iterator[Case]:
+    """crop_mirror_normalize of volumes, and of sequences whose channels lead."""
+    rng = rng_of("normalised volumes")
+
+    def of(layout: str, dtype: str = "uint8") -> Batch:
+        return Batch([values(rng, tuple(3 if c == "C" else int(rng.integers(4, 9)) for c in layout), dtype) for _ in range(3)], layout)
+
+    stats = {"mean": [1.0, 2.0, 3.0], "std": [2.0, 3.0, 4.0]}
+    for layout, output in (
+        ("DHWC", "CDHW"),
+        ("DHWC", "DCHW"),
+        ("DHWC", ""),
+        ("CDHW", "DHWC"),
+        ("FDHWC", "FDCHW"),
+        ("CFHW", "FHWC"),
+    ):
+        yield Case("crop_mirror_normalize", [of(layout)], {"output_layout": output, **stats, "mirror": 1})
+        window: dict[str, Any] = {"crop": [3, 4], "crop_pos_x": 0.2, "out_of_bounds_policy": "pad"}
+        yield Case("crop_mirror_normalize", [of(layout, "float32")], {"output_layout": output, **stats, **window})
+    for output in ("CDHW", "DHWC"):
+        kwargs: dict[str, Any] = {"output_layout": output, **stats, "crop_pos_z": 0.8}
+        yield Case("crop_mirror_normalize", [of("DHWC")], {**kwargs, "crop": [2, 3, 4], "pad_output": True})
+        yield Case("crop_mirror_normalize", [of("DHWC")], {**kwargs, "crop": [9, 9, 9], "out_of_bounds_policy": "trim_to_shape"})
+    yield Case("crop_mirror_normalize", [of("DHWC")], {"output_layout": "HWC"}, error=True)
+    yield Case("crop_mirror_normalize", [of("DHWC")], {}, error=True)
 
 
 def pad() -> Iterator[Case]:
@@ -298,5 +328,5 @@ def warp_affine() -> Iterator[Case]:
 
 
 def all_cases() -> Iterator[Case]:
-    for group in (resize, crop, slice_, flip, pad, warp_affine):
+    for group in (resize, crop, slice_, flip, volumes, pad, warp_affine):
         yield from group()
