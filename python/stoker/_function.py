@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core, _docs
@@ -20,25 +22,31 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own bytes, type, shape
 
 
+@dataclass(frozen=True)
+class Side:
+    """Where a function's arrays lie: how a sample's bytes become what it takes, and the context that it is called in."""
+
+    as_input: Callable[[Given], Any]
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
 class Function(Kept):
-    """What a python_function calls.
+    """What a python_function calls. by_batch: with lists of samples, and it returns lists."""
 
-    as_input: converts a sample's bytes to what the function takes. by_batch: it is called with lists of samples, and returns lists.
-    """
-
-    def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, as_input: Callable[[Given], Any]) -> None:
+    def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, side: Side) -> None:
         self.function = function
         self.outputs = outputs
         self.by_batch = by_batch
-        self.as_input = as_input
+        self.side = side
         self.handle = _core.Source(self.pull, None, ("",) * outputs, not by_batch, 0)
 
     def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
         """On one of the library's threads."""
         try:
-            given = [[self.as_input(sample) for sample in samples] for samples in inputs]
-            result = self.function(*(given if self.by_batch else (samples[0] for samples in given)))
-            return [self._samples(part, count) for part in self._parts(result)]
+            with self.side.context():
+                given = [[self.side.as_input(sample) for sample in samples] for samples in inputs]
+                result = self.function(*(given if self.by_batch else (samples[0] for samples in given)))
+                return [self._samples(part, count) for part in self._parts(result)]
         except Exception as e:
             which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
             e.add_note(f"in the function of python_function, for {which} of epoch {epoch}")
@@ -80,6 +88,14 @@ def as_array(given: Given) -> Any:
     return _array_maker(dtype)(shape, buffer=data)
 
 
+def _cupy_side(device_id: int) -> Side:
+    """CuPy's arrays on a GPU."""
+    import cupy
+
+    device = functools.partial(cupy.cuda.Device, device_id)
+    return Side(lambda given: cupy.asarray(as_array(given)), device)
+
+
 def _as_capsule(given: Given) -> Any:
     return as_array(given).__dlpack__()
 
@@ -92,10 +108,15 @@ def add_function(
     device: str | None,
     batch_processing: bool,
     output_layouts: str | Sequence[str] | None,
-    as_input: Callable[[Given], Any],
+    host: Side,
+    on_gpu: Callable[[int], Side] | None,
     **kwargs: Any,
 ) -> Any:
-    """Adds a python_function to the graph; its node, or the list of its nodes. name: what the user calls it."""
+    """Adds a python_function to the graph; its node, or the list of its nodes.
+
+    name: what the user calls it. host, on_gpu: where the function's arrays may lie; on_gpu is given the GPU's number, and raises ImportError for a
+    library that is missing.
+    """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
         raise UnknownArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
@@ -103,9 +124,9 @@ def add_function(
         raise InvalidArgumentError(f"{name} at {where}: function is a callable, not {type(function).__name__}")
     if not isinstance(num_outputs, int) or num_outputs < 1:
         raise InvalidArgumentError(f"{name} at {where}: num_outputs is at least 1, not {num_outputs!r}; what has no output would not run")
-    if device not in (None, "cpu"):
+    if device not in (None, "cpu", "gpu") or (device == "gpu" and on_gpu is None):
         raise UnsupportedError(
-            f"{name} at {where}: functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
+            f"{name} at {where}: its functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
         )
     layouts = [output_layouts] * num_outputs if isinstance(output_layouts, str) else list(output_layouts or [])
     args: list[Value] = [
@@ -116,12 +137,27 @@ def add_function(
         args.append(("output_layouts", int(ValueKind.STRINGS), layouts))
     with building(current_builder(i._builder for i in inputs if isinstance(i, DataNode))) as builder:
         nodes = [i if isinstance(i, DataNode) else constant_node(i) for i in inputs]
-        if any(n.device == "gpu" for n in nodes):
+        side = host
+        if device == "gpu":
+            side = _side_on_gpu(name, where, builder.device_id, on_gpu)
+            nodes = [n.cpu() for n in nodes]
+        elif any(n.device == "gpu" for n in nodes):
             raise UnsupportedError(f"{name} at {where}: functions run on the cores, and an input lies on the GPU: give its .cpu()")
         made = call_operator("python_function", nodes, args, kwargs.get("name"), "cpu")
         first = made[0] if isinstance(made, list) else made
-        builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), as_input))
+        builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), side))
+        if device == "gpu":
+            made = [m.gpu() for m in made] if isinstance(made, list) else made.gpu()
     return made
+
+
+def _side_on_gpu(name: str, where: str, device_id: int | None, on_gpu: Callable[[int], Side] | None) -> Side:
+    if device_id is None or on_gpu is None:
+        raise UnsupportedError(f'{name} at {where}: device="gpu" in a pipeline without a GPU (device_id=None)')
+    try:
+        return on_gpu(device_id)
+    except ImportError as e:
+        raise UnsupportedError(f'{name} at {where}: with device="gpu" the function takes arrays of a library that is missing: {e}') from e
 
 
 def python_function(
@@ -140,12 +176,16 @@ def python_function(
     number of dimensions are the same for all samples of a batch.
     batch_processing: the function is called once a batch, with a list of arrays for each input, and returns lists of as many arrays.
     output_layouts: a layout for all outputs, or a list with those of the first ones; without, outputs have none.
+    device: "gpu" gives the function CuPy's arrays on the pipeline's GPU, as its current device, and the outputs lie there. Samples go there and back
+    through host memory, once all of the batch has been made: what operators of fn can do is faster.
 
     Calls come from the pipeline's threads, several at a time and in no particular order, so a function that keeps something between calls needs a
     lock; Python's own lock lets them take turns except where NumPy or others give it up. An exception reaches whoever waits for the batch, or makes
     the sample a bad one by the pipeline's on_error.
     """
-    return add_function("python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, as_array, **kwargs)
+    return add_function(
+        "python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, Side(as_array), _cupy_side, **kwargs
+    )
 
 
 def dl_tensor_python_function(
@@ -159,5 +199,14 @@ def dl_tensor_python_function(
 ) -> Any:
     """python_function with DLPack capsules in place of arrays; by default it is called once a batch, with lists of them."""
     return add_function(
-        "dl_tensor_python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, _as_capsule, **kwargs
+        "dl_tensor_python_function",
+        inputs,
+        function,
+        num_outputs,
+        device,
+        batch_processing,
+        output_layouts,
+        Side(_as_capsule),
+        None,
+        **kwargs,
     )

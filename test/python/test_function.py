@@ -143,7 +143,7 @@ def test_what_cannot_be_an_output(arguments, match):
     [
         ({"function": 3}, "function is a callable, not int"),
         ({"function": abs, "num_outputs": 0}, "num_outputs is at least 1"),
-        ({"function": abs, "device": "gpu"}, "functions run on the cores"),
+        ({"function": abs, "device": "gpu"}, "in a pipeline without a GPU"),
         ({"function": abs, "outputs": 1}, "no argument 'outputs'"),
         ({"function": abs, "output_layouts": ["A", "B"]}, "output_layouts has 2 values for 1 outputs"),
     ],

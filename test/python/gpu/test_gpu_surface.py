@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import types as types_of_python
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +57,51 @@ def test_places_of_what_has_no_pipeline_yet() -> None:
     assert small.shape == (4, 4, 3)
     with Pipeline(2, 1, 0), pytest.raises(UnsupportedError, match=r"\.cpu\(\)"):
         fn.python_function(fn.random.uniform().gpu(), function=abs)
+
+
+def test_functions_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the function is given, and where; in the place of CuPy stands an array that only claims to lie on the GPU."""
+    places: list[int] = []
+
+    class Device(contextlib.AbstractContextManager[None]):
+        def __init__(self, index: int) -> None:
+            self.index = index
+
+        def __enter__(self) -> None:
+            places.append(self.index)
+
+        def __exit__(self, *_: object) -> None:
+            places.pop()
+
+    class Array:
+        __cuda_array_interface__ = "not read: get() gives the values"
+
+        def __init__(self, host: np.ndarray) -> None:
+            self.host = host
+
+        def get(self) -> np.ndarray:
+            return self.host
+
+    cupy = types_of_python.SimpleNamespace(asarray=Array, cuda=types_of_python.SimpleNamespace(Device=Device))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+
+    def one(x: Array) -> tuple[Array, Array]:
+        assert isinstance(x, Array) and places == [0]
+        return Array(x.host * 2), Array(x.host.astype(np.float32).sum())
+
+    def all_of_them(xs: list[Array]) -> list[Array]:
+        assert len(xs) == 2 and places == [0]
+        return [Array(x.host + 1) for x in xs]
+
+    pipe = Pipeline(2, 1, 0)
+    with pipe:
+        x = fn.external_source(source=[[np.uint8([1, 2, 3]), np.uint8([4])]], cycle=True).gpu()
+        twice, total = fn.python_function(x, function=one, num_outputs=2, device="gpu")
+        more = fn.python_function(twice, function=all_of_them, device="gpu", batch_processing=True)
+        assert twice.device == total.device == more.device == "gpu"
+        pipe.set_outputs(twice + 0, total, more)
+    a, b, c = (o.as_cpu() for o in pipe.run())
+    assert [t.tolist() for t in (a.at(0), a.at(1), b.at(0), b.at(1), c.at(0), c.at(1))] == [[2, 4, 6], [8], 6, 4, [3, 5, 7], [9]]
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with Pipeline(2, 1, 0), pytest.raises(UnsupportedError, match=r"library that is missing: .*cupy"):
+        fn.python_function(fn.random.uniform().gpu(), function=abs, device="gpu")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from stoker._function import Given, add_function
+from stoker._function import Given, Side, add_function
 from stoker._types import DALIDataType, dtype_name
 
 
@@ -17,6 +17,11 @@ def _as_tensor(given: Given) -> torch.Tensor:
     data, dtype, shape = given
     kind = getattr(torch, dtype_name(DALIDataType(dtype)))
     return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
+
+
+def _on_gpu(device_id: int) -> Side:
+    device = torch.device("cuda", device_id)
+    return Side(lambda given: _as_tensor(given).to(device), lambda: torch.cuda.device(device))
 
 
 def torch_python_function(
@@ -28,7 +33,16 @@ def torch_python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """fn.python_function, whose function takes and returns torch's tensors."""
+    """fn.python_function, whose function takes and returns torch's tensors: with device="gpu" those of CUDA."""
     return add_function(
-        "torch_python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, _as_tensor, **kwargs
+        "torch_python_function",
+        inputs,
+        function,
+        num_outputs,
+        device,
+        batch_processing,
+        output_layouts,
+        Side(_as_tensor),
+        _on_gpu,
+        **kwargs,
     )
