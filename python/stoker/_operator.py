@@ -54,7 +54,14 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
 
 
 # DALI's older names of arguments.
-_RENAMED = {"output_dtype": "dtype", "type": "dtype"}
+_RENAMED = {
+    "output_dtype": "dtype",
+    "type": "dtype",
+    "dump_meta_files": "save_preprocessed_annotations",
+    "dump_meta_files_path": "save_preprocessed_annotations_dir",
+    "meta_files_path": "preprocessed_annotations",
+    "save_img_ids": "image_ids",
+}
 # Arguments that DALI accepts and no longer uses, with the operators that have them.
 _WITHOUT_EFFECT = {
     "image_type": ("crop", "crop_mirror_normalize", "resize", "slice"),

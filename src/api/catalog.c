@@ -88,6 +88,7 @@ static const struct {
 		"frames in by external_source"},
 	{" caffe2_reader caffe_reader experimental.readers.fits mxnet_reader readers.caffe readers.caffe2 readers.mxnet ",
 		"write the data set as images in folders and read it with readers.file, or read it in Python and hand it in by external_source"},
+	{" ssd_random_crop ", "random_bbox_crop gives a window and its boxes, and slice takes it"},
 	{" dump_image ", "save what a batch holds, after Pipeline.run"},
 };
 

@@ -32,6 +32,49 @@ static void set_gathered(const struct stk_chain_run *run, const struct stk_progr
 	call->batch = takers->count;
 }
 
+/* A value of the sample, or of its frame. */
+static struct stk_tensor read_value(const struct stk_chain_run *run, struct stk_tensor value)
+{
+	if (run->frame && stk__is_sequence(&value.desc))
+		stk__frame_of_sequence(&value, run->frame - 1);
+	return value;
+}
+
+static enum stk_status set_inputs(
+	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
+{
+	struct stk_tensor *in = stk__arena_take(&run->worker->arena, (size_t)n->node->n_inputs * sizeof *in);
+	if (!in)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	for (int32_t k = 0; k < n->node->n_inputs; k++) {
+		in[k] = run->worker->values[n->inputs[k]];
+		if (k == 0)
+			stk__layout_name(n->def, &in[0].desc);
+		in[k] = read_value(run, in[k]);
+	}
+	call->in = in;
+	return STK_OK;
+}
+
+/* Those of the graph, with the sample's own. */
+static enum stk_status set_args(
+	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
+{
+	struct stk_arena *arena = &run->worker->arena;
+	void *args = stk__arena_take(arena, n->def->args_size);
+	if (!args)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	memcpy(args, n->node->args, n->def->args_size);
+	call->args = args;
+	for (int32_t k = 0; k < n->node->n_varying; k++) {
+		const struct stk_tensor value = read_value(run, run->worker->values[n->varying[k].value]);
+		enum stk_status s = stk__arg_set_sample(&n->varying[k].def, &value, args, arena, err);
+		if (s)
+			return s;
+	}
+	return STK_OK;
+}
+
 /* Fills the call of one operator for this sample: arguments (those of the graph, or a copy with the sample's own), inputs, outputs, stream. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
@@ -51,33 +94,9 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		.frame = run->common,
 		.user = n->node->has_source ? &n->node->source : NULL,
 		.tools = &w->tools};
-	if (n->node->n_inputs) {
-		struct stk_tensor *in = stk__arena_take(&w->arena, (size_t)n->node->n_inputs * sizeof *in);
-		if (!in)
-			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-		for (int32_t k = 0; k < n->node->n_inputs; k++)
-			in[k] = w->values[n->inputs[k]];
-		stk__layout_name(n->def, &in[0].desc);
-		for (int32_t k = 0; k < n->node->n_inputs && run->frame; k++)
-			if (stk__is_sequence(&in[k].desc))
-				stk__frame_of_sequence(&in[k], run->frame - 1);
-		call->in = in;
-	}
-	if (n->node->n_varying) {
-		void *args = stk__arena_take(&w->arena, n->def->args_size);
-		if (!args)
-			return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-		memcpy(args, n->node->args, n->def->args_size);
-		call->args = args;
-		for (int32_t k = 0; k < n->node->n_varying; k++) {
-			struct stk_tensor value = w->values[n->varying[k].value];
-			if (run->frame && stk__is_sequence(&value.desc))
-				stk__frame_of_sequence(&value, run->frame - 1);
-			enum stk_status s2 = stk__arg_set_sample(&n->varying[k].def, &value, args, &w->arena, err);
-			if (s2)
-				return s2;
-		}
-	}
+	enum stk_status status = n->node->n_inputs ? set_inputs(run, n, call, err) : STK_OK;
+	if (status || (n->node->n_varying && (status = set_args(run, n, call, err))))
+		return status;
 	if (n->def->state_size) {
 		call->state = stk__arena_take(&w->arena, n->def->state_size);
 		if (!call->state)

@@ -238,6 +238,8 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	const struct stk_program_node *n = &g->nodes[index];
 	if (!n->def->lower_array)
 		return true;
+	if (n->node->alone)
+		return false;
 	const struct stk_desc *known = &g->values[n->inputs[0]].desc;
 	if (known->ndim >= 0 && known->dtype != STK_NO_DTYPE)
 		return n->lowers;

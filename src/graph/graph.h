@@ -32,6 +32,7 @@ struct stk_graph_node {
 	struct stk_source_callbacks source;
 	bool has_source;
 	bool by_frame; /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is one */
+	bool alone;    /* makes no pass: an argument that decides that comes sample by sample */
 	bool gathers;  /* given its arguments and inputs, it needs all samples of the batch */
 };
 

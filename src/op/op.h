@@ -57,7 +57,8 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* of strings: "error|pad|trim_to_shape" */
-	bool shapes;         /* a per-sample value of it makes the output's shape unknown beforehand */
+	bool alone;  /* a per-sample value of it may ask for what no pass can do: the operator then runs by itself, by lower_array */
+	bool shapes; /* a per-sample value of it makes the output's shape unknown beforehand */
 	const struct stk_arg_def *group;
 	const char *doc;
 };

@@ -17,8 +17,15 @@ struct pad_state {
 
 static const struct stk_arg_def pad_args[] = {
 	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Value of what is added."),
-	STK_ARG(struct pad, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
-		"Dims to pad; negative ones count from the end. Default: all."),
+	{.name = "axes",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct pad, axes),
+		.min = -STK_MAX_DIMS,
+		.max = STK_MAX_DIMS - 1,
+		.shapes = true,
+		.alone = true,
+		.doc = "Dims to pad; negative ones count from the end. Default: all."},
 	STK_ARG(struct pad, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
 	{.name = "shape",
 		.type = STK_ARG_INTS,
@@ -80,7 +87,9 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	s->in = call->in[0].desc;
 	struct stk_desc *out = &call->out[0].desc;
 	*out = s->in;
-	if (s->in.ndim < 0)
+	for (int32_t d = 0; d < s->in.ndim && stk__varies(call, &a->axes); d++)
+		out->shape[d] = -1;
+	if (s->in.ndim < 0 || stk__varies(call, &a->axes))
 		return STK_OK;
 	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
 	if (n < 0)
@@ -108,7 +117,7 @@ static bool pad_gathers(const struct stk_call *call)
 	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* if it is not known yet which dims these are */
 	if (in->ndim >= 0)
 		n = pad_axes(a, in, axes, NULL);
-	bool needs = false;
+	bool needs = stk__varies(call, &a->axes) && (stk__varies(call, &a->shape) || asked(a, 0) < 0);
 	for (int32_t i = 0; i < n; i++)
 		needs |= (in->ndim < 0 || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
 	return needs;

@@ -18,8 +18,15 @@ const struct stk_arg_def stk__slice_group[] = {
 	BOUND(rel_start, STK_ARG_FLOATS, "First index as a share of the extent, rounded."),
 	BOUND(rel_end, STK_ARG_FLOATS, "Index after the last as a share of the extent, rounded."),
 	BOUND(rel_shape, STK_ARG_FLOATS, "Extent of the window as a share of the tensor's, instead of an end."),
-	STK_ARG(struct stk_slice_args, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
-		"Dims that the bounds are of, in their order; negative ones count from the end. Default: axis_names."),
+	{.name = "axes",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct stk_slice_args, axes),
+		.min = -STK_MAX_DIMS,
+		.max = STK_MAX_DIMS - 1,
+		.shapes = true,
+		.alone = true,
+		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Default: axis_names."},
 	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, "\"WH\"", STK_FREE, 0, "The same by letters of the layout."),
 	STK_ARG(struct stk_slice_args, normalized_anchor, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"A second input of floats holds shares of the extents; whole numbers are always indices."),
@@ -204,6 +211,10 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 	struct stk_window *out, struct stk_error *err)
 {
 	*out = stk__window_full(desc);
+	for (int32_t d = 0; d < desc->ndim && stk__varies(call, &a->axes); d++)
+		out->extent[d] = -1;
+	if (stk__varies(call, &a->axes))
+		return STK_OK;
 	struct stk_error local = {0};
 	int32_t axes[STK_MAX_DIMS], n = slice_axes(a, desc, axes, err ? err : &local);
 	if (n < 0)

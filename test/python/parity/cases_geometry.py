@@ -189,6 +189,8 @@ def slice_() -> Iterator[Case]:
     yield case(start=[3], end=[18], axes=[-2])
     yield case(start=[5], end=[5], axes=[0])
     yield case(start=[500], shape=[10], axes=[0], out_of_bounds_policy="trim_to_shape")
+    yield case(start=[2], end=[8], axes=per_sample([[0]] * 3, "int32"))
+    yield case(tensors(rng, "int16", 3, low=4), start=[1], shape=[2], axes=per_sample([[2], [1], [-3]], "int32"))
     for bad in (
         {"start": [-1, 0], "end": [4, 4]},
         {"start": [0, 0], "end": [400, 4]},
@@ -287,6 +289,8 @@ def pad() -> Iterator[Case]:
         yield case(tensors(rng, dtype, 3), fill_value=1, shape=[9, 10, 11])
         yield case(tensors(rng, dtype, 1), fill_value=0, shape=[20])
     yield case(tensors(rng, "int64", 1), fill_value=-1, axes=[0], shape=[20])
+    yield Case("pad", [images(rng)], {"axes": per_sample([[0]] * 3, "int32"), "shape": [95]}, exact=True)
+    yield Case("pad", [images(rng)], {"axes": per_sample([[-2, 0]] * 3, "int32")}, exact=True)
     for bad in ({"axes": [5]}, {"axes": [0], "align": [0]}, {"axis_names": "Z"}):
         yield Case("pad", [images(rng)], bad, error=True)
 
