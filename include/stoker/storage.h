@@ -46,7 +46,7 @@ struct stk_storage_config {
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
 	int32_t threads;       /* of http:// and s3://: 2 */
-	int32_t requests;      /* under way at a time, at most: 1024 */
+	int32_t requests;      /* under way at a time, at most: 2048, and three quarters of the files that may be open */
 	int32_t retries;       /* of a request that the store or the network fails: 10; -1: none */
 	int64_t connect_ms;    /* 5 000 */
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer: 20 000 */

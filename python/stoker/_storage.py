@@ -38,7 +38,8 @@ class Storage:
     endpoint, region: of the store. access_key, secret_key, session_token: keys, or profile: the name of those in AWS's files, or anonymous=True: requests are
     not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
     ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
-    requests: under way at a time, at most 1024. threads: that send them, 2. retries: of a request that the store or the network fails, 10.
+    requests: under way at a time, at most 2048, and three quarters of the files that may be open. threads: that send them, 2.
+    retries: of a request that the store or the network fails, 10.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
     connect_timeout, answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds; 5, 20 and 10.
     fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all from

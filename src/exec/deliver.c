@@ -117,6 +117,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		if (done && !on_its_way) {
 			*out = r;
 			p->parts.delivery->stall_told = false;
+			stk__fetch_taken(p, p->parts.delivery->waited_since_ns);
 			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
 		}
@@ -184,7 +185,6 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
-	stk__fetch_taken(p);
 	stk__pace_delivers(p);
 	bool ended = r->result.kind == STK_RESULT_END;
 	enum stk_status s = ended ? STK_END : STK_OK;

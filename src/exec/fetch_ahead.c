@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Requests of reads, and reading ahead. At most `read_requests` are under way; none go out while as many reads have ended whose batches are not open
- * yet, or while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's
+ * Requests of reads, and reading ahead. At most `read_requests` are under way, and with those that have ended and whose batches are not open yet
+ * twice as many; none go out while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's
  * try; two in a row that are at hand turn reading ahead off again. */
 #include "exec/fetch_read.h"
 
@@ -52,12 +52,23 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	stk__request_done(&q->io);
 }
 
+/* What is known of the size of what is asked for, until objects have come. */
+static void expect(struct stk_fetch *f, const struct stk_request *r)
+{
+	int64_t size = r->length >= 0 ? r->length : r->object_size;
+	if (f->sized || size <= 0)
+		return;
+	f->expected += f->expected < 16;
+	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
+}
+
 /* io must know when the bytes will be needed: at the consumer's pace so far. */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
 	int64_t before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
 	q->io.deadline = stk__clock_ns() + p->parts.fetch->pace_ns * before;
+	expect(p->parts.fetch, &q->io);
 	p->parts.fetch->in_flight++;
 	s->record->reading++;
 	q->read->left++;
@@ -121,14 +132,14 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 
 /* ---- reading ahead ---- */
 
-void stk__fetch_taken(struct stk_pipeline *p)
+void stk__fetch_taken(struct stk_pipeline *p, int64_t asked_ns)
 {
 	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
 	struct stk_fetch *f = p->parts.fetch;
-	int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
+	int64_t gap = asked_ns - f->taken_ns; /* the consumer's own time: what it waited for us says nothing of its pace either */
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
-	f->taken_ns = now;
+	f->taken_ns = stk__clock_ns();
 }
 
 /* The batch's first read that has not begun, from where the last look ended. */
@@ -146,6 +157,14 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	return NULL;
 }
 
+/* The pace varies, and the order of what is needed does not: a sample never waits behind a later one. */
+static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
+{
+	if (q->io.deadline <= f->deadline)
+		q->io.deadline = f->deadline + 1;
+	f->deadline = q->io.deadline;
+}
+
 /* The next read that the window takes, or NULL. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
@@ -159,7 +178,8 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		}
 		if (f->read_k >= p->flight.next_deliver + p->flight.n)
 			return NULL;
-		if ((f->read_k >= p->flight.next_open && f->early >= p->config.read_requests) || !stk__create_records(p, f->read_k + 1))
+		if ((f->read_k >= p->flight.next_open && f->early + f->in_flight >= 2 * p->config.read_requests) ||
+			!stk__create_records(p, f->read_k + 1))
 			return NULL;
 		struct stk_record *r = stk__record(p, f->read_k);
 		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that failed needs no bytes */
@@ -169,6 +189,7 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		for (int32_t q = 0; q < read->n_requests; q++) {
 			read->requests[q].io.retries = 0;
 			stk__read_begin(p, &read->requests[q]);
+			keep_turn(f, &read->requests[q]);
 		}
 		return read;
 	}
@@ -202,6 +223,7 @@ void stk__fetch_restart(struct stk_pipeline *p)
 	p->parts.fetch->read_k = p->flight.next_deliver;
 	p->parts.fetch->read_i = p->parts.fetch->read_j = 0;
 	p->parts.fetch->early = 0;
+	p->parts.fetch->deadline = 0;
 }
 
 static void cancel(struct stk_pipeline *p, struct stk_read *read)

@@ -54,11 +54,12 @@ struct stk_fetch {
 	int32_t in_flight, in_callbacks, held; /* requests; threads inside request_done; reads whose bytes are held */
 	int32_t early;                         /* of these, of batches that are not open yet */
 	int64_t bytes_held, mean_bytes;        /* mean: of recent objects; large before the first, so that few are asked for */
-	int32_t sized;                         /* objects that the mean is of, at most 16 */
+	int32_t sized, expected;               /* objects that the mean is of, at most 16; before the first, that are asked for */
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	bool seen_at_hand;         /* some read has been */
 	bool put_off;              /* a worker has left a read for when a request has ended */
-	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time it takes for a sample */
+	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time of its own for a sample */
+	int64_t deadline;          /* of what was last asked for ahead */
 	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
 	int32_t n;                 /* reads of a sample */
 	int32_t *readers;          /* [k]: the reader */

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { FIRST_LIMIT = 128 };
 
@@ -131,12 +132,22 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
+/* Each request has a connection of its own. The rest of the process opens files too. */
+static int most_connections(void)
+{
+	enum { MOST = 2048, LEAST = 16 };
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 4 * 3 >= MOST)
+		return MOST;
+	return files.rlim_cur / 4 * 3 > LEAST ? (int)(files.rlim_cur / 4 * 3) : LEAST;
+}
+
 static struct stk_http_settings with_defaults(const struct stk_http_settings *given)
 {
 	struct stk_http_settings s = given ? *given : (struct stk_http_settings){0};
 	s.threads = s.threads ? s.threads : 2;
 	s.threads = s.threads < STK_HTTP_THREADS ? s.threads : STK_HTTP_THREADS;
-	s.requests = s.requests ? s.requests : 1024;
+	s.requests = s.requests ? s.requests : most_connections();
 	s.connect_ms = s.connect_ms ? s.connect_ms : 5000;
 	s.first_byte_ms = s.first_byte_ms ? s.first_byte_ms : 20000;
 	s.stall_ms = s.stall_ms ? s.stall_ms : 10000;

@@ -13,7 +13,7 @@
 struct stk_http_settings {
 	const struct stk_aws_given *given; /* what counts before the environment; lives as long as the source. NULL: nothing */
 	int threads;                       /* 2 */
-	int requests;                      /* under way at a time, at most: 1024 */
+	int requests;                      /* under way at a time, at most: 2048, and three quarters of the files that may be open */
 	int64_t connect_ms;                /* 5 000 */
 	int64_t first_byte_ms;             /* from the beginning of a request: 20 000 */
 	int64_t stall_ms;                  /* in which a body brings less than 4 KiB: 10 000 */

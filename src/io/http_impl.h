@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { STK_HTTP_THREADS = 16, STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_SLACK = 64 };
+enum { STK_HTTP_THREADS = 16, STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_SLACK = 64, STK_HTTP_RECEIVE = 128 << 10 };
 
 /* One snapshot of the environment; requests hold the one that they began with. */
 struct stk_http_account {
@@ -36,8 +36,9 @@ struct stk_http_loop {
 	pthread_t thread;
 	CURLM *multi;
 	int epoll, event; /* event: written to wake the loop */
+	int64_t round_ns; /* when it last had something to do */
 	int64_t timer_ns; /* when curl wants to be called; -1: not */
-	struct stk_transfer *active, *idle;
+	struct stk_transfer *active, *idle, *fed;
 	int count;                  /* of active ones; with the source's lock */
 	_Atomic bool look;          /* a request was cancelled */
 	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
@@ -57,16 +58,19 @@ struct stk_http_source {
 	pthread_cond_t keeper_wake;
 	bool keeper_runs;
 	struct stk_http_region *regions;
-	int64_t skew_s; /* the servers' clock less ours */
-	double limit;   /* of requests under way */
-	bool steady;    /* the limit has been too high once */
-	int64_t slowed_ns;
+	int64_t skew_s;                /* the servers' clock less ours */
+	double limit;                  /* of requests under way */
+	bool steady;                   /* the limit has been too high once */
+	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
 		int count;
 		int64_t ns, bytes; /* of the requests that ended well in it */
+		int64_t begun_ns;  /* its first end */
 		bool limited;      /* others waited meanwhile */
 	} window;
 	double base_ns, base_size;  /* ns that a request takes if it waits for no other; the mean size then */
+	double before, before_rate; /* limit and requests a ns, before the limit was last lowered; 0: it was not */
+	unsigned windows;           /* since it is steady */
 	int under_way, hedges;      /* requests; second transfers for them */
 	uint64_t hedged, slowdowns; /* so far */
 	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
@@ -112,7 +116,12 @@ struct stk_transfer {
 	enum stk_status failed; /* a callback has filled the error, and stopped the transfer */
 	bool complete;          /* a callback stopped it because it has all bytes */
 	bool begun;             /* a byte of this response has come */
-	int64_t window_ns;      /* since when `window_bytes` have come: a stall is measured in windows */
+	int fd;                 /* its connection; -1: none yet */
+	struct stk_transfer *next_fed;
+	bool fed, eager;    /* bytes of the body have just come; the rest is taken piece by piece */
+	int awaited;        /* bytes of the body that must be there before curl is called */
+	int64_t awaited_ns; /* since when */
+	int64_t window_ns;  /* since when `window_bytes` have come: a stall is measured in windows */
 	size_t window_bytes;
 };
 
@@ -125,6 +134,13 @@ STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
+
+/* http_rest.c: the rest of a body in one piece, on the loop's thread. connected: fd is its connection; used: by another transfer before. body_came: some of the
+ * body's bytes. await: curl has handed over all that it has. look: what comes slowly is taken as it comes. */
+void stk__rest_connected(struct stk_transfer *t, int fd, bool used);
+void stk__rest_body_came(struct stk_transfer *t);
+void stk__rest_await(struct stk_http_loop *l);
+void stk__rest_look(struct stk_transfer *t, int64_t now);
 
 /* http_verdict.c: what the end of a response means. STK_OK with *resume: the rest is to be asked for. */
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume);

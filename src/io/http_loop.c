@@ -8,19 +8,22 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, LOOK_NS = 50000000 };
+enum { EVENTS = 64, LOOK_NS = 20000000 };
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
 	struct stk_http_loop *l = user;
 	struct epoll_event e = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u), .data.fd = fd};
-	(void)easy;
+	struct stk_transfer *t = NULL;
 	if (what == CURL_POLL_REMOVE) {
 		epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
 		return 0;
 	}
+	if (what & CURL_POLL_IN && !l->source->curl.curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t) && t)
+		stk__rest_connected(t, fd, !known);
 	if (known)
 		return epoll_ctl(l->epoll, EPOLL_CTL_MOD, fd, &e);
 	l->source->curl.curl_multi_assign(l->multi, fd, l);
@@ -199,6 +202,7 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 		drop(t);
 		return true;
 	}
+	stk__rest_look(t, now);
 	if (all || stk__http_all_cancelled(r))
 		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
 	else
@@ -242,12 +246,27 @@ static void serve(struct stk_http_loop *l, const struct epoll_event *events, int
 				(e & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
 					(e & EPOLLERR ? CURL_CSELECT_ERR : 0),
 				&running);
+			stk__rest_await(l);
 		}
 	}
 	if (l->timer_ns >= 0 && stk__clock_ns() >= l->timer_ns) {
 		l->timer_ns = -1;
 		curl->curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+		stk__rest_await(l);
 	}
+}
+
+/* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
+ * notices that some more pieces may come first. */
+static void rest(const struct stk_http_loop *l)
+{
+	const int64_t longest_ns = 2000000;
+	int64_t pause = (int64_t)(l->first_ns / 64) < longest_ns ? (int64_t)(l->first_ns / 64) : longest_ns;
+	int64_t until = l->round_ns + pause;
+	if (l->firsts < 16 || pause < 100000 || until < stk__clock_ns() + 50000)
+		return;
+	struct timespec t = {until / 1000000000, until % 1000000000};
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
 static void *run(void *arg)
@@ -258,7 +277,9 @@ static void *run(void *arg)
 	while (!atomic_load(&l->source->ending)) {
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
+		rest(l);
 		int n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
+		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
 		take_ended(l);

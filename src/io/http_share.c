@@ -4,11 +4,10 @@
 
 #include "base/memory.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_LIMIT = 8, WINDOW = 256 };
+enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
 
 /* ---- what is known of stores ---- */
 
@@ -118,50 +117,70 @@ void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* A window of requests has ended: where they took longer than they need to, more of them under way bring no more bytes, and only wait for each other
- * (the gradient of Netflix's concurrency limits). The time that they need is the least of all windows, which is forgotten slowly, and where the mean size
- * changes. */
-static void end_window(struct stk_http_source *s)
+static void set_limit(struct stk_http_source *s, double limit, int64_t now)
 {
-	const double tolerance = 1.25, forget = 1.0 / 256;
-	double mean = (double)s->window.ns / s->window.count, size = (double)s->window.bytes / s->window.count;
-	bool limited = s->window.limited, other = size > 2 * s->base_size || size < s->base_size / 2;
-	s->window = (struct stk_http_window){0};
-	if (!s->base_ns || other) {
-		s->base_ns = mean;
-		s->base_size = size;
-		return;
-	}
-	s->base_ns += mean < s->base_ns ? mean - s->base_ns : (mean - s->base_ns) * forget;
-	double gradient = tolerance * s->base_ns / mean;
-	if (gradient < 1)
-		s->steady = true;
-	if (!limited)
-		return;
-	double limit = s->limit * (gradient > 1 ? 1 : gradient < 0.5 ? 0.5 : gradient) + sqrt(s->limit);
 	s->limit = limit < LEAST_LIMIT ? LEAST_LIMIT : limit > s->settings.requests ? s->settings.requests : limit;
+	s->changed_ns = now;
+	s->window = (struct stk_http_window){0};
 }
 
-/* With the lock. A server that asks to slow down gets half; the refusals of one burst count once. Until the limit has first been too high, it grows by half a
- * request for each that ends well. */
+/* What the next limit is, as a multiple of this one. Until it has first been too high it is doubled. */
+static double next_factor(struct stk_http_source *s, double mean, double rate)
+{
+	const double ahead = 4.0 / 3, least = 0.5, probe = 0.75;
+	double factor = ahead * s->base_ns / mean;
+	s->steady |= factor < 1;
+	if (factor > 1.25 && !s->steady)
+		return 2;
+	if (s->steady && ++s->windows % PROBE == 0 && mean > 1.15 * s->base_ns)
+		factor = factor < probe ? factor : probe;
+	if (factor < 0.9) {
+		s->before = s->limit;
+		s->before_rate = rate;
+	}
+	return factor < least ? least : factor;
+}
+
+/* A window of requests has ended, all of which began under the present limit. Where they took longer than they need to, more of them under way bring no more
+ * bytes, and only wait for each other: TCP Vegas' rule. As many are let go as bring all bytes, and a third more, so that the network is never idle. The time
+ * that they need is the least of all windows; fewer are under way in one of PROBE, to see it again. It has grown if fewer brought fewer bytes, and is another
+ * for objects of another size. */
+static void end_window(struct stk_http_source *s, int64_t now)
+{
+	const struct stk_http_window w = s->window;
+	double mean = (double)w.ns / w.count, size = (double)w.bytes / w.count, rate = w.count / (double)(now - w.begun_ns + 1);
+	bool other = size > 2 * s->base_size || size < s->base_size / 2;
+	bool missed = s->before > 0 && rate < s->before_rate * (1 + s->limit / s->before) / 2;
+	s->before = 0;
+	if (!s->base_ns || other || missed || mean < s->base_ns) {
+		s->base_ns = mean;
+		s->base_size = size;
+	}
+	s->window = (struct stk_http_window){0};
+	if (w.limited)
+		set_limit(s, s->limit * next_factor(s, mean, rate), now);
+}
+
+/* With the lock. A server that asks to slow down gets half; the refusals of one burst count once. */
 static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };
 	if (e->slow && e->now_ns - s->slowed_ns > BURST_NS) {
-		s->limit = s->limit / 2 > LEAST_LIMIT ? s->limit / 2 : LEAST_LIMIT;
+		set_limit(s, s->limit / 2, e->now_ns);
 		s->slowed_ns = e->now_ns;
 		s->slowdowns++;
 		s->steady = true;
 	}
-	if (!e->well)
+	if (!e->well || e->begun_ns < s->changed_ns)
 		return;
-	if (!s->steady && s->queue.root && s->limit < s->settings.requests)
-		s->limit += 0.5;
+	if (!s->window.count)
+		s->window.begun_ns = e->now_ns;
 	s->window.limited |= s->queue.root != NULL;
 	s->window.ns += e->now_ns - e->begun_ns;
 	s->window.bytes += (int64_t)e->bytes;
-	if (++s->window.count == WINDOW)
-		end_window(s);
+	s->window.count++;
+	if (s->window.count >= (s->limit < LEAST_WINDOW ? LEAST_WINDOW : s->limit > MOST_WINDOW ? MOST_WINDOW : (int)s->limit))
+		end_window(s, e->now_ns);
 }
 
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FIRST_SIZE = 64 << 10, RECEIVE_SIZE = 128 << 10, STALL_BYTES = 4096 };
+enum { FIRST_SIZE = 64 << 10, STALL_BYTES = 4096 };
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
@@ -216,6 +216,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 		return 0;
 	memcpy(t->data + t->used, bytes + skip, take);
 	t->used += take;
+	stk__rest_body_came(t);
 	t->complete = take < n - skip; /* more than was asked for: the rest is not waited for */
 	return t->complete ? 0 : n;
 }
@@ -236,7 +237,7 @@ static bool set_up(struct stk_transfer *t)
 	code |= c->curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
 	code |= c->curl_easy_setopt(e, CURLOPT_PRIVATE, t);
 	code |= c->curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->why);
-	code |= c->curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_SIZE);
+	code |= c->curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)STK_HTTP_RECEIVE);
 	code |= c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->settings.connect_ms);
 	code |= c->curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	code |= c->curl_easy_setopt(e, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
@@ -338,7 +339,9 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	t->text_size = 0;
 	t->why[0] = 0;
 	t->failed = STK_OK;
-	t->complete = t->begun = false;
+	t->complete = t->begun = t->eager = false;
+	t->fd = -1;
+	t->awaited = 1;
 	t->skip = 0;
 	t->window_bytes = 0;
 	t->window_ns = stk__clock_ns();
