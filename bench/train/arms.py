@@ -8,6 +8,7 @@ HWC, so that the loop converts nothing; the DataLoader's workers hand over uint8
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,12 +53,15 @@ class Arm:
         return images, labels
 
 
-def stoker_arm(s: Setting) -> Arm:
+def stoker_arm(s: Setting, store: str = "") -> Arm:
+    """store: where the files' folder lies too, as s3://BUCKET/PREFIX; they are read from there."""
     from stoker import Loader
     from stoker import transforms as T
 
+    folder = os.path.commonpath(s.files)
+    files = [f"{store}/{os.path.relpath(f, folder)}" for f in s.files] if store else s.files
     loader = Loader(
-        list(zip(s.files, s.labels, strict=True)),
+        list(zip(files, s.labels, strict=True)),
         s.batch,
         shuffle=True,
         seed=1,
@@ -67,7 +71,7 @@ def stoker_arm(s: Setting) -> Arm:
         memory_format=torch.channels_last,
         num_threads=s.threads,
     )
-    return Arm("stoker", peers.endless(lambda: iter(loader)), loader.pipeline.prefetch_queue_depth + 2)
+    return Arm("store" if store else "stoker", peers.endless(lambda: iter(loader)), loader.pipeline.prefetch_queue_depth + 2)
 
 
 def synthetic_arm(s: Setting, other: Arm) -> Arm:
@@ -152,6 +156,8 @@ def make(names: list[str], s: Setting) -> tuple[list[Arm], dict[str, str]]:
         try:
             if kind == "dali":
                 found.append(dali_arm(s, float(argument or 0.65)))
+            elif kind == "store":
+                found.append(stoker_arm(s, argument))
             elif kind == "dataloader":
                 found.append(dataloader_arm(s))
             elif kind not in ("stoker", "synthetic"):

@@ -275,7 +275,12 @@ class ByName(PassedOn, total=False):
         Setting("a hard bound for batches that are made or kept at once; by default there is none.", _limit, core="max_batches"),
     ]
     read_requests: Annotated[
-        int | None, Setting("reads in flight at a time; 256 by default, 512 from a store.", _limit, core="read_requests")
+        int | None,
+        Setting(
+            "reads in flight at a time; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
+            _limit,
+            core="read_requests",
+        ),
     ]
     read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _limit, core="read_bytes")]
 

@@ -34,7 +34,7 @@ static void prepare_reads(struct stk_pipeline *p)
 	size_t n = stk__sample_uri(p->program, 0, uri, sizeof uri);
 	bool remote = n > 0 && n < sizeof uri && stk__io_remote(p->io, uri);
 	struct stk_pipeline_config *c = &p->config;
-	c->read_requests = c->read_requests ? c->read_requests : remote ? 512 : 256;
+	c->read_requests = c->read_requests ? c->read_requests : remote ? 1024 : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (remote)
 		stk__io_refresh(p->io, uri); /* on the user's thread, where the environment may be read */

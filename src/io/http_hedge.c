@@ -7,28 +7,38 @@
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
 
-static double late_ns(const struct stk_http_loop *l, int deviations)
+static double late_ns(const struct stk_http_answers *a, int deviations)
 {
-	double late = l->first_ns + deviations * l->spread_ns;
+	double late = a->first_ns + deviations * a->spread_ns;
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
 /* An answer counts as at most twice the time that is late, so that a slow few do not make slowness the rule. */
-void stk__hedge_learn(struct stk_http_loop *l, int64_t first_byte_ns)
+void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 {
-	double x = (double)first_byte_ns, most = 2 * late_ns(l, LATE), weight = l->firsts < ENOUGH ? 1.0 / (l->firsts + 1) : 1.0 / ENOUGH;
-	x = l->firsts >= ENOUGH && x > most ? most : x;
-	double distance = x > l->first_ns ? x - l->first_ns : l->first_ns - x;
-	l->spread_ns += l->firsts ? (distance - l->spread_ns) * weight : 0;
-	l->first_ns += (x - l->first_ns) * weight;
-	l->firsts += l->firsts < ENOUGH;
+	struct stk_http_answers *a = &s->answers;
+	pthread_mutex_lock(&s->lock);
+	double x = (double)first_byte_ns, most = 2 * late_ns(a, LATE), weight = a->count < ENOUGH ? 1.0 / (a->count + 1) : 1.0 / ENOUGH;
+	x = a->count >= ENOUGH && x > most ? most : x;
+	double distance = x > a->first_ns ? x - a->first_ns : a->first_ns - x;
+	a->spread_ns += a->count ? (distance - a->spread_ns) * weight : 0;
+	a->first_ns += (x - a->first_ns) * weight;
+	a->count += a->count < ENOUGH;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stk__hedge_know(struct stk_http_loop *l)
+{
+	pthread_mutex_lock(&l->source->lock);
+	l->answers = l->source->answers;
+	pthread_mutex_unlock(&l->source->lock);
 }
 
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
 {
 	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
-	return !t->begun && !t->resumes && l->firsts == ENOUGH &&
-	       (double)(now - latest) > late_ns(l, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	return !t->begun && !t->resumes && l->answers.count == ENOUGH &&
+	       (double)(now - latest) > late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
 }
 
 bool stk__hedge_lost(const struct stk_transfer *t)

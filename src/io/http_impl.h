@@ -31,6 +31,12 @@ struct stk_http_region {
 	char bucket[256], region[64];
 };
 
+/* How soon answers come. */
+struct stk_http_answers {
+	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
+	int count;                  /* that they are made of */
+};
+
 struct stk_http_loop {
 	struct stk_http_source *source;
 	pthread_t thread;
@@ -39,11 +45,10 @@ struct stk_http_loop {
 	int64_t round_ns; /* when it last had something to do */
 	int64_t timer_ns; /* when curl wants to be called; -1: not */
 	struct stk_transfer *active, *idle, *fed;
-	int count;                  /* of active ones; with the source's lock */
-	_Atomic bool look;          /* a request was cancelled */
-	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
-	int firsts;                 /* answers that they are made of */
-	bool sleeping;              /* with the source's lock: waits, and would take a request */
+	int count;                       /* of active ones; with the source's lock */
+	_Atomic bool look;               /* a request was cancelled */
+	struct stk_http_answers answers; /* the source's, as they were when it last looked over its transfers */
+	bool sleeping;                   /* with the source's lock: waits, and would take a request */
 };
 
 struct stk_http_source {
@@ -71,6 +76,7 @@ struct stk_http_source {
 	double base_ns, base_size;  /* ns that a request takes if it waits for no other; the mean size then */
 	double before, before_rate; /* limit and requests a ns, before the limit was last lowered; 0: it was not */
 	unsigned windows;           /* since it is steady */
+	struct stk_http_answers answers;
 	int under_way, hedges;      /* requests; second transfers for them */
 	uint64_t hedged, slowdowns; /* so far */
 	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
@@ -153,7 +159,8 @@ void stk__http_loop_wake(struct stk_http_loop *l);
 void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
 
 /* http_hedge.c: second transfers for requests whose answers are late, on the loop's thread. */
-void stk__hedge_learn(struct stk_http_loop *l, int64_t first_byte_ns);
+void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
+void stk__hedge_know(struct stk_http_loop *l); /* takes over what all loops have learnt */
 /* Whether the answer of t, and of its twin if it has one, is late. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
 /* The other of the two has begun: this one is to be given up. */

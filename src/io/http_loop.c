@@ -216,6 +216,7 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 static void look_over(struct stk_http_loop *l, bool all)
 {
 	int64_t now = stk__clock_ns();
+	stk__hedge_know(l);
 	for (struct stk_transfer *t = l->active; t;)
 		t = look_at(l, t, now, all) ? l->active : t->next;
 }
@@ -261,9 +262,9 @@ static void serve(struct stk_http_loop *l, const struct epoll_event *events, int
 static void rest(const struct stk_http_loop *l)
 {
 	const int64_t longest_ns = 2000000;
-	int64_t pause = (int64_t)(l->first_ns / 64) < longest_ns ? (int64_t)(l->first_ns / 64) : longest_ns;
+	int64_t pause = (int64_t)(l->answers.first_ns / 64) < longest_ns ? (int64_t)(l->answers.first_ns / 64) : longest_ns;
 	int64_t until = l->round_ns + pause;
-	if (l->firsts < 16 || pause < 100000 || until < stk__clock_ns() + 50000)
+	if (pause < 100000 || until < stk__clock_ns() + 50000)
 		return;
 	struct timespec t = {until / 1000000000, until % 1000000000};
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);

@@ -165,7 +165,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
 	if (stk__hedge_lost(t))
 		return 0;
 	if (!t->begun) {
-		stk__hedge_learn(t->loop, stk__clock_ns() - t->window_ns);
+		stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
 		if (t->twin)
 			atomic_store(&t->loop->look, true); /* the other one is given up soon */
 	}
