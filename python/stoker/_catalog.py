@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from dataclasses import dataclass
@@ -118,6 +117,8 @@ class Op:
         return {a.name: a for a in self.args}
 
     def nearest_arg(self, name: str) -> str | None:
+        import difflib
+
         close = difflib.get_close_matches(name, [a.name for a in self.args], 1, 0.6)
         return close[0] if close else None
 

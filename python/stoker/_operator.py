@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +17,8 @@ from stoker.errors import ArgumentError, UnknownArgumentError
 
 
 def _explain_unknown(op: Op, name: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, [a.name for a in op.args] + list(_docs.COMMON), 1, 0.6)
     hint = f"; did you mean '{close[0]}'?" if close else f"; it takes {', '.join(a.name for a in op.args if not a.accepted_only) or 'none'}"
     return f"{op.name} at {users_line()}: there is no argument '{name}'{hint}"

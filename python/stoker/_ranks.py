@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 import os
@@ -80,6 +79,8 @@ def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
         return
     meeting = Meeting(group)
     text = json.dumps(told, sort_keys=True)
+    import hashlib
+
     meeting.say(what, {"digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "text": text})
     digests = meeting.hear(what, "digest", range(shard.world))
     odd = next((r for r, d in enumerate(digests) if d != digests[0]), None)

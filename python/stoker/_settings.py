@@ -6,7 +6,6 @@ Type checkers read the table as it stands (Pipeline takes **kwargs: Unpack[...] 
 """
 
 import contextlib
-import difflib
 import errno
 import inspect
 import json
@@ -347,6 +346,8 @@ class Settings:
     def __init__(self, given: dict[str, Any]) -> None:
         for name in given:
             if name not in SETTINGS:
+                import difflib
+
                 close = difflib.get_close_matches(name, SETTINGS, 1, 0.6)
                 raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
         if given.get("batch_size") is None:

@@ -8,7 +8,6 @@ on a stream that read it through DLPack ends before the memory is written again,
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -134,6 +133,8 @@ class TensorCPU(_Tensor):
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
         """Copies the elements to an address (an int or a ctypes pointer)."""
+        import ctypes
+
         address = ptr if isinstance(ptr, int) else ctypes.cast(ptr, ctypes.c_void_p).value
         with memoryview(self) as view:
             ctypes.memmove(address or 0, self.data_ptr(), view.nbytes)

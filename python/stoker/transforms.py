@@ -7,7 +7,6 @@ mean and std are the usual ones. Geometry and colours agree with torchvision on 
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -565,6 +564,10 @@ def translate(transform: Any) -> Transform:
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # Python itself asks, at each import from here
+        raise AttributeError(f"module 'stoker.transforms' has no attribute {name!r}")
+    import difflib
+
     near = difflib.get_close_matches(name, __all__, 1, 0.7)
     instead = _transforms_elsewhere.way(name) or (f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(__all__))
     raise missing(f"module 'stoker.transforms' has no attribute {name!r}: {instead}")

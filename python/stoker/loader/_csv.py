@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import keyword
 import os
 from collections.abc import Sequence
@@ -27,6 +26,8 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
     wanted = [c for c in columns if c != path] if targets is None else [targets] if isinstance(targets, str) else list(targets)
     for column in (path, *wanted):
         if column not in columns:
+            import difflib
+
             close = difflib.get_close_matches(column, columns, 1, 0.6)
             raise InvalidArgumentError(
                 f"Loader.from_csv: {name} has no column {column!r}"

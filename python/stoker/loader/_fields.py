@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +48,8 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
+            import difflib
+
             close = difflib.get_close_matches(name, known, 1, 0.6)
             hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
             raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")

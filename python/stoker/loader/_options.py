@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import numbers
 import os
@@ -95,6 +94,8 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
         elif name in _REFUSED:
             raise InvalidArgumentError(f"Loader: there is no {name}: {_REFUSED[name]}")
         else:
+            import difflib
+
             close = difflib.get_close_matches(name, names, 1, 0.6)
             raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
     if settings.get("timeout") == 0:  # the DataLoader's way to say that there is no limit

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from array import array
 from typing import Any
@@ -105,6 +104,8 @@ class Run:
             told["length of the sampler"] = order.length() or self.count
         elif order is not None:
             ids = self._indices() or array("q")
+            import hashlib
+
             told["ids of the sampler (digest)"] = hashlib.blake2b(ids.tobytes(), digest_size=8).hexdigest()
         check_agreement("what they read", told, spec.shard)
 
