@@ -47,7 +47,9 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
 
 def _read(path: str) -> dict[str, list[str]]:
     with open(path, newline="", encoding="utf-8-sig") as f:
-        rows = csv.reader(f)
+        tabs = "\t" in f.readline()
+        f.seek(0)
+        rows = csv.reader(f, delimiter="\t" if tabs else ",")
         names = next(rows, [])
         if not names or len(set(names)) != len(names):
             raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")

@@ -227,7 +227,7 @@ class Loader:
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Of a CSV file whose first line names its columns, or of a DataFrame.
+        """Of a CSV file whose first line names its columns, with commas or tabs between them, or of a DataFrame.
 
         path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
         a field of its name: whole numbers int64, other ones float32, strings lists of str. arguments: of Loader.

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training scripts of examples/ported, on a few images: they run, and no Python runs for a sample where they do not mean it to."""
+
+import importlib.util
+import re
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from stoker import Loader
+from support import SEED, import_torchvision
+from test_augment import AugmentOp, timms
+from test_loader_sources import hub_table
+
+PORTED = Path(__file__).resolve().parents[2] / "examples/ported"
+torchvision = import_torchvision()
+
+
+def program(name):
+    spec = importlib.util.spec_from_file_location(f"ported_{name}", PORTED / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(tree, tmp_path):
+    for part in ("train", "val"):
+        (tmp_path / part).symlink_to(tree)
+    return tmp_path
+
+
+def run(name, *arguments):
+    torch.manual_seed(SEED)
+    return program(name).main([str(a) for a in arguments])
+
+
+def user_calls(loader):
+    return loader.pipeline.counters()["user_calls"]
+
+
+def test_every_script_has_its_line():
+    """The ten of the list; Lightning's is an example of its own."""
+    told = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
+    assert sorted(told) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(told) == 10
+
+
+def test_dali_resnet50(folder):
+    assert run("dali_resnet50", folder, "--dali_cpu", "--batch-size", 8, "--crop", 32) == (21, 21)
+
+
+def test_torchvision_references(folder):
+    more = "--auto-augment", "ta_wide", "--random-erase", 0.5, "--mixup-alpha", 0.2, "--cutmix-alpha", 1.0
+    loader, accuracy = run("torchvision_references", folder, "--train-crop-size", 32, "--val-resize-size", 40, "--batch-size", 5, *more)
+    assert user_calls(loader) == 0 and loader.classes == ["class0", "class1", "class2"] and 0 <= accuracy <= 1
+    for policy in ("ra", "augmix", "imagenet", "cifar10", "svhn"):
+        program("torchvision_references").ClassificationPresetTrain(32, policy, 0)
+
+
+def test_timm_train(folder, monkeypatch):
+    """What timm 1.0's create_transform makes, by classes of its names."""
+
+    def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
+        tv = torchvision.transforms
+        tail = [timms("MaybeToTensor"), tv.Normalize(torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225]))]
+        if not is_training:
+            return tv.Compose([tv.Resize(size * 8 // 7, tv.InterpolationMode.BICUBIC), tv.CenterCrop(size), *tail])
+        assert (auto_augment, interpolation, re_mode) == ("rand-m9-mstd0.5-inc1", "random", "pixel")
+        modes = (tv.InterpolationMode.BILINEAR, tv.InterpolationMode.BICUBIC)
+        crop = timms("RandomResizedCropAndInterpolation", size=(size, size), scale=(0.08, 1.0), ratio=(0.75, 4 / 3), interpolation=modes)
+        ops = [AugmentOp(name, 0.5, 9, 0.5) for name in ("Invert", "Rotate", "ShearX", "SolarizeAdd")]
+        erasing = timms(
+            "RandomErasing",
+            probability=re_prob,
+            rand_color=False,
+            per_pixel=True,
+            max_count=1,
+            min_area=0.02,
+            max_area=1 / 3,
+            log_aspect_ratio=(-1.2, 1.2),
+        )
+        flip = tv.RandomHorizontalFlip()
+        return tv.Compose([crop, flip, timms("RandAugment", ops=ops, num_layers=2, choice_weights=None), *tail, erasing])
+
+    data = types.ModuleType("timm.data")
+    data.create_transform = create_transform
+    monkeypatch.setitem(sys.modules, "timm", types.ModuleType("timm"))
+    monkeypatch.setitem(sys.modules, "timm.data", data)
+    loader, accuracy = run("timm_train", folder, "--img-size", 32, "--batch-size", 5)
+    assert user_calls(loader) == 0 and next(iter(loader))[1].shape == (5, 3) and 0 <= accuracy <= 1
+
+
+def test_simclr_dino(tree):
+    losses, extents = run("simclr_dino", tree, "--size", 56, "--batch-size", 5)
+    assert len(losses) == 4 and all(0 < loss < 40 for loss in losses) and extents == [56] * 2 + [24] * 6
+
+
+def test_unet_masks(tree, tmp_path):
+    for name in ("images", "masks"):
+        (tmp_path / name).mkdir()
+    for k, path in enumerate(sorted(tree.glob("*/*.jpg"))[:12]):
+        (tmp_path / "images" / f"{k}.jpg").write_bytes(path.read_bytes())
+        width, height = Image.open(path).size
+        Image.fromarray(np.arange(height * width).reshape(height, width).astype(np.uint8) % 2).save(tmp_path / "masks" / f"{k}.png")
+    losses = run("unet_masks", tmp_path / "images", tmp_path / "masks", "--size", 32)
+    assert len(losses) == 2 and all(0.3 < loss < 2 for loss in losses)
+
+
+def test_airbench():
+    """On a few images in place of the files, which have 60 000; two classes, as bright and as dark."""
+    rng = np.random.default_rng(SEED)
+    labels = np.arange(200) % 2
+    images = np.clip(rng.normal(100 + 60 * labels[:, None, None, None], 30, (200, 32, 32, 3)), 0, 255).astype(np.uint8)
+    module = program("airbench")
+    module.Loader = lambda folder, size, split="train", **given: Loader((images, labels), size, **given)
+    torch.manual_seed(SEED)
+    assert module.main(["cifar", "--batch-size", "50", "--epochs", "2", "--widths", "8", "8", "8", "--device", "cpu"]) > 0.4
+
+
+@pytest.mark.parametrize("separator", "\t,")
+def test_open_clip_csv(tree, tmp_path, separator):
+    table = tmp_path / "pairs.csv"
+    lines = [f"{path}{separator}number {k}" for k, path in enumerate(sorted(tree.glob("*/*.jpg")))]
+    table.write_text("\n".join([f"filepath{separator}title", *lines]))
+    losses = run("open_clip_csv", table, "--batch-size", 7, "--size", 32)
+    assert len(losses) == 3 and all(0 < loss < 10 for loss in losses)
+
+
+def test_hf_trainer(files, monkeypatch):
+    """With the real packages where they are; else with what of a Trainer is asked for here."""
+    pytest.importorskip("datasets") if importlib.util.find_spec("datasets") else None
+    table = hub_table(files)
+    datasets, transformers = types.ModuleType("datasets"), types.ModuleType("transformers")
+    datasets.load_dataset = lambda kind, data_dir, split: table
+
+    class Trainer:
+        def __init__(self, model, args, train_dataset):
+            self.model, self.args, self.train_dataset = model, args, train_dataset
+
+        def train(self):
+            return [self.model(**batch)["loss"].item() for batch in self.get_train_dataloader()]
+
+    transformers.Trainer, transformers.TrainingArguments = Trainer, types.SimpleNamespace
+    monkeypatch.setitem(sys.modules, "datasets", datasets)
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    losses = run("hf_trainer", "folder")
+    assert len(losses) == len(table) // 8 and all(0 < loss < 3 for loss in losses)
+
+
+def test_cutmix(tree):
+    labels = torch.cat(run("cutmix", tree, "--size", 32))
+    assert labels.shape == (20, 3) and torch.allclose(labels.sum(1), torch.ones(20)) and (labels.max(1).values < 1).any()
