@@ -23,7 +23,7 @@ import measure
 import peers
 from compare import check_statistics
 
-AHEAD = 16  # batches that may lie ready when a slice begins, so that they are not of its pace
+SETTLE = 0.5  # seconds in which what lay ready when a slice began is used up, so that it is not of its pace
 POLICIES = ("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix", "none")
 
 
@@ -95,12 +95,15 @@ def stoker_loader(files: list[Path], options: argparse.Namespace, *, plain: bool
 
 def pace(batches: Iterator[Any], images: int) -> float:
     """Images a second, without those that lay ready."""
-    for _ in range(AHEAD):
-        next(batches)
-    taken, began = 0, time.perf_counter()
-    while taken < images:
-        taken += len(next(batches))
-    return taken / (time.perf_counter() - began)
+    began, settled, taken = time.perf_counter(), 0.0, 0
+    while not settled or taken < images:
+        count = len(next(batches))
+        now = time.perf_counter()
+        if settled:
+            taken += count
+        elif now - began > SETTLE:
+            settled = now
+    return taken / (now - settled)
 
 
 def beside_plain(files: list[Path], options: argparse.Namespace) -> dict[str, Any]:

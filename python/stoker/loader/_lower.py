@@ -11,6 +11,7 @@ from typing import Any
 
 from stoker import fn, types
 from stoker import transforms as T
+from stoker._branches import either
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -410,7 +411,19 @@ class Recipe:
             factor = 255.0 if self.unit else 1.0
             args["mean"] = [factor * m for m in self.mean or [0.0]]
             args["std"] = [factor * s for s in self.std or [1.0]]
-        node: DataNode = fn.crop_mirror_normalize(image.node, **args)
-        for t in self.erasings:
+
+        def normalized() -> DataNode:
+            node: DataNode = fn.crop_mirror_normalize(image.node, **args)
+            return node
+
+        if not self.erasings or image.node.device != "gpu":
+            node = normalized()
+            for t in self.erasings:
+                node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
+            return node
+        # Normalised in both branches, so that what is not erased is written where it goes, and not copied there.
+        first, *others = self.erasings
+        node = either(_coin(first.p, None), lambda: _lower_values.erase(normalized(), first, image.size(), 1), normalized)
+        for t in others:
             node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
         return node

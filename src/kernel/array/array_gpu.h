@@ -17,7 +17,7 @@
 #include "kernel/array/array.h"
 
 #define STK_ARRAY_GPU_THREADS 256
-#define STK_ARRAY_GPU_OUTPUTS 1024 /* of a thread block */
+#define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of equalisations, one that measures for contrast, and two
  * more phases of JPEG distortion. */

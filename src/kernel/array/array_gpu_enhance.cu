@@ -13,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_mean_luma(const __gr
 	uint32_t frame = blockIdx.x - it.block0[v.launch], n = (uint32_t)e.width * (uint32_t)e.height, sum = 0;
 	int32_t end = stk__enhance_measures(&e);
 	const uint8_t *src = it.job.src[0] + (int64_t)frame * n * e.channels;
+#pragma unroll 8
 	for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
 		int32_t p[3];
 		stk__enhance_load(&e, src + (int64_t)i * e.channels, end, 0, p);

@@ -5,6 +5,7 @@
 #include "kernel/equalize/equalize_element.h"
 
 #define THREADS STK_ARRAY_GPU_THREADS
+#define AT_ONCE 8 /* pixels that a thread loads before it counts them: no load is begun behind an atomic operation that has not ended */
 
 extern "C" __global__ void __launch_bounds__(THREADS) array_tables(const __grid_constant__ stk_array_gpu_view v)
 {
@@ -17,10 +18,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_tables(const __grid_
 	for (int i = threadIdx.x; i < STK_EQUALIZE_BINS; i += THREADS)
 		counts[i] = 0;
 	__syncthreads();
-	for (int32_t k = threadIdx.x; k < n; k += THREADS) {
-		uint8_t value = e.tiles_x ? stk__equalize_tile_value(&e, &data, plane, tile, k)
-					  : stk__equalize_value(&e, &data, plane, k % e.width, k / e.width);
-		atomicAdd(&counts[value], 1);
+	for (int32_t first = threadIdx.x; first < n; first += AT_ONCE * THREADS) {
+		uint8_t values[AT_ONCE];
+		for (int j = 0; j < AT_ONCE; j++) {
+			int32_t k = min(first + j * THREADS, n - 1);
+			values[j] = e.tiles_x ? stk__equalize_tile_value(&e, &data, plane, tile, k)
+					      : stk__equalize_value(&e, &data, plane, k % e.width, k / e.width);
+		}
+		for (int j = 0; j < AT_ONCE && first + j * THREADS < n; j++)
+			atomicAdd(&counts[values[j]], 1);
 	}
 	__syncthreads();
 	if (threadIdx.x == 0)
@@ -31,7 +37,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_equalize(const __gri
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	outputs o = outputs_of(v, it, it.job.n);
+	const stk_equalize e = it.job.equalize; /* a copy, which bytes that are written cannot change */
 	stk_equalize_data data = stk__array_equalize_data(&it.job);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
-		stk__equalize_one(&it.job.equalize, &data, i);
+		stk__equalize_one(&e, &data, i);
 }

@@ -56,17 +56,14 @@ STK_HD const int64_t *stk__pointwise_bounds(const struct stk_pointwise *p, const
 
 STK_HD bool stk__pointwise_erased(const struct stk_pointwise *p, const struct stk_pointwise_data *d, uint32_t i)
 {
-	uint32_t at[STK_MAX_DIMS];
-	for (int32_t k = p->erase.ndim - 1; k >= 0; k--) {
-		uint32_t size = (uint32_t)p->erase.shape[k], rest = k ? i / size : 0;
-		at[k] = i - rest * size;
-		i = rest;
-	}
 	for (int32_t r = 0; r < p->erase.regions; r++) {
 		bool inside = true;
-		for (int32_t k = 0; k < p->erase.ndim; k++) {
+		uint32_t left = i;
+		for (int32_t k = p->erase.ndim - 1; k >= 0; k--) {
+			uint32_t size = (uint32_t)p->erase.shape[k], rest = k ? left / size : 0, at = left - rest * size;
 			const int64_t *bounds = stk__pointwise_bounds(p, d, r, k);
-			inside = inside && at[k] >= bounds[0] && at[k] < bounds[1];
+			inside = inside && at >= bounds[0] && at < bounds[1];
+			left = rest;
 		}
 		if (inside)
 			return true;
