@@ -12,6 +12,7 @@ each slice has found its pace.
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import statistics
 import time
@@ -93,6 +94,10 @@ def stoker_loader(files: list[Path], options: argparse.Namespace, *, plain: bool
     return loader
 
 
+def images_of(loader: Any) -> Iterator[Any]:
+    return (batch[0] for batch in loader)
+
+
 def pace(batches: Iterator[Any], images: int) -> float:
     """Images a second, without those that lay ready."""
     began, settled, taken = time.perf_counter(), 0.0, 0
@@ -108,7 +113,7 @@ def pace(batches: Iterator[Any], images: int) -> float:
 
 def beside_plain(files: list[Path], options: argparse.Namespace) -> dict[str, Any]:
     loaders = {name: stoker_loader(files, options, plain=name == "plain") for name in ("augmented", "plain")}
-    batches = {name: peers.endless(lambda loader=loader: (batch[0] for batch in loader)) for name, loader in loaders.items()}
+    batches = {name: peers.endless(functools.partial(images_of, loader)) for name, loader in loaders.items()}
     rates: dict[str, list[float]] = {name: [] for name in loaders}
     for turn in range(options.rounds + 1):
         for name in sorted(loaders, reverse=turn % 2 == 1):
