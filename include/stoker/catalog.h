@@ -48,8 +48,9 @@ struct stk_arg_info {
 enum stk_op_info_flags {
 	STK_OP_IS_READER = 1,
 	STK_OP_IS_RANDOM = 2,
-	STK_OP_IS_BATCH = 4,  /* may need the whole batch, depending on its arguments */
-	STK_OP_IS_HIDDEN = 8, /* made by the bindings (arithmetic, slicing); not for users by name */
+	STK_OP_IS_BATCH = 4,     /* may need the whole batch, depending on its arguments */
+	STK_OP_IS_HIDDEN = 8,    /* made by the bindings (arithmetic, slicing); not for users by name */
+	STK_OP_IS_ON_CORES = 16, /* has no kernel: runs on the CPU wherever it is placed */
 };
 
 struct stk_op_info {

@@ -225,12 +225,13 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* What the cores make of the group goes to its place over pinned memory. */
+/* What the cores make of the group goes to its place over pinned memory. The counter on_cores tells of all that was placed on the GPU and is done so. */
 static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
 {
 	struct stk_tensor out = run->worker->values[g->value];
 	size_t bytes = (size_t)stk_desc_bytes(&out.desc);
 	uintptr_t to = (uintptr_t)out.data;
+	STK_COUNT(run->pipeline, on_cores, 1);
 	out.data = (void *)stk__device_memory_take(&run->record->device->staging, bytes, err);
 	enum stk_status s = out.data ? stk__pass_group_cores(run, g, &out, err) : STK_NO_MEMORY;
 	return s ? s : upload(run, step, out.data, to, bytes, err);
@@ -379,6 +380,7 @@ static enum stk_status run_single_on_cores(
 	}
 	const struct stk_tensor *places = call->out;
 	call->out = out;
+	STK_COUNT(run->pipeline, on_cores, 1);
 	enum stk_status s = stk__op_run(call, err);
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
@@ -467,6 +469,7 @@ static enum stk_status frames_on_cores(
 	struct stk_tensor host = {.desc = out->desc, .data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out->desc))};
 	if (!host.data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
+	STK_COUNT(run->pipeline, on_cores, 1);
 	enum stk_status s = stk__by_frame_cores(run, group->nodes[0], &host, err);
 	return s ? s : send(run, group->step, value, &host, (uintptr_t)out->data, err);
 }

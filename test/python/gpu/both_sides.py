@@ -116,8 +116,10 @@ def _numbers(a: Output, x: bytes, y: bytes) -> str:
     return f"{wrong.size} of {p.size} values differ, by at most {worst:g}; the first at {at}: {p[at]!r} and {q[at]!r}"
 
 
-def batches(define: Callable[[], Any], device_id: int | None, count: int, **settings: Any) -> Iterator[list[Output]]:
-    """Batches of a pipeline; it ends early where its source does."""
+def batches(
+    define: Callable[[], Any], device_id: int | None, count: int, counters: dict[str, int] | None = None, **settings: Any
+) -> Iterator[list[Output]]:
+    """Batches of a pipeline; it ends early where its source does. counters: is given the pipeline's, at the end."""
     pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         nodes = define()
@@ -130,13 +132,17 @@ def batches(define: Callable[[], Any], device_id: int | None, count: int, **sett
             break
         assert [o.kind for o in batch] == places, "an output lies where its node does not"
         yield batch
+    if counters is not None:
+        counters.update(pipe.counters())
     pipe.close()
 
 
-def assert_sides_agree(define: Callable[[], Any], count: int = 2, title: str = "", **settings: Any) -> list[list[Output]]:
-    """The definition gives the same bytes on the cores and on the GPU; returns the GPU's."""
+def assert_sides_agree(
+    define: Callable[[], Any], count: int = 2, title: str = "", counters: dict[str, int] | None = None, **settings: Any
+) -> list[list[Output]]:
+    """The definition gives the same bytes on the cores and on the GPU; returns the GPU's. counters: is given those of the GPU's pipeline."""
     cores = list(batches(define, None, count, **settings))
-    gpu = list(batches(define, 0, count, **settings))
+    gpu = list(batches(define, 0, count, counters, **settings))
     assert len(cores) == len(gpu), f"{title}: {len(cores)} batches on the cores, {len(gpu)} on the GPU; seed {SEED}"
     for step, (a, b) in enumerate(zip(cores, gpu, strict=True)):
         for k, (x, y) in enumerate(zip(a, b, strict=True)):
