@@ -30,31 +30,6 @@ static int32_t resize_outputs(const void *args)
 	return 1 + ((const struct resize *)args)->save_attrs;
 }
 
-/* The layouts of images, which passes serve. */
-#define IMAGES "HWC CHW HW FHWC FCHW FHW"
-
-static bool is_image(const struct stk_desc *in)
-{
-	const char *layout = stk__layout_of(in);
-	size_t n = strlen(layout);
-	for (const char *p = IMAGES; *p; p += strcspn(p, " "), p += *p == ' ')
-		if (strcspn(p, " ") == n && memcmp(p, layout, n) == 0)
-			return true;
-	return false;
-}
-
-/* The dims that are resized, outermost first: D, H and W. */
-static int32_t spatial_dims(const struct stk_desc *in, int32_t dims[3])
-{
-	int32_t n = 0;
-	for (int i = 0; i < 3; i++) {
-		int32_t d = stk__layout_find(in, "DHW"[i]);
-		if (d >= 0)
-			dims[n++] = d;
-	}
-	return n;
-}
-
 static enum stk_status infer_volume(const struct stk_call *call, const int32_t *dims, int32_t n, struct stk_error *err)
 {
 	const struct resize *a = call->args;
@@ -96,7 +71,7 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 	const struct stk_desc *in = &call->in[0].desc;
 	struct resize_state *r = call->state;
 	struct stk_dims dims;
-	int32_t resized[3], n = spatial_dims(in, resized);
+	int32_t resized[3], n = stk__resize_dims(in, resized);
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s || (s = stk__filter_of_args(&a->filter, in->dtype, &r->image, err)))
 		return s;
@@ -106,7 +81,7 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 		call->out[1].desc = (struct stk_desc){STK_INT32, 1, {dims.known ? n : -1}, ""};
 	for (int32_t d = 0; d < n && dims.known; d++)
 		r->before[d] = in->shape[resized[d]];
-	bool image = !dims.known || is_image(in);
+	bool image = !dims.known || stk__resize_is_image(in);
 	s = image ? infer_image(call, &dims, err) : infer_volume(call, resized, n, err);
 	if (s || !image || !a->save_attrs || !dims.known)
 		return s;
@@ -155,7 +130,7 @@ const struct stk_op_def stk__op_resize = {
 	       "DHWC or CDHW; they, CFHW, and all with save_attrs are computed in float32 and rounded once.",
 	.inputs = {1, 1},
 	.output_count = resize_outputs,
-	.layouts = IMAGES,
+	.layouts = STK_RESIZE_IMAGES,
 	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
 		     "a sum of products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_args,

@@ -1,6 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/geometry/resize_axes.h"
 
+#include <string.h>
+
+bool stk__resize_is_image(const struct stk_desc *in)
+{
+	const char *layout = stk__layout_of(in);
+	size_t n = strlen(layout);
+	for (const char *p = STK_RESIZE_IMAGES; *p; p += strcspn(p, " "), p += *p == ' ')
+		if (strcspn(p, " ") == n && memcmp(p, layout, n) == 0)
+			return true;
+	return false;
+}
+
+int32_t stk__resize_dims(const struct stk_desc *in, int32_t dims[3])
+{
+	int32_t n = 0;
+	for (int i = 0; i < 3; i++) {
+		int32_t d = stk__layout_find(in, "DHW"[i]);
+		if (d >= 0)
+			dims[n++] = d;
+	}
+	return n;
+}
+
 enum stk_status stk__resize_axes_type(enum stk_dtype dtype, struct stk_error *err)
 {
 	if (dtype != STK_NO_DTYPE && !stk__dtype_in_float(dtype))

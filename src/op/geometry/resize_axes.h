@@ -12,6 +12,13 @@ struct stk_resize_axes {
 	struct stk_filter_axis axis[STK_RESIZE_PHASES];
 };
 
+/* The layouts of images, which passes serve. */
+#define STK_RESIZE_IMAGES "HWC CHW HW FHWC FCHW FHW"
+bool stk__resize_is_image(const struct stk_desc *in);
+
+/* The dims of an image or volume that are resized, outermost first: D, H and W. Returns how many. */
+int32_t stk__resize_dims(const struct stk_desc *in, int32_t dims[3]);
+
 /* x: of dims[0 .. x->n - 1] of a tensor, all known. STK_UNSUPPORTED where more than STK_RESIZE_PHASES of them change. */
 enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dims, const struct stk_resize *filters,
 	struct stk_resize_axes *out, struct stk_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resize_crop_mirror: resize, crop and flip as one operator. */
-#include "op/resize_args.h"
+ * resize_crop_mirror: resize, crop and flip of images and volumes as one operator. */
+#include "op/geometry/resize_axes.h"
 #include "op/window_args.h"
 
 struct resize_crop_mirror {
@@ -12,6 +12,7 @@ struct resize_crop_mirror {
 
 struct resized {
 	struct stk_resize resize;
+	struct stk_resize_axes axes; /* of what is no image */
 	struct stk_window window;
 	struct stk_desc whole;
 };
@@ -25,6 +26,54 @@ static const struct stk_arg_def resize_crop_mirror_args[] = {
 	STK_ARG_END,
 };
 
+static enum stk_status keep_window(const struct stk_call *call, struct stk_error *err)
+{
+	const struct resize_crop_mirror *a = call->args;
+	struct resized *r = call->state;
+	enum stk_status s = stk__window_of_args(&a->window, &r->whole, &r->window, err);
+	if (s || (s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_ERROR, err)))
+		return s;
+	for (int32_t d = 0; d < r->whole.ndim; d++)
+		call->out[0].desc.shape[d] = r->window.extent[d];
+	return STK_OK;
+}
+
+/* The window of what is resized, mirrored, comes from a region of its own: it is resized to the window's extents at once. */
+static enum stk_status infer_volume(const struct stk_call *call, struct stk_error *err)
+{
+	const struct resize_crop_mirror *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	struct resized *r = call->state;
+	struct stk_extents x = {.rounding = 'r'};
+	int32_t dims[3];
+	x.n = stk__resize_dims(in, dims);
+	bool open = stk__varies(call, &a->extent.roi_start) || stk__varies(call, &a->extent.roi_end), known = !open;
+	enum stk_status s = stk__resize_axes_type(in->dtype, err);
+	for (int32_t d = 0; d < x.n; d++) {
+		x.in[d] = in->shape[dims[d]];
+		call->out[0].desc.shape[dims[d]] = r->whole.shape[dims[d]] = -1;
+	}
+	if (s || stk__extents_open(call, &a->extent) || (s = stk__extents_of_args(&a->extent, open, &x, err)))
+		return s;
+	for (int32_t d = 0; d < x.n; d++)
+		r->whole.shape[dims[d]] = x.out[d];
+	if ((s = keep_window(call, err)))
+		return s;
+	for (int32_t d = 0; d < x.n; d++) {
+		int64_t first = r->window.start[dims[d]], extent = r->window.extent[dims[d]];
+		float step = (x.end[d] - x.begin[d]) / (float)x.out[d], begin = x.begin[d];
+		bool mirrored =
+			(a->mirror & 1 && dims[d] == stk__layout_find(in, 'W')) || (a->mirror & 2 && dims[d] == stk__layout_find(in, 'H'));
+		known &= x.in[d] >= 0 && x.out[d] >= 0 && extent >= 0;
+		if (first == 0 && extent == x.out[d] && !mirrored)
+			continue;
+		x.begin[d] = begin + step * (float)(mirrored ? first + extent : first);
+		x.end[d] = begin + step * (float)(mirrored ? first : first + extent);
+		x.out[d] = (int32_t)extent;
+	}
+	return known ? stk__resize_axes(&x, dims, &r->resize, &r->axes, err) : STK_OK;
+}
+
 static enum stk_status resize_crop_mirror_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct resize_crop_mirror *a = call->args;
@@ -34,23 +83,24 @@ static enum stk_status resize_crop_mirror_infer(const struct stk_call *call, str
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s || (s = stk__filter_of_args(&a->filter, in->dtype, &r->resize, err)))
 		return s;
-	s = stk__extent_of_args(
-		call, &a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, &r->resize, err);
-	if (s)
-		return s;
 	r->whole = *in;
 	r->whole.dtype = stk__dtype_or(a->filter.dtype, in->dtype);
 	call->out[0].desc = r->whole;
-	if (!dims.known)
-		return STK_OK;
+	if (dims.known && !stk__resize_is_image(in))
+		return infer_volume(call, err);
+	s = stk__extent_of_args(
+		call, &a->extent, dims.known ? in->shape[dims.w] : -1, dims.known ? in->shape[dims.h] : -1, &r->resize, err);
+	if (s || !dims.known)
+		return s;
 	r->whole.shape[dims.h] = r->resize.out_h;
 	r->whole.shape[dims.w] = r->resize.out_w;
-	if ((s = stk__window_of_args(&a->window, &r->whole, &r->window, err)) ||
-		(s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_ERROR, err)))
-		return s;
-	for (int32_t d = 0; d < in->ndim; d++)
-		call->out[0].desc.shape[d] = r->window.extent[d];
-	return STK_OK;
+	return keep_window(call, err);
+}
+
+static enum stk_status resize_crop_mirror_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+{
+	const struct resized *r = call->state;
+	return stk__resize_axes_run(call, &r->axes, jobs, err);
 }
 
 static void resize_crop_mirror_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -64,10 +114,10 @@ static void resize_crop_mirror_lower(const struct stk_call *call, struct stk_pas
 
 const struct stk_op_def stk__op_resize_crop_mirror = {
 	.name = "resize_crop_mirror",
-	.doc = "Resizes images, keeps a window of them and mirrors it.\n\n"
+	.doc = "Resizes images and volumes, keeps a window of them and mirrors it.\n\n"
 	       "The same as resize, crop and flip one after the other; only what is kept is computed. The window lies inside the resized image.",
 	.inputs = {1, 1},
-	.layouts = "HWC CHW HW FHWC FCHW FHW",
+	.layouts = STK_RESIZE_IMAGES,
 	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
 		     "a sum of products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_crop_mirror_args,
@@ -77,4 +127,5 @@ const struct stk_op_def stk__op_resize_crop_mirror = {
 	.classes = STK_CLASS_SAMPLER | STK_CLASS_WINDOW,
 	.infer = resize_crop_mirror_infer,
 	.lower = resize_crop_mirror_lower,
+	.lower_array = resize_crop_mirror_lower_array,
 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resize of volumes and with save_attrs, tensor_resize.
+"""resize and resize_crop_mirror of volumes, resize with save_attrs, tensor_resize.
 
 Not compared: Gaussian filters along another dim than the last, where DALI's differ from those of its own resize of images by up to 1.5% of the range; and modes
 of tensor_resize with axes, where DALI takes the dims that are not listed for such whose extents were asked for.
@@ -124,6 +124,21 @@ def tensor_resize() -> Iterator[Case]:
     yield Case("tensor_resize", [tensors(5, 6, dtype="int32")], {"sizes": [2, 3]}, error=True)
 
 
+def resize_crop_mirror() -> Iterator[Case]:
+    rng = rng_of("resize_crop_mirror of volumes")
+    for layout in ("DHWC", "CDHW", "FDHWC"):
+        for kwargs in (
+            {"size": [9, 8, 7], "crop": [4, 5, 3], "crop_pos_x": 0.2, "mirror": 1},
+            {"size": [9, 8, 17], "interp_type": T.INTERP_CUBIC, "crop_h": 5, "crop_w": 8, "crop_pos_z": 1.0, "mirror": 3},
+            {"resize_shorter": 7, "crop": uniform(rng, 2, 6, (3,)), "mirror": per_sample([0, 1, 2], "int32")},
+            {"resize_x": 9, "roi_start": [0.1, 0.2, 0.1], "roi_end": [0.8, 0.9, 1.0], "roi_relative": True, "crop": [1, 2, 4]},
+        ):
+            # In layouts whose frames or channels lead DALI mirrors other dims than it says.
+            given = kwargs if layout == "DHWC" else {k: v for k, v in kwargs.items() if k != "mirror"}
+            yield Case("resize_crop_mirror", [volumes(rng, "float32", layout)], given, share=0, bound=1e-4)
+    yield Case("resize_crop_mirror", [volumes(rng)], {"size": [9, 8, 7], "crop": [4, 5, 3], "mirror": 1}, share=0.9)
+
+
 def all_cases() -> Iterator[Case]:
-    for group in (resize, tensor_resize):
+    for group in (resize, resize_crop_mirror, tensor_resize):
         yield from group()

@@ -18,8 +18,14 @@ or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`
 """
 
 BATCHWIDE = [
-    "Volumes (layouts with D) are resized by DALI only.",
-    "Images of int32 are refused by `warp_affine`, `crop_mirror_normalize` and the colour operators: cast to float32 first.",
+    "`grid_mask` takes images of all layouts for what they are (DALI: for HWC). `water` and `sphere` leave images alone where mask is the constant 0, as "
+    "DALI's documentation has it (DALI: where it comes by sample).",
+    "`resize`: an extent that is mirrored and shrinks takes min_filter (DALI: mag_filter). `resize_crop_mirror` mirrors width and height in all layouts "
+    "(DALI: other dims where frames or channels lead), and refuses windows beyond the resized image (DALI goes on with its border).",
+    "`crop_mirror_normalize` refuses windows beyond the depth of a volume, and orders of dims in which W does not follow H.",
+    "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI cuts and wraps). "
+    "`cat` counts inputs without elements (DALI leaves them out).",
+    "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`). `random.choice` gives int32 for lists of types' enums.",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
     "files, `...` in subscripts, shapes of int64 for `pad`, hue and saturation of images whose channels DALI reads past the end.",
 ]
