@@ -90,6 +90,8 @@ static const struct {
 	{" caffe2_reader caffe_reader experimental.readers.fits mxnet_reader readers.caffe readers.caffe2 readers.mxnet ",
 		"write the data set as images in folders and read it with readers.file, or read it in Python and hand it in by external_source"},
 	{" ssd_random_crop ", "random_bbox_crop gives a window and its boxes, and slice takes it"},
+	{" experimental.numba_function numba_function ",
+		"python_function takes a function that numba has compiled; with nogil=True several run at once"},
 	{" dump_image ", "save what a batch holds, after Pipeline.run"},
 };
 

@@ -216,6 +216,7 @@ def test_names_that_dali_alone_has_are_answered():
         (lambda: fn.experimental.readers.video, "PyAV"),
         (lambda: ops.readers.Caffe2, "readers.file"),
         (lambda: ops.OpticalFlow, "optical_flow exists in DALI"),
+        (lambda: fn.experimental.numba_function, "python_function takes"),
         (lambda: stoker.plugin_manager, "external_source"),
         (lambda: stoker.plugin.tf, "DLPack"),
         (lambda: stoker.types.PYTHON_OBJEKT, "no attribute"),
