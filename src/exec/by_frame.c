@@ -15,9 +15,11 @@ static enum stk_status count_frames(
 	*count = -1;
 	for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
 		struct stk_desc d = values[n->inputs[k]].desc;
-		if (k == 0)
+		if (k == 0) {
 			stk__layout_name(n->def, &d);
-		s = stk__count_frames(&d, "an input", count, err);
+			s = stk__check_sequence(n->def, &d, err);
+		}
+		s = s ? s : stk__count_frames(&d, "an input", count, err);
 	}
 	for (int32_t k = 0; k < n->node->n_varying && s == STK_OK; k++)
 		s = stk__count_frames(&values[n->varying[k].value].desc, n->varying[k].def.name, count, err);

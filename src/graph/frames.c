@@ -45,6 +45,15 @@ static const struct stk_desc *desc_of(const struct stk_graph *g, struct stk_node
 	return &g->nodes[n.op]->outputs[n.output];
 }
 
+enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err)
+{
+	if (d->ndim < 0 || stk__is_sequence(d) || stk__op_frame_input(def, 0))
+		return STK_OK;
+	return stk__fail(err, STK_SHAPE,
+		"an argument is given for each frame, and the input has no frames: its layout, \"%s\", does not begin with F%s", d->layout,
+		strchr(d->layout, 'F') ? "; transpose it" : "");
+}
+
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	const struct stk_op_def *def = node->def;
@@ -60,15 +69,11 @@ enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_n
 	}
 	for (int32_t k = 0; k < node->n_inputs; k++)
 		node->by_frame |= stk__op_frame_input(def, k) && stk__is_sequence(desc_of(g, node->inputs[k]));
-	if (!node->by_frame || !node->n_inputs || stk__op_frame_input(def, 0))
+	if (!node->by_frame || !node->n_inputs)
 		return STK_OK;
 	struct stk_desc first = *desc_of(g, node->inputs[0]);
 	stk__layout_name(def, &first);
-	if (first.ndim >= 0 && !stk__is_sequence(&first))
-		return stk__fail(err, STK_SHAPE,
-			"an argument is given for each frame, and the input has no frames: its layout, \"%s\", does not begin with F%s",
-			first.layout, strchr(first.layout, 'F') ? "; transpose it" : "");
-	return STK_OK;
+	return stk__check_sequence(def, &first, err);
 }
 
 enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, int64_t *count, struct stk_error *err)

@@ -61,6 +61,8 @@ bool stk__is_sequence(const struct stk_desc *desc);
 void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
 /* What describes a sequence of `count` such frames; -1: not known yet. */
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
+/* An error unless d, which describes input 0, may stand where an operator runs for each frame. */
+enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
 /* Decides by_frame, once inputs and arguments are there. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 /* Takes the number of frames of d, if it is a sequence and that is known; an error where it differs from *count. -1: none was seen yet. */

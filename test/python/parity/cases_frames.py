@@ -64,6 +64,7 @@ def pixels() -> Iterator[Case]:
     yield case("filter", [x, each(lambda: u(0, 0.2, (3, 3)))], (1,), anchor=each(lambda: [1, 0], "int32"), dtype=T.FLOAT)
     yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)  # frames do not match
     yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)  # no sequence
+    yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)  # as the data say
 
 
 def points() -> Iterator[Case]:
