@@ -150,8 +150,8 @@ class Session:
 
     def close(self) -> None:
         """Stops the work and gives back its memory; batches live on."""
-        if os.getpid() != self._pid:
-            return  # the parent's threads and locks are not ours
+        if os is None or os.getpid() != self._pid:
+            return  # the parent's threads and locks are not ours; or the interpreter has taken the module down, and ends
         self._closed = True
         for source in self._sources:
             source.close()

@@ -351,7 +351,7 @@ class Identity(Transform):
 
 
 class RGB(Identity):
-    """Changes nothing: the Loader's images are RGB."""
+    """Gray arrays get three channels; all other images of a Loader are RGB."""
 
 
 class RandomApply(Group):

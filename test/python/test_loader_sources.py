@@ -436,7 +436,7 @@ def test_processes():
                 os._exit(3)
             return super().__getitem__(i)
 
-    for at, kind, said in ((5, KeyError, "broken"), (7, RuntimeError, r"died \(exit code 3\)")):
+    for at, kind, said in ((5, KeyError, "broken"), (7, RuntimeError, r"ended \(exit code 3\) in dataset\[7\]")):
         with pytest.raises(kind, match=said) as caught:
             list(Loader(Failing(), 1, python_workers=1, sampler=[0, at]))
         assert at != 5 or any("dataset[5]" in n for n in caught.value.__notes__)

@@ -16,6 +16,8 @@ from stoker.loader._spec import Spec
 class ArraySource(DatasetSource):
     """Samples of Arrays."""
 
+    unchanging = True
+
     def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None) -> None:
         super().__init__(arrays, asked)
         self.arrays, self.name = arrays, name

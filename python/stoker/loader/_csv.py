@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import csv
-import keyword
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
+from stoker.loader import _fields, _targets
 from stoker.loader._sources import FileSource
 
 
@@ -20,7 +20,7 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root
     elif hasattr(table, "columns") and hasattr(table, "__getitem__"):
-        name, columns = "the table", {str(c): table[c].tolist() for c in table.columns}
+        name, path, columns = "the table", str(path), _of_frame(table)
     else:
         raise InvalidArgumentError(f"Loader.from_csv: the table is a path or a DataFrame, not {type(table).__name__}")
     wanted = [c for c in columns if c != path] if targets is None else [targets] if isinstance(targets, str) else list(targets)
@@ -33,11 +33,12 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
                 f"Loader.from_csv: {name} has no column {column!r}"
                 + (f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(columns)}")
             )
-    for column in wanted:
-        if not column.isidentifier() or keyword.iskeyword(column) or column.startswith("_"):
-            raise InvalidArgumentError(f"Loader.from_csv: the column {column!r} cannot be the name of a field: rename it")
+    _check_names(name, wanted)
     if not columns[path]:
         raise InvalidArgumentError(f"Loader.from_csv: {name} has no rows")
+    for row, value in enumerate(columns[path], 1):
+        if value == "" or not isinstance(value, (str, os.PathLike)):
+            raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no path: {path!r} is {value!r}")
     return FileSource(
         None,
         [os.path.join(root or "", str(p)) for p in columns[path]],
@@ -45,7 +46,38 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
     )
 
 
+def _of_frame(table: Any) -> dict[str, list[Any]]:
+    names = [str(c) for c in table.columns]
+    if len(set(names)) != len(names):
+        raise InvalidArgumentError(f"Loader.from_csv: the table has several columns of one name: {', '.join(names)}")
+    return {name: table[c].tolist() for name, c in zip(names, table.columns, strict=True)}
+
+
+def _check_names(name: str, wanted: Sequence[str]) -> None:
+    """Targets are fields of their names."""
+    for column in wanted:
+        if column in ("image", *_fields.FROM_SAMPLES):
+            raise InvalidArgumentError(
+                f"Loader.from_csv: {name} has a column {column!r}, and a batch has a field of this name that means another thing: rename the column, "
+                "or name the targets that you want: targets=..."
+            )
+        if not _fields.is_name(column):
+            index = " (as the index is, which pandas writes without index=False)" if column == "" else ""
+            raise InvalidArgumentError(
+                f"Loader.from_csv: the column {column!r}{index} cannot be the name of a field: rename it, or name the targets that you want: targets=..."
+            )
+
+
 def _read(path: str) -> dict[str, list[str]]:
+    try:
+        return _read_text(path)
+    except UnicodeDecodeError as e:
+        raise InvalidArgumentError(
+            f"Loader.from_csv: {path} is no text in UTF-8 ({e}): give the table that pandas.read_csv({path!r}, encoding=...) reads"
+        ) from None
+
+
+def _read_text(path: str) -> dict[str, list[str]]:
     with open(path, newline="", encoding="utf-8-sig") as f:
         tabs = "\t" in f.readline()
         f.seek(0)
@@ -53,6 +85,10 @@ def _read(path: str) -> dict[str, list[str]]:
         names = next(rows, [])
         if not names or len(set(names)) != len(names):
             raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")
+        if len(names) == 1 and ";" in names[0]:
+            raise InvalidArgumentError(
+                f"Loader.from_csv: {path} has ';' between its columns, and commas or tabs are read: give the table that pandas.read_csv({path!r}, sep=';') reads"
+            )
         columns: dict[str, list[str]] = {name: [] for name in names}
         for row in rows:
             if not row:
@@ -65,21 +101,42 @@ def _read(path: str) -> dict[str, list[str]]:
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
-    """All rows in one type: whole numbers if all are such, else numbers, else strings."""
+    """All rows in one type: whole numbers if all are such, else numbers, else strings; True and False are 1 and 0."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
-        return values
+        return _checked(name, column, values)
+    if all(v in _TRUTH for v in values):
+        return [_TRUTH[v] for v in values]
     for kind in (int, float):
         try:
-            numbers = [kind(v) for v in values]
+            numbers = [kind(_plain(v)) for v in values]
         except (TypeError, ValueError):
             continue
         _check_missing(name, column, numbers)
-        return numbers
+        return _checked(name, column, numbers)
     if not all(isinstance(v, str) for v in values):
         raise InvalidArgumentError(f"Loader.from_csv: {name}: the column {column!r} holds strings and other things")
     if "" in values and any(_is_number(v) for v in values):
         raise InvalidArgumentError(f"Loader.from_csv: {name}: row {values.index('') + 1} has no value for {column!r}")
+    return values
+
+
+# As pandas reads them.
+_TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
+
+
+def _plain(value: Any) -> Any:
+    """Python takes 1_000 for a number, which no table means by it."""
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(value)
+    return value
+
+
+def _checked(name: str, column: str, values: list[Any]) -> list[Any]:
+    try:
+        _targets.table(values)
+    except InvalidArgumentError as e:
+        raise InvalidArgumentError(f"Loader.from_csv: {name}: the column {column!r}: {e}") from None
     return values
 
 
@@ -93,5 +150,5 @@ def _is_number(text: str) -> bool:
 
 def _check_missing(name: str, column: str, values: list[Any]) -> None:
     for row, value in enumerate(values, 1):
-        if value is None or value != value:  # NaN does not equal itself
+        if value is None or str(value) in ("nan", "NaT", "<NA>"):
             raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no value for {column!r}")

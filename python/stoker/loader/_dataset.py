@@ -8,6 +8,7 @@ sequence, so that all ranks have the same number of steps.
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,12 +22,13 @@ from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._fetch import Fetch, FetchMany, Item, ProcessWorkers, Workers
-from stoker.loader._finish import Finish, Finishing, Lists, by_value, planes
+from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
 from stoker.loader._lower import Image
+from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
-from stoker.loader._samples import Samples, column, is_array
+from stoker.loader._samples import Samples, column
 from stoker.loader._saved import Facts
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
@@ -53,10 +55,11 @@ class DatasetSource(Source):
 
     per_rank = False  # each rank's samples are its own
     many = False  # the dataset has many(ids), which costs less than as many calls
+    unchanging = False  # its samples are the same whenever they are asked for, so that those of the next epoch may be asked for early
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
-        self.samples_of = Samples(_fields.targets_of(asked.names), asked.kinds, False)
+        self.samples_of = Samples(asked.names, asked.kinds, False)
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -66,12 +69,38 @@ class DatasetSource(Source):
         self._probe: tuple[Item, tuple[Any, ...]] | None = None
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
+        self._begun = threading.Condition()
+        self._epoch = -1  # the last one that the consumer began; guarded by _begun
+        self._closed = False  # likewise
 
     def _size_of(self, dataset: Any) -> int | None:
         return len(dataset)
 
     def check(self, spec: Spec, own_order: bool) -> None:
         """Refuses what cannot be read as the user asks for it."""
+
+    def resized(self) -> bool:
+        """Takes over the length that the dataset has now; whether it is another than before."""
+        before, self.size = self.size, self._size_of(self.dataset)
+        if self.size == 0:
+            raise InvalidArgumentError("the dataset is empty")
+        if self.size != before:
+            self._orders = {}
+        return self.size != before
+
+    def let_begin(self, epoch: int) -> None:
+        """The consumer begins an epoch: the user's Python may run for its samples, and not before, since between epochs a training loop may change the
+        dataset."""
+        with self._begun:
+            self._epoch = epoch
+            self._begun.notify_all()
+
+    def _wait_for(self, epoch: int) -> None:
+        """On the callback thread, until the consumer has begun this epoch."""
+        with self._begun:
+            self._begun.wait_for(lambda: self._closed or epoch <= self._epoch)
+            if self._closed:
+                raise StopIteration
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_dataset(names, self.targets, self.samples_of.keys)
@@ -188,7 +217,8 @@ class DatasetSource(Source):
             first = self.batch(epoch + 1, rank * spec.batch, spec, indices, per_rank)  # the state is at the end of its epoch
         if not first:
             raise InvalidArgumentError(
-                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks"
+                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks; last_batch='keep' (or 'pad') "
+                "takes what there is"
             )
         return first[0]
 
@@ -210,6 +240,7 @@ class DatasetSource(Source):
     def begin(self, epoch: int, consumed: int, base: int) -> None:
         """Where the run begins: the epoch, how much of it all ranks have had, and the epoch that the pipeline calls 0."""
         self._start = (epoch, consumed, base)
+        self._closed = False
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         if spec.last_batch == "keep" and spec.shard.world > 1 and not per_rank:
@@ -232,6 +263,8 @@ class DatasetSource(Source):
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
                 raise StopIteration  # the user's order is of one epoch
+            if not self.unchanging:
+                self._wait_for(base + epoch)
             return tuple(self._take(spec, indices, per_rank, base + epoch, position))
 
         masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
@@ -246,7 +279,8 @@ class DatasetSource(Source):
         image = spec.upload(nodes[0]) if is_array(example[0]) else spec.decode(nodes[0])
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
-        finished, *views = spec.finished(Image(image, None, followers))
+        floats, gray = (example[0].dtype.kind == "f", example[0].shape[2] == 1) if is_array(example[0]) else (False, False)
+        finished, *views = spec.finished(Image(image, None, followers, floats, gray))
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
         # What Python finishes stays in host memory until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
@@ -254,7 +288,7 @@ class DatasetSource(Source):
         self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False)
         if followers is None:
             return [finished, *targets, *views]
-        self._let_follow(followers)
+        self._let_follow(followers, nodes[-1])
         return [finished, *targets, followers.numbers()]
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
@@ -271,12 +305,17 @@ class DatasetSource(Source):
             elif k in ragged or kind.is_list:
                 finish[k] = Lists(k in ragged, format=PLACES if kind.name == POINTS else kind.format)
             elif kind.name == MASK and part.ndim == 3:
-                finish[k] = planes
+                finish[k] = Planes()
         return finish
 
-    def _let_follow(self, followers: Followers) -> None:
+    def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
         """Boxes and points move when their batch is made, all of its samples at once, by the numbers that stand behind the targets."""
         numbers = self.targets + 1
+        shown = {k: name for name, k in self.fields(self.asked.names).items()}
+        for at, k in enumerate(self.samples_of.stacks, 2):
+            stack = self.finishing.finish.get(shown.get(k, ""))
+            if isinstance(stack, Planes):
+                stack.numbers, stack.column = numbers, followers.beside(geometry[at])
         for finish in self.finishing.finish.values():
             if isinstance(finish, Lists) and finish.format:
                 if followers.masks_alone:
@@ -296,6 +335,9 @@ class DatasetSource(Source):
                 )
 
     def close(self) -> None:
+        with self._begun:
+            self._closed = True
+            self._begun.notify_all()
         if self.workers is not None:
             self.workers.close()
             self.workers = None

@@ -57,7 +57,16 @@ class FetchMany(Fetch):
     """For a dataset with `many(ids)`, one call of which costs less than as many calls for one sample."""
 
     def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        return [self.samples.convert(item) for item in self.dataset.many([index for index, _ in items])]
+        return [
+            self._convert(item, index) for (index, _), item in zip(items, self.dataset.many([index for index, _ in items]), strict=True)
+        ]
+
+    def _convert(self, item: Any, index: int) -> tuple[Any, ...]:
+        try:
+            return self.samples.convert(item)
+        except Exception as e:
+            e.add_note(f"in dataset[{index}]")
+            raise
 
 
 class Threads:
@@ -195,13 +204,28 @@ class _Process:
             error, result = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join(1)
-            raise RuntimeError(f"a process of python_workers died (exit code {self._process.exitcode}) in {method}{arguments}") from None
+            raise RuntimeError(f"a process of python_workers {_end_of(self._process.exitcode)}{_asked_for(method, arguments)}") from None
         if error is not None:
             raise error
         return result
 
     def end(self) -> None:
         self._process.terminate()
+
+
+def _end_of(code: int | None) -> str:
+    """How a process ended."""
+    import signal
+
+    if code is None or code >= 0:
+        return f"ended (exit code {code})"
+    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+    return f"was ended by {name}" + (" (as where memory is short)" if name == "SIGKILL" else "")
+
+
+def _asked_for(method: str, arguments: Any) -> str:
+    items = arguments[0] if method == "__call__" else arguments if method == "learn" else ()
+    return f" in {', '.join(f'dataset[{index}]' for index, _ in items)}" if items else ""
 
 
 def _serve(pipe: Any, fetch: Fetch, parent: int) -> None:
@@ -220,6 +244,8 @@ def _serve(pipe: Any, fetch: Fetch, parent: int) -> None:
             if method != "know":
                 _seed_all(arguments[0] if method == "learn" else arguments[0][0])
             answer: tuple[Exception | None, Any] = (None, _plain(_calls(fetch, method, arguments)))
+        except KeyboardInterrupt:
+            answer = (RuntimeError("the dataset raised KeyboardInterrupt"), None)
         except Exception as e:
             answer = (_portable(e), None)
         try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,17 @@ from stoker.errors import InvalidArgumentError
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
 
 
+def is_name(name: Any) -> bool:
+    """Whether a batch, which is a NamedTuple, may have a field of this name."""
+    return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+
+
 def names_of(fields: Any) -> tuple[str, ...] | None:
     """What the user wrote, checked for what can be seen without the source; None: the source decides."""
     if fields is None:
         return None
     fields = list(fields) if isinstance(fields, dict) else fields
-    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) and f.isidentifier() for f in fields):
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(map(is_name, fields)):
         raise InvalidArgumentError(f"fields is a sequence of names, as ('image', 'label', 'index'), not {fields!r}")
     if len(set(fields)) != len(fields):
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
@@ -60,7 +66,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
     """Fields of a Dataset: `image` is the first of its parts, whatever its place among the names; the other names are the other parts, in order. keys: of
     samples that are dicts, whose entries go by their names."""
     if keys is not None:
-        return _of_keys(fields, keys)
+        return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)
     names = targets_of(given) or ()
     if len(names) > targets:
@@ -73,14 +79,6 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
         )
     number = {name: k + 1 for k, name in enumerate(names)} | {"image": 0}
     return {f: number.get(f) for f in given}
-
-
-def _of_keys(fields: tuple[str, ...] | None, keys: tuple[str, ...]) -> dict[str, int | None]:
-    given = fields if fields is not None else names_of(keys) or ()
-    unknown = [f for f in given if f not in keys and f not in FROM_SAMPLES]
-    if unknown:
-        raise InvalidArgumentError(f"fields: the dataset's dicts have no '{unknown[0]}'; they have {', '.join(keys)}")
-    return {f: keys.index(f) if f in keys else None for f in given}
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:

@@ -57,10 +57,19 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
     return [part.reshape(s.shape) for part, s in zip(flat.split([s.numel() for s in samples]), samples, strict=True)]
 
 
-def planes(outputs: Outputs, number: int) -> torch.Tensor:
-    """Masks that lie as (N, H, W, masks), as (N, masks, H, W)."""
-    value = outputs.values[number]
-    return value.movedim(-1, -3) if hasattr(value, "movedim") else [v.movedim(-1, -3) for v in value]  # type: ignore[return-value]
+@dataclass
+class Planes:
+    """Masks that lie as (N, H, W, masks), as (N, masks, H, W). numbers, column: where it stands how many masks a sample has."""
+
+    numbers: int = 0
+    column: int = 0
+
+    def __call__(self, outputs: Outputs, number: int) -> Any:
+        value = outputs.values[number]
+        counts = [int(row[self.column]) for row in outputs.values[self.numbers]]
+        if hasattr(value, "movedim") and all(counts):
+            return value.movedim(-1, -3)
+        return [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
 
 
 @dataclass

@@ -67,6 +67,11 @@ class Followers:
         node: DataNode = fn.stack(*(fn.cast(c, dtype=types.FLOAT) for c in self._columns))
         return node
 
+    def beside(self, node: DataNode) -> int:
+        """Another number of each sample, delivered beside those of moves: its column."""
+        self._columns.append(node)
+        return len(self._columns) - 1
+
     def _column(self, node: DataNode) -> Column:
         self._columns.append(node)
         return Column(len(self._columns) - 1)

@@ -3,54 +3,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
+from stoker.loader._kinds import MASK, Kind
 
 
 def is_hub(source: Any) -> bool:
     return any(kind.__module__.startswith("datasets.") and kind.__name__ in ("Dataset", "IterableDataset") for kind in type(source).__mro__)
 
 
+class _Rows:
+    """What is read of a data set's rows: the image as it lies in the table, and the other columns that are wanted."""
+
+    def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> None:
+        self.column = _image_column(source, names, kinds or {})
+        wanted = [c for c in _columns(source) if names is None or c in names or c == self.column]
+        images = [c for c in wanted if _is_image(source.features[c])]
+        self._images = set(images)
+        self._types = {c: t for c in wanted if (t := _array_type(source.features[c])) is not None}
+        plain = source.with_format(None) if hasattr(source, "with_format") else source
+        hidden = [c for c in source.features if c not in wanted]
+        plain = plain.remove_columns(hidden) if hidden else plain
+        for c in images:
+            plain = plain.cast_column(c, type(source.features[c])(decode=False))
+        self.raw = plain
+
+    def sample(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A row as a sample: the image is called so, whatever its column is called."""
+        values = {name: self._value(name, value) for name, value in row.items()}
+        return {"image": values.pop(self.column), **values}
+
+    def _value(self, name: str, value: Any) -> Any:
+        if name in self._images:
+            return None if value is None else value["bytes"] if value["bytes"] is not None else value["path"]
+        return _as_array(value, *self._types[name]) if name in self._types else value
+
+
 class HubTable:
     """A Dataset of the package `datasets`. Its _indices (select, shuffle, filter) are its own, and so are columns that with_format names."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None) -> None:
         self.source = source
-        self.column = _image_column(source)
+        self.rows = _Rows(source, names, kinds)
         self.classes = _classes(source)
-        self._raw = _undecoded(source, self.column)
+
+    @property
+    def column(self) -> str:
+        """Of the images."""
+        return self.rows.column
 
     def __len__(self) -> int:
         return len(self.source)
 
     def many(self, ids: Sequence[int]) -> list[dict[str, Any]]:
         """Samples as dicts, by one access to the table."""
-        columns = self._raw[list(ids)]
-        return [_sample(self.column, {name: values[k] for name, values in columns.items()}) for k in range(len(ids))]
+        columns = self.rows.raw[list(ids)]
+        return [self.rows.sample({name: values[k] for name, values in columns.items()}) for k in range(len(ids))]
 
     def __getitem__(self, i: int) -> dict[str, Any]:
-        return _sample(self.column, self._raw[i])
+        return self.rows.sample(self.rows.raw[i])
 
 
 class HubStream:
     """An IterableDataset of the package `datasets`."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None) -> None:
         self.source = source
-        self.column = _image_column(source)
-        self._raw = _undecoded(source, self.column)
+        self.rows = _Rows(source, names, kinds)
 
     def set_epoch(self, epoch: int) -> None:
-        if hasattr(self._raw, "set_epoch"):
-            self._raw.set_epoch(epoch)
+        if hasattr(self.rows.raw, "set_epoch"):
+            self.rows.raw.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (_sample(self.column, row) for row in self._raw)
+        return map(self.rows.sample, self.rows.raw)
 
 
-def table_of(source: Any) -> Any:
+def whole_of(source: Any) -> Any:
+    """Of a torch Subset (also of random_split) of such a Dataset, the same rows by .select."""
+    kind = type(source)
+    if kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset" and is_hub(source.dataset):
+        return source.dataset.select([int(i) for i in source.indices])
+    return source
+
+
+def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> Any:
     """What is read in place of a Dataset: itself where it has a transform of its own, whose results are samples as any Dataset's."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
@@ -59,20 +98,32 @@ def table_of(source: Any) -> Any:
         raise InvalidArgumentError(
             f"Loader: with_format({kind!r}) has no meaning here, where batches hold torch tensors: leave it out, or use with_format('torch')"
         )
-    return HubTable(source)
+    return HubTable(source, names, kinds)
 
 
-def _image_column(source: Any) -> str:
+def _is_image(feature: Any) -> bool:
+    return type(feature).__name__ == "Image"
+
+
+def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> str:
     features = source.features
     if features is None:
         raise InvalidArgumentError("Loader: the data set does not tell its features: use .cast_column(name, datasets.Image())")
-    names = [name for name in _columns(source) if type(features[name]).__name__ == "Image"]
-    if len(names) != 1:
-        found = f"columns of images: {', '.join(names)}" if names else f"no column of images; its columns are {', '.join(features)}"
+    images = [name for name in _columns(source) if _is_image(features[name])]
+    wanted = [name for name in images if kinds.get(name, Kind()).name != MASK and (names is None or name in names)]
+    if len(images) == 1:
+        return images[0]
+    if len(wanted) == 1 and all(kinds.get(name, Kind()).name == MASK for name in images if name in (names or ()) and name != wanted[0]):
+        return wanted[0]
+    if images:
         raise InvalidArgumentError(
-            f"Loader: the data set has {found}: keep one, as by .remove_columns or .cast_column(name, datasets.Image())"
+            f"Loader: the data set has columns of images: {', '.join(images)}: name the one that you want, and what masks there are, as "
+            "fields={'image': 'Image', 'mask': 'Mask'}, or keep one, by .remove_columns"
         )
-    return names[0]
+    raise InvalidArgumentError(
+        f"Loader: the data set has no column of images; its columns are {', '.join(features)}: .cast_column(name, datasets.Image()) makes one "
+        "of paths or bytes"
+    )
 
 
 def _columns(source: Any) -> list[str]:
@@ -87,16 +138,28 @@ def _classes(source: Any) -> list[str]:
     return list(labels[0].names) if len(labels) == 1 and labels[0].names else []
 
 
-def _undecoded(source: Any, column: str) -> Any:
-    """The same table, its images as {"bytes", "path"}."""
-    kept = set(_columns(source))
-    plain = source.with_format(None) if hasattr(source, "with_format") else source
-    hidden = [name for name in source.features if name not in kept]
-    plain = plain.remove_columns(hidden) if hidden else plain
-    return plain.cast_column(column, type(source.features[column])(decode=False))
+def _array_type(feature: Any) -> tuple[str, list[int]] | None:
+    """Type and extents of a column of lists of numbers, -1 where they differ; numbers as with_format("torch") gives them. None: it is another."""
+    extents: list[int] = []
+    while type(feature).__name__ in ("List", "LargeList", "Sequence"):
+        extents.append(getattr(feature, "length", -1))
+        feature = feature.feature
+    extents += list(getattr(feature, "shape", ()))
+    dtype = str(getattr(feature, "dtype", ""))
+    numeric = {"f": "float32", "i": "int64", "u": "int64", "b": "bool"}.get(dtype[:1]) if dtype.rstrip("0123456789") in _NUMBERS else None
+    return (numeric, [-1 if n is None else n for n in extents]) if extents and numeric else None
 
 
-def _sample(column: str, row: dict[str, Any]) -> dict[str, Any]:
-    """A row as a sample: the image is called so, whatever its column is called."""
-    image = row[column]
-    return {"image": image["bytes"] if image["bytes"] is not None else image["path"], **{k: v for k, v in row.items() if k != column}}
+_NUMBERS = ("float", "int", "uint", "bool")
+
+
+def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
+    """Rows without entries have a type and a number of dimensions too."""
+    import numpy as np
+
+    if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
+        return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError):  # rows of different lengths, or a number that is missing: for the Loader to name
+        return value

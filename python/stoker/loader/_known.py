@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core
+from stoker._where import notice
 from stoker.errors import InvalidArgumentError
 from stoker.loader._arrays import Arrays
 
@@ -81,10 +82,13 @@ def _default_loader(loader: Any) -> bool:
     )
 
 
-def _of_folder(source: Any) -> Listed:
+def _of_folder(source: Any) -> Listed | None:
     if not _default_loader(source.loader):
-        reads = getattr(source.loader, "__name__", "")
-        raise InvalidArgumentError(f"the dataset reads its files with {reads or source.loader!r}: give Loader a Dataset that returns bytes")
+        notice(
+            f"the dataset reads its files with {getattr(source.loader, '__name__', source.loader)!r}, which runs in Python: where it gives images, leave it out, "
+            "and they are decoded in C"
+        )
+        return None
     return Listed([(path, target) for path, target in source.samples], source.transform)
 
 

@@ -26,15 +26,23 @@ FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
 @dataclass
 class Image:
-    """An image on its way through the graph (HWC, uint8), and what is known of its height and width."""
+    """An image on its way through the graph (HWC), and what is known of its height and width. floats: its values are float32, on a scale that is the
+    user's; else uint8. gray: it has one channel."""
 
     node: DataNode
     extent: tuple[int, int] | None  # None: not known beforehand
     followers: Followers | None = None
+    floats: bool = False
+    gray: bool = False
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """The same image, its pixels at other places."""
-        return Image(node, extent, self.followers)
+        return Image(node, extent, self.followers, self.floats, self.gray)
+
+    def colored(self) -> Image:
+        """With three channels."""
+        node = fn.cat(self.node, self.node, self.node, axis=2) if self.gray else self.node
+        return Image(node, self.extent, self.followers, self.floats)
 
     def size(self) -> tuple[Any, Any]:
         """Height and width: numbers, or nodes."""
@@ -225,6 +233,13 @@ def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     """gate: a number a sample, 1 where the transform takes effect and 0 where it does not; None: it always does."""
     kind = type(t)
+    if image.floats and not _takes_floats(t):
+        raise InvalidArgumentError(
+            f"{t!r} is of images of uint8, and the dataset gives floats: give uint8 or the files' bytes, or do it in the Dataset"
+        )
+    if image.gray and isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale)):
+        wanted = 3 if isinstance(t, T.RGB) else t.num_output_channels if isinstance(t, T.Grayscale) else 1
+        return image.colored() if wanted == 3 and gate is None else image
     if kind in _CROPS or isinstance(t, T.Crops):
         if gate is not None or isinstance(t, T.Crops):
             raise _in_group(t)
@@ -239,6 +254,7 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
         image = _freely(image, t, gate)
     elif (node := _of_values(image, t, gate)) is not None:
         image = image.moved(node, image.extent)
+        image.gray |= isinstance(t, T.Grayscale) and t.num_output_channels == 1
     elif isinstance(t, T.RandomHorizontalFlip):
         image = _flip(image, _coin(t.p, gate), 0)
     elif isinstance(t, T.RandomVerticalFlip):
@@ -252,6 +268,13 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     elif not isinstance(t, T.Identity):
         raise UnsupportedError(f"{t!r} cannot be compiled")
     return image
+
+
+def _takes_floats(t: T.Transform) -> bool:
+    """Whether it moves pixels alone, whatever their values are."""
+    if isinstance(t, T.Padded) and any(t.fill_of("Image")):
+        return False
+    return isinstance(t, (T.Group, T.Crops, T.Identity, T.RandomHorizontalFlip, T.RandomVerticalFlip)) or type(t) in _CROPS
 
 
 def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
@@ -285,6 +308,7 @@ _IN_PLACE = (
     *COLORS,
     T.GaussianBlur,
     T.Grayscale,
+    T.Identity,
     T.RandomErasing,
     T.RandomGrayscale,
     T.RandomInvert,
@@ -360,7 +384,7 @@ class Recipe:
                     raise InvalidArgumentError("two Normalize in one list of transforms: put them into one")
                 values.normalized(t, erasings)
                 normalize = t
-            elif isinstance(t, T.Identity):
+            elif isinstance(t, T.Identity) and not isinstance(t, T.RGB):
                 continue
             elif isinstance(t, T.Mixing):
                 raise InvalidArgumentError(f"{t!r} is of a batch, and not of one image: batch_transforms=[{type(t).__name__}(...)]")
@@ -372,7 +396,7 @@ class Recipe:
                 raise InvalidArgumentError(
                     f"{t!r} comes after a transform to tensors: functions get uint8 images here. Put it before that one, or do its work on the batch (collate_fn)"
                 )
-            elif normalize is not None or erasings:
+            elif (normalize is not None or erasings) and not isinstance(t, T.RGB):
                 what = "Normalize" if normalize is not None else repr(erasings[0])
                 raise InvalidArgumentError(f"{type(t).__name__} comes after {what}: transforms of images go before it")
             else:
@@ -405,10 +429,14 @@ class Recipe:
         return [self._finished(image) for image in images]
 
     def _finished(self, image: Image) -> DataNode:
+        if image.floats and self.dtype not in FLOATS:
+            raise InvalidArgumentError(
+                "the dataset gives images of floats, which would be cut to whole numbers: leave out dtype=torch.uint8"
+            )
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "HWC" if self.channels_last else "CHW"}
         if self.dtype in FLOATS:
-            # On the scale of the input, 0..255.
-            factor = 255.0 if self.unit else 1.0
+            # On the scale of the input: 0..255, or that of the user's floats.
+            factor = 255.0 if self.unit and not image.floats else 1.0
             args["mean"] = [factor * m for m in self.mean or [0.0]]
             args["std"] = [factor * s for s in self.std or [1.0]]
 

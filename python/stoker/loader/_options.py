@@ -26,6 +26,8 @@ class Arguments(PassedOn, total=False):
     prefetch_factor: Any
     worker_init_fn: Any
     multiprocessing_context: Any
+    in_order: Any
+    pin_memory_device: Any
     batch_sampler: Any
     generator: Any
 
@@ -64,10 +66,12 @@ _IGNORED = {
     "persistent_workers": "there are no worker processes, or with python_workers they stay",
     "prefetch_factor": "prefetch says how many batches are made ahead",
     "worker_init_fn": "there are no worker processes",
+    "in_order": "batches always come in order",
+    "pin_memory_device": "device says where batches lie",
 }
 _REFUSED = {
-    "batch_sampler": "use batch_size, seed and sampler",
-    "generator": "use batch_size, seed and sampler",
+    "batch_sampler": "batches are made of batch_size samples; sampler gives their order",
+    "generator": "seed is what order and augmentation follow from",
 }
 
 
@@ -89,7 +93,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
         if name in table(PassedOn):
             settings[name] = value
         elif name in _IGNORED:
-            if value:
+            if value and (name, value) != ("in_order", True):
                 notice(f"{name} is taken and ignored: {_IGNORED[name]}")
         elif name in _REFUSED:
             raise InvalidArgumentError(f"Loader: there is no {name}: {_REFUSED[name]}")

@@ -91,7 +91,12 @@ def _as_array(ids: Iterable[int]) -> array[int]:
     except (TypeError, ValueError) as e:
         raise InvalidArgumentError(f"sampler: it gives whole numbers, the ids of samples ({e})") from None
     if not result:
-        raise InvalidArgumentError("sampler: it gave no samples for this epoch")
+        once = (
+            ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples"
+            if hasattr(ids, "__next__")
+            else ""
+        )
+        raise InvalidArgumentError(f"sampler: it gave no samples for this epoch{once}")
     return result
 
 
@@ -103,6 +108,10 @@ def make_order(sampler: Any, seed: int) -> Order | None:
         return FunctionOrder(sampler)
     values = sampler.tolist() if hasattr(sampler, "tolist") else sampler
     if isinstance(values, (list, tuple)):
+        if any(isinstance(v, bool) for v in values):
+            raise InvalidArgumentError(
+                "sampler: it is a list of True and False; give the ids of the samples that you want, as numpy.flatnonzero(mask)"
+            )
         # As with a DataLoader, a list of whole numbers is ids in an order; weights are floats.
         return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):

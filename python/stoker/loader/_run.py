@@ -126,12 +126,23 @@ class Run:
         size = self.meta().get("epoch_size")
         return None if size is None else int(size)
 
+    def data_size(self) -> int | None:
+        """Samples in the data, whatever an epoch takes of them."""
+        if isinstance(self.source, DatasetSource):
+            return self.source.size
+        size = self.meta().get("samples")
+        return None if size is None else int(size)
+
     # ---- batches ----
 
     def begin(self) -> None:
         """The epoch that is to be iterated: what is left of one that was restored, else the next one after one that was left."""
         if self.inside and self.step:
             self._leave()
+        if isinstance(self.source, DatasetSource):
+            if not self.inside and self.resumed is None and self.source.resized():
+                self._drop()
+            self.source.let_begin(self.epoch)
         self.inside = True
         self.ready()
 

@@ -6,32 +6,71 @@ from __future__ import annotations
 import functools
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker import _core
-from stoker._where import notice
-from stoker.errors import StokerError
-from stoker.loader import _targets
+from stoker.errors import InvalidArgumentError, StokerError
+from stoker.loader import _fields, _targets
 from stoker.loader._kinds import BOXES, MASK, POINTS, Kind, kinds_of_sample
+from stoker.loader._pixels import is_array, pixels
+from stoker.loader._targets import Target
 
 
 class Samples:
-    """Takes samples apart: the image first, then the other parts in the order of the first sample's, then the image's extent if something follows it.
+    """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry` gives.
 
-    given: kinds by the name of the field, as the user said. names: of the fields of tuples, in order; None: they have none yet.
+    shown: the fields that the user named; None: none were named. given: kinds by the name of the field, as the user said.
     """
 
-    def __init__(self, names: tuple[str, ...] | None, given: dict[str, Kind] | None, oriented: bool) -> None:
-        self.names, self.given, self.oriented = names, given, oriented
+    def __init__(self, shown: tuple[str, ...] | None, given: dict[str, Kind] | None, oriented: bool) -> None:
+        self.shown, self.given, self.oriented = shown, given, oriented
+        self.names = _fields.targets_of(shown)  # of the targets of tuples, in order; None: they have none
         self.keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
         self.kinds: list[Kind] | None = None  # of the parts behind the image; None: no sample has been seen
         self.follow = False  # a part goes where the image's pixels go
-        self._converters: list[tuple[int, Callable[[Any, int], Any]]] = []  # of the parts, with their numbers
+        self.stacks: list[int] = []  # parts that are masks, one or several of an image
+        self._converters: list[Callable[[Any], Any]] = []  # of the parts
         self.arrays = False  # images are arrays, and not the bytes of files
 
     def convert(self, item: Any) -> tuple[Any, ...]:
         """A sample of any type that a Dataset may give."""
+        item = self._by_name(item)
+        parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
+        if self.keys is None and self.names == ():  # the user wants none of the targets
+            parts = parts[:1]
+        first = self.kinds is None
+        if self.kinds is None:
+            self._settle(self._kinds(parts[1:]))
+        if len(parts) != 1 + len(self._converters):
+            raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
+        image = pixels(parts[0])
+        if first:
+            self.arrays = is_array(image)
+        elif is_array(image) != self.arrays:
+            was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
+            raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
+        rest = [convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)]
+        if self.follow:
+            rest.append(self._geometry(image, rest))
+        return (image, *rest)
+
+    def _geometry(self, image: Any, rest: list[Any]) -> Any:
+        """The image's height and width, then of each stack of masks how many it holds. One of none becomes a mask that is left out when the batch is made."""
+        import numpy as np
+
+        height, width = extent = _extent(image, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
+        counts = []
+        for k in self.stacks:
+            counts.append(rest[k - 1].shape[2] if rest[k - 1].ndim == 3 else 1)
+            if counts[-1] == 0:
+                rest[k - 1] = np.zeros((*rest[k - 1].shape[:2], 1), rest[k - 1].dtype)
+        if extent != (1, 1):
+            self._check_masks(rest, height, width)
+        return np.asarray([*extent, *counts], np.int32)
+
+    def _by_name(self, item: Any) -> Any:
+        """A sample whose parts have names, as a dict: a mapping, a dataclass, a named tuple with an image; or an image with a dict of targets."""
         if (
             isinstance(item, tuple)
             and len(item) == 2
@@ -39,28 +78,15 @@ class Samples:
             and not isinstance(item[0], dict)
             and "image" not in item[1]
         ):
-            item = {"image": item[0], **item[1]}  # as detection data sets of torchvision give them
-        parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
-        first = self.kinds is None
-        if self.kinds is None:
-            self._settle(self._kinds(parts[1:]))
-        if len(parts) != 1 + len(self._converters):
-            raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
-        image = _image(parts[0])
-        if first:
-            self.arrays = is_array(image)
-        elif is_array(image) != self.arrays:
-            was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
-            raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
-        rest = [convert(parts[k], k) for k, convert in self._converters]
-        if not self.follow:
-            return (image, *rest)
-        import numpy as np
-
-        height, width = extent = _extent(image, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
-        if extent != (1, 1):
-            self._check_masks(rest, height, width)
-        return (image, *rest, np.asarray(extent, np.int32))
+            return {"image": item[0], **item[1]}  # as detection data sets of torchvision give them
+        fields = getattr(item, "_fields", ()) if isinstance(item, tuple) else ()
+        if "image" in fields and {*(self.shown or ())} <= {*fields, *_fields.FROM_SAMPLES}:
+            return item._asdict()
+        if isinstance(item, Mapping):
+            return dict(item)
+        if hasattr(type(item), "__dataclass_fields__"):
+            return {name: getattr(item, name) for name in item.__dataclass_fields__}
+        return item
 
     def names_of_parts(self) -> tuple[str, ...]:
         """Names of the parts behind the image, as far as they have some."""
@@ -68,20 +94,19 @@ class Samples:
 
     def learned(self) -> tuple[Any, ...]:
         """What the first sample told, for a copy in another process to know."""
-        return self.keys, self.kinds, self.arrays
+        return self.keys, self.kinds, self.arrays, self._converters
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        self.keys, kinds, self.arrays = learned
+        self.keys, kinds, self.arrays, converters = learned
         self._settle(kinds)
+        self._converters = converters
 
     def _settle(self, kinds: list[Kind]) -> None:
         self.kinds = kinds
         self.follow = any(kind.follows for kind in kinds)
+        self.stacks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
         names = dict(enumerate(self.names_of_parts(), 1))
-        self._converters = [
-            (k, functools.partial(_mask, name=names.get(k)) if kind.name == MASK else _CONVERTERS.get(kind.name, _target))
-            for k, kind in enumerate(kinds, 1)
-        ]
+        self._converters = [_converter(kind, k, names.get(k)) for k, kind in enumerate(kinds, 1)]
 
     def _kinds(self, values: tuple[Any, ...]) -> list[Kind]:
         names = self.names_of_parts()
@@ -89,16 +114,33 @@ class Samples:
         return kinds_of_sample(padded, values, self.given)
 
     def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
-        """The parts of a dict, in the order of the first sample's keys."""
+        """The parts of a dict, in the order of the first sample's keys; of those that the user named, where they did."""
         if self.keys is None:
-            if "image" not in item:
-                raise TypeError(f"the dataset gave a dict with the entries {', '.join(map(str, item))}: the image's is called 'image'")
-            self.keys = ("image", *(k for k in item if k != "image"))
-        if set(item) != set(self.keys):
+            self.keys = self._keys(item)
+        if any(k not in item for k in self.keys) or (self.shown is None and len(item) > len(self.keys)):
             raise TypeError(
                 f"the dataset gave a dict with the entries {', '.join(map(str, item))}; the first one had {', '.join(self.keys)}"
             )
         return tuple(item[k] for k in self.keys)
+
+    def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
+        """Of the first sample."""
+        entries = ", ".join(map(str, item))
+        if "image" not in item:
+            raise TypeError(
+                f"the dataset gave a dict with the entries {entries}: the image's is called 'image'. What batches call it says "
+                "collate_fn, as lambda batch: {'pixel_values': batch.image}"
+            )
+        for name in self.shown or ():
+            if name not in item and name not in _fields.FROM_SAMPLES:
+                there = ", ".join(["image", *(str(k) for k in item if k != "image")])
+                raise InvalidArgumentError(f"fields: the dataset's dicts have no '{name}'; they have {there}")
+        for key in item if self.shown is None else ():
+            if not _fields.is_name(key):
+                raise InvalidArgumentError(
+                    f"the dataset's dicts have an entry {key!r}, which cannot be the name of a field: name the fields that you want, as fields=('image', ...)"
+                )
+        return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, rest: list[Any], height: int, width: int) -> None:
         """A mask of another extent than its image would be cropped elsewhere."""
@@ -107,10 +149,6 @@ class Samples:
                 raise ValueError(
                     f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}: they have to be equal"
                 )
-
-
-def is_array(image: Any) -> bool:
-    return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
 
 
 def _extent(image: Any, oriented: bool) -> tuple[int, int] | None:
@@ -127,18 +165,10 @@ def _extent(image: Any, oriented: bool) -> tuple[int, int] | None:
     return (header["width"], header["height"]) if turned else (header["height"], header["width"])
 
 
-def _coordinates(value: Any, _number: int) -> Any:
-    """An array of the type that it has, float32 if it has none."""
-    import numpy as np
-
-    return np.asarray(value, None if getattr(value, "dtype", None) is not None else np.float32)
-
-
-def _mask(value: Any, number: int, name: str | None = None) -> Any:
+def _mask(value: Any, what: str) -> Any:
     """An array HW, or HWC of what was given as (masks, height, width), which is how torchvision's Mask lies. Of a palette image its indices."""
     import numpy as np
 
-    what = f"the mask {name!r}" if name else f"the mask (target {number})"
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
         value = _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value), what)
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
@@ -163,59 +193,17 @@ def _open(file: Any, what: str) -> Any:
     return image
 
 
-def _image(value: Any) -> Any:
-    """A path as the file's bytes; bytes and arrays as they are."""
-    if isinstance(value, (str, os.PathLike)):
-        with open(value, "rb") as f:
-            return f.read()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return value
-    if hasattr(value, "ndim") and hasattr(value, "dtype"):
-        if str(value.dtype).removeprefix("torch.") != "uint8" or value.ndim not in (1, 3):
-            raise TypeError(
-                f"the dataset gave an image of type {value.dtype} with {value.ndim} dimensions: it is uint8, HWC (or the bytes of a file)"
-            )
-        if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] > 4:
-            raise TypeError(
-                f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. Give the path or the file's bytes, "
-                "or image.permute(1, 2, 0) of a tensor, image.transpose(1, 2, 0) of an array"
-            )
-        return value
-    if type(value).__module__.startswith("PIL."):
-        import numpy as np
-
-        notice("the dataset gives PIL images, which Python decodes one by one: return the path or the file's bytes, and it is done in C")
-        return np.asarray(value.convert("RGB"))
-    raise TypeError(f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, a uint8 array or a PIL image")
-
-
-def _target(value: Any, number: int) -> Any:
-    """Numbers as arrays; whole ones are int64, as torch's default_collate makes them."""
-    import numpy as np
-
-    if isinstance(value, (bool, int)):
-        return _targets.whole(value, number)
-    if isinstance(value, float):
-        return np.asarray(value, np.float32)
-    dtype = getattr(value, "dtype", None)
-    numeric = not isinstance(dtype, np.dtype) or dtype.kind in "biuf" or isinstance(value, str)
-    if value is None or isinstance(value, (dict, set)) or not numeric:
-        raise TypeError(
-            f"the dataset gave {type(value).__name__ if numeric else dtype} as target {number}: it is a number, a string, or an array or tensor of numbers"
-        )
-    if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
-        return _targets.whole(int(value.reshape(())), number)
-    return value
-
-
-_CONVERTERS: dict[str, Callable[[Any, int], Any]] = {BOXES: _coordinates, POINTS: _coordinates}
+def _converter(kind: Kind, number: int, name: str | None) -> Callable[[Any], Any]:
+    if kind.name == MASK:
+        return functools.partial(_mask, what=f"the mask {name!r}" if name else f"the mask (target {number})")
+    return Target(f"target {number}" + (f" ({name!r})" if name else ""), {BOXES: 4, POINTS: 2}.get(kind.name))
 
 
 def column(values: list[Any], number: int) -> list[Any]:
-    """One part of all samples of a batch: strings as their bytes, all of them or none."""
+    """One part of all samples of a batch: strings as their bytes, all of them or none; lists without entries as the others' type."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
-        return values
+        return _targets.of_one_type(values) if number else values
     if not all(strings):
         raise TypeError(f"the dataset gave strings and other things as target {number}: it is the same for all samples")
     return [_targets.text(v) for v in values]

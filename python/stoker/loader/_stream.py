@@ -29,6 +29,7 @@ class StreamSource(DatasetSource):
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: tuple[Any, ...] | None = None  # that sample, if it was pulled already
+        self._spent = False  # it has been iterated
         self._totals: dict[int, int] = {}  # samples of epochs that have ended
         super().__init__(dataset, asked)
 
@@ -117,7 +118,13 @@ class StreamSource(DatasetSource):
         self._kept = None
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
-        self._iterator = itertools.islice(iter(self.dataset), position, None)
+        iterator = iter(self.dataset)
+        if iterator is self.dataset and self._spent:
+            raise StateError(
+                f"the Loader's {type(self.dataset).__name__} can be iterated once, for one epoch: give an object whose __iter__ begins anew"
+            )
+        self._spent = True
+        self._iterator = itertools.islice(iterator, position, None)
         self._at = (epoch, position)
 
     def _pull(self, spec: Spec, epoch: int, position: int) -> Any:

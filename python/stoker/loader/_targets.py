@@ -8,7 +8,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from stoker._arrays import as_buffer
 from stoker.errors import InvalidArgumentError
+
+_BYTES = (bytes, bytearray, memoryview)
 
 
 def _is_whole(value: Any) -> bool:
@@ -73,12 +76,111 @@ class _Table:
         return self.tensor[labels]
 
 
-def whole(value: int, number: int) -> Any:
+class Target:
+    """Converts what a Dataset gives as one of its targets: numbers as arrays, of the type of the first sample's. Whole ones are int64, as torch's
+    default_collate makes them, and Python's floats float32; arrays and tensors keep their type.
+
+    what: how messages call it. width: of rows of coordinates, of which a sample may have none; None: it is another target.
+    """
+
+    def __init__(self, what: str, width: int | None) -> None:
+        self.what, self.width = what, width
+        self.like = ""  # the first sample's type, "str" of strings; "": it said nothing of it
+        self.rest: tuple[int, ...] = ()  # its extents behind the first
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, str):
+            self.like = self.like or "str"
+            return value if self.like == "str" else self._differs("str")
+        made = self._array(value)
+        if self.width and made.shape == (0,):
+            made = made.reshape(0, self.width)
+        dtype, without_rows = _name(made.dtype), bool(made.shape) and made.shape[0] == 0
+        if not self.like and not without_rows:  # rows of nothing, as [] are, tell no type
+            self.like, self.rest = dtype, tuple(made.shape[1:])
+        if without_rows and self.like not in ("", "str"):
+            return made if dtype == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)
+        if dtype == (self.like or dtype):
+            return made
+        plain = isinstance(value, (bool, int, list, tuple))
+        return made.astype(self.like) if plain and dtype == "int64" and self.like.startswith("float") else self._differs(dtype)
+
+    def _differs(self, dtype: str) -> Any:
+        if "str" in (dtype, self.like):
+            raise TypeError(f"the dataset gave strings and other things as {self.what}: it is the same for all samples")
+        way = "float(value)" if {dtype, self.like} == {"int64", "float32"} else "numpy.asarray(value, numpy.float32)"
+        raise TypeError(f"the dataset gave {dtype} as {self.what}, and {self.like} in its first sample: give all of one type, as by {way}")
+
+    def _array(self, value: Any) -> Any:
+        import numpy as np
+
+        if isinstance(value, (bool, int)) and self.width is None:
+            return whole(value, self.what)
+        if isinstance(value, (float, np.float64)):
+            return np.asarray(value, np.float32)
+        if isinstance(value, (list, tuple)):
+            return self._of_list(value)
+        if not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "permute"):
+            if not any(hasattr(value, a) for a in ("__array_interface__", "__dlpack__", "as_cpu")) and not isinstance(value, _BYTES):
+                raise TypeError(self._refused(type(value).__name__))
+            value = np.asarray(as_buffer(value)) if not isinstance(value, _BYTES) else np.frombuffer(value, np.uint8)
+        dtype = value.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind not in "biuf":
+            raise TypeError(self._refused(str(dtype)))
+        if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
+            return whole(int(value.reshape(())), self.what)
+        return value
+
+    def _of_list(self, values: Any) -> Any:
+        import numpy as np
+
+        try:
+            made = np.asarray(values)
+        except (ValueError, TypeError):  # rows of different lengths, or things that are no numbers
+            made = np.empty(0, object)
+        if made.dtype.kind not in "biuf":
+            raise TypeError(
+                self._refused(
+                    f"a {type(values).__name__} of unlike things" if made.dtype == object else f"a {type(values).__name__} of {made.dtype}"
+                )
+            )
+        if self.width is not None or made.dtype == np.float64:
+            return made.astype(np.float32)
+        return made
+
+    def _refused(self, given: str) -> str:
+        return (
+            f"the dataset gave {given} as {self.what}: it is a number, a string, or an array or tensor of numbers. Several targets are "
+            "parts of their own, (image, *targets) or a dict; of those that you do not need, leave the names out of fields=(...)"
+        )
+
+
+def of_one_type(values: list[Any]) -> list[Any]:
+    """Those of a batch; lists without entries, of which the type is not known, get that of the others."""
+    bare = [getattr(v, "shape", None) == (0,) for v in values]
+    if not any(bare) or all(bare):
+        return values
+    like = next(v for v, empty in zip(values, bare, strict=True) if not empty)
+    rest = _zeros((0, *like.shape[1:]), _name(like.dtype))
+    return [rest if empty else v for v, empty in zip(values, bare, strict=True)]
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
+    import numpy as np
+
+    return np.zeros(shape, dtype)
+
+
+def whole(value: int, what: str) -> Any:
     """A whole number of a Dataset's sample as int64."""
     import numpy as np
 
     if not -(2**63) <= value < 2**63:
-        raise OverflowError(f"the dataset gave {value} as target {number}: whole numbers are int64")
+        raise OverflowError(f"the dataset gave {value} as {what}: whole numbers are int64")
     return np.asarray(value, np.int64)
 
 

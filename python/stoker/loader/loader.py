@@ -18,8 +18,9 @@ from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._finish import Finishing
-from stoker.loader._hub import HubStream, HubTable, is_hub, table_of
+from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, whole_of
 from stoker.loader._kinds import IMAGE, OTHER, kinds_of
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
@@ -55,7 +56,7 @@ class Loader:
     source: a folder with a folder for each class; a list of (path, target); tars in WebDataset's format, as "s3://b/shards-{000000..000127}.tar",
     "/data/shards-*.tar" or a list of them (the image, and a label of its cls, txt or json; Loader.from_tars takes other components); the folder of CIFAR's
     binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
-    bytes | uint8 array | PIL image, targets...), or a dict of these with an entry "image"; one with __iter__ alone (an IterableDataset); torchvision's data
+    bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one with __iter__ alone (an IterableDataset); torchvision's data
     sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H,
     W, C); a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
@@ -130,8 +131,16 @@ class Loader:
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _ranks.resolve(shard)
         self._names = _fields.names_of(fields)
-        source, images = _understood(source, split, more.get("storage"))
-        self._classes = _classes_of(source)
+        self._given = object_of(source)
+        asked = Asked(
+            self._names,
+            kinds_of(fields),
+            (ragged,) if isinstance(ragged, str) else tuple(ragged),
+            _options.workers_of(python_workers),
+            _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
+        )
+        source, images = _understood(source, split, more.get("storage"), asked)
+        self._classes, self._class_to_idx = classes_of(source)
         self._spec = Spec(
             batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
             shard=place,
@@ -158,13 +167,6 @@ class Loader:
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        asked = Asked(
-            self._names,
-            kinds_of(fields),
-            (ragged,) if isinstance(ragged, str) else tuple(ragged),
-            _options.workers_of(python_workers),
-            _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
-        )
         self._run = Run(_open(source, images, split, asked), self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
@@ -291,7 +293,13 @@ class Loader:
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
-        return {**fields, "valid": None} if self._spec.last_batch == "pad" else fields
+        if self._spec.last_batch != "pad":
+            return fields
+        if fields.get("valid") is not None:
+            raise InvalidArgumentError(
+                "Loader: last_batch='pad' adds a mask `valid`, and the dataset's dicts have a 'valid' of their own: rename it"
+            )
+        return {**fields, "valid": None}
 
     def _make_batches(self, batch: Any) -> Any:
         from stoker.loader._batches import Batches  # and with it torch
@@ -385,13 +393,14 @@ class Loader:
     @property
     def class_to_idx(self) -> dict[str, int]:
         """The label of each of the classes."""
-        return {name: label for label, name in enumerate(self.classes)}
+        return dict(self._class_to_idx) or {name: label for label, name in enumerate(self.classes)}
 
     @property
     def dataset(self) -> Any:
-        """The Dataset that it was made over, or the source's name."""
-        source = self._run.source
-        return source.dataset if isinstance(source, DatasetSource) else self._described
+        """What it was made over; of a folder, files or a Pipeline, what tells the number of samples by len(), and the classes."""
+        if self._given is not None:
+            return self._given
+        return Listing(self._described, self._run.data_size, self.classes, self.class_to_idx)
 
     @property
     def drop_last(self) -> bool:
@@ -520,19 +529,16 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     return [flatten(given) for count, given in pairs for _ in range(count)]
 
 
-def _classes_of(source: Any) -> list[str]:
-    """The names of classes that a data set has, or the data set that it is a part of."""
-    while not hasattr(source, "classes"):
-        whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
-        if whole is None:
-            return []
-        source = whole
-    names = source.classes
-    return list(names) if isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) else []
-
-
-def _understood(source: Any, split: str, storage: Any) -> tuple[Any, Listed | Arrays | None]:
+def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[Any, Listed | Arrays | None]:
     """The source, and what it lists or holds where no Python has to run for its samples."""
+    if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
+        isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
+    ):
+        raise InvalidArgumentError("Loader: of a table, Loader.from_csv(table, ..., path=COLUMN, targets=COLUMNS) makes a Loader")
+    if isinstance(source, Mapping) and not hasattr(source, "num_rows"):
+        raise InvalidArgumentError(
+            f"Loader: a {type(source).__name__} holds data sets or columns, and no samples: give one of them ({', '.join(map(str, source))}), or (X, y)"
+        )
     tars = tars_of(source)
     if tars is not None:
         return TarSource(tars, storage=storage), None
@@ -542,8 +548,9 @@ def _understood(source: Any, split: str, storage: Any) -> tuple[Any, Listed | Ar
         return source, Arrays.of(source[0], source[1] if len(source) == 2 else None)
     if isinstance(source, (Pipeline, Source)):
         return source, None
+    source = whole_of(source)
     if is_hub(source) and not is_stream(source):
-        source = table_of(source)
+        source = table_of(source, asked.names, asked.kinds)
     return source, known(source)
 
 
@@ -573,10 +580,12 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
     if isinstance(source, (list, tuple)):
         return from_list(source)
     if is_hub(source) and is_stream(source):
-        return StreamSource(HubStream(source), asked)
+        streamed = StreamSource(HubStream(source, asked.names, asked.kinds), asked)
+        streamed.unchanging = True
+        return streamed
     if not is_stream(source) and hasattr(source, "__len__"):
         opened = DatasetSource(source, asked)
-        opened.many = isinstance(source, HubTable)
+        opened.many = opened.unchanging = isinstance(source, HubTable)
         return opened
     if is_stream(source) and hasattr(source, "__iter__"):
         return StreamSource(source, asked)

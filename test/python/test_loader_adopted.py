@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What data sets of all kinds give, against torchvision, NumPy and pandas: taken as it is, converted with a notice, or refused with a way out."""
+
+import collections
+import dataclasses
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError, StateError
+from support import SEED, import_torchvision, photograph
+
+PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
+
+
+class Set:
+    """A map-style Dataset of a function, or of a list."""
+
+    def __init__(self, samples, give=None):
+        self.samples = samples if give is None else range(samples)
+        self.give = give or self.samples.__getitem__
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        if not 0 <= i < len(self.samples):
+            raise IndexError(i)
+        return self.give(i)
+
+
+def first(source, batch=2, **arguments):
+    return next(iter(Loader(source, batch, **arguments)))
+
+
+# ---- the loader's data set ----
+
+
+def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
+    """The idiom correct / len(loader.dataset)."""
+    torchvision = import_torchvision()
+    folder = torchvision.datasets.ImageFolder(tree)
+    part = torch.utils.data.Subset(folder, [1, 2, 3])
+    pairs = [(f, 1) for f in files[:5]]
+    arrays = (np.zeros((7, 8, 8, 3), np.uint8), np.arange(7))
+    paths = ([str(f) for f in files[:4]], [1, 2, 3, 4])
+    for source, count in ((tree, 21), (folder, 21), (part, 3), (pairs, 5), (arrays, 7), (paths, 4), (Set(9, lambda i: (PICTURE, i)), 9)):
+        assert len(Loader(source, 2).dataset) == count
+        assert len(Loader(source, 2, sampler=[0, 1]).dataset) == count, "of the data, whatever an epoch takes of it"
+    assert Loader(folder, 2).dataset is folder and Loader(part, 2).dataset is part and Loader(pairs, 2).dataset is pairs
+    loader = Loader(tree, 2)
+    assert loader.dataset.classes == folder.classes and loader.dataset.class_to_idx == folder.class_to_idx
+    folder.classes, folder.class_to_idx = [("cat", "house cat"), ("dog",)], {"cat": 0, "house cat": 0, "dog": 1}  # as ImageNet has them
+    assert Loader(folder, 2).classes == folder.classes and Loader(folder, 2).class_to_idx == folder.class_to_idx
+
+
+# ---- images ----
+
+
+def test_images_of_floats_stay_as_they_are(capfd):
+    rng = np.random.default_rng(SEED)
+    values = rng.normal(0.5, 2, (4, 3, 24, 32)).astype(np.float32)  # normalised, perhaps: not in 0..1
+    tensors = torch.from_numpy(values)
+    source = torch.utils.data.TensorDataset(tensors, torch.arange(4))
+    batch = first(source, 4)
+    assert torch.equal(batch.image, tensors) and batch.label.tolist() == [0, 1, 2, 3]
+    rows = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
+    for give in (tensors.double(), tensors.to(torch.float16), rows, rows.astype(np.float64)):
+        assert torch.allclose(first(Set(4, lambda i, g=give: (g[i], i)), 4).image, tensors, atol=3e-3)
+    mean, std = [0.1, 0.2, 0.3], [0.5, 0.6, 0.7]
+    made = first(source, 4, transforms=[T.RandomHorizontalFlip(1), T.CenterCrop(16), T.ToTensor(), T.Normalize(mean, std)]).image
+    torchvision = import_torchvision()
+    tv = torchvision.transforms
+    want = tv.Compose([tv.RandomHorizontalFlip(1), tv.CenterCrop(16), tv.Normalize(mean, std)])(tensors)
+    assert torch.allclose(made, want, atol=1e-6)
+    resized = first(source, 4, transforms=[T.Resize((12, 20))]).image
+    assert torch.allclose(resized, tv.Resize((12, 20), antialias=True)(tensors), atol=1e-4)
+    gray = Image.fromarray(values[0, 0])
+    assert gray.mode == "F" and torch.equal(first(Set(2, lambda i: (gray, i))).image[0], tv.ToTensor()(gray))
+    for refused in ([T.ColorJitter(0.5)], [T.Pad(2, fill=7)], [T.RandomApply([T.RandomInvert(1)])]):
+        with pytest.raises(InvalidArgumentError, match="gives floats"):
+            first(source, transforms=refused)
+    with pytest.raises(InvalidArgumentError, match="cut to whole numbers"):
+        first(source, dtype=torch.uint8)
+    assert capfd.readouterr().err.count("images of floats") <= 1
+
+
+def test_pixels_of_other_forms_are_those_of_torchvision():
+    torchvision = import_torchvision()
+    planes = torch.from_numpy(PICTURE).permute(2, 0, 1)
+    for image in (planes, planes.contiguous(), torchvision.tv_tensors.Image(planes), torch.from_numpy(PICTURE)):
+        assert torch.equal(first(Set(2, lambda i, x=image: (x, i)), dtype=torch.uint8).image[0], planes)
+    gray = PICTURE[..., 0]
+    for image in (gray, torch.from_numpy(gray), torch.from_numpy(gray)[None], gray[..., None]):
+        assert torch.equal(first(Set(2, lambda i, x=image: (x, i)), dtype=torch.uint8).image[0, 0], torch.from_numpy(gray))
+    deep = np.arange(2000, dtype=np.uint16).reshape(40, 50) * 32
+    scan = Image.fromarray(deep)
+    assert scan.mode.startswith("I;16")
+    assert np.array_equal(first(Set(2, lambda i: (scan, i)), dtype=torch.uint8).image[0, 1].numpy(), np.rint(deep / 257))
+    for image, said in ((Image.fromarray(deep.astype(np.int32)), "mode I"), (np.repeat(deep[..., None], 3, 2), "uint16.*float32")):
+        with pytest.raises(TypeError, match=said):
+            first(Set(2, lambda i, x=image: (x, i)))
+
+
+def test_gray_arrays_become_three_channels_where_it_is_asked():
+    torchvision = import_torchvision()
+    tv, v2 = torchvision.transforms, torchvision.transforms.v2
+    images = np.random.default_rng(SEED).integers(0, 256, (4, 28, 28), np.uint8)
+    for steps in (
+        [tv.Grayscale(3), tv.Resize(32), tv.ToTensor()],
+        [v2.RGB(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)],
+        [tv.Grayscale(1), tv.ToTensor()],
+        [v2.Grayscale(1), v2.RGB(), tv.ToTensor()],
+    ):
+        want = torch.stack([torch.as_tensor(tv.Compose(steps)(Image.fromarray(x))) for x in images])
+        got = first((images, np.arange(4)), 4, transforms=steps).image
+        assert got.shape == want.shape and (got - want).abs().max() <= 1.001 / 255
+
+
+# ---- samples and targets ----
+
+
+def test_samples_with_names():
+    Pair = collections.namedtuple("Pair", "label image extra")
+
+    @dataclasses.dataclass
+    class Record:
+        label: int
+        image: object
+        extra: float
+
+    for sample in (Pair(3, PICTURE, 2.5), Record(3, PICTURE, 2.5), collections.OrderedDict(label=3, image=PICTURE, extra=2.5)):
+        batch = first(Set([sample] * 2))
+        assert batch._fields == ("image", "label", "extra") and batch.label.tolist() == [3, 3] and batch.extra.tolist() == [2.5, 2.5]
+        assert first(Set([sample] * 2), fields=("extra", "image"))._fields == ("extra", "image")
+    with pytest.raises(TypeError, match="collate_fn"):
+        first(Set([{"pixel_values": PICTURE}] * 2))
+
+
+def test_what_is_not_wanted_is_not_converted():
+    nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
+    assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
+    assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)  # VOCDetection
+    assert first(Set([(PICTURE, object())] * 2), fields=("image", "index")).index.tolist() == [0, 1]
+    with pytest.raises(TypeError, match=r"dict as target 2 \('meta'\).*leave the names out"):
+        first(Set([{k: nested[k] for k in ("image", "label", "meta")}] * 2))
+    for key in ("class", "_x", "a b", 3):
+        with pytest.raises(InvalidArgumentError, match="name the fields that you want"):
+            first(Set([{"image": PICTURE, key: 1}] * 2))
+    with pytest.raises(InvalidArgumentError, match="'valid' of their own"):
+        first(Set([{"image": PICTURE, "valid": 1}] * 3), last_batch="pad")
+
+
+def test_targets_have_one_type():
+    def labels(*values, **arguments):
+        return [b.label for b in Loader(Set([(PICTURE, v) for v in values]), 2, **arguments)]
+
+    assert [x.tolist() for x in labels(2.5, 1, True, 3)] == [[2.5, 1.0], [1.0, 3.0]]
+    assert all(x.dtype is torch.float32 for x in labels([1.5, 2], [3, 4]) + labels(np.float64(0.1), 0.2))
+    for values, said in (
+        ((1, 2, 2.5, 3.5), "float32 as target 1, and int64 in its first sample.*float"),
+        (("a", "b", 1, 2), "strings and other"),
+        ((1, 2, "a", "b"), "strings and other"),
+    ):
+        with pytest.raises(TypeError, match=said) as caught:
+            labels(*values)
+        assert caught.value.__notes__[0] == "in dataset[2]"
+    for value in ((1, PICTURE), ["a", "b"], 1 + 2j, __import__("datetime").date(2020, 1, 1)):
+        with pytest.raises(TypeError, match=r"as target 1: it is a number.*\(image, \*targets\)"):
+            labels(value, value)
+
+
+@pytest.mark.parametrize("counts", [(0, 2, 3, 0), (2, 0, 0, 1), (0, 0, 2, 2)])
+def test_images_without_objects(counts):
+    """COCO has some. Lists without entries, as a Dataset in plain Python gives them, and no masks at all go through the same geometry."""
+
+    def give(i):
+        n = counts[i]
+        masks = np.zeros((n, 40, 50), np.uint8)
+        for k in range(n):
+            masks[k, 4 * k : 4 * k + 4, 10:20] = 1 + k
+        boxes = [[10, 4 * k, 10, 4] for k in range(n)]
+        typed = np.asarray([7] * n, np.int64)
+        return {"image": PICTURE, "boxes": boxes, "masks": masks, "labels": [1.5] * n, "crowd": typed, "points": [[1.0, 2.0]] * n}
+
+    fields = {"image": "Image", "boxes": ("BoundingBoxes", "XYWH"), "masks": "Mask", "labels": list, "crowd": list, "points": "KeyPoints"}
+    seen = 0
+    for batch in Loader(Set(4, give), 2, fields=fields, transforms=[T.Resize((20, 25)), T.RandomHorizontalFlip(1)]):
+        for boxes, masks, labels, crowd, points in zip(batch.boxes, batch.masks, batch.labels, batch.crowd, batch.points, strict=True):
+            n, seen = counts[seen], seen + 1
+            assert boxes.shape == (n, 4) and masks.shape == (n, 20, 25) and labels.tolist() == [1.5] * n and points.shape == (n, 2)
+            assert crowd.dtype is torch.int64 and crowd.tolist() == [7] * n
+            for k in range(n):
+                assert boxes[k].tolist() == [15, 2 * k, 5, 2]
+                assert masks[k].amax() == 1 + k and masks[k, 2 * k : 2 * k + 2, 15:20].eq(1 + k).all()
+    assert seen == 4
+
+
+# ---- data that changes ----
+
+
+def test_a_dataset_may_change_between_epochs():
+    """As with a DataLoader, nothing of an epoch is asked for before its `for` begins, and the length is that of then."""
+    source = Set(4, lambda i: (PICTURE, value))
+    loader, value = Loader(source, 2), 0
+    for value in range(4):
+        source.samples = range(4 + 2 * (value % 2))
+        got = [x for b in loader for x in b.label.tolist()]
+        assert got == [value] * len(source) and len(loader) == len(source) // 2
+    running = iter(loader)
+    next(running)
+    value = 9
+    assert [x for b in loader for x in b.label.tolist()] == [9] * 6, "a new epoch, which begins after the change"
+    loader.close()
+
+
+def test_what_can_be_iterated_once_is_not_empty_in_the_next_epoch(files):
+    loader = Loader(((str(f), k) for k, f in enumerate(files[:4])), 2, transforms=[T.Resize((8, 8))])
+    assert [b.label.tolist() for b in loader] == [[0, 1], [2, 3]]
+    with pytest.raises(StateError, match="iterated once"):
+        next(iter(loader))
+    with pytest.raises(InvalidArgumentError, match="iterated once"):
+        loader = Loader(str(files[0].parent.parent), 2, sampler=iter([1, 2]), transforms=[T.Resize((8, 8))])
+        list(loader), list(loader)
+
+
+# ---- tables ----
+
+
+def table(tmp_path, files, text, **arguments):
+    path = tmp_path / "ü, table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for k in range(2):
+        (tmp_path / f"{k}, ü.jpg").write_bytes(files[k].read_bytes())
+    return Loader.from_csv(path, 2, transforms=[T.Resize((8, 8))], **arguments)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_tables_in_files(tmp_path, files, end):
+    lines = ["path,n,x,text,ok,code", '"0, ü.jpg",7,1.5,"a, ""b""",True,1_000', '"1, ü.jpg",-3,2,ü,False,2_000', ""]
+    for mark in (b"", b"\xef\xbb\xbf"):
+        batch = next(iter(table(tmp_path, files, mark + end.join(lines).encode())))
+        assert batch.n.tolist() == [7, -3] and batch.x.tolist() == [1.5, 2.0] and batch.text == ['a, "b"', "ü"]
+        assert batch.ok.tolist() == [1, 0] and batch.code == ["1_000", "2_000"], "as pandas reads them"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("path,index\na,1\n", "column 'index'.*targets="),
+        ("path,image\na,1\n", "column 'image'.*targets="),
+        ("path,valid\na,1\n", "column 'valid'"),
+        ("file,path\na,1\n", "column 'path'"),
+        (",path,y\n0,a,1\n", "index=False"),
+        ("path;y\na;1\n", "';' between its columns.*sep=';'"),
+        ("path,y\n,1\n", "row 1 has no path"),
+        ("path,y\na,\nb,2\n", "row 1 has no value for 'y'"),
+        ("path,y\na,NaN\nb,2\n", "row 1 has no value for 'y'"),
+        ("path,y\na,99999999999999999999\n", "column 'y'.*64 bits"),
+        ("path,y\na,é\n".encode("latin1"), "UTF-8.*encoding="),
+    ],
+)
+def test_tables_that_cannot_be_meant(tmp_path, files, text, said):
+    column = {"path": "file"} if not isinstance(text, bytes) and text.startswith("file") else {}
+    with pytest.raises(InvalidArgumentError, match=said):
+        table(tmp_path, files, text, **column)
+
+
+class Frame:
+    """What is used of a pandas.DataFrame, where pandas is not installed."""
+
+    class Missing:
+        def __bool__(self):
+            raise TypeError("boolean value of NA is ambiguous")
+
+        def __eq__(self, other):
+            return self
+
+        __ne__, __hash__ = __eq__, None
+
+        def __repr__(self):
+            return "<NA>"
+
+    def __init__(self, columns):
+        self.held, self.columns, self.iloc = columns, [name for name, _ in columns], None
+
+    def __getitem__(self, name):
+        return np.array(dict(self.held)[name], object)
+
+
+def test_tables_in_memory(files):
+    paths = [str(f) for f in files[:2]]
+    with pytest.raises(InvalidArgumentError, match="row 2 has no value for 'n'"):
+        Loader.from_csv(Frame([("path", paths), ("n", [1, Frame.Missing()])]), 2)
+    with pytest.raises(InvalidArgumentError, match="several columns of one name: path, n, n"):
+        Loader.from_csv(Frame([("path", paths), ("n", [1, 2]), ("n", [1, 2])]), 2)
+    with pytest.raises(InvalidArgumentError, match="row 2 has no path"):
+        Loader.from_csv(Frame([("path", [paths[0], float("nan")]), ("n", [1, 2])]), 2)
+    for source in (Frame([("path", paths), ("n", [1, 2])]), "train.csv"):
+        with pytest.raises(InvalidArgumentError, match=r"Loader\.from_csv"):
+            Loader(source, 2)
+    with pytest.raises(InvalidArgumentError, match=r"give one of them \(train, test\)"):
+        Loader({"train": [], "test": []}, 2)
+
+
+# ---- processes and arguments ----
+
+
+def _end(i):
+    if i == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return PICTURE, i
+
+
+def _interrupt(i):
+    if i == 3:
+        raise KeyboardInterrupt
+    return PICTURE, i
+
+
+@pytest.mark.parametrize(
+    ("give", "said"), [(_end, r"ended by SIGKILL \(as where memory is short\) in dataset\[3\]"), (_interrupt, "raised KeyboardInterrupt")]
+)
+def test_processes_that_end(give, said, capfd):
+    with pytest.raises(RuntimeError, match=said):
+        list(Loader(Set(6, give), 2, python_workers=2))
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_arguments_of_dataloader_and_masks_as_samplers():
+    source = Set(4, lambda i: (PICTURE, i))
+    assert len(list(Loader(source, 2, in_order=True, pin_memory_device=""))) == 2
+    for mask in ([True, False, True, True], np.array([True, False, True, True])):
+        with pytest.raises(InvalidArgumentError, match="flatnonzero"):
+            Loader(source, 2, sampler=mask)
+    with pytest.raises(InvalidArgumentError, match="last_batch='keep'"):
+        first(source, 8, shuffle=True)
+
+
+def test_a_folder_whose_files_another_function_reads(tree):
+    torchvision = import_torchvision()
+    folder = torchvision.datasets.ImageFolder(
+        tree, loader=lambda path: Image.open(path).convert("L").resize((8, 8)), transform=torchvision.transforms.ToTensor()
+    )
+    batch = first(folder, 4)
+    assert torch.equal(batch.image, torch.stack([folder[i][0] for i in range(4)])) and batch.label.tolist() == [0] * 4
