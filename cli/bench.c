@@ -200,8 +200,8 @@ static int print_as_text(const struct bench *b, const char *folder)
 {
 	double ours = median_of(b->ours, b->rounds, rate);
 	const int32_t device = b->session.device_id;
-	printf("%s: %" PRId64 " files, %d threads; decode, random crop, resize, flip, normalise", folder, b->files,
-		stk_context_threads(b->session.ctx));
+	printf("%s: %" PRId64 " %s, %d threads; decode, random crop, resize, flip, normalise", folder, b->files,
+		b->session.tars ? "samples" : "files", stk_context_threads(b->session.ctx));
 	if (device >= 0)
 		printf(", on GPU %d", device);
 	puts("\n");
@@ -262,12 +262,12 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 const struct command command_bench = {
 	.name = "bench",
 	.summary = "what these files and these cores, or a GPU, can do, beside libjpeg-turbo alone",
-	.usage = "DIR|s3://BUCKET/PREFIX",
+	.usage = "DIR|TAR|INDEX|s3://BUCKET/PREFIX",
 	.details =
 		"Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes "
 		"windows\n"
 		"of the same sizes with libjpeg-turbo: what no loader on it can exceed. With --device all but reading happens on a GPU.\n"
-		"Over a bucket or an index it runs alone, and says what the store gave and what bounds it.",
+		"Over tars, a bucket or an index it runs alone, and says what the store gave and what bounds it.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.min_args = 1,

@@ -3,23 +3,11 @@
 #include "command.h"
 #include "output.h"
 #include "progress.h"
+#include "tars.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool names_tar(const char *path)
-{
-	const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2",
-		".tar.xz"}; /* the library refuses what is packed, and says how to go on */
-	const size_t n = strlen(path);
-	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
-		const size_t m = strlen(endings[i]);
-		if (n > m && !strcmp(path + n - m, endings[i]))
-			return true;
-	}
-	return false;
-}
 
 struct search {
 	struct progress bar;

@@ -27,6 +27,7 @@ struct census {
 	int32_t smallest[2], largest[2]; /* width and height of the files of the fewest and most pixels */
 	int64_t sizes[SIZE_CLASSES];
 	int64_t *of_class; /* good files, by label; NULL: there are no classes, or no memory to count them */
+	bool tars;         /* labels are what the samples say: of_class grows with them */
 };
 
 static int size_class(int32_t shorter)
@@ -86,12 +87,28 @@ static int64_t count_bad(struct stk_pipeline *p)
 	return count;
 }
 
+/* Makes room for a label of a tar. */
+static bool grow_classes(struct census *census, int64_t label)
+{
+	enum { MOST = 1 << 20 };
+	if (!census->tars || label < census->classes)
+		return true;
+	int64_t *grown = label < MOST ? realloc(census->of_class, (size_t)(label + 1) * sizeof(*grown)) : NULL;
+	if (!grown)
+		return false;
+	memset(grown + census->classes, 0, (size_t)(label + 1 - census->classes) * sizeof(*grown));
+	census->of_class = grown;
+	census->classes = label + 1;
+	return true;
+}
+
 static void count_labels(struct census *census, const struct stk_batch *batch)
 {
 	const struct stk_tensor_list *labels = stk_batch_output(batch, 1);
-	for (int32_t i = 0; census->of_class && i < labels->count; i++) {
-		int32_t label = *(const int32_t *)labels->samples[i].data;
-		if (label >= 0 && label < census->classes)
+	for (int32_t i = 0; (census->of_class || census->tars) && i < labels->count; i++) {
+		const struct stk_tensor *t = &labels->samples[i];
+		int64_t label = t->desc.dtype == STK_INT64 ? *(const int64_t *)t->data : *(const int32_t *)t->data;
+		if (label >= 0 && grow_classes(census, label) && label < census->classes)
 			census->of_class[label]++;
 	}
 }
@@ -130,6 +147,29 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 	return status == STK_END ? STK_OK : status;
 }
 
+/* A class's name, or its number in tars. */
+static const char *class_name(struct stk_pipeline *p, const struct census *c, int64_t i, char number[24])
+{
+	if (!c->tars)
+		return stk_pipeline_class_name(p, NULL, i);
+	snprintf(number, 24, "%" PRId64, i);
+	return number;
+}
+
+/* Labels of tars that no sample has are none. */
+static bool is_class(const struct census *c, int64_t i)
+{
+	return !c->tars || c->of_class[i];
+}
+
+static int64_t count_classes(const struct census *c)
+{
+	int64_t count = 0;
+	for (int64_t i = 0; c->of_class && i < c->classes; i++)
+		count += is_class(c, i);
+	return c->of_class ? count : c->classes;
+}
+
 static json_t *extent_json(const int32_t extent[2])
 {
 	json_t *o = json_object();
@@ -142,7 +182,7 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 {
 	json_t *o = json_object(), *by_class = json_object(), *sizes = json_array();
 	put_int(o, "files", c->files);
-	put_int(o, "classes", c->classes);
+	put_int(o, "classes", count_classes(c));
 	put_int(o, "good", c->good);
 	put_int(o, "jpeg", c->jpeg);
 	put_int(o, "png", c->png);
@@ -160,8 +200,11 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 	put_int(o, "max_height", c->max_h);
 	json_object_set_new(o, "smallest", extent_json(c->smallest));
 	json_object_set_new(o, "largest", extent_json(c->largest));
-	for (int64_t i = 0; c->of_class && i < c->classes; i++)
-		put_int(by_class, stk_pipeline_class_name(p, NULL, i), c->of_class[i]);
+	char number[24];
+	for (int64_t i = 0; c->of_class && i < c->classes; i++) {
+		if (is_class(c, i))
+			put_int(by_class, class_name(p, c, i, number), c->of_class[i]);
+	}
 	json_object_set_new(o, "by_class", by_class);
 	for (int k = 0; k < SIZE_CLASSES; k++) {
 		json_t *bar = json_object();
@@ -204,16 +247,20 @@ static void print_bar(int64_t count, int64_t most)
 static void print_classes(struct stk_pipeline *p, const struct census *c)
 {
 	enum { SHOWN = 20 };
-	int64_t low = 0, high = 0;
-	for (int64_t i = 1; i < c->classes; i++) {
-		low = c->of_class[i] < c->of_class[low] ? i : low;
-		high = c->of_class[i] > c->of_class[high] ? i : high;
+	const int64_t count = count_classes(c);
+	int64_t low = -1, high = -1;
+	char first[24], second[24];
+	for (int64_t i = 0; i < c->classes; i++) {
+		if (!is_class(c, i))
+			continue;
+		if (count <= SHOWN)
+			printf("  %-13s %s: %" PRId64 "\n", low < 0 ? "classes" : "", class_name(p, c, i, first), c->of_class[i]);
+		low = low < 0 || c->of_class[i] < c->of_class[low] ? i : low;
+		high = high < 0 || c->of_class[i] > c->of_class[high] ? i : high;
 	}
-	if (c->classes > SHOWN)
+	if (count > SHOWN)
 		printf("  classes       %" PRId64 " (%s) to %" PRId64 " (%s) good files each\n", c->of_class[low],
-			stk_pipeline_class_name(p, NULL, low), c->of_class[high], stk_pipeline_class_name(p, NULL, high));
-	for (int64_t i = 0; c->classes <= SHOWN && i < c->classes; i++)
-		printf("  %-13s %s: %" PRId64 "\n", i ? "" : "classes", stk_pipeline_class_name(p, NULL, i), c->of_class[i]);
+			class_name(p, c, low, first), c->of_class[high], class_name(p, c, high, second));
 }
 
 static void print_sizes(const struct census *c)
@@ -236,14 +283,14 @@ static void print_as_text(const struct session *session, const struct census *c)
 	const char *skipped;
 	struct stk_error e;
 	int64_t bad = count_bad(p);
-	printf("%" PRId64 " files", c->files);
+	printf("%" PRId64 " %s", c->files, session->tars ? "samples" : "files");
 	if (c->classes)
-		printf(" in %" PRId64 " classes", c->classes);
+		printf(" in %" PRId64 " classes", count_classes(c));
 	printf(": %" PRId64 " good, %" PRId64 " would fail\n", c->good, bad);
 	if (c->good) {
 		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG, %" PRId64 " others\n", c->jpeg,
 			c->progressive, c->png, c->others);
-		printf("  size          %d x %d (the smallest) to %d x %d (the largest), mean %.2f megapixels, %.1f KiB\n", c->smallest[0],
+		printf("  size          %d x %d (the smallest) to %d x %d (the largest), mean %.3g megapixels, %.1f KiB\n", c->smallest[0],
 			c->smallest[1], c->largest[0], c->largest[1], (double)c->pixels / (double)c->good / 1e6,
 			(double)c->bytes / (double)c->good / 1024);
 		print_sizes(c);
@@ -271,6 +318,7 @@ static int inspect_all(struct session *session, const struct settings *s)
 		census.files = meta.epoch_size;
 		const char *what;
 		census.classes = session->flat ? 0 : meta.classes;
+		census.tars = session->tars && session->labels;
 		census.skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
 		census.of_class = census.classes ? calloc((size_t)census.classes, sizeof(*census.of_class)) : NULL;
 		status = decode_all(session->pipeline, s->quiet || s->json, &census, &err);
@@ -361,10 +409,10 @@ static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_STO
 const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
-	.usage = "DIR|FILE|s3://BUCKET/PREFIX|nuscenes ROOT",
+	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
 		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does. DIR holds a folder for\n"
-		"each class, or the images themselves. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
+		"each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.min_args = 1,

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "folder.h"
+#include "tars.h"
 
 #include <stoker/inspect.h>
 
@@ -46,7 +47,7 @@ static bool is_index(const char *path)
 
 bool is_tree(const char *source)
 {
-	return is_folder(source) || is_prefix(source) || is_index(source);
+	return is_folder(source) || is_prefix(source) || is_index(source) || is_tars(source);
 }
 
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)
@@ -100,14 +101,58 @@ static enum stk_status add(
 	return add_at(g, op, STK_DEVICE_ANY, value, args, n, err);
 }
 
-/* augment: the first image alone, again and again. */
-static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
-	struct stk_node *out, struct stk_error *err)
+/* What a reader gives for a sample. Samples of tars may have no label: then it is a 0. */
+struct sample_nodes {
+	struct stk_node file, label;
+};
+
+static size_t order_args(struct stk_arg *args, bool train, bool augment)
 {
 	static const int64_t first = 0;
+	size_t n = 0;
+	args[n++] = stk_arg_bool("random_shuffle", train && !augment);
+	args[n++] = stk_arg_string("tail", train ? "wrap" : "keep");
+	if (augment)
+		args[n++] = stk_arg_list("indices", STK_VALUE_INTS, &first, 1);
+	return n;
+}
+
+static enum stk_status add_tars(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
+	struct sample_nodes *out, struct stk_error *err)
+{
+	static const int64_t none = 0;
+	struct tars tars;
+	struct stk_arg args[8];
+	enum stk_status status = tars_look(&tars, session->command, source, session->storage, err);
+	const char *const endings[] = {tars.images, "cls"};
+	size_t n = order_args(args, train, augment);
+	args[n++] = stk_arg_list("paths", STK_VALUE_STRINGS, tars.paths, (size_t)tars.count);
+	args[n++] = stk_arg_list("ext", STK_VALUE_STRINGS, endings, tars.labels ? 2 : 1);
+	args[n++] = stk_arg_string("missing_component_behavior", "error");
+	args[n++] = stk_arg_bool("case_sensitive_extensions", false);
+	session->tars = true;
+	session->labels = tars.labels;
+	out->file.op = out->label.op = -1;
+	if (status == STK_OK)
+		status = add(g, "readers.webdataset", &out->file, args, n, err);
+	const struct stk_arg zero = stk_arg_list("idata", STK_VALUE_INTS, &none, 1);
+	if (tars.labels)
+		out->label = (struct stk_node){out->file.op, 1};
+	if (status == STK_OK)
+		status = add(g, tars.labels ? "_whole_number" : "constant", &out->label, &zero, tars.labels ? 0 : 1, err);
+	tars_free(&tars);
+	return status;
+}
+
+/* augment: the first image alone, again and again. */
+static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
+	struct sample_nodes *out, struct stk_error *err)
+{
 	struct flat_folder flat = {.count = 0};
 	struct stk_arg args[4];
-	size_t n = 0;
+	size_t n = order_args(args, train, augment);
+	if (is_tars(source))
+		return add_tars(g, session, source, train, augment, out, err);
 	session->flat = is_folder(source) && flat_folder_list(source, &flat);
 	session->skipped = flat.skipped;
 	if (session->flat)
@@ -116,12 +161,9 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 		args[n++] = stk_arg_string("file_root", source);
 	else
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
-	args[n++] = stk_arg_bool("random_shuffle", train && !augment);
-	args[n++] = stk_arg_string("tail", train ? "wrap" : "keep");
-	if (augment)
-		args[n++] = stk_arg_list("indices", STK_VALUE_INTS, &first, 1);
-	out->op = -1;
-	enum stk_status status = add(g, "readers.file", out, args, n, err);
+	out->file.op = -1;
+	enum stk_status status = add(g, "readers.file", &out->file, args, n, err);
+	out->label = (struct stk_node){out->file.op, 1};
 	flat_folder_free(&flat);
 	return status;
 }
@@ -148,10 +190,10 @@ static enum stk_status build_train_graph(
 {
 	const int64_t size[2] = {s->size ? s->size : 224, s->size ? s->size : 224};
 	const struct stk_arg seed = stk_arg_int("seed", s->seed + 1);
-	struct stk_node file, image, label, coin = {-1, 0};
-	enum stk_status status = add_reader(g, session, source, true, view && s->augment > 0, &file, err);
-	image = file;
-	label = (struct stk_node){image.op, 1};
+	struct sample_nodes sample;
+	struct stk_node coin = {-1, 0};
+	enum stk_status status = add_reader(g, session, source, true, view && s->augment > 0, &sample, err);
+	struct stk_node image = sample.file, label = sample.label;
 	if (status == STK_OK)
 		status = add_at(g, "decoders.image_random_crop", STK_DEVICE_GPU, &image, &seed, view ? 1 : 0, err);
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, size, 2)};
@@ -163,14 +205,14 @@ static enum stk_status build_train_graph(
 		stk_arg_list("std", STK_VALUE_FLOATS, imagenet_std, 3), stk_arg_string("output_layout", "CHW")};
 	if (status == STK_OK)
 		status = add(g, "crop_mirror_normalize", &image, normalize, 4, err);
-	if (status == STK_OK && s->device)
+	if (status == STK_OK && s->device && !view) /* captions are written on the cores */
 		status = add_at(g, "copy", STK_DEVICE_GPU, &label, NULL, 0, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, image, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, label, err);
 	if (status == STK_OK && view)
-		status = add_draws(g, file, coin, &seed, err);
+		status = add_draws(g, sample.file, coin, &seed, err);
 	return status;
 }
 
@@ -179,15 +221,14 @@ static enum stk_status build_check_graph(struct stk_graph *g, struct session *se
 {
 	const int64_t stamp[2] = {16, 16};
 	const struct stk_arg resize[] = {stk_arg_list("size", STK_VALUE_INTS, stamp, 2)};
-	struct stk_node image, file, label;
-	enum stk_status status = add_reader(g, session, source, false, false, &image, err);
-	file = image;
-	label = (struct stk_node){image.op, 1};
+	struct sample_nodes sample;
+	enum stk_status status = add_reader(g, session, source, false, false, &sample, err);
+	struct stk_node image = sample.file;
 	if (status == STK_OK)
 		status = add(g, "decoders.image", &image, NULL, 0, err);
 	if (status == STK_OK)
 		status = add(g, "resize", &image, resize, 1, err);
-	const struct stk_node outputs[] = {image, label, file};
+	const struct stk_node outputs[] = {image, sample.label, sample.file};
 	for (size_t i = 0; i < 3 && status == STK_OK; i++)
 		status = stk_graph_output(g, outputs[i], err);
 	return status;
@@ -195,11 +236,11 @@ static enum stk_status build_check_graph(struct stk_graph *g, struct session *se
 
 static enum stk_status build_bytes_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
-	struct stk_node file;
-	enum stk_status status = add_reader(g, session, source, false, false, &file, err);
-	for (int32_t i = 0; i < 2 && status == STK_OK; i++)
-		status = stk_graph_output(g, (struct stk_node){file.op, i}, err);
-	return status;
+	struct sample_nodes sample;
+	enum stk_status status = add_reader(g, session, source, false, false, &sample, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, sample.file, err);
+	return status == STK_OK ? stk_graph_output(g, sample.label, err) : status;
 }
 
 static bool ends_with(const char *text, const char *end)

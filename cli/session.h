@@ -16,6 +16,7 @@ struct session {
 	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
 	bool flat;              /* the source is a folder that holds the images itself */
+	bool tars, labels;      /* the source is tars; their samples have labels (cls) */
 	size_t skipped;         /* files of that folder that are not images */
 };
 
@@ -27,7 +28,7 @@ enum graph_kind {
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
-/* Opens DIR (a folder of classes, or one image) with the standard graph of that kind, or a pipeline's JSON. Prints what went wrong and returns
+/* Opens DIR (a folder of classes, tars, or one image) with the standard graph of that kind, or a pipeline's JSON. Prints what went wrong and returns
  * false; close_session is to be called in either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
@@ -41,7 +42,7 @@ bool open_context(struct session *session, const char *command, const struct set
 /* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
-/* True for a folder of classes or of images, an index, or a prefix of a bucket's keys; false for one image or a pipeline. */
+/* True for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* by its name */
 

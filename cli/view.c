@@ -42,15 +42,29 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 					    : 0;
 }
 
-/* The captions: class and file, then the file's size and the window that was drawn of it. */
-static void write_captions(struct sheet *sheet, const struct session *session, const struct stk_batch *batch, int32_t i)
+enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* outputs of the standard graph */
+
+/* Class and file: of a folder's the last two names of the path, of a tar's label and file, whose URI is TAR:OFFSET:FILE. */
+static void write_name(struct sheet *sheet, const struct session *session, const struct stk_batch *batch, int32_t i)
 {
-	enum { SHAPE = 2, ANCHOR, WINDOW, COIN };
-	const char *uri = stk_batch_sample(batch, i)->uri, *slash = strrchr(uri, '/');
-	char text[128];
+	const char *uri = stk_batch_sample(batch, i)->uri, *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
+	char text[256];
+	if (session->tars) {
+		const char *file = colon ? colon + 1 : uri;
+		snprintf(text, sizeof(text), "%" PRId64 "/%s", number_at(batch, LABEL, i, 0), file);
+		sheet_write(sheet, i, 0, session->labels ? text : file);
+		return;
+	}
 	while (slash && slash > uri && slash[-1] != '/' && !session->flat)
 		slash--; /* the class is the last folder */
 	sheet_write(sheet, i, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
+}
+
+/* The captions: class and file, then the file's size and the window that was drawn of it. */
+static void write_captions(struct sheet *sheet, const struct session *session, const struct stk_batch *batch, int32_t i)
+{
+	char text[128];
+	write_name(sheet, session, batch, i);
 	if (!session->standard)
 		return;
 	snprintf(text, sizeof(text), "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
@@ -89,6 +103,8 @@ static int report(const struct session *session, const struct settings *s, const
 		json_t *sample = json_object();
 		put_text(sample, "uri", stk_batch_sample(batch, i)->uri);
 		put_int(sample, "position", stk_batch_sample(batch, i)->position);
+		if (session->labels)
+			put_int(sample, "label", number_at(batch, LABEL, i, 0));
 		if (session->standard)
 			put_draws(sample, batch, i);
 		json_array_append_new(samples, sample);
@@ -170,7 +186,7 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 const struct command command_view = {
 	.name = "view",
 	.summary = "a batch as the network sees it, as one PNG",
-	.usage = "DIR|IMAGE|PIPELINE.json [-o FILE]",
+	.usage = "DIR|IMAGE|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
 	.details =
 		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop,\n"
 		"resize, random flip, normalise; the colours are put back before drawing. Below each picture stand its class and file, then\n"

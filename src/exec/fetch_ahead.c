@@ -165,6 +165,13 @@ static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 	f->deadline = q->io.deadline;
 }
 
+/* Requests go as far as the end of the epoch behind the consumer's: a data set that is smaller than the window would else be asked for many times over,
+ * though the run, or a pass of validation, may end with this epoch. */
+static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *r)
+{
+	return r->at.epoch > p->at.epoch + 1;
+}
+
 /* The next read that the window takes, or NULL. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
@@ -182,6 +189,8 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 			!stk__create_records(p, f->read_k + 1))
 			return NULL;
 		struct stk_record *r = stk__record(p, f->read_k);
+		if (is_too_early(p, r))
+			return NULL;
 		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that failed needs no bytes */
 		if (!read)
 			continue;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `stoker` command: exit codes, JSON, what it finds and says."""
 
+import io
 import json
 import os
 import re
 import subprocess
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -225,6 +227,54 @@ def test_view_of_one_image_under_many_draws(folder, tmp_path):
     facts = json.loads(stoker("view", folder, "-o", tmp_path / "a.png", "--augment", "7", "--seed", "3", "--json").stdout)
     assert len(facts["samples"]) == 7 and len({s["uri"] for s in facts["samples"]}) == 1
     assert len({(s["crop_x"], s["crop_y"], s["crop_width"]) for s in facts["samples"]}) > 3
+
+
+@pytest.fixture(scope="module")
+def tars(folder, tmp_path_factory):
+    """A folder of two tars, a tar of samples without labels, one without images, and an index of the first two."""
+    root = tmp_path_factory.mktemp("tars")
+    (root / "both").mkdir()
+    files = sorted(folder.rglob("*.jpg"))
+
+    def write(path, members):
+        with tarfile.open(path, "w") as tar:
+            for name, data in members:
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+
+    for k in range(2):
+        part = files[10 * k : 10 * k + 10]
+        write(
+            root / "both" / f"s-{k}.tar",
+            [m for i, f in enumerate(part) for m in ((f"{i}.jpg", f.read_bytes()), (f"{i}.cls", b"%d" % (30 * k)))],
+        )
+    write(root / "plain.tar", [m for i, f in enumerate(files[:3]) for m in ((f"{i}.jpg", f.read_bytes()), (f"{i}.txt", b"a"))])
+    write(root / "none.tar", [("0.txt", b"a")])
+    stoker("index", *sorted((root / "both").glob("*.tar")), "-o", root / "index.stoker")
+    return root
+
+
+def test_tars_and_their_indexes_are_data_sets(folder, tars, tmp_path):
+    """As Loader takes them."""
+    for source in (tars / "both", tars / "both" / "s-{0..1}.tar", tars / "both" / "s-*.tar", tars / "index.stoker"):
+        found = json.loads(stoker("inspect", source, "--json").stdout)
+        assert (found["files"], found["good"], found["classes"], found["by_class"]) == (20, 20, 2, {"0": 10, "30": 10})
+    found = json.loads(stoker("inspect", tars / "plain.tar", "--json").stdout)
+    assert (
+        found["files"] == found["good"] == 3
+        and found["by_class"] == {}
+        and "3 samples: 3 good" in stoker("inspect", tars / "plain.tar").stdout
+    )
+    for source, label in ((tars / "both", "0"), (tars / "index.stoker", "0"), (tars / "plain.tar", None)):
+        view = json.loads(stoker("view", source, "--batch", 4, "--augment", 4, "-o", tmp_path / "v.png", "--json").stdout)
+        assert len({s["uri"] for s in view["samples"]}) == 1 and view["samples"][0]["uri"].endswith(":0.jpg")
+        width, height = Image.open(sorted(folder.rglob("*.jpg"))[0]).size
+        assert all((s["width"], s["height"], s.get("label")) == (width, height, label and int(label)) for s in view["samples"])
+        assert "readers.webdataset" in stoker("explain", source).stdout
+    assert "20 samples" in stoker("bench", tars / "both", "--seconds", 0.1, "-q").stdout
+    for command in ("inspect", "view", "bench"):
+        assert "have no image; they have txt" in stoker(command, tars / "none.tar", code=1).stderr
 
 
 def test_view_cannot_write(folder):

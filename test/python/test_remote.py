@@ -347,3 +347,15 @@ def test_an_interrupt_ends_a_listing(store):
         out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
         asked.close()
     assert child.returncode == 0 and out == "interrupted\n"
+
+
+def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
+    """One epoch is consumed, as a pass of validation does, and then the loader waits: the objects of this epoch and of the next one have been asked for."""
+    given = Storage(endpoint=store.url, requests=64, retries=3, hedging=False, answer_timeout=30, **SECRETS)
+    loader = Loader("s3://photos/train", 4, storage=given, transforms=[T.Resize((8, 8))], last_batch="keep")
+    listed = given.counters()["storage_requests"]
+    epochs = 2
+    for _ in range(epochs):
+        assert sum(len(batch.label) for batch in loader) == 21
+    loader.close()
+    assert 21 * epochs <= given.counters()["storage_requests"] - listed <= 21 * (epochs + 1)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tars.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PARTS_MAGIC "STKPARTS" /* of what stoker index makes of tars */
+
+bool names_tar(const char *path)
+{
+	static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"};
+	const size_t n = strstr(path, "://") ? strcspn(path, "?") : strlen(path);
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+		const size_t m = strlen(endings[i]);
+		if (n > m && !strncmp(path + n - m, endings[i], m))
+			return true;
+	}
+	return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Takes the path over. */
+static bool add_path(struct tars *t, char *path)
+{
+	char **grown = path ? realloc(t->paths, ((size_t)t->count + 1) * sizeof(*grown)) : NULL;
+	if (!grown) {
+		free(path);
+		return false;
+	}
+	t->paths = grown;
+	t->paths[t->count++] = path;
+	return true;
+}
+
+/* Lists the tars of a folder. False: it has folders, holds no tars, or cannot be read. */
+static bool list_folder(struct tars *t, const char *folder)
+{
+	DIR *dir = opendir(folder);
+	bool flat = dir != NULL;
+	for (struct dirent *entry; flat && (entry = readdir(dir));) {
+		const size_t room = strlen(folder) + strlen(entry->d_name) + 2;
+		struct stat st;
+		char *path = malloc(room);
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !path) {
+			free(path);
+			continue;
+		}
+		snprintf(path, room, "%s/%s", folder, entry->d_name);
+		flat = !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+		if (flat && names_tar(entry->d_name))
+			flat = add_path(t, path);
+		else
+			free(path);
+	}
+	if (dir)
+		closedir(dir);
+	if (t->count > 1)
+		qsort(t->paths, (size_t)t->count, sizeof(*t->paths), by_name);
+	return flat && t->count > 0;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_parts_index(const char *path)
+{
+	char magic[sizeof(PARTS_MAGIC) - 1];
+	struct stat st;
+	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+	bool found = f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) && !memcmp(magic, PARTS_MAGIC, sizeof(magic));
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool is_tars(const char *source)
+{
+	struct tars t = {.count = 0};
+	bool found = is_folder(source) ? list_folder(&t, source) : names_tar(source) || is_parts_index(source);
+	tars_free(&t);
+	return found;
+}
+
+struct search {
+	struct tars *tars;
+	const char *command;
+	char others[256]; /* endings that are no images, for a message */
+};
+
+static void append(char *list, size_t room, const char *separator, const char *ending)
+{
+	const size_t used = strlen(list);
+	if (used + strlen(separator) + strlen(ending) < room)
+		snprintf(list + used, room - used, "%s%s", used ? separator : "", ending);
+}
+
+static void on_component(void *user, const char *ending, int64_t files)
+{
+	struct search *s = user;
+	char name[64];
+	(void)files;
+	snprintf(name, sizeof(name), ".%s", ending);
+	if (!strchr(ending, '.') && stk_image_named(name))
+		append(s->tars->images, sizeof(s->tars->images), ";", ending);
+	else
+		append(s->others, sizeof(s->others), ", ", ending);
+	s->tars->labels |= !strcmp(ending, "cls");
+}
+
+static void on_notice(void *user, const char *text)
+{
+	fprintf(stderr, "stoker %s: %s\n", ((struct search *)user)->command, text);
+}
+
+enum stk_status tars_look(struct tars *t, const char *command, const char *source, struct stk_storage *storage, struct stk_error *err)
+{
+	struct search s = {.tars = t, .command = command};
+	*t = (struct tars){.count = 0};
+	if (is_folder(source) ? !list_folder(t, source) : !add_path(t, strdup(source))) {
+		snprintf(err->message, sizeof(err->message), "%s: its tars cannot be listed", source);
+		return err->code = STK_IO;
+	}
+	const struct stk_tar_index_options o = {.size = sizeof(o),
+		.paths = (const char *const *)t->paths,
+		.path_count = t->count,
+		.storage = storage,
+		.notice = on_notice,
+		.component = on_component,
+		.user = &s};
+	enum stk_status status = stk_tar_index(&o, NULL, err);
+	if (status == STK_OK && !*t->images) {
+		snprintf(err->message, sizeof(err->message), "%s: its samples have no image; they have %s", source,
+			*s.others ? s.others : "nothing");
+		status = err->code = STK_INVALID;
+	}
+	return status;
+}
+
+void tars_free(struct tars *t)
+{
+	for (int32_t i = 0; i < t->count; i++)
+		free(t->paths[i]);
+	free(t->paths);
+	*t = (struct tars){.count = 0};
+}
