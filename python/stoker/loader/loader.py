@@ -56,9 +56,9 @@ class Loader:
     source: a folder with a folder for each class; a list of (path, target); tars in WebDataset's format, as "s3://b/shards-{000000..000127}.tar",
     "/data/shards-*.tar" or a list of them (the image, and a label of its cls, txt or json; Loader.from_tars takes other components); the folder of CIFAR's
     binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
-    bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one with __iter__ alone (an IterableDataset); torchvision's data
-    sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H,
-    W, C); a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
+    bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one
+    with __iter__ alone (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
+    files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H, W, C); a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
     tar together, for few large reads. seed: of order and augmentation, which are separate streams.
