@@ -156,6 +156,18 @@ def test_what_is_not_wanted_is_not_converted():
         first(Set([{"image": PICTURE, "valid": 1}] * 3), last_batch="pad")
 
 
+def test_a_path_is_what_the_dataset_says_it_is(files):
+    """It was a list of empty strings, whatever the Dataset gave."""
+    named = Set(4, lambda i: {"image": str(files[i]), "path": f"p{i}"})
+    assert first(named, transforms=[T.Resize((8, 8))], fields=("image", "path")).path == ["p0", "p1"]
+    assert first(Set(4, lambda i: (PICTURE, i, f"p{i}")), fields=("image", "label", "path")).path == ["p0", "p1"]
+    for source in (Set(4, lambda i: (PICTURE, i)), (np.zeros((4, 8, 8, 3), np.uint8), np.arange(4))):
+        with pytest.raises(InvalidArgumentError, match="label, path are 2 targets"):
+            first(source, fields=("image", "label", "path"))
+    with pytest.raises(InvalidArgumentError, match="no 'path'"):
+        first(Set(4, lambda i: {"image": PICTURE}), fields=("image", "path"))
+
+
 def test_targets_have_one_type():
     def labels(*values, **arguments):
         return [b.label for b in Loader(Set([(PICTURE, v) for v in values]), 2, **arguments)]
@@ -199,6 +211,15 @@ def test_images_without_objects(counts):
                 assert boxes[k].tolist() == [15, 2 * k, 5, 2]
                 assert masks[k].amax() == 1 + k and masks[k, 2 * k : 2 * k + 2, 15:20].eq(1 + k).all()
     assert seen == 4
+
+
+def test_a_mask_may_have_a_channel():
+    mask = np.arange(2000, dtype=np.int32).reshape(40, 50)
+    made = [
+        first(Set([(PICTURE, m)] * 2), fields={"image": "Image", "mask": "Mask"}, transforms=[T.CenterCrop(16)]).mask
+        for m in (mask, mask[..., None])
+    ]
+    assert torch.equal(*made) and made[0].shape == (2, 16, 16)
 
 
 # ---- data that changes ----

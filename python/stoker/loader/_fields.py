@@ -10,6 +10,7 @@ from typing import Any
 from stoker.errors import InvalidArgumentError
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
+OF_DATASETS = ("index", "valid")  # of a Dataset: where its samples come from is its own affair
 
 
 def is_name(name: Any) -> bool:
@@ -31,7 +32,7 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
 
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Those that a Dataset's tuples give behind the image, in order."""
-    return None if names is None else tuple(n for n in names if n not in (*FROM_SAMPLES, "image"))
+    return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))
 
 
 def default(targets: int) -> tuple[str, ...]:
@@ -71,7 +72,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
     names = targets_of(given) or ()
     if len(names) > targets:
         raise InvalidArgumentError(
-            f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} behind the image (path, index and valid come extra)"
+            f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} behind the image (index and valid come extra)"
         )
     if fields is not None and 0 < len(names) < targets:
         raise InvalidArgumentError(

@@ -80,7 +80,7 @@ class Samples:
         ):
             return {"image": item[0], **item[1]}  # as detection data sets of torchvision give them
         fields = getattr(item, "_fields", ()) if isinstance(item, tuple) else ()
-        if "image" in fields and {*(self.shown or ())} <= {*fields, *_fields.FROM_SAMPLES}:
+        if "image" in fields and {*(self.shown or ())} <= {*fields, *_fields.OF_DATASETS}:
             return item._asdict()
         if isinstance(item, Mapping):
             return dict(item)
@@ -132,7 +132,7 @@ class Samples:
                 "collate_fn, as lambda batch: {'pixel_values': batch.image}"
             )
         for name in self.shown or ():
-            if name not in item and name not in _fields.FROM_SAMPLES:
+            if name not in item and name not in _fields.OF_DATASETS:
                 there = ", ".join(["image", *(str(k) for k in item if k != "image")])
                 raise InvalidArgumentError(f"fields: the dataset's dicts have no '{name}'; they have {there}")
         for key in item if self.shown is None else ():
@@ -174,6 +174,8 @@ def _mask(value: Any, what: str) -> Any:
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
         raise TypeError(f"{what} is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index")
     mask = np.asarray(value)
+    if mask.ndim == 3 and mask.shape[2] == 1 and mask.shape[1] > 1:  # (H, W, 1), as OpenCV and albumentations have it
+        mask = mask[..., 0]
     if mask.ndim not in (2, 3) or mask.dtype.kind not in "iub":
         raise TypeError(f"{what} is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)")
     return mask if mask.ndim == 2 else np.ascontiguousarray(mask.transpose(1, 2, 0))
