@@ -238,6 +238,12 @@ def test_a_dataset_may_change_between_epochs():
     value = 9
     assert [x for b in loader for x in b.label.tolist()] == [9] * 6, "a new epoch, which begins after the change"
     loader.close()
+    pipe = Loader(source, 2).pipeline
+    for _ in range(2):  # a pipeline that is run by itself
+        assert [pipe.run()[1].as_array().tolist() for _ in range(3)] == [[9, 9]] * 3
+        with pytest.raises(StopIteration):
+            pipe.run()
+        pipe.reset()
 
 
 def test_what_can_be_iterated_once_is_not_empty_in_the_next_epoch(files):

@@ -95,6 +95,10 @@ class DatasetSource(Source):
             self._epoch = epoch
             self._begun.notify_all()
 
+    def let_all_begin(self) -> None:
+        """Somebody runs the pipeline itself, whose epochs follow each other."""
+        self.let_begin(2**62)
+
     def _wait_for(self, epoch: int) -> None:
         """On the callback thread, until the consumer has begun this epoch."""
         with self._begun:

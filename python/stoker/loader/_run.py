@@ -53,6 +53,8 @@ class Run:
         if self.pipe is None:
             self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
             self._session = self.pipe._started()
+            if isinstance(self.source, DatasetSource):
+                self._session.before = self.source.let_all_begin  # a user who runs the pipeline has no other word to say it by
             self._restore(self._session)
             self.descs = self._session.outputs()
         return self.pipe
