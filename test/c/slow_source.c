@@ -69,9 +69,10 @@ static void *serve(void *arg)
 		*p = r->next;
 		s->in_flight--;
 		s->completed++;
+		int64_t takes_ns = s->narrow ? s->latency_ns : 0;
 		pthread_mutex_unlock(&s->lock);
-		if (s->narrow)
-			nanosleep(&(struct timespec){.tv_nsec = s->latency_ns}, NULL);
+		if (takes_ns)
+			nanosleep(&(struct timespec){.tv_nsec = takes_ns}, NULL);
 		complete(s, r);
 		pthread_mutex_lock(&s->lock);
 		if (s->completes)
