@@ -127,10 +127,10 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
-/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "workers" (how many take part at present: in a training loop no more than
- * keep batches ready), "scratch_bytes", "slots", "held_bytes" (of what is kept beside the slots), "allocations", ... Returns how many there are; fills at
- * most n. Names are constant. Times are in ns: "wait_ns" is what the consumer has waited in stk_pipeline_next, "busy_ns" what all workers together have
- * worked, "source_ns" what user sources have run. Those of a storage that has been asked for something follow (stk_storage_counters). */
+/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the
+ * slots), "allocations", ... Returns how many there are; fills at most n. Names are constant. Times are in ns: "wait_ns" is what the consumer has
+ * waited in stk_pipeline_next, "busy_ns" what all workers together have worked, "source_ns" what user sources have run. Those of a storage that has
+ * been asked for something follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */

@@ -102,10 +102,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
 	char text[1000];
-	if (ms != 0) {
+	if (ms != 0)
 		stk__device_deepen(p);
-		stk__pace_waits(p);
-	}
 	if (!p->parts.delivery->waited_since_ns)
 		p->parts.delivery->waited_since_ns = begin;
 	for (;;) {
@@ -185,7 +183,6 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
-	stk__pace_delivers(p);
 	bool ended = r->result.kind == STK_RESULT_END;
 	enum stk_status s = ended ? STK_END : STK_OK;
 	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)

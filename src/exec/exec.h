@@ -188,9 +188,6 @@ struct stk_flight {
 struct stk_crew {
 	struct stk_exec_worker *workers;
 	int32_t n;
-	_Atomic int32_t wanted;   /* pace.c: how many take part; written with the lock */
-	int32_t calm;             /* deliveries in a row at which fewer seemed enough */
-	_Atomic int32_t busy;     /* how many do a unit; grows with the lock */
 	_Atomic int64_t *cost_ns; /* of a sample, by level * program->max_chains + chain */
 	int32_t poison;           /* what memory of outputs and values is filled with before an operator writes it; -1: nothing */
 };
@@ -307,13 +304,6 @@ int32_t stk__device_item(const struct stk_pipeline *p);
 void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
-
-/* pace.c; with the lock */
-void stk__pace_waits(struct stk_pipeline *p);    /* the consumer wants a batch and has to wait, unless it is there */
-void stk__pace_delivers(struct stk_pipeline *p); /* the next batch is taken */
-bool stk__pace_enter(struct stk_pipeline *p);    /* a worker takes part until it leaves; false: there are enough */
-void stk__pace_leave(struct stk_pipeline *p);    /* without the lock too; the worker looks for a unit again */
-void stk__pace_wake(struct stk_pipeline *p);     /* without the lock: there is work for another worker too */
 
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);

@@ -64,7 +64,7 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
 		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"),
 		.lenient = p->config.lenient};
-	p->crew.n = p->crew.wanted = stk_context_threads(p->ctx);
+	p->crew.n = stk_context_threads(p->ctx);
 	p->crew.workers = stk__calloc((size_t)p->crew.n, sizeof *p->crew.workers);
 	if (!p->crew.workers)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");

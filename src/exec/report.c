@@ -134,8 +134,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)
 #undef COUNTER_ROW
-			{"workers", atomic_load(&p->crew.wanted)},
-		{"scratch_bytes", (double)scratch_bytes(p)},
+			{"scratch_bytes", (double)scratch_bytes(p)},
 		{"slots", p->ring->made},
 		{"slots_out", p->ring->out},
 		{"slots_peak", p->ring->peak_out},

@@ -17,7 +17,7 @@
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
 	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
-	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready.count / p->crew.wanted + 1;
+	int64_t n = cost > 0 ? 100000 / cost : 1, share = r->ready.count / p->crew.n + 1;
 	n = n < share ? n : share;
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
@@ -226,10 +226,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	struct stk_unit u;
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->flight.next_open;
-	bool runs = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt);
-	bool enter = runs && stk__pace_enter(p), any = enter && take(p, &u);
-	if (enter && !any)
-		stk__pace_leave(p);
+	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take(p, &u);
 	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window has moved */
 	bool more = false;                                                   /* there is work for another worker too */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
@@ -242,13 +239,12 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	if (!any)
 		return false;
 	if (more)
-		stk__pace_wake(p);
+		stk__pool_wake(p->ctx->pool);
 	if (u.chain >= 0)
 		do_chain(p, &p->crew.workers[worker], worker, &u);
 	else if (u.chain == -1)
 		do_gather(p, &p->crew.workers[worker], worker, &u);
 	else
 		do_submit(p, &p->crew.workers[worker], worker, &u);
-	stk__pace_leave(p);
 	return true;
 }
