@@ -71,7 +71,7 @@ def stoker_arm(s: Setting, store: str = "") -> Arm:
         memory_format=torch.channels_last,
         num_threads=s.threads,
     )
-    return Arm("store" if store else "stoker", peers.endless(lambda: iter(loader)), loader.pipeline.prefetch_queue_depth + 2)
+    return Arm("store" if store else "stoker", peers.endless(lambda: iter(loader)), loader.pipeline.cpu_queue_size + 2)
 
 
 def synthetic_arm(s: Setting, other: Arm) -> Arm:

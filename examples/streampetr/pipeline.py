@@ -226,7 +226,7 @@ class Loader:
         while True:
             yield from self._batches
 
-    def state(self) -> str:
+    def state(self) -> bytes:
         """Where it stands, behind the batch that was taken last."""
         return self.pipeline.checkpoint()
 

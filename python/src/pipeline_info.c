@@ -105,7 +105,7 @@ PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 			Py_CLEAR(shape);
 		Py_XDECREF(extent);
 	}
-	return shape ? Py_BuildValue("iNs", (int)desc.dtype, shape, desc.layout) : NULL;
+	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
 }
 
 /* Text made by the library, which is freed here. */

@@ -126,8 +126,10 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 	for (int d = 0; d < view->ndim; d++)
 		out->desc.shape[d] = view->shape[d];
 	if (*layout && (int)strlen(layout) != view->ndim) {
-		PyErr_Format(
-			PyExc_ValueError, "layout \"%s\" names %d dimensions, the array has %d", layout, (int)strlen(layout), view->ndim);
+		struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+		PyOS_snprintf(err.message, sizeof(err.message), "layout \"%.100s\" names %d dimensions, the array has %d", layout,
+			(int)strlen(layout), view->ndim);
+		core_raise(STK_INVALID, &err);
 		return false;
 	}
 	memcpy(out->desc.layout, layout, strlen(layout) + 1);

@@ -11,6 +11,7 @@ Importing this package imports neither torch nor numpy; each name below is loade
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
         backend,
         backend_impl,
         batching,
+        data_node,
         errors,
+        experimental,
         fn,
         math,
         ops,
+        pipeline,
         plugin,
         structured,
         tensors,
@@ -43,10 +47,13 @@ _MODULES = (
     "backend",
     "backend_impl",
     "batching",
+    "data_node",
     "errors",
+    "experimental",
     "fn",
     "math",
     "ops",
+    "pipeline",
     "plugin",
     "structured",
     "tensors",
@@ -70,14 +77,6 @@ _NAMES = {
     "sample_rng": "stoker.loader",
 }
 
-# Of nvidia.dali, and not here: what to do instead.
-_DALI = {
-    "OperatorConcurrency": "how operators run side by side is decided by the library",
-    "StreamPolicy": "streams are the library's own; TensorListGPU.use_stream names those that read a batch",
-    "experimental": "stoker.fn and stoker.ops have the operators; fn.eager calls one by itself",
-    "plugin_manager": "operators of one's own are Python functions: fn.external_source",
-}
-
 __all__ = [
     "DataNode",
     "Loader",
@@ -90,14 +89,17 @@ __all__ = [
     "backend",
     "backend_impl",
     "batching",
+    "data_node",
     "do_not_convert",
     "errors",
+    "experimental",
     "fn",
     "imdecode",
     "imread",
     "math",
     "newaxis",
     "ops",
+    "pipeline",
     "pipeline_def",
     "plugin",
     "sample_rng",
@@ -117,13 +119,28 @@ def __getattr__(name: str) -> Any:
     elif name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
     else:
-        from stoker._where import missing
+        from stoker._elsewhere import no_attribute
 
-        only_there = f": it is of DALI alone; {_DALI[name]}" if name in _DALI else ""
-        raise missing(f"module 'stoker' has no attribute {name!r}{only_there}")
+        raise no_attribute("stoker", name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__, "__version__"])
+
+
+class _Elsewhere:
+    """Asked last, where no module was found: says what to do in place of one of DALI's."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        if name.startswith("stoker."):
+            from stoker._elsewhere import instead
+
+            if advice := instead(name):
+                raise ModuleNotFoundError(f"No module named {name!r}{advice}", name=name)
+
+
+if not any(getattr(finder, "__qualname__", "") == "_Elsewhere" for finder in sys.meta_path):  # else the package is loaded anew
+    sys.meta_path.append(_Elsewhere)

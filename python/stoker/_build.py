@@ -72,6 +72,7 @@ class GraphBuilder:
         self.device_id = device_id
         self.records: list[Record] = []
         self.sources: list[UserSource] = []  # the library holds them weakly
+        self.sinks: list[NodeRef] = []  # made though no output needs them
         self.first = first
         self.names: set[str] = set()
         self.built = False
@@ -175,6 +176,15 @@ class GraphBuilder:
                 source.device_id = self.device_id
             self.graph.set_source((op, 0), source.handle)
             self.sources.append(UserSource(op, name or f"__source_{op}", source))
+
+    def add_sink(self, node: NodeRef) -> None:
+        """Has a value made though no output needs it."""
+        if self.loose:
+            raise StateError(
+                f"an operator without outputs at {users_line()} belongs to a pipeline: call it in its definition, or inside `with pipe:`"
+            )
+        if self.first is None:
+            self.sinks.append(node)
 
     def source_of(self, node: NodeRef) -> int:
         """The operator that a node comes from, not counting copies to the GPU."""

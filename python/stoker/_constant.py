@@ -9,6 +9,7 @@ from typing import Any
 from stoker import _types as types
 from stoker._build import Value
 from stoker._values import ValueKind
+from stoker.errors import InvalidArgumentError
 
 _INTEGERS = {"i", "u", "b"}
 
@@ -37,13 +38,26 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
+_NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}  # as DALI takes arrays
+
+
+def _narrowed(dtype: types.DALIDataType, flat: list[Any]) -> types.DALIDataType:
+    narrow = _NARROWER.get(dtype, dtype)
+    low, high = {types.INT32: (-(2**31), 2**31), types.UINT32: (0, 2**32)}.get(narrow, (None, None))
+    if narrow is not dtype and low is not None and not all(low <= v < high for v in flat):
+        raise InvalidArgumentError(
+            f"a constant: an array of {dtype!r} becomes {narrow!r}, as in DALI, and not all of its values fit; types.Constant takes a dtype"
+        )
+    return narrow
+
+
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
     """Arguments of `constant`, from a number, nested lists or an array."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, dtype or value.dtype
     if hasattr(value, "tolist"):
-        dtype = types.to_dtype(value.dtype) if dtype is None else dtype
         extents, flat = [int(n) for n in value.shape], _nested(value.tolist())[1]
+        dtype = _narrowed(types.to_dtype(value.dtype), flat) if dtype is None else dtype
     else:
         extents, flat = _nested(value)
     if dtype is None:

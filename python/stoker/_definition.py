@@ -12,7 +12,7 @@ from typing import Any
 from stoker._build import GraphBuilder, Record, building
 from stoker._where import users_line
 from stoker.data_node import DataNode, constant_node
-from stoker.errors import InvalidArgumentError
+from stoker.errors import ArgumentError, InvalidArgumentError
 
 
 class _Defined(threading.local):
@@ -74,9 +74,9 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
     if isinstance(node, DataNode):
         return DataNode(builder, builder.own(node._builder, node.ref, f"output {i}"), node.name)
     if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
-        raise InvalidArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
+        raise ArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
     if isinstance(node, (str, bytes, dict, set, type(None))):
-        raise InvalidArgumentError(f"output {i} is {type(node).__name__}, not a node: did the definition return all it should?")
+        raise ArgumentError(f"output {i} is {type(node).__name__}, not a node: did the definition return all it should?")
     return constant_node(node)
 
 

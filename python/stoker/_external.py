@@ -8,12 +8,12 @@ from numbers import Integral
 from typing import Any
 
 from stoker import _docs, types
-from stoker._build import Value, current_builder
-from stoker._sources import make_source
+from stoker._build import GraphBuilder, Value, current_builder
+from stoker._sources import FedSource, make_source
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator
-from stoker.errors import InvalidArgumentError, UnknownArgumentError
+from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
@@ -25,6 +25,30 @@ def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
             raise InvalidArgumentError(f"external_source at {users_line()}: {len(value)} values of {what} for {outputs} outputs")
         return list(value)
     return [value] * outputs
+
+
+def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) -> None:
+    """Gives each external_source of a graph that was read, in the order of its file, what feed_input feeds: Python sources are not part of a file."""
+    for i, operator in enumerate(operators):
+        if operator["op"] != "external_source":
+            continue
+        args = operator.get("args", {})
+        outputs = int(args.get("num_outputs", 1))
+        layouts, dtypes = (_spread(args.get(what, default), outputs) for what, default in (("layout", ""), ("dtype", -1)))
+        source = FedSource(
+            outputs=outputs,
+            single=outputs == 1,
+            layouts=tuple(layouts),
+            dtypes=tuple(None if d < 0 else int(d) for d in dtypes),
+            copy=True,
+        )
+        builder.add_source(i, operator.get("name"), source)
+
+
+def _spread(values: Any, outputs: int) -> list[Any]:
+    """One value an output, of a list or of one for all."""
+    values = values if isinstance(values, list) else [values]
+    return values * outputs if len(values) == 1 else values
 
 
 def external_source(
@@ -111,7 +135,7 @@ def external_source(
             copy=not no_copy,
         )
     except (TypeError, ValueError) as e:
-        raise InvalidArgumentError(f"{e} (at {users_line()})") from None
+        raise (ArgumentError if isinstance(e, TypeError) else InvalidArgumentError)(f"{e} (at {users_line()})") from None
     args: list[Value] = [("num_outputs", int(ValueKind.INT), outputs)]
     if any(layouts):
         args.append(("layout", int(ValueKind.STRINGS), list(layouts)))

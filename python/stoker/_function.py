@@ -73,6 +73,22 @@ class Function(Kept):
         return [as_buffer(sample) for sample in part]
 
 
+def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..., Any]:
+    """Calls the function for what it does, and gives a byte a sample in the place of outputs."""
+
+    def call(*samples: Any) -> Any:
+        result = function(*samples)
+        if by_batch and not samples:
+            raise ArgumentError(
+                "python_function: batch_processing with neither inputs nor outputs: nothing tells how many samples there are"
+            )
+        if result is not None and result != ():
+            raise ArgumentError(f"python_function: num_outputs=0, but the function returned {type(result).__name__}")
+        return [bytes(1)] * len(samples[0]) if by_batch else bytes(1)
+
+    return call
+
+
 @functools.cache
 def _array_maker(dtype: int) -> Callable[..., Any]:
     """Makes NumPy arrays of this type: of a shape, over bytes."""
@@ -122,8 +138,11 @@ def add_function(
         raise UnknownArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
     if not callable(function):
         raise InvalidArgumentError(f"{name} at {where}: function is a callable, not {type(function).__name__}")
-    if not isinstance(num_outputs, int) or num_outputs < 1:
-        raise InvalidArgumentError(f"{name} at {where}: num_outputs is at least 1, not {num_outputs!r}; what has no output would not run")
+    if not isinstance(num_outputs, int) or num_outputs < 0:
+        raise InvalidArgumentError(f"{name} at {where}: num_outputs is a whole number from 0 on, not {num_outputs!r}")
+    sink = num_outputs == 0
+    if sink:
+        num_outputs, function, output_layouts = 1, _without_output(function, bool(batch_processing)), None
     if device not in (None, "cpu", "gpu") or (device == "gpu" and on_gpu is None):
         raise UnsupportedError(
             f"{name} at {where}: its functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
@@ -146,9 +165,11 @@ def add_function(
         made = call_operator("python_function", nodes, args, kwargs.get("name"), "cpu")
         first = made[0] if isinstance(made, list) else made
         builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), side))
+        if sink or kwargs.get("preserve"):
+            builder.add_sink(first.ref)
         if device == "gpu":
             made = [m.gpu() for m in made] if isinstance(made, list) else made.gpu()
-    return made
+    return None if sink else made
 
 
 def _side_on_gpu(name: str, where: str, device_id: int | None, on_gpu: Callable[[int], Side] | None) -> Side:
@@ -175,6 +196,7 @@ def python_function(
     function: takes as many arrays and returns an array, or with num_outputs > 1 a tuple of as many. An array may have any shape; its type and
     number of dimensions are the same for all samples of a batch.
     batch_processing: the function is called once a batch, with a list of arrays for each input, and returns lists of as many arrays.
+    num_outputs: 0 calls the function for what it does alone; it returns None.
     output_layouts: a layout for all outputs, or a list with those of the first ones; without, outputs have none.
     device: "gpu" gives the function CuPy's arrays on the pipeline's GPU, as its current device, and the outputs lie there. Samples go there and back
     through host memory, once all of the batch has been made: what operators of fn can do is faster.

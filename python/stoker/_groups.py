@@ -10,6 +10,7 @@ from typing import Any
 
 from stoker import _core
 from stoker._catalog import aliases, operators
+from stoker._elsewhere import instead
 from stoker._where import missing
 
 # Groups of DALI's operators: each can be imported, and says what to do about names that it lacks.
@@ -67,7 +68,10 @@ class Family:
         """An operator's function or class, kept in its module."""
         found = self.find(prefix + name)
         if found is None:
-            raise missing(_core.explain_missing(self.plain(prefix + name)), 3)
+            advice = instead(f"{self.root}.{prefix}{name}")
+            raise missing(
+                f"module {self.root!r} has no attribute {name!r}{advice}" if advice else _core.explain_missing(self.plain(prefix + name)), 3
+            )
         setattr(module, name, found)
         return found
 

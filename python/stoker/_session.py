@@ -19,7 +19,7 @@ class Session:
     """What Pipeline.run, the iterators and Loader take their batches from.
 
     step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, and the end has not been reported yet.
-    before: called before each batch that take() gives; it may end the epoch by raising StopIteration.
+    before: called before each batch that take() gives; it may end the epoch by raising StopIteration. check: called once, with the first batch.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -27,6 +27,7 @@ class Session:
         self.step = 0
         self.last = False
         self.before: Callable[[], None] | None = None
+        self.check: Callable[[_core.Batch], None] | None = None
         self._kept: list[Kept] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource)]
@@ -51,6 +52,9 @@ class Session:
         if batch is None:
             self._begin_epoch()
             return None
+        if self.check is not None:
+            self.check(batch)
+            self.check = None
         if self.last:
             self._begin_epoch()  # the reader went on
         self.step += 1
@@ -130,9 +134,9 @@ class Session:
         """Whether the reader goes on into its next epoch without an end."""
         return bool(self.meta().get("wraps"))
 
-    def outputs(self) -> list[tuple[int, list[int], str]]:
-        """(dtype, shape, layout) of each output, as far as known."""
-        found: list[tuple[int, list[int], str]] = []
+    def outputs(self) -> list[tuple[int, int, list[int], str]]:
+        """(dtype, ndim, shape, layout) of each output, as far as known."""
+        found: list[tuple[int, int, list[int], str]] = []
         try:
             while True:
                 found.append(self.core.output_desc(len(found)))

@@ -344,6 +344,8 @@ class Settings:
     seed: int
 
     def __init__(self, given: dict[str, Any]) -> None:
+        self.accepted: dict[str, Any] = {}  # for DALI's sake, as they were given
+        self.queues: dict[str, int]  # prefetch_queue_depth, where it was given for DALI's two queues
         for name in given:
             if name not in SETTINGS:
                 import difflib
@@ -356,6 +358,10 @@ class Settings:
             value = setting.check(name, given.get(name, setting.default))
             if setting.meant:
                 self.__dict__[name] = value
+            elif value is not None:
+                self.accepted[name] = value
+        depth = given.get("prefetch_queue_depth", self.prefetch_queue_depth)
+        self.queues = dict(depth) if isinstance(depth, dict) else {}
         if self.seed is None:
             self.seed = _drawn_seed(self.checkpoint)
 
@@ -386,21 +392,28 @@ class Settings:
         """Keyword arguments from what as_json gave; what is unknown is left out."""
         return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
 
-    def check_outputs(self, described: Sequence[tuple[int, Sequence[int], str]]) -> None:
-        """Holds what was declared of the outputs against (dtype, shape, layout) of each."""
-        for what, declared, actual in (
-            ("type", self.output_dtype, [d[0] for d in described]),
-            ("number of dimensions", self.output_ndim, [len(d[1]) for d in described]),
-            ("layout", self.output_layout, [d[2] for d in described]),
-        ):
-            if declared is None:
-                continue
-            wanted = declared if isinstance(declared, (list, tuple)) else [declared] * len(described)
-            if len(wanted) != len(described):
-                raise InvalidArgumentError(f"{len(wanted)} values were declared for the {what} of {len(described)} outputs")
-            for i, (want, have) in enumerate(zip(wanted, actual, strict=True)):
-                if want is not None and want != have:
-                    raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {have!r}")
+    def declared(self, count: int) -> list[tuple[Any, int | None, str | None]]:
+        """(dtype, ndim, layout) of each output, as far as declared."""
+        lists = []
+        for what, given in (("type", self.output_dtype), ("number of dimensions", self.output_ndim), ("layout", self.output_layout)):
+            values = list(given) if isinstance(given, (list, tuple)) else [given] * count
+            if len(values) != count:
+                raise InvalidArgumentError(f"{len(values)} values were declared for the {what} of {count} outputs")
+            lists.append(values)
+        return list(zip(*lists, strict=True))
+
+    def check_outputs(self, described: Sequence[tuple[int, int, str]]) -> bool:
+        """Holds what was declared of the outputs against (dtype, ndim, layout) of each. False: of some a type or a number of dimensions was declared that
+        is not known (-1)."""
+        complete = True
+        for i, (wanted, actual) in enumerate(zip(self.declared(len(described)), described, strict=True)):
+            for what, want, have in zip(("type", "number of dimensions", "layout"), wanted, actual, strict=True):
+                unknown = have == -1 or (what == "layout" and actual[1] == -1)
+                complete &= want is None or not unknown
+                if want is not None and not unknown and want != have:
+                    shown = types.DALIDataType(actual[0]) if what == "type" else have
+                    raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {shown!r}")
+        return complete
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:

@@ -265,7 +265,8 @@ class FedSource(Source):
         """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
         wait_for(stream, data)
         samples = super().split(data, limit)
-        layouts = tuple(layout or declared for declared in self.layouts)
+        own = data.layout() if layout is None and hasattr(data, "as_cpu") else ""  # of another pipeline's
+        layouts = tuple(layout or declared or own for declared in self.layouts)
         for given, declared in zip(layouts, self.layouts, strict=True):
             if declared and given != declared:
                 raise InvalidArgumentError(f"feed_input: the layout {given!r}, where the external_source declares {declared!r}")

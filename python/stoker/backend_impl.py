@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classes of delivered data, under the name of DALI's extension module."""
 
+from typing import NoReturn
+
 from stoker import types
+from stoker._elsewhere import no_attribute
 from stoker.backend import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "types"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

@@ -10,9 +10,10 @@ from stoker import _docs
 from stoker import _types as types
 from stoker._build import GraphBuilder, NodeRef, Value, current_builder
 from stoker._constant import constant_arguments
+from stoker._elsewhere import no_attribute
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
-from stoker.errors import InvalidArgumentError, UnknownArgumentError, UnsupportedError
+from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
 _OPEN = -(2**63)  # an end of a range that is left open
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
@@ -53,7 +54,7 @@ class DataNode:
 
     @property
     def name(self) -> str:
-        """Name of the operator that makes it."""
+        """Name of the operator that makes it: the one that it was given, or its kind."""
         return self._what
 
     @property
@@ -248,7 +249,7 @@ def call_operator(
     builder = current_builder(n._builder for n in inputs)
     record = builder.add(op_name, [builder.own(n._builder, n.ref, op_name) for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
-    nodes = [DataNode(builder, NodeRef(ordinal, k), op_name) for k in range(record.outputs)]
+    nodes = [DataNode(builder, NodeRef(ordinal, k), op_name if name is None else name) for k in range(record.outputs)]
     return nodes[0] if len(nodes) == 1 else nodes
 
 
@@ -271,8 +272,11 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
     nodes = []
     for operand in operands:
         if isinstance(operand, (str, bytes, type(None))):
-            raise InvalidArgumentError(f"'{op}' at {users_line()}: an operand is a DataNode or a number, not {operand!r}")
-        nodes.append(operand if isinstance(operand, DataNode) else constant_node(operand))
+            raise ArgumentError(f"'{op}' at {users_line()}: an operand is a DataNode or a number, not {operand!r}")
+        if not isinstance(operand, DataNode):  # a scalar of NumPy's keeps its type, unlike an array
+            scalar = hasattr(operand, "dtype") and getattr(operand, "shape", None) == ()
+            operand = constant_node(operand, types.to_dtype(operand.dtype) if scalar else None)
+        nodes.append(operand)
     result: DataNode = DataNode._call("_arithmetic", nodes, [("op", int(ValueKind.STRING), op)])
     return result
 
@@ -353,3 +357,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
         args.append(("new_names", int(ValueKind.STRING), "".join(names)))
     result: DataNode = DataNode._call("_subscript", [node, *bounds.nodes], args)
     return result
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

@@ -10,19 +10,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Unpack, overload
+from typing import Any, NoReturn, Unpack, overload
 
 from stoker import _core, _definition, types
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
-from stoker._build import GraphBuilder, Record
+from stoker._build import GraphBuilder, NodeRef, Record, current_builder
 from stoker._context import close_at_exit, workers
+from stoker._elsewhere import no_attribute
+from stoker._external import add_fed_sources
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import CallableSource, FedSource
 from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
+from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
 
@@ -86,11 +88,17 @@ class Pipeline:
         return seed
 
     @property
-    def prefetch_queue_depth(self) -> int:
-        depth: int = self._settings.prefetch_queue_depth
-        return depth
+    def prefetch_queue_depth(self) -> int | dict[str, int]:
+        """As it was given; the larger one counts of DALI's two."""
+        return self._settings.queues or int(self._settings.prefetch_queue_depth)
 
-    cpu_queue_size = gpu_queue_size = prefetch_queue_depth
+    @property
+    def cpu_queue_size(self) -> int:
+        return self._settings.queues.get("cpu_size", int(self._settings.prefetch_queue_depth))
+
+    @property
+    def gpu_queue_size(self) -> int:
+        return self._settings.queues.get("gpu_size", int(self._settings.prefetch_queue_depth))
 
     @property
     def exec_pipelined(self) -> bool:
@@ -102,7 +110,14 @@ class Pipeline:
     def exec_separated(self) -> bool:
         return False
 
-    set_affinity = enable_memory_stats = exec_separated
+    @property
+    def set_affinity(self) -> bool:
+        """As it was given, like others that mean nothing here."""
+        return bool(self._settings.accepted.get("set_affinity", False))
+
+    @property
+    def enable_memory_stats(self) -> bool:
+        return bool(self._settings.accepted.get("enable_memory_stats", False))
 
     @property
     def py_num_workers(self) -> int:
@@ -115,10 +130,20 @@ class Pipeline:
         return method
 
     @property
-    def max_streams(self) -> None:
-        return None
+    def max_streams(self) -> int:
+        return int(self._settings.accepted.get("max_streams", -1))
 
-    default_cuda_stream_priority = concurrency = stream_policy = max_streams
+    @property
+    def default_cuda_stream_priority(self) -> Any:
+        return self._settings.accepted.get("default_cuda_stream_priority")
+
+    @property
+    def concurrency(self) -> Any:
+        return self._settings.accepted.get("concurrency")
+
+    @property
+    def stream_policy(self) -> Any:
+        return self._settings.accepted.get("stream_policy")
 
     @property
     def num_outputs(self) -> int:
@@ -137,17 +162,24 @@ class Pipeline:
     def is_restored_from_checkpoint(self) -> bool:
         return self._settings.checkpoint is not None
 
-    def output_dtype(self) -> list[types.DALIDataType]:
-        """Types of the outputs."""
-        return [types.DALIDataType(d[0]) for d in self._started().outputs()]
+    def _described(self) -> list[tuple[int, int, str]]:
+        """(dtype, ndim, layout) of each output, -1 where they are not known before it has run."""
+        return [(dtype, ndim, layout) for dtype, ndim, _, layout in self._started().outputs()[: len(self._outputs or ())]]
 
-    def output_ndim(self) -> list[int]:
-        """Dimensions of a sample of each output."""
-        return [len(d[1]) for d in self._started().outputs()]
+    def output_dtype(self) -> list[types.DALIDataType | None]:
+        """Types of the outputs; where they are not known before it has run, what was declared."""
+        described = self._described()
+        declared = self._settings.declared(len(described))
+        return [want[0] if d[0] == -1 else types.DALIDataType(d[0]) for d, want in zip(described, declared, strict=True)]
+
+    def output_ndim(self) -> list[int | None]:
+        """Dimensions of a sample of each output; where they are not known before it has run, what was declared."""
+        described = self._described()
+        return [want[1] if d[1] == -1 else d[1] for d, want in zip(described, self._settings.declared(len(described)), strict=True)]
 
     def output_layout(self) -> list[str]:
         """Names of the axes of each output."""
-        return [d[2] for d in self._started().outputs()]
+        return [d[2] for d in self._described()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
@@ -194,8 +226,12 @@ class Pipeline:
         """What the pipeline delivers, in this order."""
         self._outputs = _definition.output_nodes(self._builder, nodes)
 
-    def add_sink(self, node: DataNode) -> None:
-        """Taken for DALI's sake: what no output needs does not run."""
+    def add_sink(self, edge: DataNode) -> None:
+        """Has a value made though no output needs it, for the sake of what the making does: a python_function that prints."""
+        if self._session is not None:
+            raise StateError("the pipeline is built: no operators can be added")
+        builder = current_builder() if Pipeline.current() is self else self._builder
+        builder.add_sink(builder.own(edge._builder, edge.ref, "add_sink"))
 
     def define_graph(self) -> Any:
         """For subclasses: makes the graph and returns its outputs."""
@@ -209,16 +245,19 @@ class Pipeline:
         if self._session is not None:
             return
         if self._outputs is None:
-            with self:
-                nodes = (converted(self.define_graph) if self._settings.enable_conditionals else self.define_graph)()
-            self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
+            self._define(self.define_graph)
         assert self._outputs is not None
         if not self._outputs:
             raise InvalidArgumentError("the pipeline has no outputs")
-        for node in self._outputs:
-            self._builder.graph.output(node.ref)
+        for ref in [*(node.ref for node in self._outputs), *self._builder.sinks]:
+            self._builder.graph.output(ref)
         self._builder.built = True
         self._run_graph()
+
+    def _define(self, define: Callable[[], Any]) -> None:
+        with self:
+            nodes = (converted(define) if self._settings.enable_conditionals else define)()
+        self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
 
     def _run_graph(self) -> None:
         """Makes the pipeline of the library from a graph that has its outputs."""
@@ -230,9 +269,17 @@ class Pipeline:
             self._session.before = self.iter_setup
         close_at_exit(self)
         _tell_unpaired(core, self._builder.records)
-        self._settings.check_outputs(self._session.outputs())
+        if self._outputs is None:  # read from a file, which tells how many of them are sinks
+            self._outputs = [None] * (len(self._session.outputs()) - len(self._builder.sinks))  # type: ignore[list-item]
+        if not self._settings.check_outputs(self._described()):
+            self._session.check = self._check_first
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
+
+    def _check_first(self, batch: _core.Batch) -> None:
+        """What was declared of outputs and could not be checked before."""
+        lists = [tensor_list(batch, i) for i in range(len(self._outputs or ()))]
+        self._settings.check_outputs([(int(t.dtype), t.ndim(), t.layout()) for t in lists])
 
     def _started(self) -> Session:
         if self._session is None:
@@ -361,17 +408,23 @@ class Pipeline:
 
     # ---- state, files, insight ----
 
-    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> str:
+    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
         """The state after the batches that were taken: under 1 KB of JSON; also written to a file."""
-        state = self._running().save()
+        state = self._running().save().encode()
         if filename is not None:
-            Path(filename).write_text(state)
+            Path(filename).write_bytes(state)
         return state
 
     def serialize(self, define_graph: Any = None, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """The graph and its settings as JSON. Python sources are not part of it."""
+        """The graph and its settings as JSON. Python sources are not part of it. define_graph: a function that makes the graph and returns its outputs,
+        for a pipeline that has none yet."""
+        if define_graph is not None and not callable(define_graph):
+            raise ArgumentError(f"serialize: define_graph is a callable, not {define_graph!r}; a file's name is given as filename=")
+        if define_graph is not None:
+            self._define(define_graph)
         self.build()
         graph = json.loads(self._builder.graph.serialize())
+        graph["sinks"] = len(self._builder.sinks)
         graph["pipeline"] = self._settings.as_json()
         data = json.dumps(graph, indent=1).encode()
         if filename is not None:
@@ -382,20 +435,21 @@ class Pipeline:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
-        """A pipeline from what serialize() gave; keyword arguments take precedence over its settings."""
+        """A pipeline from what serialize() gave; keyword arguments take precedence over its settings. Each external_source waits for feed_input."""
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
         text = Path(filename).read_text() if filename is not None else serialized_pipeline
         text = text.decode() if isinstance(text, bytes) else text
         try:
             data = json.loads(text or "")
-            settings = Settings.from_json(data.pop("pipeline", {}))
+            settings, sinks = Settings.from_json(data.pop("pipeline", {})), int(data.pop("sinks", 0))
         except (ValueError, AttributeError) as e:
             raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
         pipe = cls(**{**settings, **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
+        add_fed_sources(pipe._builder, data["operators"])
+        pipe._builder.sinks = [NodeRef(-1, -1)] * sinks  # they are outputs of the graph already
         pipe._run_graph()
-        pipe._outputs = [None] * len(pipe._started().outputs())  # type: ignore[list-item]
         return pipe
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
@@ -498,3 +552,7 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
 experimental = ModuleType(f"{__name__}.experimental", "DALI's older place of pipeline_def.")
 experimental.pipeline_def = pipeline_def  # type: ignore[attr-defined]
 sys.modules[experimental.__name__] = experimental
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from stoker import _core
 from stoker._arrays import as_buffer
+from stoker._elsewhere import no_attribute
 from stoker._types import DALIDataType, to_numpy_type
 from stoker.errors import ArgumentError, InvalidArgumentError, UnsupportedError
 
@@ -428,3 +429,7 @@ def stream_handle(stream: Any) -> int:
         if hasattr(stream, name):
             return int(getattr(stream, name) or 0)
     return int(stream)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from stoker._elsewhere import no_attribute
 from stoker._types import *  # noqa: F403
 from stoker._types import BatchInfo, DALIDataType, DALIImageType, DALIInterpType, PipelineAPIType, SampleInfo, ScalarConstant, to_dtype
-from stoker._where import missing
 
 if TYPE_CHECKING:
     from stoker.data_node import DataNode
@@ -54,17 +54,10 @@ class CUDAStream:
 
 
 to_dali_type = to_dtype
+_all_types = tuple(
+    t for t in DALIDataType if t not in (DALIDataType.STRING, DALIDataType.NO_TYPE, DALIDataType.BFLOAT16)
+)  # DALI's tests read it
 TensorLayout = str
-
-# Of DALI's schema of arguments, or of its own: what there is instead.
-_DALI = {
-    **dict.fromkeys(
-        ["DATA_TYPE", "FEATURE", "IMAGE_TYPE", "INTERP_TYPE", "PYTHON_OBJECT", "TENSOR_LAYOUT"], "no tensor here has that type"
-    ),
-    "SAME": "give the type itself",
-    "dali_type_converters": "types.to_dtype takes types of torch, NumPy and Python",
-    "tfrec": "readers of TFRecord take names and types of features as arguments",
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -72,4 +65,4 @@ def __getattr__(name: str) -> Any:
         from stoker import tensors
 
         return getattr(tensors, name)
-    raise missing(f"module 'stoker.types' has no attribute {name!r}" + (f": it is of DALI alone; {_DALI[name]}" if name in _DALI else ""))
+    raise no_attribute("stoker.types", name)

@@ -142,7 +142,7 @@ def test_what_cannot_be_an_output(arguments, match):
     ("arguments", "match"),
     [
         ({"function": 3}, "function is a callable, not int"),
-        ({"function": abs, "num_outputs": 0}, "num_outputs is at least 1"),
+        ({"function": abs, "num_outputs": -1}, "num_outputs is a whole number from 0 on"),
         ({"function": abs, "device": "gpu"}, "in a pipeline without a GPU"),
         ({"function": abs, "outputs": 1}, "no argument 'outputs'"),
         ({"function": abs, "output_layouts": ["A", "B"]}, "output_layouts has 2 values for 1 outputs"),

@@ -137,11 +137,11 @@ def test_states_in_files_and_damaged_ones(tree, tmp_path):
     state = pipe.checkpoint(tmp_path / "state.json")
     again = training(tree, checkpoint=str(tmp_path / "state.json"))
     np.testing.assert_array_equal(arrays(again.run())[0], arrays(pipe.run())[0])
-    for damaged in (state[:-5], "{}", "{" + state, json.dumps({**json.loads(state), "epoch": -1})):
+    for damaged in (state[:-5], "{}", b"{" + state, json.dumps({**json.loads(state), "epoch": -1})):
         with pytest.raises(StokerError):
             training(tree, checkpoint=damaged).build()
     with pytest.raises(StateError):
-        again._running().restore(state)  # after the first batch
+        again._running().restore(state.decode())  # after the first batch
 
 
 def test_a_changed_data_set_is_refused(tree, files):

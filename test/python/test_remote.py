@@ -118,7 +118,7 @@ def test_nothing_secret_is_told(store, tmp_path):
 
     p = pipe()
     p.build()
-    told += [p.serialize().decode(), p.checkpoint(), repr(p.__dict__), p.explain() if hasattr(p, "explain") else ""]
+    told += [p.serialize().decode(), p.checkpoint().decode(), repr(p.__dict__), p.explain() if hasattr(p, "explain") else ""]
     with contextlib.suppress(StokerError):
         p.run()
     del p

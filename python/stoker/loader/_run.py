@@ -56,7 +56,7 @@ class Run:
             if isinstance(self.source, DatasetSource):
                 self._session.before = self.source.let_all_begin  # a user who runs the pipeline has no other word to say it by
             self._restore(self._session)
-            self.descs = self._session.outputs()
+            self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
         return self.pipe
 
     def _make(self, source: Source) -> Pipeline:

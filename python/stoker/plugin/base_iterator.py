@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
+from stoker._elsewhere import no_attribute
 from stoker._ranks import Shard, check_agreement
 from stoker._session import Session
 from stoker.errors import InvalidArgumentError
@@ -296,7 +297,12 @@ class EpochIterator:
 
     _size = size  # what scripts of DALI's own examples read
 
-    def checkpoints(self) -> list[str]:
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch of each pipeline."""
+        return self._pipes[0].batch_size
+
+    def checkpoints(self) -> list[bytes]:
         """The states of the pipelines."""
         return [p.checkpoint() for p in self._pipes]
 
@@ -318,3 +324,7 @@ def _auto_reset(value: str | bool | None) -> bool:
     if value in (True, "yes", "True"):
         return True
     raise InvalidArgumentError(f'auto_reset is "yes", "no" or a bool, not {value!r}')
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

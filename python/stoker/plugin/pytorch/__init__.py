@@ -9,13 +9,14 @@ needs then: to live until they are through.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from stoker import types
 from stoker._classes import PythonFunction
+from stoker._elsewhere import no_attribute
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, Handover
@@ -247,3 +248,7 @@ def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
 GenericIterator = DALIGenericIterator
 ClassificationIterator = DALIClassificationIterator
 RaggedIterator = DALIRaggedIterator
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise no_attribute(__name__, name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker import fn
+from stoker import fn, types
 from stoker._build import NodeRef
 from stoker._values import ValueKind
 from stoker.data_node import DataNode, constant_node
@@ -48,4 +48,4 @@ def on_gpu(node: DataNode, wanted: bool) -> DataNode:
 
 def typed_constant(value: Any, numpy_type: Any) -> DataNode:
     """A constant of a type."""
-    return constant_node(np.asarray(value, dtype=numpy_type))
+    return constant_node(np.asarray(value, dtype=numpy_type), types.to_dtype(numpy_type))
