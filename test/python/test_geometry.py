@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stoker import Pipeline, fn
+from stoker import Pipeline, fn, types
 from stoker.errors import StokerError
 from support import SEED
 
@@ -195,3 +195,43 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
     tensor = [np.zeros((3, 4, 5, 6), np.uint8)] * 2
     with pytest.raises(StokerError, match="transpose"):
         run(lambda: call(fn.external_source(source=lambda: tensor, layout=layout)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
+def test_sampling_in_blocks_is_sampling_pixel_by_pixel(dtype, interp):
+    """Images of floats, and of bytes with up to four channels, go through wide loops, others through one for each pixel; rows are longer than a block."""
+    rng = np.random.default_rng(11)
+    samples = [
+        rng.integers(0, 256, (h, w, c)).astype(dtype)
+        for h, w, c in ((37, 300, 3), (5, 513, 3), (1, 7, 3), (2, 2, 3), (300, 1, 3), (40, 41, 3))
+    ]
+    samples += [np.ascontiguousarray(s[:, :, :1]) for s in samples]
+
+    many = [np.concatenate([s.astype(np.uint8)] * 5, axis=2) for s in samples]
+
+    def both(define):
+        pipe = Pipeline(len(samples), 2, None, seed=2)
+        with pipe:
+            given = [fn.external_source(source=[s], cycle=True, layout="HWC") for s in (samples, many)]
+            pipe.set_outputs(*map(define, given))
+        return pipe.run()
+
+    matrix = [0.9, 0.2, -3.0, -0.1, 1.1, 2.0, 0.001, -0.002, 1.0]
+    calls = [
+        lambda x: fn.sphere(x, interp_type=interp, fill_value=9),
+        lambda x: fn.water(x, interp_type=interp, fill_value=3, ampl_x=4.5, freq_y=0.11),
+        lambda x: fn.experimental.warp_perspective(x, matrix=matrix, interp_type=interp, fill_value=5, inverse_map=False),
+        *(
+            lambda x, b=b: fn.experimental.warp_perspective(x, matrix=matrix, interp_type=interp, border_mode=b)
+            for b in ("replicate", "reflect_101")
+        ),
+    ]
+    for call in calls:
+        for fast, slow in zip(*both(call), strict=True):
+            fast, slow = np.asarray(fast), np.asarray(slow)
+            slow = slow[:, :, : fast.shape[2]]
+            if interp == types.INTERP_NN:
+                np.testing.assert_array_equal(fast, slow)
+            else:
+                np.testing.assert_allclose(fast, slow, atol=1 if dtype == np.uint8 else 0.51)

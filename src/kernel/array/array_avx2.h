@@ -9,6 +9,7 @@
 #define stk__array_run_one_hot stk__array_run_one_hot_avx2
 #define stk__array_run_arithmetic stk__array_run_arithmetic_avx2
 #define stk__array_run_normalize stk__array_run_normalize_avx2
+#define stk__array_run_sample stk__array_run_sample_avx2
 #define stk__array_put stk__array_put_avx2
 #define stk__array_fill stk__array_fill_avx2
 #define stk__array_source stk__array_source_avx2

@@ -19,6 +19,7 @@ struct stk_array_kernels {
 	void (*enhance)(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 	void (*equalize)(const struct stk_equalize *e, const struct stk_equalize_data *data);
 	void (*pointwise)(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
+	void (*sample)(const struct stk_array_job *job);
 	void (*transform)(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 };
 extern const struct stk_array_kernels stk__array_kernels_c, stk__array_kernels_avx2;

@@ -7,4 +7,4 @@
 
 const struct stk_array_kernels stk__array_kernels_avx2 = {stk__convert, stk__array_run_copy, stk__array_run_one_hot,
 	stk__array_run_arithmetic, stk__array_run_normalize, stk__jpeg_distortion_run_avx2, stk__debayer_run_avx2, stk__enhance_run_avx2,
-	stk__equalize_run_avx2, stk__pointwise_run_avx2, stk__transform_run_avx2};
+	stk__equalize_run_avx2, stk__pointwise_run_avx2, stk__array_run_sample, stk__transform_run_avx2};

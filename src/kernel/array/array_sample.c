@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making and running jobs that sample images and volumes. */
+ * Making jobs that sample images and volumes. */
 #include "kernel/array/array_sample.h"
 
 #include "base/error.h"
-#include "kernel/array/array_run.h"
+#include "kernel/array/array_kernels.h"
 
 /* Fills one of a job's dims and the distance in the source, bytes. d < 0: the tensors have no such dim. */
 static void place_dim(struct stk_array_job *job, int32_t k, int32_t d, const struct stk_desc *in, const struct stk_desc *out, int64_t *src)
@@ -51,56 +51,6 @@ enum stk_status stk__array_sample(struct stk_array_jobs *jobs, const struct stk_
 	job.constant_bytes = sizeof *fill * (uint64_t)job.dim[4].size;
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	stk__array_run_sample(&job);
+	stk__array_kernels(jobs, job.n)->sample(&job);
 	return STK_OK;
-}
-
-/* ---- on the CPU ---- */
-
-/* The usual case, all of whose pixels are bytes inside: the same sums as stk__sample_float's. */
-static inline bool sample_bytes(const struct stk_array_job *job, uint8_t *dst, const uint8_t *base, const struct stk_sample_position *p)
-{
-	const struct stk_array_sample *s = &job->sample;
-	bool linear = s->interp != STK_INTERP_NN;
-	float half = linear ? 0.5f : 0, x = p->at[0] - half, y = p->at[1] - half;
-	int32_t ix = stk__sample_floor(x), iy = stk__sample_floor(y), more = linear;
-	if (ix < 0 || iy < 0 || ix + more >= s->size[0] || iy + more >= s->size[1])
-		return false;
-	base += ix * s->stride[0] + iy * s->stride[1];
-	float qx = x - (float)ix, qy = y - (float)iy, px = 1 - qx;
-	int64_t right = s->stride[0], below = s->stride[1];
-	for (int64_t c = 0; c < job->dim[4].size; c++, base += s->channel, dst += job->dim[4].dst) {
-		if (!linear) {
-			*dst = *base;
-			continue;
-		}
-		float top = (float)base[0] * px + (float)base[right] * qx,
-		      bottom = (float)base[below] * px + (float)base[below + right] * qx;
-		float value = top + (bottom - top) * qy, whole = (float)(int32_t)value;
-		*dst = (uint8_t)(int32_t)(value - whole >= 0.5f ? whole + 1 : whole);
-	}
-	return true;
-}
-
-void stk__array_run_sample(const struct stk_array_job *job)
-{
-	const struct stk_array_dim *d = job->dim;
-	bool bytes = job->src_dtype[0] == STK_UINT8 && job->dst_dtype == STK_UINT8 && !job->sample.volume &&
-		     job->sample.interp != STK_INTERP_CUBIC;
-	for (int64_t f = 0; f < d[0].size; f++) {
-		const uint8_t *base = job->src[0] + f * job->sample.frame;
-		uint64_t pixel = 0;
-		for (int64_t z = 0; z < d[1].size; z++)
-			for (int64_t y = 0; y < d[2].size; y++) {
-				uint8_t *row = job->dst + f * d[0].dst + z * d[1].dst + y * d[2].dst;
-				for (int64_t x = 0; x < d[3].size; x++, row += d[3].dst, pixel++) {
-					struct stk_sample_position p =
-						stk__sample_position(&job->sample, (int32_t)x, (int32_t)y, (int32_t)z, f, pixel);
-					if (bytes && sample_bytes(job, row, base, &p))
-						continue;
-					for (int64_t c = 0; c < d[4].size; c++)
-						stk__array_sample_store(job, row + c * d[4].dst, base, &p, (int32_t)c);
-				}
-			}
-	}
 }

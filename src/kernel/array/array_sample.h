@@ -42,24 +42,34 @@ STK_HD void stk__sample_jitter(const struct stk_array_sample *s, int32_t x, int3
 	at[1] = (float)y + (float)((bits >> 32) * among >> 32) - (float)reach + 0.5f;
 }
 
+STK_HD void stk__sample_affine(const float *m, float fx, float fy, float fz, float at[3])
+{
+	at[0] = m[0] * fx + (m[1] * fy + (m[2] * fz + m[3]));
+	at[1] = m[4] * fx + (m[5] * fy + (m[6] * fz + m[7]));
+	at[2] = m[8] * fx + (m[9] * fy + (m[10] * fz + m[11]));
+}
+
+STK_HD void stk__sample_perspective(const float *m, float fx, float fy, float at[3])
+{
+	float w = m[6] * fx + (m[7] * fy + m[8]);
+	at[0] = (m[0] * fx + (m[1] * fy + m[2])) / w;
+	at[1] = (m[3] * fx + (m[4] * fy + m[5])) / w;
+}
+
 /* pixel: the output's number in its frame. */
 STK_HD struct stk_sample_position stk__sample_position(
 	const struct stk_array_sample *s, int32_t x, int32_t y, int32_t z, int64_t frame, uint64_t pixel)
 {
 	const float *m = s->m;
-	float fx = (float)x + 0.5f, fy = (float)y + 0.5f, fz = (float)z + 0.5f, w;
+	float fx = (float)x + 0.5f, fy = (float)y + 0.5f, fz = (float)z + 0.5f;
 	struct stk_sample_position p;
 	p.at[2] = 0.5f;
 	switch (s->map) {
 	case STK_SAMPLE_AFFINE:
-		p.at[0] = m[0] * fx + (m[1] * fy + (m[2] * fz + m[3]));
-		p.at[1] = m[4] * fx + (m[5] * fy + (m[6] * fz + m[7]));
-		p.at[2] = m[8] * fx + (m[9] * fy + (m[10] * fz + m[11]));
+		stk__sample_affine(m, fx, fy, fz, p.at);
 		break;
 	case STK_SAMPLE_PERSPECTIVE:
-		w = m[6] * fx + (m[7] * fy + m[8]);
-		p.at[0] = (m[0] * fx + (m[1] * fy + m[2])) / w;
-		p.at[1] = (m[3] * fx + (m[4] * fy + m[5])) / w;
+		stk__sample_perspective(m, fx, fy, p.at);
 		break;
 	case STK_SAMPLE_MAPS:
 		p.at[0] = s->maps[0][frame * s->map_frame + (int64_t)pixel] + m[0] + m[1] * (float)x;

@@ -47,15 +47,31 @@ struct texels {
 	__m256i bytes, inside;
 };
 
-static inline struct texels fetch(const struct stk_warp_row *w, __m256i x, __m256i y)
+/* Where eight pixels lie, and whether that is inside. */
+struct places {
+	__m256i at, inside;
+};
+
+static inline struct places find(const struct stk_warp_row *w, __m256i x, __m256i y)
 {
 	__m256i ix = clamp8(x, w->src.width), iy = clamp8(y, w->src.height);
-	__m256i at = _mm256_add_epi32(
+	struct places p;
+	p.at = _mm256_add_epi32(
 		_mm256_mullo_epi32(iy, _mm256_set1_epi32((int)w->src.row)), _mm256_mullo_epi32(ix, _mm256_set1_epi32((int)w->src.pixel)));
-	struct texels t;
-	t.bytes = _mm256_i32gather_epi32(w->src.data, at, 1);
-	t.inside = w->clamp ? _mm256_set1_epi32(-1) : _mm256_and_si256(_mm256_cmpeq_epi32(ix, x), _mm256_cmpeq_epi32(iy, y));
-	return t;
+	p.inside = w->clamp ? _mm256_set1_epi32(-1) : _mm256_and_si256(_mm256_cmpeq_epi32(ix, x), _mm256_cmpeq_epi32(iy, y));
+	return p;
+}
+
+static inline struct texels fetch(const struct stk_warp_row *w, __m256i x, __m256i y)
+{
+	struct places p = find(w, x, y);
+	return (struct texels){_mm256_i32gather_epi32(w->src.data, p.at, 1), p.inside};
+}
+
+static inline __m256 fetch_floats(const struct stk_warp_row *w, struct places p, int32_t c)
+{
+	const float *base = (const float *)(const void *)((const char *)w->src.data + c * w->src.channel);
+	return _mm256_blendv_ps(_mm256_set1_ps(w->fill), _mm256_i32gather_ps(base, p.at, 1), _mm256_castsi256_ps(p.inside));
 }
 
 static inline __m256 channel_of(struct texels t, int32_t c, __m256 fill)
@@ -71,10 +87,28 @@ static void store_some(float *dst, __m256 value, int32_t n)
 	memcpy(dst, all, (size_t)n * sizeof *dst);
 }
 
+/* As stk__warp_mix. */
+static inline __m256 mix(__m256 s00, __m256 s01, __m256 s10, __m256 s11, const struct positions *p)
+{
+	__m256 px = _mm256_sub_ps(_mm256_set1_ps(1), p->qx);
+	__m256 top = _mm256_add_ps(_mm256_mul_ps(s00, px), _mm256_mul_ps(s01, p->qx));
+	__m256 bottom = _mm256_add_ps(_mm256_mul_ps(s10, px), _mm256_mul_ps(s11, p->qx));
+	return _mm256_add_ps(top, _mm256_mul_ps(_mm256_sub_ps(bottom, top), p->qy));
+}
+
+static void store(const struct stk_warp_row *w, int32_t k, int32_t c, __m256 value)
+{
+	float *to = w->dst + c * w->plane + k;
+	if (k + 8 <= w->n)
+		_mm256_storeu_ps(to, value);
+	else
+		store_some(to, value, w->n - k);
+}
+
 /* uint8, interleaved, 1 to 4 channels, offsets that fit int32. */
 static void warp_bytes(const struct stk_warp_row *w)
 {
-	const __m256 fill = _mm256_set1_ps(w->fill), one = _mm256_set1_ps(1);
+	const __m256 fill = _mm256_set1_ps(w->fill);
 	const __m256i next = _mm256_set1_epi32(1);
 	for (int32_t k = 0; k < w->n; k += 8) {
 		struct positions p = positions_at(w, k);
@@ -87,18 +121,26 @@ static void warp_bytes(const struct stk_warp_row *w)
 		}
 		for (int32_t c = 0; c < w->src.channels; c++) {
 			__m256 value = channel_of(t00, c, fill);
-			if (w->linear) {
-				__m256 px = _mm256_sub_ps(one, p.qx);
-				__m256 top = _mm256_add_ps(_mm256_mul_ps(value, px), _mm256_mul_ps(channel_of(t01, c, fill), p.qx));
-				__m256 bottom = _mm256_add_ps(
-					_mm256_mul_ps(channel_of(t10, c, fill), px), _mm256_mul_ps(channel_of(t11, c, fill), p.qx));
-				value = _mm256_add_ps(top, _mm256_mul_ps(_mm256_sub_ps(bottom, top), p.qy));
-			}
-			float *to = w->dst + c * w->plane + k;
-			if (k + 8 <= w->n)
-				_mm256_storeu_ps(to, value);
-			else
-				store_some(to, value, w->n - k);
+			if (w->linear)
+				value = mix(value, channel_of(t01, c, fill), channel_of(t10, c, fill), channel_of(t11, c, fill), &p);
+			store(w, k, c, value);
+		}
+	}
+}
+
+/* float32 in any arrangement, offsets that fit int32. */
+static void warp_floats(const struct stk_warp_row *w)
+{
+	const __m256i next = _mm256_set1_epi32(1);
+	for (int32_t k = 0; k < w->n; k += 8) {
+		struct positions p = positions_at(w, k);
+		__m256i right = _mm256_add_epi32(p.x, next), below = _mm256_add_epi32(p.y, next);
+		struct places at[4] = {find(w, p.x, p.y), find(w, right, p.y), find(w, p.x, below), find(w, right, below)};
+		for (int32_t c = 0; c < w->src.channels; c++) {
+			__m256 value = fetch_floats(w, at[0], c);
+			if (w->linear)
+				value = mix(value, fetch_floats(w, at[1], c), fetch_floats(w, at[2], c), fetch_floats(w, at[3], c), &p);
+			store(w, k, c, value);
 		}
 	}
 }
@@ -107,8 +149,11 @@ static void warp_row(const struct stk_warp_row *w)
 {
 	ptrdiff_t row = w->src.row < 0 ? -w->src.row : w->src.row, pixel = w->src.pixel < 0 ? -w->src.pixel : w->src.pixel;
 	bool bytes = w->src.dtype == STK_UINT8 && w->src.channels <= 4 && (w->src.channel == 1 || w->src.channels == 1);
-	if (bytes && row * w->src.height < INT32_MAX - 64 && pixel * w->src.width < INT32_MAX - row * w->src.height - 64)
+	bool near = row * w->src.height < INT32_MAX - 64 && pixel * w->src.width < INT32_MAX - row * w->src.height - 64;
+	if (bytes && near)
 		warp_bytes(w);
+	else if (w->src.dtype == STK_FLOAT && near)
+		warp_floats(w);
 	else
 		stk__warp_kernels_c.row(w);
 }
