@@ -76,13 +76,13 @@ static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bia
 	*bias = (float)(c->shift - c->mean.v[c->mean.count == 1 ? 0 : k] * a);
 }
 
-/* A single fill value applies to appended channels only where the window may reach outside the image, as in DALI. */
+/* Appended channels get fill values only where the window may reach outside the image, as in DALI. */
 static float fill_of(const struct cmn *c, const struct cmn_state *s, int32_t k)
 {
 	const struct stk_floats *f = &c->bounds.fill_values;
-	if (f->count == 1)
-		return k < s->channels || stk__bounds(&c->bounds) == STK_BOUNDS_PAD ? f->v[0] : 0;
-	return k < f->count ? f->v[k] : 0;
+	if (k >= s->channels && stk__bounds(&c->bounds) != STK_BOUNDS_PAD)
+		return 0;
+	return f->count == 1 ? f->v[0] : k < f->count ? f->v[k] : 0;
 }
 
 static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)

@@ -43,6 +43,7 @@ def crop_mirror_normalize() -> Iterator[Case]:
     yield case(crop=[100, 120], out_of_bounds_policy="pad", fill_values=[7, 8, 9], mean=MEAN, std=STD)
     yield case(crop=[100, 120], out_of_bounds_policy="pad", fill_values=[7], pad_output=True, output_layout="HWC")
     yield case(crop=[100, 120], out_of_bounds_policy="pad", fill_values=[1, 2, 3, 4], pad_output=True, mirror=1)
+    yield case(crop=[20, 30], fill_values=[1, 2, 3, 4], pad_output=True, mirror=1)
     yield case(images(rng, channels=1, low=40), pad_output=True)
     yield case(images(rng, channels=4, low=40), pad_output=True)
     for dtype in (T.FLOAT, T.FLOAT16, T.UINT8, T.INT8):
