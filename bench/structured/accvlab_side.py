@@ -33,10 +33,39 @@ class Today:
         return self.__getattr__("constant")(**given, **({"layout": "**"} if given.get("shape") == [2, 3] else {}))
 
 
+def compile_once() -> None:
+    """numba compiles anew for each operator, and there are 121: minutes. A function with the same code, constants and types is compiled once."""
+    from nvidia.dali.plugin import numba as plugin
+
+    of: Any = plugin.NumbaFunction
+    compiled: dict[Any, Any] = {}
+
+    def code(function: Any) -> Any:
+        if function is None:
+            return None
+        cells = tuple(repr(cell.cell_contents) for cell in function.__closure__ or ())
+        return function.__code__, cells, repr(function.__defaults__)
+
+    def once(name: str) -> None:
+        original = getattr(of, name)
+
+        def compile(self: Any, function: Any, *types: Any) -> Any:
+            key = (name, code(function), repr(types))
+            if key not in compiled:
+                compiled[key] = original(self, function, *types)
+            return compiled[key]
+
+        setattr(of, name, compile)
+
+    once("_get_run_fn_cpu")
+    once("_get_setup_fn_cpu")
+
+
 def framework() -> Any:
     """The package, made to work with today's NumPy and DALI."""
     if not hasattr(np, "float"):
         np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage says np.float, which NumPy has no more
+    compile_once()
     from accvlab.dali_pipeline_framework import inputs, processing_steps
     from accvlab.dali_pipeline_framework import pipeline as pipelines
     from accvlab.dali_pipeline_framework.processing_steps import affine_transformer

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from reference import MEAN, STD, Config
-from stoker import fn, math, types
+from stoker import fn, types
 from stoker.structured import NuScenes, processing_steps
 from stoker.structured.inputs import SamplerInputIterable, SequenceSampler
 from stoker.structured.nuscenes import FIELDS
@@ -42,6 +42,8 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
         affine.ShiftInsideOriginalImage(1.0, shift_x=True, shift_y=False),
         affine.ShiftToAlignWithOriginalImageBorder(1.0, affine.ShiftToAlignWithOriginalImageBorder.Border.BOTTOM),
     ]
+    # The corners of a mirrored box stay in order where the step knows which fields are boxes; to the original's they are points.
+    corners = {"bbox_field_names": "bboxes2d"} if of is processing_steps else {}
     transform = affine(
         output_hw=list(config.hw),
         resizing_mode=affine.ResizingMode.CROP,
@@ -49,9 +51,10 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
         image_field_names=["image"] if images else None,
         image_hw_field_names=None if images else ["image_hw"],
         projection_matrix_field_names=["lidar2img", "intrinsics"],
-        point_field_names=["bboxes2d", "centers2d"],
+        point_field_names=["centers2d"] if corners else ["bboxes2d", "centers2d"],
         transformation_steps=augment,
         transform_image_on_gpu=on_gpu,
+        **corners,
     )
     if not images:
         return [transform]
@@ -112,21 +115,6 @@ def steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) ->
     return [*image_steps(of, config, on_gpu, images), *annotation_steps(of, config)]
 
 
-class Flat(PipelineStepBase):
-    """A step of our own: vectors in the plane get a third component, 0, so that they turn in space."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self.name):
-            data.set_item_in_path(path, fn.pad(data.get_item_in_path(path), axes=[1], shape=[3]))
-        return data
-
-    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
-        return data_empty
-
-
 class FrameSizes(PipelineStepBase):
     """Where images are left out: `image_hw` of each camera, which says how large NuScenes' frames are."""
 
@@ -139,23 +127,6 @@ class FrameSizes(PipelineStepBase):
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
         for i in range(len(data_empty["cameras"])):
             data_empty["cameras"][i].add_data_field("image_hw", types.INT32)
-        return data_empty
-
-
-class Upright(PipelineStepBase):
-    """A step of our own, of `fn` alone: corners of mirrored boxes change places, so that the first is left of and above the second."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self.name):
-            boxes = data.get_item_in_path(path)
-            a, b = boxes[:, 0:2], boxes[:, 2:4]
-            data.set_item_in_path(path, fn.cat(math.min(a, b), math.max(a, b), axis=1))
-        return data
-
-    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
         return data_empty
 
 
@@ -212,8 +183,8 @@ class Loader:
         gpu = device.type == "cuda"
         data = NuScenes(root, version, fields=None if images else [name for name in FIELDS if name != "image"])
         order = SamplerInputIterable(data, SequenceSampler(batch, data.sequence_lengths, seed), rank, world)
-        first = [Flat("velocities"), None if images else FrameSizes()]
-        last = [Upright("bboxes2d"), Batches(gpu, images)]
+        first = [None if images else FrameSizes()]
+        last = [Batches(gpu, images)]
         definition = PipelineDefinition(order, [*first, *steps(processing_steps, config, gpu, images), *last])
         self.pipeline = definition.get_pipeline(
             batch_size=batch // world, num_threads=threads, device_id=(device.index or 0) if gpu else None, seed=seed, checkpoint=state

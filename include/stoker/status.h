@@ -53,7 +53,7 @@ struct stk_error {
 	int64_t sample;     /* position in the epoch's global sequence, or -1 */
 	int64_t epoch;      /* or -1 */
 	int64_t offset;     /* byte offset in the source, or -1 */
-	char op[96];        /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
+	char op[256];       /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
 	char uri[512];      /* the sample's file or object, or "" */
 	char message[1024]; /* the whole text, as a user should read it */
 };

@@ -58,6 +58,7 @@ class Pipeline:
         self._builder.conditionals = self._settings.enable_conditionals
         self._outputs: list[DataNode] | None = None
         self._ragged: list[tuple[int, ...]] = []
+        self.endless = False
         self._session: Session | None = None  # from build() on
         self._workers: Any = None
         self._scheduled = 0
@@ -154,9 +155,10 @@ class Pipeline:
         """Ours: groups of outputs that have companions behind num_outputs, for each group those that fn.pad_ragged made of it (stoker.structured)."""
         return self._ragged
 
-    def keep_for_iterators(self, ragged: list[tuple[int, ...]]) -> None:
-        """Ours: the last outputs are what ragged_outputs says; run() does not give them."""
+    def keep_for_iterators(self, ragged: list[tuple[int, ...]], endless: bool = False) -> None:
+        """Ours: the last outputs are what ragged_outputs says; run() does not give them. endless: the reader's samples follow sequences, which have no epochs."""
         self._ragged = ragged
+        self.endless = endless
 
     @property
     def is_restored_from_checkpoint(self) -> bool:

@@ -182,7 +182,7 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 			enum stk_status s =
 				stk__fail(err, STK_SHAPE, "output %d is %s with %d dims, and %s with %d in the first sample of its batch",
 					o, stk_dtype_name(d->dtype), d->ndim, stk_dtype_name(first->dtype), first->ndim);
-			char title[96];
+			char title[STK_MAX_TITLE];
 			stk__node_title(p->program->nodes[v->node].node, title, sizeof title);
 			stk__error_set_op(err, title);
 			if (err && (p->program->nodes[v->node].def->flags & STK_OP_MERGES))

@@ -116,8 +116,13 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		stk__fetch_parts(s, n->reader, bytes);
 		call->bytes = bytes;
 	}
+	if (n->cloned && run->chain >= 0)
+		call->wanted = g->levels[run->level].chains[run->chain].wants + n->first_value;
 	for (int32_t k = 0; k < call->n_out; k++)
-		call->out[k] = (struct stk_tensor){0};
+		if (!call->wanted || call->wanted[k])
+			call->out[k] = (struct stk_tensor){0};
+		else
+			call->out[k].data = NULL;
 	return STK_OK;
 }
 
@@ -173,13 +178,16 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 {
 	struct stk_tensor *t = &run->worker->values[value];
 	const struct stk_value *v = &run->pipeline->program->values[t->data ? value : stk__value_destination(run, value)];
+	bool kept = keeps(run, v);
+	if (t->data && !kept)
+		return STK_OK;
 	size_t limit = run->pipeline->config.memory_limit;
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
 	if ((size_t)bytes > limit && !t->data) /* also for a place in the slot, which is not scratch */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
-	if (keeps(run, v)) {
+	if (kept) {
 		const void *view = t->data;
 		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
 		if (view && view == place->data) { /* what was merged has been written there */
@@ -195,8 +203,6 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 			poison(run, t, bytes);
 		return STK_OK;
 	}
-	if (t->data)
-		return STK_OK;
 	t->data = stk__arena_take(&run->worker->arena, (size_t)bytes);
 	if (!t->data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a value of %lld bytes", (long long)bytes);

@@ -13,6 +13,8 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 		return s;
 	bool all_views = true;
 	for (int32_t k = 0; k < call.n_out; k++) {
+		if (call.wanted && !call.wanted[k] && call.out[k].data)
+			continue;
 		all_views &= call.out[k].data != NULL;
 		if ((s = stk__value_place(run, n->first_value + k, err)))
 			return s;
@@ -30,7 +32,7 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
 		s = stk__pass_serves(run, group->nodes[k]) ? stk__pass_group_run(run, &single, err) : run_single(run, group->nodes[k], err);
 		if (s && err) {
-			char title[96];
+			char title[STK_MAX_TITLE];
 			stk__node_title(run->pipeline->program->nodes[group->nodes[k]].node, title, sizeof title);
 			stk__error_set_op(err, title);
 		}
@@ -98,7 +100,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 			    : group->pass                                       ? run_pass(&run, group, err)
 										: run_single(&run, group->nodes[0], err);
 		if (s && err) {
-			char title[96];
+			char title[STK_MAX_TITLE];
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);
 			stk__error_set_op(err, title);
 			stk__name_input(p->program, &r->samples[sample], group->nodes[0], err);

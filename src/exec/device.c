@@ -200,7 +200,7 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_graph_node *node = node_of_step(g, b->record->level, step);
 	struct stk_error **err = &b->tables[step].error;
-	char title[96];
+	char title[STK_MAX_TITLE];
 	if (!*err && !(*err = stk__calloc(1, sizeof **err)))
 		return &lost;
 	if (stk__array_divided_by_zero(*err) && node) {

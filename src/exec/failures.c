@@ -50,7 +50,7 @@ static void compose_message(struct stk_error *e)
 {
 	struct stk_error from = *e;
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
-	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%s", named ? from.uri : "", named ? ": " : "",
+	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%.140s", named ? from.uri : "", named ? ": " : "",
 		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
 }
 

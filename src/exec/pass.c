@@ -56,7 +56,7 @@ static enum stk_status infer_group(
 	for (int32_t k = 0; k < group->count; k++) {
 		enum stk_status s = stk__call_prepare(run, group->nodes[k], &calls[k], err);
 		if (s || (s = infer_image(&calls[k], err))) {
-			char title[96];
+			char title[STK_MAX_TITLE];
 			stk__node_title(run->pipeline->program->nodes[group->nodes[k]].node, title, sizeof title);
 			stk__error_set_op(err, title);
 			return s;
@@ -152,7 +152,7 @@ static enum stk_status blame_the_first(
 {
 	const struct stk_program_node *nodes = run->pipeline->program->nodes;
 	bool on_cores = group->step < 0 || nodes[group->nodes[0]].def->fetch;
-	char title[96];
+	char title[STK_MAX_TITLE];
 	for (int32_t k = 0; on_cores && k < group->count - 1; k++) {
 		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
 		struct stk_error first = {0};

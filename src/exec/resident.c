@@ -409,7 +409,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	size_t nodes = (size_t)p->program->n_nodes;
 	struct plan plan = {.p = p,
 		.gpu = gpu,
-		.run = {p, &p->crew.workers[0], &p->flight.records[0], 0, 0, 0},
+		.run = {p, &p->crew.workers[0], &p->flight.records[0], 0, -1, 0},
 		.d = stk__calloc(1, sizeof *plan.d),
 		.known = stk__calloc(nodes, sizeof *plan.known),
 		.needed = stk__calloc(nodes, sizeof *plan.needed)};

@@ -179,7 +179,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 			.end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	if (s) {
-		char title[96];
+		char title[STK_MAX_TITLE];
 		stk__node_title(p->program->nodes[u->node].node, title, sizeof title);
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;

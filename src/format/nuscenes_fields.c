@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What a field's first extent counts, and what follows it. */
-enum shape { FILE_BYTES, SCALAR, MATRIX, BOXES, BOXES2, BOXES4, TEXT, OBJECTS, OBJECTS2, OBJECTS3, OBJECTS9, POINTS5 };
+enum shape { FILE_BYTES, SCALAR, MATRIX, BOXES, BOXES2, BOXES4, TEXT, OBJECTS, OBJECTS3, OBJECTS9, POINTS5 };
 #define FILE FILE_BYTES
 
 static const struct field {
@@ -47,7 +47,7 @@ int32_t stk__nuscenes_field_find(const char *name)
 
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count)
 {
-	static const int8_t columns[] = {[BOXES2] = 2, [BOXES4] = 4, [OBJECTS2] = 2, [OBJECTS3] = 3, [OBJECTS9] = 9, [POINTS5] = 5};
+	static const int8_t columns[] = {[BOXES2] = 2, [BOXES4] = 4, [OBJECTS3] = 3, [OBJECTS9] = 9, [POINTS5] = 5};
 	struct stk_desc desc = {.dtype = fields[f].dtype, .ndim = 1, .shape = {count}};
 	switch (fields[f].shape) {
 	case SCALAR:
@@ -124,38 +124,49 @@ static void put_of_camera(const struct stk_nuscenes_view *v, enum stk_nuscenes_f
 
 /* ---- objects ---- */
 
-static void put_box(const struct stk_nuscenes_object *o, const struct stk_rigid *to_lidar, float *out)
+/* How far its heading is turned from the x axis of the lidar's frame to y. */
+static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid *to_lidar)
 {
-	const struct stk_rigid pose = stk__rigid_of(&o->pose), here = stk__rigid_compose(to_lidar, &pose);
-	for (int i = 0; i < 3; i++)
-		out[i] = (float)here.at[i];
-	out[3] = o->size[1];
-	out[4] = o->size[0];
-	out[5] = o->size[2];
-	out[6] = (float)atan2(-here.turn[1], here.turn[0]);
+	const struct stk_rigid pose = stk__rigid_of(&o->pose);
+	double row[2];
 	for (int i = 0; i < 2; i++)
-		out[7 + i] = isnan(o->velocity[0]) ? 0
-						   : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
-							     to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
+		row[i] = to_lidar->turn[0] * pose.turn[i] + to_lidar->turn[1] * pose.turn[3 + i] + to_lidar->turn[2] * pose.turn[6 + i];
+	return (float)atan2(-row[1], row[0]);
+}
+
+/* One part of a box, or of field BBOXES3D all of them, one after the other. Returns where the next one goes. */
+static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_field f, const struct stk_rigid *to_lidar, float *out)
+{
+	bool all = f == STK_NUSC_BBOXES3D;
+	if (all || f == STK_NUSC_TRANSLATIONS) {
+		double at[3];
+		stk__rigid_apply(to_lidar, o->pose.at, at);
+		for (int i = 0; i < 3; i++)
+			*out++ = (float)at[i];
+	}
+	if (all || f == STK_NUSC_SIZES) {
+		*out++ = o->size[1];
+		*out++ = o->size[0];
+		*out++ = o->size[2];
+	}
+	if (all || f == STK_NUSC_ORIENTATIONS)
+		*out++ = yaw_of(o, to_lidar);
+	if (all || f == STK_NUSC_VELOCITIES)
+		for (int i = 0; i < 2; i++)
+			*out++ = isnan(o->velocity[0]) ? 0
+						       : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
+								 to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
+	if (f == STK_NUSC_VELOCITIES)
+		*out++ = 0; /* in the plane, as a vector of space, which turns with it */
+	return out;
 }
 
 static void put_boxes(
 	const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int32_t sample, const struct stk_nuscenes_sample *s, float *out)
 {
-	static const struct {
-		int8_t first, count;
-	} parts[] = {[STK_NUSC_BBOXES3D] = {0, 9},
-		[STK_NUSC_TRANSLATIONS] = {0, 3},
-		[STK_NUSC_SIZES] = {3, 3},
-		[STK_NUSC_ORIENTATIONS] = {6, 1},
-		[STK_NUSC_VELOCITIES] = {7, 2}};
 	const struct stk_rigid world = stk__nuscenes_lidar_to_world(v->set, sample), to_lidar = stk__rigid_inverse(&world);
-	for (int32_t i = 0; i < s->count; i++) {
-		float box[9];
-		put_box(stk__nuscenes_object(v->set, s->first + i), &to_lidar, box);
-		memcpy(out, box + parts[f].first, (size_t)parts[f].count * sizeof *box);
-		out += parts[f].count;
-	}
+	for (int32_t i = 0; i < s->count; i++)
+		out = put_box(stk__nuscenes_object(v->set, s->first + i), f, &to_lidar, out);
 }
 
 /* A number of an object; the 2-D fields have the same. */

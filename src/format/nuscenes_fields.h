@@ -36,7 +36,7 @@
 	X(TRANSLATIONS, "translations", STK_FLOAT, OBJECTS3, false, "x, y, z of gt_bboxes_3d")                                             \
 	X(SIZES, "sizes", STK_FLOAT, OBJECTS3, false, "length, width, height")                                                             \
 	X(ORIENTATIONS, "orientations", STK_FLOAT, OBJECTS, false, "yaw, in radians")                                                      \
-	X(VELOCITIES, "velocities", STK_FLOAT, OBJECTS2, false, "in metres a second; 0 where it is not known")                             \
+	X(VELOCITIES, "velocities", STK_FLOAT, OBJECTS3, false, "x, y, z in metres a second, z is 0; 0 where it is not known")             \
 	X(NUM_LIDAR, "num_lidar_points", STK_INT32, OBJECTS, false, "points of the lidar in them")                                         \
 	X(NUM_RADAR, "num_radar_points", STK_INT32, OBJECTS, false, "points of radars in them")                                            \
 	X(VISIBILITY, "visibility", STK_INT32, OBJECTS, false, "as visibility2d")                                                          \

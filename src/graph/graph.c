@@ -225,7 +225,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	}
 out:
 	if (s && err) {
-		char title[96];
+		char title[STK_MAX_TITLE];
 		stk__node_title(node, title, sizeof title);
 		stk__error_set_op(err, title);
 	}

@@ -98,6 +98,7 @@ enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct st
 bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed);
 
 /* "resize at train.py:31", for stk_error.op. */
+enum { STK_MAX_TITLE = 256 }; /* as much as an error holds of it */
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity);
 
 #endif

@@ -426,6 +426,22 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 	return STK_OK;
 }
 
+/* What clones are to make here: a reader of many fields stands in many chains, each of which reads a few of them. */
+static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
+{
+	c->wants = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->wants);
+	if (!c->wants)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
+	for (int32_t i = 0; i < c->n_nodes; i++) {
+		const struct stk_program_node *n = &p->nodes[c->nodes[i]];
+		for (int32_t k = 0; k < stk__program_sources(n); k++)
+			c->wants[stk__program_source(n, k)] = true;
+		for (int32_t v = n->first_value; v < n->first_value + n->node->n_outputs && n->level == level && n->chain == index; v++)
+			c->wants[v] |= p->values[v].slot >= 0;
+	}
+	return STK_OK;
+}
+
 /* A chain's nodes in the graph's order, which is a topological one; clones stand before the rest since they need nothing. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
@@ -446,6 +462,7 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	if (c->n_nodes > p->max_nodes)
 		p->max_nodes = c->n_nodes;
 	enum stk_status s = find_kept(p, level, c, err);
+	s = s ? s : find_wanted(p, level, index, c, err);
 	return s ? s : stk__fuse(p, c, err);
 }
 
@@ -509,7 +526,7 @@ static enum stk_status set_up_nodes(struct stk_program *p, const struct stk_acce
 		enum stk_status s = opens ? n->def->reader->open(n->node->args, access, &n->shared, err)
 					  : n->def->setup(n->node->args, &n->shared, err);
 		if (s) {
-			char title[96];
+			char title[STK_MAX_TITLE];
 			stk__node_title(n->node, title, sizeof title);
 			stk__error_set_op(err, title);
 			return s;

@@ -74,6 +74,7 @@ struct stk_chain {
 	uint64_t reads; /* readers whose bytes it needs, a bit each */
 	int32_t *kept;  /* values of earlier levels that it reads, by their slot places; with branches, all of them */
 	int32_t n_kept;
+	bool *wants; /* of each value: a node here reads it, or it is kept and made here; of those of clones, which make no others */
 };
 
 enum { STK_MAX_READERS = 64, STK_MAX_CHAINS = 64 };

@@ -121,6 +121,8 @@ struct stk_call {
 	int32_t n_in, n_out;
 	/* Where the operator runs once for each frame: what every frame's output has to be. NULL elsewhere, and while that is found out. */
 	const struct stk_desc *frame;
+	/* Of each output, whether anybody reads what this call makes: a reader need make no others, if it leaves them as views of anything. NULL: all. */
+	const bool *wanted;
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's stream for this sample, at its start in each function */
 	struct stk_place place;   /* epoch, position, sample id */

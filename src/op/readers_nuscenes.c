@@ -120,10 +120,13 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 
 struct nuscenes {
 	struct stk_nuscenes_view *view;
-	struct stk_streams *streams;                 /* NULL: none */
-	int32_t images;                              /* files of cameras that are read of a sample */
-	int32_t field[STK_NUSC_FIELD_COUNT], fields; /* what is given, in this order */
+	struct stk_streams *streams; /* NULL: none */
+	int32_t images;              /* files of cameras that are read of a sample */
 	bool points;
+	struct given {
+		int32_t field, camera; /* camera: 0 of what is no camera's */
+	} * outputs;
+	int32_t n_outputs;
 };
 
 static void readers_nuscenes_teardown(void *shared)
@@ -131,6 +134,7 @@ static void readers_nuscenes_teardown(void *shared)
 	struct nuscenes *n = shared;
 	stk__nuscenes_view_close(n->view);
 	stk__streams_destroy(n->streams);
+	stk__free(n->outputs);
 	stk__free(n);
 }
 
@@ -152,6 +156,18 @@ static enum stk_status make_streams(const struct readers_nuscenes *a, struct nus
 		.order = a->sequence_order.count < 0 ? NULL : a->sequence_order.v,
 		.order_count = a->sequence_order.count < 0 ? 0 : a->sequence_order.count};
 	return stk__streams_create(&o, &n->streams, err);
+}
+
+/* What each output is, for samples, of which many chains read a few fields each. */
+static enum stk_status list_outputs(const struct readers_nuscenes *a, struct nuscenes *n, struct stk_error *err)
+{
+	n->outputs = stk__alloc((size_t)readers_nuscenes_outputs(a) * sizeof *n->outputs);
+	if (!n->outputs)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
+	for (int32_t k = 0; k < field_count(a); k++)
+		for (int32_t field = field_at(a, k), camera = 0; camera < outputs_of(a, field); camera++)
+			n->outputs[n->n_outputs++] = (struct given){field, camera};
+	return STK_OK;
 }
 
 static enum stk_status readers_nuscenes_setup(const void *args, void **shared, struct stk_error *err)
@@ -176,8 +192,7 @@ static enum stk_status readers_nuscenes_setup(const void *args, void **shared, s
 	n->images = gives(a, STK_NUSC_IMAGE) ? cameras_of(a) : 0;
 	n->points = gives(a, STK_NUSC_POINTS);
 	enum stk_status s = check_fields(a, err);
-	for (int32_t k = 0; k < field_count(a) && s == STK_OK; k++)
-		n->field[n->fields++] = field_at(a, k);
+	s = s ? s : list_outputs(a, n, err);
 	s = s ? s : stk__nuscenes_view_open(&o, &n->view, err);
 	s = s ? s : stk__reader_check(&a->reader, n->view->size, err);
 	s = s ? s : make_streams(a, n, err);
@@ -195,6 +210,11 @@ struct state {
 	struct stk_nuscenes_seen *seen[64];
 	int32_t count[64];
 };
+
+static bool is_wanted(const struct stk_call *call, int32_t output)
+{
+	return !call->wanted || call->wanted[output];
+}
 
 static enum stk_status look(const struct stk_call *call, int32_t camera, struct stk_error *err)
 {
@@ -250,21 +270,27 @@ static enum stk_status infer_output(
 	return STK_OK;
 }
 
-static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struct stk_error *err)
+static enum stk_status infer_types(const struct stk_call *call, struct stk_error *err)
 {
 	const struct readers_nuscenes *a = call->args;
-	const struct nuscenes *n = call->bytes ? call->shared : NULL;
-	enum stk_status s = n ? STK_OK : check_fields(a, err);
-	int32_t output = 0, count = n ? n->fields : field_count(a);
-	for (int32_t k = 0; k < count && s == STK_OK; k++) {
-		int32_t field = n ? n->field[k] : field_at(a, k);
-		for (int32_t camera = 0; camera < outputs_of(a, field) && s == STK_OK; camera++, output++) {
-			if (n)
-				s = infer_output(call, field, camera, &call->out[output], err);
-			else
-				call->out[output].desc = stk__nuscenes_desc((enum stk_nuscenes_field)field, -1);
-		}
-	}
+	enum stk_status s = check_fields(a, err);
+	for (int32_t k = 0, output = 0; k < field_count(a) && s == STK_OK; k++)
+		for (int32_t field = field_at(a, k), camera = 0; camera < outputs_of(a, field); camera++)
+			call->out[output++].desc = stk__nuscenes_desc((enum stk_nuscenes_field)field, -1);
+	return s;
+}
+
+static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct nuscenes *n = call->shared;
+	enum stk_status s = STK_OK;
+	if (!call->tools)
+		return infer_types(call, err);
+	for (int32_t k = 0; k < n->n_outputs && s == STK_OK; k++)
+		if (is_wanted(call, k))
+			s = infer_output(call, n->outputs[k].field, n->outputs[k].camera, &call->out[k], err);
+		else
+			call->out[k].data = call->state; /* a view, which nobody reads */
 	return s;
 }
 
@@ -275,14 +301,12 @@ static enum stk_status readers_nuscenes_run(const struct stk_call *call, struct 
 	const struct stk_place *place = &call->place;
 	/* A sample that stands in for a bad one does not follow the one before it. */
 	bool begins = n->view->starts[place->sample] || place->from != place->position;
-	int32_t output = 0;
 	(void)err;
-	for (int32_t k = 0; k < n->fields; k++) {
-		int32_t field = n->field[k];
-		for (int32_t camera = 0; camera < outputs_of(call->args, field); camera++, output++)
-			if (field != STK_NUSC_IMAGE && field != STK_NUSC_POINTS)
-				stk__nuscenes_value(n->view, (enum stk_nuscenes_field)field, place->sample, camera, state->seen[camera],
-					state->count[camera], begins, call->out[output].data);
+	for (int32_t k = 0; k < n->n_outputs; k++) {
+		int32_t field = n->outputs[k].field, camera = n->outputs[k].camera;
+		if (field != STK_NUSC_IMAGE && field != STK_NUSC_POINTS && is_wanted(call, k))
+			stk__nuscenes_value(n->view, (enum stk_nuscenes_field)field, place->sample, camera, state->seen[camera],
+				state->count[camera], begins, call->out[k].data);
 	}
 	return STK_OK;
 }

@@ -151,5 +151,6 @@ class Reference:
         out["gt_labels_3d"] = out.pop("labels")
         parts = {"translations": slice(0, 3), "sizes": slice(3, 6), "orientations": 6, "velocities": slice(7, 9)}
         out |= {name: out["gt_bboxes_3d"][:, part] for name, part in parts.items()}
+        out["velocities"] = np.pad(out["velocities"], ((0, 0), (0, 1)))
         cameras = [self.camera(sample, channel, world, objects) for channel in CAMERAS]
         return out | {name: [camera[name] for camera in cameras] for name in cameras[0]}

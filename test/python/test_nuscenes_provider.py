@@ -25,7 +25,7 @@ from stoker.structured.inputs import (  # noqa: E402
     ShuffledShardedInputCallable,
 )
 from stoker.structured.nuscenes import FIELDS  # noqa: E402
-from stoker.structured.pipeline import PipelineDefinition  # noqa: E402
+from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition  # noqa: E402
 
 ALL = [*FIELDS, "visibility2d", "gt_bboxes_3d", "visibility", "instances", "scene", "frame", "sample_token", "points"]
 
@@ -226,3 +226,23 @@ def test_inspect(root, tmp_path):
     assert "CAM_BACK_LEFT: 12 files, 1 of which are not there" in done.stdout and "4 scenes, 12 samples" in done.stdout
     done = run(tmp_path)
     assert done.returncode == 1 and "holds no folder with NuScenes' tables" in done.stderr
+
+
+def test_an_epoch_of_sequences_has_the_batches_that_were_asked_for(root):
+    """Scenes follow each other without an end: an epoch is as long as the iterator was told, also in a run that goes on."""
+    data = NuScenes(root, "v1.0-mini", fields="frame")
+
+    def epochs(steps, state=None):
+        definition = PipelineDefinition(SamplerInputIterable(data, SequenceSampler(2, data.sequence_lengths, 1)), [])
+        pipe = definition.get_dali_pipeline(batch_size=2, num_threads=1, checkpoint=state)
+        return DALIStructuredOutputIterator(steps, pipe, definition.check_and_get_output_data_structure()), pipe
+
+    train, pipe = epochs(4)
+    found = [[step["frame"].tolist() for step in train] for _ in range(3)]
+    assert [len(epoch) for epoch in found] == [4, 4, 4] and found[0] != found[1]
+    state = None
+    for _, step in zip(range(3), train, strict=False):
+        found.append(step["frame"].tolist())
+        state = pipe.checkpoint()
+    again, _ = epochs(4, state)
+    assert [len(list(again)) for _ in range(2)] == [1, 4]

@@ -26,12 +26,17 @@ from stoker.structured.internal_helpers.mini_parser import Lexer, Parser, TokenT
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup  # noqa: E402
 from stoker.structured.processing_steps import (  # noqa: E402
     AffineTransformer,
+    AnnotationElementConditionEval,
+    AxesLayoutSetter,
+    CoordinateCropper,
     DataGroupArrayInPathElementsAppliedStep,
     ImageDecoder,
     ImageMeanStdDevNormalizer,
+    ImageToTileSizePadder,
     PaddingToUniform,
     PipelineStepBase,
     UnneededFieldRemover,
+    VisibleBboxSelector,
 )
 
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
@@ -280,6 +285,55 @@ def test_errors_of_a_tree_say_where_and_what_there_is():
         group["class"] = ["car", "bus"]
 
 
+def test_numbers_that_a_type_cannot_hold_are_refused():
+    group = SampleDataGroup()
+    for kind in (types.UINT8, types.INT32, types.FLOAT, types.FLOAT64, types.BOOL):
+        group.add_data_field(str(kind), kind)
+    for kind, value, text in (
+        (types.UINT8, np.array([3, 256]), "256 is outside of what uint8 can hold, 0 to 255"),
+        (types.UINT8, np.array([-1], np.int8), "-1 is outside"),
+        (types.INT32, np.array([2**31], np.uint32), "2147483648 is outside"),
+        (types.INT32, np.array([1.0, np.nan]), "nan is outside"),
+        (types.FLOAT, np.array([1e300]), "1e.300 is outside of what float32"),
+        (types.UINT8, [300], "uint8|out of bounds"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            group[str(kind)] = value
+    for kind, value in ((types.UINT8, np.array([0, 255])), (types.FLOAT, np.array([np.inf, 3.4e38])), (types.BOOL, np.array([0, 2]))):
+        group[str(kind)] = value
+        np.testing.assert_allclose(group[str(kind)], value.astype(group[str(kind)].dtype))
+
+
+def test_errors_of_operators_name_field_and_place():
+    order = ShuffledShardedInputCallable(Cameras(), 2)
+    boxes = r"cams.\[[01]\].annotation.bboxes"
+
+    class Wrong(PipelineStepBase):
+        def _process(self, data):
+            data.set_item_in_path(("cams", 1, "annotation", "bboxes"), fn.cast(data["timestamp"], dtype=types.INT32))
+            return data
+
+        def _check_and_adjust_data_format_input_to_output(self, data_empty):
+            return data_empty
+
+    visible = VisibleBboxSelector("bboxes", "m", image_hw=(9, 9), depths_field_name="image", minimum_bbox_size=2)
+    for step, error, text in (
+        (
+            AffineTransformer((9, 9), AffineTransformer.ResizingMode.STRETCH, None, "image"),
+            Exception,
+            r"AffineTransformer at cams.\[0\].image",
+        ),
+        (AxesLayoutSetter("bboxes", "HWC"), Exception, rf"AxesLayoutSetter at {boxes}"),
+        (CoordinateCropper("bboxes", (0, 0, 0), (1, 1, 1)), Exception, rf"CoordinateCropper at {boxes}"),
+        (ImageToTileSizePadder("categories", 8), Exception, r"at cams.\[[01]\].annotation.categories"),
+        (DataGroupArrayInPathElementsAppliedStep(visible, "cams"), Exception, rf"VisibleBboxSelector at {boxes}"),
+        (AnnotationElementConditionEval("annotation", "m = bboxes > 1", False), Exception, r"at cams.\[[01]\].annotation \(bboxes\)"),
+        (Wrong(), ValueError, r"'cams.\[1\].annotation.bboxes' is declared as"),
+    ):
+        with pytest.raises(error, match=text):
+            PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2).run()
+
+
 def test_errors_of_definitions():
     class Wrong(PipelineStepBase):
         def _process(self, data):
@@ -308,6 +362,8 @@ def test_errors_of_definitions():
     ):
         with pytest.raises(error, match=text):
             PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2)
+    with pytest.raises(ValueError, match="made for batches of 2, and the pipeline has batches of 4"):  # would leave out 3 of 7
+        PipelineDefinition(order, []).get_dali_pipeline(batch_size=4)
     with pytest.raises(ValueError, match="Standard deviation"):
         ImageMeanStdDevNormalizer("image", 0, 0)
 

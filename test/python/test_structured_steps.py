@@ -347,6 +347,14 @@ def test_visibility_is_that_of_painted_boxes():
         np.testing.assert_array_equal(got["both"], seen & size)
         hidden += int((~seen).sum())
     assert hidden > 10
+    many = {
+        "boxes": boxes(rng, 1500, 90, 60),
+        "depths": rng.uniform(1, 60, 1500).astype(np.float32),
+    }  # what is hidden hides no more: no cubic work
+    (got,) = run(
+        [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
+    )
+    np.testing.assert_array_equal(got["seen"], visible(many["boxes"], many["depths"], (60, 90)))
     with pytest.raises(ValueError, match=r"More than one field 'boxes'.*a.boxes, b.boxes"):
         run(
             [{"a": {"boxes": b}, "b": {"boxes": b}}],

@@ -182,12 +182,12 @@ class Infos:
             return np.asarray(entry[name.replace("points", "pts")], np.int32)
         boxes = np.asarray(entry["gt_boxes"], np.float32).reshape(-1, 7)
         velocities = np.nan_to_num(np.asarray(entry["gt_velocity"], np.float32).reshape(-1, 2))
-        both = np.concatenate([boxes, velocities], axis=1)
+        both = np.concatenate([boxes, velocities, np.zeros_like(velocities[:, :1])], axis=1)
         parts: dict[str, Any] = {
             "gt_bboxes_3d": slice(0, 9),
             "translations": slice(0, 3),
             "sizes": slice(3, 6),
             "orientations": 6,
-            "velocities": slice(7, 9),
+            "velocities": slice(7, 10),
         }
         return both[:, parts[name]]

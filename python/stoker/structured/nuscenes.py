@@ -91,6 +91,7 @@ class NuScenes(DataProvider):
     ShuffledShardedInputCallable, whose shuffled epochs the reader draws by itself; other inputs call get_data.
 
     root, version: root/version/sample.json is a table. cameras, classes: which, in this order; classes number the labels. scenes, exclude_scenes: names.
+    A single name is a list of one.
     split_scenes: into how many sequences each scene is cut. fields: which; by default FIELDS, what StreamPETR trains on, as far as it is there.
     index: as the reader has it.
     infos: a .pkl of StreamPETR's converter (tools/create_data_nusc.py), or several, that are read instead of the tables; images lie below root all the
@@ -102,15 +103,17 @@ class NuScenes(DataProvider):
         root: str | os.PathLike[str],
         version: str = "v1.0-trainval",
         *,
-        cameras: Sequence[str] = CAMERAS,
-        classes: Sequence[str] = CLASSES,
-        scenes: Sequence[str] | None = None,
-        exclude_scenes: Sequence[str] | None = None,
+        cameras: Sequence[str] | str = CAMERAS,
+        classes: Sequence[str] | str = CLASSES,
+        scenes: Sequence[str] | str | None = None,
+        exclude_scenes: Sequence[str] | str | None = None,
         split_scenes: int = 1,
-        fields: Sequence[str] | None = None,
+        fields: Sequence[str] | str | None = None,
         index: str | os.PathLike[str] | None = None,
         infos: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     ) -> None:
+        cameras, classes = _several(cameras), _several(classes)
+        scenes, exclude_scenes, fields = (None if names is None else _several(names) for names in (scenes, exclude_scenes, fields))
         if fields is None:
             fields = FIELDS if infos is None else [name for name in FIELDS if name not in MISSING]
         known = {**_CAMERA, **_BOXES_2D, **_BOXES_3D, **_SAMPLE}
@@ -278,6 +281,11 @@ class NuScenes(DataProvider):
             size = order._shard_size
             return {"indices": list(range(order.shard_id * size, (order.shard_id + 1) * size)), "tail": "drop"}
         return None
+
+
+def _several(names: Sequence[str] | str) -> Sequence[str]:
+    """One name stands for a list of it."""
+    return [names] if isinstance(names, str) else names
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:

@@ -129,6 +129,7 @@ struct stk_array_one_hot {
 enum { STK_POINT_COMPONENTS = 6 };
 struct stk_array_points {
 	int32_t in, out;
+	bool boxes; /* points come in pairs, opposite corners: of each coordinate the lesser goes to the first */
 };
 
 /* Where in the source an output samples. Positions are those of corners: the first pixel covers 0 .. 1, and output (x, y, z) stands for (x + .5, y + .5, z + .5). */

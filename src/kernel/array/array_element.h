@@ -322,10 +322,10 @@ STK_HD void stk__array_one_hot_one(const struct stk_array_job *job, const struct
 
 /* ---- points ---- */
 
-STK_HD void stk__array_points_one(const struct stk_array_job *job, uint32_t i)
+/* A component of a point. */
+STK_HD float stk__array_point(const struct stk_array_job *job, uint32_t point, uint32_t row)
 {
 	const struct stk_array_points *p = &job->points;
-	uint32_t point = i / (uint32_t)p->out, row = i - point * (uint32_t)p->out;
 	const float *factors = (const float *)job->constants + row * (uint32_t)p->in;
 	int32_t size = stk__array_size(job->src_dtype[0]);
 	const uint8_t *src = job->src[0] + (int64_t)point * p->in * size;
@@ -335,7 +335,18 @@ STK_HD void stk__array_points_one(const struct stk_array_job *job, uint32_t i)
 		stk__convert_one(&x, STK_FLOAT, src, job->src_dtype[0]);
 		sum = k ? sum + x * factors[k] : x * factors[k];
 	}
-	sum += ((const float *)job->constants)[p->in * p->out + (int32_t)row];
+	return sum + ((const float *)job->constants)[p->in * p->out + (int32_t)row];
+}
+
+STK_HD void stk__array_points_one(const struct stk_array_job *job, uint32_t i)
+{
+	const struct stk_array_points *p = &job->points;
+	uint32_t point = i / (uint32_t)p->out, row = i - point * (uint32_t)p->out;
+	float sum = stk__array_point(job, point, row);
+	if (p->boxes) {
+		float other = stk__array_point(job, point ^ 1, row);
+		sum = (point & 1 ? other > sum : other < sum) ? other : sum;
+	}
 	stk__convert_one(job->dst + (int64_t)i * stk__array_size(job->dst_dtype), job->dst_dtype, &sum, STK_FLOAT);
 }
 

@@ -32,6 +32,17 @@ static void map_some(const struct stk_array_points *p, const float *matrix, cons
 		map_points(matrix, x, y, n, p->in, p->out);
 }
 
+/* As stk__array_points_one, of n boxes. */
+static void order_corners(float *y, int64_t n, int32_t components)
+{
+	for (int64_t i = 0; i < n; i++, y += 2 * components)
+		for (int32_t k = 0; k < components; k++) {
+			float a = y[k], b = y[components + k];
+			y[k] = b < a ? b : a;
+			y[components + k] = a > b ? a : b;
+		}
+}
+
 void stk__array_run_points(const struct stk_array_job *job)
 {
 	enum { PART = 128 };
@@ -46,7 +57,10 @@ void stk__array_run_points(const struct stk_array_job *job)
 		uint8_t *dst = job->dst + i * p->out * to;
 		if (!floats_in)
 			stk__convert(x, STK_FLOAT, src, (enum stk_dtype)job->src_dtype[0], n * p->in);
-		map_some(p, job->constants, floats_in ? (const float *)(const void *)src : x, floats_out ? (float *)(void *)dst : y, n);
+		float *to_here = floats_out ? (float *)(void *)dst : y;
+		map_some(p, job->constants, floats_in ? (const float *)(const void *)src : x, to_here, n);
+		if (p->boxes)
+			order_corners(to_here, n / 2, p->out);
 		if (!floats_out)
 			stk__convert(dst, (enum stk_dtype)job->dst_dtype, y, STK_FLOAT, n * p->out);
 	}

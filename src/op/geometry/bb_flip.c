@@ -41,7 +41,7 @@ static enum stk_status bb_flip_lower_array(const struct stk_call *call, struct s
 	}
 	for (int i = 0; i < 16; i++)
 		matrix[i] = m[i / 4][i % 4];
-	return stk__array_points(jobs, &(struct stk_array_points){4, 4}, matrix, &call->in[0], &call->out[0], err);
+	return stk__array_points(jobs, &(struct stk_array_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_bb_flip = {

@@ -35,7 +35,7 @@ static enum stk_status bbox_paste_lower_array(const struct stk_call *call, struc
 		matrix[5 * i] = scale;
 		matrix[16 + i] = moved[i];
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){4, 4}, matrix, &call->in[0], &call->out[0], err);
+	return stk__array_points(jobs, &(struct stk_array_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_bbox_paste = {

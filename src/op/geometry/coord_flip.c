@@ -76,7 +76,7 @@ static enum stk_status coord_flip_lower_array(const struct stk_call *call, struc
 		matrix[k * n + k] = a->flip[axis] ? -1 : 1;
 		matrix[n * n + k] = a->flip[axis] ? 2 * a->center[axis] : 0;
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){n, n}, matrix, &call->in[0], &call->out[0], err);
+	return stk__array_points(jobs, &(struct stk_array_points){n, n, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_coord_flip = {

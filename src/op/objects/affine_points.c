@@ -4,12 +4,15 @@
 #include "op/objects/objects.h"
 
 struct affine_points {
-	bool linear;
+	bool linear, boxes;
 };
 
 static const struct stk_arg_def affine_points_args[] = {
 	STK_ARG(struct affine_points, linear, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Leaves out the transform's translation, as velocities and other differences of points want it."),
+	STK_ARG(struct affine_points, boxes, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Points come in pairs, two opposite corners of a box each; of their coordinates the lesser come first again, also where the transform has "
+		"mirrored them."),
 	STK_ARG_END,
 };
 
@@ -25,6 +28,10 @@ static enum stk_status affine_points_infer(const struct stk_call *call, struct s
 	if (in->ndim == 0)
 		return stk__fail(err, STK_SHAPE, "a single number is no point");
 	int64_t k = m->ndim == 2 ? m->shape[0] : -1, row = in->ndim > 0 ? in->shape[in->ndim - 1] : -1;
+	if (((const struct affine_points *)call->args)->boxes && k > 0 && row >= 0 && row % (2 * k))
+		return stk__fail(err, STK_SHAPE,
+			"a row of %lld values does not hold boxes of two points of %lld components, as the transform takes them",
+			(long long)row, (long long)k);
 	if (k > 0 && row >= 0 && row % k)
 		return stk__fail(err, STK_SHAPE,
 			"a row of %lld values does not hold points of %lld components, as the transform takes them", (long long)row,
@@ -43,7 +50,7 @@ static enum stk_status affine_points_lower_array(const struct stk_call *call, st
 			matrix[r * k + c] = m[r * (k + 1) + c];
 		matrix[k * k + r] = a->linear ? 0 : m[r * (k + 1) + k];
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){k, k}, matrix, &call->in[0], &call->out[0], err);
+	return stk__array_points(jobs, &(struct stk_array_points){k, k, a->boxes}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_affine_points = {

@@ -58,42 +58,23 @@ static int by_depth(const void *a, const void *b)
 	return p->index > q->index ? -1 : p->index < q->index;
 }
 
-static int by_value(const void *a, const void *b)
+/* Whether `n` boxes, sorted by their tops, cover column x of b together. */
+static bool column_covered(const struct cell_box *b, const struct cell_box *over, int64_t n, int32_t x)
 {
-	int32_t p = *(const int32_t *)a, q = *(const int32_t *)b;
-	return p < q ? -1 : p > q;
+	int32_t y = b->y0;
+	for (int64_t k = 0; k < n && over[k].y0 <= y && y < b->y1; k++)
+		if (over[k].x0 <= x && x < over[k].x1 && over[k].y1 > y)
+			y = over[k].y1;
+	return y >= b->y1;
 }
 
-static int by_top(const void *a, const void *b)
+/* Whether they cover all of it: what they cover at its left side, they cover up to where one of them ends. */
+static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
 {
-	const struct cell_box *p = a, *q = b;
-	return p->y0 < q->y0 ? -1 : p->y0 > q->y0;
-}
-
-/* Whether `n` boxes cover b together: in each column between two of their edges, from top to bottom. They are sorted by their tops; edges has room. */
-static bool covered(const struct cell_box *b, struct cell_box *over, int64_t n, int32_t *edges)
-{
-	int64_t n_edges = 0;
-	if (n == 0)
-		return false;
-	edges[n_edges++] = b->x0;
-	for (int64_t k = 0; k < n; k++) {
-		if (over[k].x0 > b->x0 && over[k].x0 < b->x1)
-			edges[n_edges++] = over[k].x0;
-		if (over[k].x1 > b->x0 && over[k].x1 < b->x1)
-			edges[n_edges++] = over[k].x1;
-	}
-	qsort(edges, (size_t)n_edges, sizeof *edges, by_value);
-	qsort(over, (size_t)n, sizeof *over, by_top);
-	for (int64_t e = 0; e < n_edges; e++) {
-		int32_t x = edges[e], y = b->y0;
-		for (int64_t k = 0; k < n && over[k].y0 <= y; k++)
-			if (over[k].x0 <= x && x < over[k].x1 && over[k].y1 > y)
-				y = over[k].y1;
-		if (y < b->y1)
-			return false;
-	}
-	return true;
+	bool all = column_covered(b, over, n, b->x0);
+	for (int64_t k = 0; k < n && all; k++)
+		all = over[k].x1 >= b->x1 || column_covered(b, over, n, over[k].x1);
+	return all;
 }
 
 /* Boxes in whole pixels, as a painter would fill them. */
@@ -123,23 +104,28 @@ static enum stk_status hide_covered(
 	const double *depths;
 	struct cell_box *boxes = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *boxes);
 	struct cell_box *over = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *over);
-	int32_t *edges = stk__arena_take(call->tools->arena, (2 * (size_t)n + 1) * sizeof *edges);
-	if (!boxes || !over || !edges)
+	struct cell_box *seen = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *seen);
+	if (!boxes || !over || !seen)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld boxes", (long long)n);
 	enum stk_status s = stk__objects_values(call, 2, &depths, err);
 	if (s || (s = read_boxes(v, depths, n, hw, boxes, err)))
 		return s;
 	qsort(boxes, (size_t)n, sizeof *boxes, by_depth);
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0, n_seen = 0; i < n; i++) {
 		const struct cell_box *b = &boxes[i];
-		int64_t n_over = 0;
+		int64_t n_over = 0, at;
 		if (call->tools->cancel && stk__cancelled(call->tools->cancel))
 			return STK_CANCELLED;
-		for (int64_t k = 0; k < i; k++)
-			if (boxes[k].x0 < b->x1 && boxes[k].x1 > b->x0 && boxes[k].y0 < b->y1 && boxes[k].y1 > b->y0)
-				over[n_over++] = boxes[k];
-		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over, edges))
-			visible[b->index] = false;
+		for (int64_t k = 0; k < n_seen; k++)
+			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
+				over[n_over++] = seen[k];
+		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
+			visible[b->index] = false; /* nor does it hide anything that those over it do not */
+			continue;
+		}
+		for (at = n_seen++; at > 0 && seen[at - 1].y0 > b->y0; at--)
+			seen[at] = seen[at - 1];
+		seen[at] = *b;
 	}
 	return STK_OK;
 }

@@ -12,7 +12,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 class CallableBase(ABC):
     """An input that gives sample after sample. It keeps no state between calls, so that calls may be made in worker processes; in that case it has to be
-    picklable, or py_start_method="fork"."""
+    picklable, or py_start_method="fork". One that counts in batches says of how many samples by an attribute `batch_size`: pipelines of another are refused."""
 
     @property
     @abstractmethod

@@ -20,7 +20,8 @@ class StructuredBatches(EpochIterator):
     """Iterates over one pipeline whose outputs are the flat fields of a blueprint, followed by what ragged fields are made of. A step is a list of one dict,
     from flat names to values."""
 
-    def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup) -> None:
+    def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup, steps: int = 0) -> None:
+        """steps: of an epoch, where a reader's samples follow sequences, which have no end."""
         if not isinstance(pipeline, Pipeline):
             raise InvalidArgumentError(
                 f"a structured pipeline comes from PipelineDefinition.get_dali_pipeline; this is {type(pipeline).__name__}"
@@ -33,16 +34,29 @@ class StructuredBatches(EpochIterator):
                 "check_and_get_output_data_structure() of its definition gives"
             )
         self._wanted = [int(t) for t in blueprint.field_types_flat]
-        self._ragged: list[tuple[int, int, int, int]] = []  # a field, its padded output, that of the sizes, its column there
+        # Fields that were made together: the output of their sizes, the first padded one, and the fields.
+        self._ragged: list[tuple[int, int, tuple[int, ...]]] = []
         self._total = len(self._names)
         for part in pipeline.ragged_outputs:
-            self._ragged += [(k, self._total + i, self._total + len(part), i) for i, k in enumerate(part)]
+            self._ragged.append((self._total + len(part), self._total, part))
             self._total += len(part) + 1
         self._hand_over: Any = None
         names = pipeline._started().core.readers()
-        super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
+        if pipeline.endless and steps > 0:
+            super().__init__(pipeline, size=steps * pipeline.batch_size)
+            session = pipeline._started()  # in a run that goes on, the epoch that was begun goes on too
+            state, batch = session.state(), pipeline.batch_size * session.meta()["number_of_shards"]
+            self._counter = (state["epoch"] * state["size"] + state["consumed"]) // batch % steps * pipeline.batch_size
+        else:
+            super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
 
     def __next__(self) -> list[dict[str, Any]]:
+        return [dict(zip(self._names, self.next_values(), strict=False))]
+
+    next = __next__
+
+    def next_values(self) -> list[Any]:
+        """The next batch, as the values of the flat fields in order; more may follow."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:
@@ -50,18 +64,18 @@ class StructuredBatches(EpochIterator):
         values = self._hand_over.tensors(batch)
         for k in self._strings:
             values[k] = _texts(batch, k)
-        for k, padded, sizes, column in self._ragged:
-            values[k] = self._ragged_batch(values[padded], sample_sizes=values[sizes][:, column])
+        for sizes, padded, fields in self._ragged:  # pad_ragged has made them: nothing is to be checked
+            for k, tensor, column in zip(fields, values[padded:sizes], values[sizes].unbind(1), strict=True):
+                values[k] = self._ragged_batch._of(tensor, self._layout(None, column), 1)
         for k, name in enumerate(self._names):
             if values[k] is None:
                 values[k] = self._uneven(batch, k, name)
-        return [dict(zip(self._names, values, strict=False))]
-
-    next = __next__
+        return values
 
     def _begin(self, batch: _core.Batch) -> None:
         """With the first batch: types are as the blueprint has them, which is not known before where a user's function made them."""
         from stoker.batching import RaggedBatch
+        from stoker.batching._shapes import Layout
         from stoker.plugin._handover import AS_IT_LIES, Handover
 
         for k, (name, wanted) in enumerate(zip(self._names, self._wanted, strict=True)):
@@ -71,6 +85,7 @@ class StructuredBatches(EpochIterator):
                     f"field '{name}' is {types.DALIDataType(wanted)} by the blueprint, and the pipeline gives {types.DALIDataType(given)}"
                 )
         self._ragged_batch: Any = RaggedBatch
+        self._layout: Any = Layout
         self._hand_over = Handover([AS_IT_LIES] * self._total, batch)
 
     def _uneven(self, batch: _core.Batch, k: int, name: str) -> Any:

@@ -15,7 +15,8 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 class DALIStructuredOutputIterator:
     """Iterates over a structured pipeline; a step is the tree of the output format with a batch in it.
 
-    num_batches_in_epoch: what len() says, and nothing else.
+    num_batches_in_epoch: what len() says. Epochs are the input's; where a reader follows sequences (SequenceSampler), which have no end, an epoch has so many
+        batches.
     pipeline: from PipelineDefinition.get_dali_pipeline.
     sample_data_structure_blueprint: from PipelineDefinition.check_and_get_output_data_structure.
     contained_dataset: what `dataset` gives, as a DataLoader's does.
@@ -61,9 +62,12 @@ class DALIStructuredOutputIterator:
         self._num_batches_in_epoch = num_batches_in_epoch
         self._blueprint = sample_data_structure_blueprint.get_empty_like_self()
         names = list(self._blueprint.field_names_flat)
+        numbered = self._blueprint.get_empty_like_self()
+        numbered.set_data(range(len(names)))
+        self._places = _places(numbered)
         self._iterator: Any
         if dali_generic_iterator_class is None:
-            self._iterator = StructuredBatches(pipeline, self._blueprint)
+            self._iterator = StructuredBatches(pipeline, self._blueprint, num_batches_in_epoch)
         else:
             self._iterator = dali_generic_iterator_class(pipeline, names)
         self._contained_dataset = contained_dataset
@@ -75,9 +79,13 @@ class DALIStructuredOutputIterator:
         return self.SimpleIterator(self)
 
     def _next(self) -> Any:
-        data = self._blueprint.get_empty_like_self()
-        data.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
-        step: Any = data.to_dictionary() if self._convert_sample_data_group_to_dict else data
+        step: Any
+        if self._convert_sample_data_group_to_dict and isinstance(self._iterator, StructuredBatches):
+            step = _nested(self._places, self._iterator.next_values())
+        else:
+            step = self._blueprint.get_empty_like_self()
+            step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
+            step = step.to_dictionary() if self._convert_sample_data_group_to_dict else step
         return step if self._post_process_func is None else self._post_process_func(step)
 
     def reset(self) -> None:
@@ -110,3 +118,13 @@ class DALIStructuredOutputIterator:
         from torch.utils.data import DataLoader
 
         return masked_as(cls, DataLoader)(*args, **kwargs)
+
+
+def _places(group: SampleDataGroup) -> list[tuple[Any, Any]]:
+    """What a group holds: names with the numbers of flat fields, or with what a group below holds."""
+    return [(name, _places(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
+
+
+def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
+    """Flat values as nested dicts, as SampleDataGroup.to_dictionary gives them."""
+    return {name: values[at] if type(at) is int else _nested(at, values) for name, at in places}

@@ -86,6 +86,9 @@ class PipelineDefinition:
         parts: list[list[int]] = []  # ragged fields, by what their outputs were made together with
 
         def define() -> tuple[DataNode, ...]:
+            pipe = Pipeline.current()
+            assert pipe is not None
+            self._check_batch_size(pipe.batch_size)
             data = self._defined()
             values: tuple[DataNode, ...] = data.get_data()
             ragged = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
@@ -98,10 +101,21 @@ class PipelineDefinition:
 
         define.__name__ = "structured"
         pipe: Pipeline = pipeline_def(define)(**kwargs)
-        pipe.keep_for_iterators([tuple(part) for part in parts])
+        sampler: Any = getattr(self._input, "sampler", None)
+        endless = sampler is not None and not sampler.is_epoch_based and not pipe._builder.sources
+        pipe.keep_for_iterators([tuple(part) for part in parts], endless)
         return pipe
 
     get_pipeline = get_dali_pipeline
+
+    def _check_batch_size(self, batch_size: int) -> None:
+        """An input that counts in batches of another size would leave out samples, or give those of other batches."""
+        counted = getattr(self._input, "batch_size", None)
+        if counted is not None and counted != batch_size:
+            raise ValueError(
+                f"{type(self._input).__name__} was made for batches of {counted}, and the pipeline has batches of {batch_size}: give both the "
+                "same (of a rank, where ranks share a batch)"
+            )
 
     def _defined(self) -> SampleDataGroup:
         """The tree with the nodes that the last step left in it."""

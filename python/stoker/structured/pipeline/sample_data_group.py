@@ -168,18 +168,22 @@ class SampleDataGroup:
         return f"there are: {', '.join(map(str, self._fields))}" if self._fields else "there are no fields here"
 
     def __setitem__(self, name: Name, value: Any) -> None:
+        self._set(name, value, str(name))
+
+    def _set(self, name: Name, value: Any, shown: str) -> None:
+        """shown: what messages call the field."""
         field = self._field(name)
         if field.is_group:
-            self._check_group(name, value)
+            self._check_group(name, value, shown)
             field.value = value
         elif field.type == types.STRING and not isinstance(value, DataNode):
-            field.value = _text_to_array(name, value)
+            field.value = _text_to_array(shown, value)
         else:
-            field.value = self._converted(name, field, value)
+            field.value = self._converted(shown, field, value)
 
-    def _check_group(self, name: Name, value: Any) -> None:
+    def _check_group(self, name: Name, value: Any, shown_name: str) -> None:
         if not isinstance(value, SampleDataGroup):
-            raise TypeError(f"'{name}' is a group field: it takes a SampleDataGroup, not {type(value).__name__}")
+            raise TypeError(f"'{shown_name}' is a group field: it takes a SampleDataGroup, not {type(value).__name__}")
         mine = self._fields[name].value
         if mine.type_matches(value):
             return
@@ -189,13 +193,13 @@ class SampleDataGroup:
             for g in (mine, value)
         ]
         raise MissingFieldError(
-            f"Tried to set the data group field '{name}', but types do not match: it has {shown[0]} where the value has {shown[1]}; "
+            f"Tried to set the data group field '{shown_name}', but types do not match: it has {shown[0]} where the value has {shown[1]}; "
             "change_type_of_data_and_remove_data changes its format"
         )
 
-    def _converted(self, name: Name, field: _Field, value: Any) -> Any:
+    def _converted(self, name: str, field: _Field, value: Any) -> Any:
         if isinstance(value, DataNode):
-            return check_type(value, field.type, str(name)) if self._do_check_type else value
+            return check_type(value, field.type, name) if self._do_check_type else value
         if self._do_apply_mapping and field.mapping is not None:
             try:
                 value = get_mapped(value, field.mapping)
@@ -206,8 +210,8 @@ class SampleDataGroup:
                 ) from None
         if self._do_convert and isinstance(value, (list, tuple, np.ndarray, np.generic, numbers.Number)):
             try:
-                return np.asarray(value, dtype=self._type_mapping[field.type])
-            except (ValueError, TypeError) as e:
+                return _as_type(value, np.dtype(self._type_mapping[field.type]))
+            except (ValueError, TypeError, OverflowError) as e:
                 raise ValueError(f"field '{name}' of {field.type}: {e}") from None
         return value
 
@@ -237,7 +241,7 @@ class SampleDataGroup:
     def set_item_in_path(self, path: Path, value: Any) -> None:
         """self[path[0]][path[1]]... = value; a name alone is a path too."""
         group, name = self._parent_and_name(path)
-        group[name] = value
+        group._set(name, value, path_text(_names(path)))
 
     def get_item_in_path(self, path: Path) -> Any:
         """self[path[0]][path[1]]...; of the empty path the tree itself."""
@@ -557,7 +561,22 @@ def path_text(path: Sequence[Name]) -> str:
     return ".".join(name if isinstance(name, str) else f"[{name}]" for name in path)
 
 
-def _text_to_array(name: Name, value: Any) -> Any:
+def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
+    """As np.asarray with a type; ValueError where a number lies outside of what the type can hold, which NumPy would wrap."""
+    given = np.asarray(value)
+    if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
+        return np.asarray(value, dtype=wanted)
+    kind = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
+    least, most = float(kind.min), float(kind.max)
+    bad = (given < least) | (given > most) if wanted.kind != "f" else np.isfinite(given) & (np.abs(given) > most)
+    if wanted.kind != "f" and given.dtype.kind == "f":
+        bad |= np.isnan(given)
+    if bad.any():
+        raise ValueError(f"{given[bad].flat[0]} is outside of what {wanted} can hold, {kind.min} to {kind.max}")
+    return given.astype(wanted)
+
+
+def _text_to_array(name: str, value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, str):

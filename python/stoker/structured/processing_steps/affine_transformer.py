@@ -13,7 +13,7 @@ from stoker._where import at_path
 from stoker.data_node import DataNode
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size, names_of, on_gpu, typed_constant
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 Names = str | int | Sequence[str | int] | None
 
@@ -33,7 +33,8 @@ class AffineTransformer(PipelineStepBase):
     image_field_names: images (HWC). image_hw_field_names: fields with height and width, where no images are transformed. Exactly one of the two is given.
     projection_matrix_field_names: matrices (float32 or float64, of 3 rows or 4) that take points to pixels; of a pair of intrinsics and extrinsics name the
     intrinsics. point_field_names: points in pixels; a row may hold several, as the two corners of a box.
-    transform_image_on_gpu: in a pipeline that has one.
+    transform_image_on_gpu: in a pipeline that has one. bbox_field_names (ours): boxes (left, top, right, bottom), whose corners are points too, and which a flip
+    leaves in this order.
     """
 
     class TransformationStep(ABC):
@@ -201,6 +202,7 @@ class AffineTransformer(PipelineStepBase):
         point_field_names: Names = None,
         transformation_steps: Sequence[AffineTransformer.TransformationStep] | None = None,
         transform_image_on_gpu: bool = True,
+        bbox_field_names: Names = None,
     ) -> None:
         self._images, self._sizes = names_of(image_field_names), names_of(image_hw_field_names)
         if bool(self._images) == bool(self._sizes):
@@ -219,6 +221,7 @@ class AffineTransformer(PipelineStepBase):
                 else "When not using STRETCH resizing mode, a `resizing_anchor` has to be selected"
             )
         self._matrices, self._points = names_of(projection_matrix_field_names), names_of(point_field_names)
+        self._boxes = names_of(bbox_field_names)
         self._output_hw = [int(n) for n in output_hw]
         self._mode, self._anchor = resizing_mode, resizing_anchor
         self._steps: list[float] = []
@@ -232,32 +235,35 @@ class AffineTransformer(PipelineStepBase):
         sizes: list[DataNode] = []
         for path in _paths(data, self._images or self._sizes):
             field = data.get_item_in_path(path)
-            sizes.append(image_size(field) if self._images else field)
-        matrix: DataNode = fn.affine_augmentation(
-            *sizes,
-            steps=self._steps,
-            output_hw=self._output_hw,
-            mode=self._mode.name.lower(),
-            anchor=(self._anchor or self.ResizingAnchor.CENTER).name.lower(),
-        )
+            with at_path(path_text(path)):
+                sizes.append(image_size(field) if self._images else field)
+        with at_path(", ".join(map(path_text, _paths(data, self._images or self._sizes)))):
+            matrix: DataNode = fn.affine_augmentation(
+                *sizes,
+                steps=self._steps,
+                output_hw=self._output_hw,
+                mode=self._mode.name.lower(),
+                anchor=(self._anchor or self.ResizingAnchor.CENTER).name.lower(),
+            )
         return matrix
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         transform = self._transform(data)
-        for path in _paths(data, self._images):
-            image = on_gpu(data.get_item_in_path(path), self._on_gpu)
-            warped = fn.warp_affine(
-                image, transform, size=self._output_hw, interp_type=types.INTERP_LINEAR, fill_value=0.0, inverse_map=False
+
+        def warp(image: DataNode) -> Any:
+            given = on_gpu(image, self._on_gpu)
+            return fn.warp_affine(
+                given, transform, size=self._output_hw, interp_type=types.INTERP_LINEAR, fill_value=0.0, inverse_map=False
             )
-            data.set_item_in_path(path, warped)
-        for path in _paths(data, self._matrices):
-            with at_path(path_text(path)):
-                data.set_item_in_path(path, fn.transform_matrix(data.get_item_in_path(path), transform))
-        for path in _paths(data, self._points):
+
+        change_fields(data, self._images, warp)
+        change_fields(data, self._matrices, lambda matrix: fn.transform_matrix(matrix, transform))
+        for path in _paths(data, [*self._points, *self._boxes]):
             kind, points = data.get_type_of_item_in_path(path), data.get_item_in_path(path)
             with at_path(path_text(path)):
-                moved = fn.affine_points(points if kind == types.FLOAT else fn.cast(points, dtype=types.FLOAT), transform)
-            data.set_item_in_path(path, moved if kind == types.FLOAT else fn.cast(moved, dtype=kind))
+                given = points if kind == types.FLOAT else fn.cast(points, dtype=types.FLOAT)
+                moved = fn.affine_points(given, transform, boxes=path[-1] in self._boxes)
+                data.set_item_in_path(path, moved if kind == types.FLOAT else fn.cast(moved, dtype=kind))
         for path in _paths(data, self._sizes):
             kind = SampleDataGroup.get_numpy_type_for_dali_type(data.get_type_of_item_in_path(path))
             data.set_item_in_path(path, typed_constant(self._output_hw, kind))
@@ -269,6 +275,7 @@ class AffineTransformer(PipelineStepBase):
             (self._sizes, "image sizes"),
             (self._matrices, "projection matrices"),
             (self._points, "point sets"),
+            (self._boxes, "bounding boxes"),
         )
         for names, what in wanted:
             for name in names:

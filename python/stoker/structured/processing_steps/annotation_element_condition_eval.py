@@ -7,7 +7,7 @@ from stoker import fn, types
 from stoker._where import at_path
 from stoker.structured.internal_helpers.mini_parser import AST, And, Comparison, Literal, Not, Or, Parser, UnaryMinus, Variable
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, place_of
 
 # Codes of fn.element_condition.
 _INPUT, _CONSTANT, _NEGATE, _NOT, _AND, _OR = range(6)
@@ -64,7 +64,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in data.find_all_occurrences(self._annotation):
             group = data.get_item_in_path(path)
-            with at_path(path_text(path)):
+            with at_path(place_of(path, self._names)):
                 mask = fn.element_condition(*(group[name] for name in self._names), program=self._program, constants=self._constants)
             self._change(group)
             group[self._result] = mask

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from stoker import fn
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 
 class AxesLayoutSetter(PipelineStepBase):
@@ -19,9 +19,7 @@ class AxesLayoutSetter(PipelineStepBase):
         self._layout = layout_to_set
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for name in self._names:
-            for path in data.find_all_occurrences(name):
-                data.set_item_in_path(path, fn.reshape(data.get_item_in_path(path), layout=self._layout))
+        change_fields(data, self._names, lambda field: fn.reshape(field, layout=self._layout))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker import fn
-from stoker._where import at_path
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 from stoker.structured.processing_steps._images import names_of
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 Names = str | int | Sequence[str | int] | None
 
@@ -71,10 +70,7 @@ class BEVBBoxesTransformer3D(PipelineStepBase):
             (self._from_scene, lambda field: fn.transform_matrix(field, transform, side="right", inverse=True)),
             (self._to_scene, lambda field: fn.transform_matrix(field, transform)),
         ):
-            for name in names:
-                for path in data.find_all_occurrences(name):
-                    with at_path(path_text(path)):
-                        data.set_item_in_path(path, change(data.get_item_in_path(path)))
+            change_fields(data, names, change)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

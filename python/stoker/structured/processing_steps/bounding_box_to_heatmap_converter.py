@@ -10,7 +10,7 @@ from stoker import fn, types
 from stoker._where import at_path
 from stoker.structured.pipeline.sample_data_group import FieldExistsError, SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, place_of
 
 Name = str | int
 
@@ -112,7 +112,8 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
             size = image_size(beside[self._image]) if self._image is not None else beside.get_item_in_path(self._hw_field or "")
             given = self._given(group)
             inputs = [group[self._boxes], size, *(group[name] for name in given.values())]
-            with at_path(path_text(path)):
+            size_name = self._image if self._image is not None else self._hw_field
+            with at_path(place_of(path, [self._boxes, size_name or "", *given.values()])):
                 made = fn.bbox_heatmap(*inputs, **dict.fromkeys(given, True), **self._arguments)
             self._add_fields(group, path)
             for (name, _), value in zip(self._outputs, made, strict=True):

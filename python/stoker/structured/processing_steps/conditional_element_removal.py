@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stoker import fn
 from stoker._where import at_path
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, place_of
 
 
 class ConditionalElementRemover(PipelineStepBase):
@@ -51,7 +51,7 @@ class ConditionalElementRemover(PipelineStepBase):
             dims_of = dict(zip(self._names, self._dims, strict=True))
             for device in dict.fromkeys(group[name].device for name in self._names):  # fields stay where they are
                 names = [name for name in self._names if group[name].device == device]
-                with at_path(path_text(path)):
+                with at_path(place_of(path, [self._mask, *names])):
                     kept = fn.boolean_mask(group[self._mask], *(group[name] for name in names), axes=[dims_of[name] for name in names])
                 for name, value in zip(names, kept if isinstance(kept, list) else [kept], strict=True):
                     group[name] = value

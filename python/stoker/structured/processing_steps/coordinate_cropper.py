@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker import math
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker._where import at_path
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import typed_constant
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
 
@@ -25,7 +26,8 @@ class CoordinateCropper(PipelineStepBase):
         for path in data.find_all_occurrences(self._points_name):
             kind = SampleDataGroup.get_numpy_type_for_dali_type(data.get_type_of_item_in_path(path))
             lo, hi = (typed_constant([corner], kind) for corner in (self._minimum_point, self._maximum_point))
-            data.set_item_in_path(path, math.clamp(data.get_item_in_path(path), lo, hi))
+            with at_path(path_text(path)):
+                data.set_item_in_path(path, math.clamp(data.get_item_in_path(path), lo, hi))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stoker import fn, types
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields
 
 
 class ImageDecoder(PipelineStepBase):
@@ -20,13 +20,8 @@ class ImageDecoder(PipelineStepBase):
         self._as_bgr = as_bgr
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self._image_name):
-            image = fn.decoders.image(
-                data.get_item_in_path(path),
-                device="mixed" if self._use_device_mixed else "cpu",
-                output_type=types.BGR if self._as_bgr else types.RGB,
-            )
-            data.set_item_in_path(path, image)
+        device, kind = "mixed" if self._use_device_mixed else "cpu", types.BGR if self._as_bgr else types.RGB
+        change_fields(data, [self._image_name], lambda file: fn.decoders.image(file, device=device, output_type=kind))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

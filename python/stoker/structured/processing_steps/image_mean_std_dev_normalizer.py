@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker import fn, types
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 
 class ImageMeanStdDevNormalizer(PipelineStepBase):
@@ -35,12 +35,8 @@ class ImageMeanStdDevNormalizer(PipelineStepBase):
             raise ValueError(f"output_type is FLOAT or FLOAT16, not {self._output_type}")
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self._image_name):
-            image = fn.crop_mirror_normalize(
-                data.get_item_in_path(path), mean=self._mean, std=self._std_dev, dtype=self._output_type, output_layout="HWC"
-            )
-            data.change_type_of_data_and_remove_data(path, self._output_type)
-            data.set_item_in_path(path, image)
+        given = {"mean": self._mean, "std": self._std_dev, "dtype": self._output_type, "output_layout": "HWC"}
+        change_fields(data, [self._image_name], lambda image: fn.crop_mirror_normalize(image, **given), self._output_type)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

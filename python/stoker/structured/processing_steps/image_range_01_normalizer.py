@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stoker import fn, types
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 
 class ImageRange01Normalizer(PipelineStepBase):
@@ -15,12 +15,8 @@ class ImageRange01Normalizer(PipelineStepBase):
         self._image_name = image_name
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self._image_name):
-            image = fn.crop_mirror_normalize(
-                data.get_item_in_path(path), mean=[0.0] * 3, std=[255.0] * 3, dtype=types.FLOAT, output_layout="HWC"
-            )
-            data.change_type_of_data_and_remove_data(path, types.FLOAT)
-            data.set_item_in_path(path, image)
+        given = {"mean": [0.0] * 3, "std": [255.0] * 3, "dtype": types.FLOAT, "output_layout": "HWC"}
+        change_fields(data, [self._image_name], lambda image: fn.crop_mirror_normalize(image, **given), types.FLOAT)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from stoker import fn
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields, require_data_field
 
 
 class ImageToTileSizePadder(PipelineStepBase):
@@ -21,10 +21,8 @@ class ImageToTileSizePadder(PipelineStepBase):
         self._tile = [int(height), int(width)]
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        for path in data.find_all_occurrences(self._image_name):
-            # shape=1 asks for no extent beyond the image's own, so that no sample waits for the others of its batch.
-            padded = fn.pad(data.get_item_in_path(path), axes=[-3, -2], shape=[1, 1], align=self._tile)
-            data.set_item_in_path(path, padded)
+        # shape=1 asks for no extent beyond the image's own, so that no sample waits for the others of its batch.
+        change_fields(data, [self._image_name], lambda image: fn.pad(image, axes=[-3, -2], shape=[1, 1], align=self._tile))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

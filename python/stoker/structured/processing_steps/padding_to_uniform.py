@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker import fn
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker._where import at_path
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
 
 
@@ -29,7 +30,8 @@ class PaddingToUniform(PipelineStepBase):
                 if isinstance(field, SampleDataGroup):
                     field.ensure_uniform_size_in_batch(self._fill_value)
                 else:
-                    data.set_item_in_path(path, fn.pad(field, fill_value=self._fill_value))
+                    with at_path(path_text(path)):
+                        data.set_item_in_path(path, fn.pad(field, fill_value=self._fill_value))
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

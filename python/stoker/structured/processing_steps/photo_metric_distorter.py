@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from stoker import fn, types
+from stoker.data_node import DataNode
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import on_gpu
-from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
+from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, change_fields, find_fields
 
 
 class PhotoMetricDistorter(PipelineStepBase):
@@ -51,9 +53,11 @@ class PhotoMetricDistorter(PipelineStepBase):
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         drawn = fn.photometric_augmentation(**self._drawn)
-        for path in data.find_all_occurrences(self._image_name):
-            image = on_gpu(data.get_item_in_path(path), self._on_gpu)
-            data.set_item_in_path(path, fn.photometric_distortion(image, drawn, bgr=self._is_bgr))
+
+        def distort(image: DataNode) -> Any:
+            return fn.photometric_distortion(on_gpu(image, self._on_gpu), drawn, bgr=self._is_bgr)
+
+        change_fields(data, [self._image_name], distort)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:

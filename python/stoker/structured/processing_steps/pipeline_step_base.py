@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from stoker import types
 from stoker._branches import converted
 from stoker._build import current_builder
-from stoker._where import in_step
+from stoker._where import at_path, in_step
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 
 
@@ -52,6 +55,23 @@ class PipelineStepBase(ABC):
     @abstractmethod
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
         """Checks that the step can be applied to this format, and returns that behind it. It may change `data_empty`."""
+
+
+def change_fields(
+    data: SampleDataGroup, names: Iterable[str | int], change: Callable[[Any], Any], new_type: types.DALIDataType | None = None
+) -> None:
+    """Replaces all fields of these names, each once, by what `change` makes of them. Errors of the operators that it adds name the field and its place."""
+    for path in dict.fromkeys(path for name in names for path in data.find_all_occurrences(name)):
+        with at_path(path_text(path)):
+            made = change(data.get_item_in_path(path))
+        if new_type is not None:
+            data.change_type_of_data_and_remove_data(path, new_type)
+        data.set_item_in_path(path, made)
+
+
+def place_of(path: Sequence[str | int], names: Iterable[str | int]) -> str:
+    """For at_path: a group, and those of its fields that an operator reads, in the order of its inputs."""
+    return f"{path_text(path) or 'the top'} ({', '.join(map(str, names))})"
 
 
 def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[Exception] = KeyError) -> list[tuple[str | int, ...]]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker import fn, types
-from stoker.structured.pipeline.sample_data_group import SampleDataGroup
+from stoker._where import at_path
+from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, require_data_field
 
@@ -22,7 +23,8 @@ class TensorSizeAdder(PipelineStepBase):
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in data.find_all_occurrences(self._tensor_name):
             group = data.get_parent_of_path(path)
-            size = fn.cast(image_size(group[self._tensor_name])[0:2], dtype=self._type)
+            with at_path(path_text(path)):
+                size = fn.cast(image_size(group[self._tensor_name])[0:2], dtype=self._type)
             group.add_data_field(self._size_name, self._type)
             group[self._size_name] = size
         return data

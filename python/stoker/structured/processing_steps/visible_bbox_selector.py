@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker import fn, types
+from stoker._where import at_path
 from stoker.structured.pipeline.sample_data_group import Path, SampleDataGroup, path_text
 from stoker.structured.processing_steps._images import image_size, typed_constant
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
@@ -62,11 +63,12 @@ class VisibleBboxSelector(PipelineStepBase):
         return data.get_item_in_path(data.find_all_occurrences(self._hw_field)[0])
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        boxes = data.get_item_in_path(data.find_all_occurrences(self._boxes)[0])
-        inputs = [boxes, self._size(data)]
-        if self._depths is not None:
-            inputs.append(data.get_item_in_path(data.find_all_occurrences(self._depths)[0]))
-        mask = fn.bbox_visibility(*inputs, occlusion=self._depths is not None, min_size=float(self._minimum_size or 0))
+        path = data.find_all_occurrences(self._boxes)[0]
+        with at_path(path_text(path)):
+            inputs = [data.get_item_in_path(path), self._size(data)]
+            if self._depths is not None:
+                inputs.append(data.get_item_in_path(data.find_all_occurrences(self._depths)[0]))
+            mask = fn.bbox_visibility(*inputs, occlusion=self._depths is not None, min_size=float(self._minimum_size or 0))
         group = data.get_item_in_path(self._result[:-1])
         group.add_data_field(self._result[-1], types.BOOL)
         group[self._result[-1]] = mask
