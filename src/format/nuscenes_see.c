@@ -182,7 +182,7 @@ static struct view view_of(const double *k, double width, double height)
 	return v;
 }
 
-/* Most objects are behind the camera or beside the image. This looks at the ball around them, and leaves none out that could be seen. */
+/* Of those ahead of the camera most are beside the image. This looks at the ball around them, and leaves none out that could be seen. */
 static bool may_be_seen(const struct view *v, const double *middle, const float *size)
 {
 	double square = 0;
@@ -194,14 +194,17 @@ static bool may_be_seen(const struct view *v, const double *middle, const float 
 		if (n[0] * middle[0] + n[1] * middle[1] + n[2] * middle[2] < -radius * v->length[plane])
 			return false;
 	}
-	return middle[2] > 0;
+	return true;
 }
 
 static bool see_object(
 	const struct stk_nuscenes_object *o, const struct stk_rigid *to_camera, const struct view *v, struct stk_nuscenes_seen *out)
 {
+	const double *row = to_camera->turn + 6, *place = o->pose.at;
 	double middle[3];
-	stk__rigid_apply(to_camera, o->pose.at, middle);
+	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] > 0)) /* half of them are behind the camera */
+		return false;
+	stk__rigid_apply(to_camera, place, middle);
 	if (!may_be_seen(v, middle, o->size))
 		return false;
 	const struct stk_rigid pose = stk__rigid_of(&o->pose), here = stk__rigid_compose(to_camera, &pose);

@@ -45,38 +45,48 @@ static enum stk_status transform_matrix_infer(const struct stk_call *call, struc
 	return STK_OK;
 }
 
-/* The transform as a square matrix over homogeneous coordinates, or its inverse: that of M, and -inverse(M) T. Gauss-Jordan elimination. */
+/* Gauss-Jordan elimination, over the matrix and the unit matrix beside it. False: it has no inverse. */
+static bool invert(double h[H][H], int32_t n)
+{
+	double m[H][2 * H], row[2 * H];
+	const size_t bytes = 2 * (size_t)n * sizeof(double);
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t c = 0; c < n; c++) {
+			m[i][c] = h[i][c];
+			m[i][n + c] = i == c;
+		}
+	for (int32_t k = 0; k < n; k++) {
+		int32_t best = k;
+		for (int32_t i = k + 1; i < n; i++)
+			best = fabs(m[i][k]) > fabs(m[best][k]) ? i : best;
+		if (!(fabs(m[best][k]) > 0))
+			return false;
+		memcpy(row, m[best], bytes);
+		memcpy(m[best], m[k], bytes);
+		for (int32_t c = k; c < 2 * n; c++) /* columns before k are those of the unit matrix already */
+			m[k][c] = row[c] / row[k];
+		for (int32_t i = 0; i < n; i++) {
+			double factor = m[i][k];
+			for (int32_t c = k; c < 2 * n && i != k && factor != 0; c++)
+				m[i][c] -= factor * m[k][c];
+		}
+	}
+	for (int32_t i = 0; i < n; i++)
+		memcpy(h[i], m[i] + n, bytes / 2);
+	return true;
+}
+
+/* The transform as a square matrix over homogeneous coordinates, or its inverse. */
 static enum stk_status read_transform(const struct stk_call *call, double h[H][H], int32_t *n, struct stk_error *err)
 {
 	struct stk_affine a;
-	double m[H][2 * H] = {{0}};
 	stk__affine_read(&call->in[1], &a);
 	*n = a.ndim + 1;
-	memset(h, 0, sizeof(double) * H * H);
-	for (int32_t i = 0; i < *n; i++) {
+	for (int32_t i = 0; i < *n; i++)
 		for (int32_t c = 0; c < *n; c++)
-			h[i][c] = m[i][c] = i < a.ndim ? a.m[i][c] : (double)(c == a.ndim);
-		m[i][*n + i] = 1;
-	}
-	for (int32_t k = 0; k < *n && ((const struct transform_matrix *)call->args)->inverse; k++) {
-		int32_t best = k;
-		double row[2 * H];
-		for (int32_t i = k + 1; i < *n; i++)
-			best = fabs(m[i][k]) > fabs(m[best][k]) ? i : best;
-		if (!(fabs(m[best][k]) > 0))
-			return stk__fail(err, STK_INVALID, "the transform has no inverse");
-		memcpy(row, m[best], sizeof row);
-		memcpy(m[best], m[k], sizeof row);
-		for (int32_t c = 0; c < 2 * *n; c++)
-			m[k][c] = row[c] / row[k];
-		for (int32_t i = 0; i < *n; i++) {
-			double factor = i == k ? 0 : m[i][k];
-			for (int32_t c = 0; c < 2 * *n; c++)
-				m[i][c] -= factor * m[k][c];
-		}
-		for (int32_t i = 0; k == *n - 1 && i < *n; i++)
-			memcpy(h[i], m[i] + *n, (size_t)*n * sizeof(double));
-	}
+			h[i][c] = i < a.ndim ? a.m[i][c] : (double)(c == a.ndim);
+	if (((const struct transform_matrix *)call->args)->inverse && !invert(h, *n))
+		return stk__fail(err, STK_INVALID, "the transform has no inverse");
 	return STK_OK;
 }
 
