@@ -287,13 +287,15 @@ def test_errors_of_a_tree_say_where_and_what_there_is():
 
 def test_numbers_that_a_type_cannot_hold_are_refused():
     group = SampleDataGroup()
-    for kind in (types.UINT8, types.INT32, types.FLOAT, types.FLOAT64, types.BOOL):
+    for kind in (types.UINT8, types.INT32, types.INT64, types.FLOAT, types.FLOAT64, types.BOOL):
         group.add_data_field(str(kind), kind)
     for kind, value, text in (
         (types.UINT8, np.array([3, 256]), "256 is outside of what uint8 can hold, 0 to 255"),
         (types.UINT8, np.array([-1], np.int8), "-1 is outside"),
         (types.INT32, np.array([2**31], np.uint32), "2147483648 is outside"),
         (types.INT32, np.array([1.0, np.nan]), "nan is outside"),
+        (types.INT64, np.array([2**63], np.uint64), "9223372036854775808 is outside"),
+        (types.INT64, np.array([2.0**63]), "outside of what int64"),
         (types.FLOAT, np.array([1e300]), "1e.300 is outside of what float32"),
         (types.UINT8, [300], "uint8|out of bounds"),
     ):

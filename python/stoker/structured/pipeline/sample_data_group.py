@@ -566,13 +566,15 @@ def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
     given = np.asarray(value)
     if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
         return np.asarray(value, dtype=wanted)
-    kind = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
-    least, most = float(kind.min), float(kind.max)
-    bad = (given < least) | (given > most) if wanted.kind != "f" else np.isfinite(given) & (np.abs(given) > most)
-    if wanted.kind != "f" and given.dtype.kind == "f":
-        bad |= np.isnan(given)
+    bounds: Any = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
+    if wanted.kind == "f":
+        bad = np.isfinite(given) & (np.abs(given) > bounds.max)
+    elif given.dtype.kind == "f":  # not a number is neither
+        bad = ~((given >= float(bounds.min)) & (given < float(int(bounds.max) + 1)))
+    else:
+        bad = (given < bounds.min) | (given > bounds.max)
     if bad.any():
-        raise ValueError(f"{given[bad].flat[0]} is outside of what {wanted} can hold, {kind.min} to {kind.max}")
+        raise ValueError(f"{given[bad].flat[0]} is outside of what {wanted} can hold, {bounds.min} to {bounds.max}")
     return given.astype(wanted)
 
 
