@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support import SEED, photograph
+from test_structured_steps import run
 
 torch = pytest.importorskip("torch")
 
@@ -334,6 +335,24 @@ def test_errors_of_operators_name_field_and_place():
     ):
         with pytest.raises(error, match=text):
             PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2).run()
+
+
+def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
+    """The corners are points all the same."""
+    rng = np.random.default_rng(SEED + 21)
+    low = rng.uniform(0, 40, (9, 2))
+    given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
+    A = AffineTransformer
+    flip = [A.NonUniformScaling(1.0, (-1, -1))]
+    step = A((30, 80), A.ResizingMode.STRETCH, None, "image", None, None, "points", flip, bbox_field_names=["boxes", "wide"])
+    sample = {"image": np.zeros((60, 80, 3), np.uint8), "points": given, "boxes": given, "wide": given.astype(np.float64)}
+    (got,) = run([sample], [step])
+    moved = np.array([80, 30] * 2) - given * [1, 0.5, 1, 0.5]
+    np.testing.assert_allclose(got["points"], moved, atol=1e-4)
+    for name in ("boxes", "wide"):
+        np.testing.assert_allclose(got[name], moved[:, [2, 3, 0, 1]], atol=1e-4)
+    with pytest.raises(Exception, match=r"row of 2 values does not hold boxes of two points.*AffineTransformer at boxes"):
+        run([{**sample, "boxes": given[:, :2]}], [step])
 
 
 def test_errors_of_definitions():

@@ -229,24 +229,6 @@ def test_affine_draws_are_shared_by_what_a_step_finds():
     assert text.count("decoders.image") >= 3 and any("decoders.image" in line and "warp_affine" in line for line in text.splitlines()), text
 
 
-def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """The corners are points all the same."""
-    rng = np.random.default_rng(SEED + 21)
-    low = rng.uniform(0, 40, (9, 2))
-    given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
-    A = AffineTransformer
-    flip = [A.NonUniformScaling(1.0, (-1, -1))]
-    step = A((30, 80), A.ResizingMode.STRETCH, None, "image", None, None, "points", flip, bbox_field_names=["boxes", "wide"])
-    sample = {"image": np.zeros((60, 80, 3), np.uint8), "points": given, "boxes": given, "wide": given.astype(np.float64)}
-    (got,) = run([sample], [step])
-    moved = np.array([80, 30] * 2) - given * [1, 0.5, 1, 0.5]
-    np.testing.assert_allclose(got["points"], moved, atol=1e-4)
-    for name in ("boxes", "wide"):
-        np.testing.assert_allclose(got[name], moved[:, [2, 3, 0, 1]], atol=1e-4)
-    with pytest.raises(Exception, match="row of 2 values does not hold boxes of two points.*AffineTransformer at boxes"):
-        run([{**sample, "boxes": given[:, :2]}], [step])
-
-
 def test_affine_errors():
     stretch = A.ResizingMode.STRETCH
     inside = A.ShiftInsideOriginalImage(1, True, True)
