@@ -41,6 +41,7 @@ groups-demo = torch images bench
 groups-demo-streampetr = $(tests)
 groups-wheel = wheel
 groups-wheel-test = wheel python
+groups-release = wheel release
 groups-bench = $(tests) parity bench
 groups-instructions = test-c valgrind
 groups-lint = $(tests) format lint $(if $(STOKER_TIDY),tidy)
@@ -102,6 +103,9 @@ wheel: setup ## make a wheel in dist/, with the kernels of all architectures if 
 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist
+
+release: setup ## make what is released in dist/: a wheel for all Linuxes, with libraries of its own that are built here, and the sdist
+	$(PYTHON) tools/release/release.py dist
 
 bench: setup ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)

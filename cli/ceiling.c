@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ceiling.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -57,20 +57,37 @@ static bool add_path(struct ceiling *c, const char *path)
 	return c->paths[c->count] && ++c->count;
 }
 
+/* Adds the JPEG files in a folder and those below it. Links are followed, at most as deep as DEEPEST: they may lead in circles. */
+static bool add_folder(struct ceiling *c, const char *folder, int depth)
+{
+	enum { DEEPEST = 32 };
+	DIR *d = depth < DEEPEST ? opendir(folder) : NULL;
+	bool fine = depth == 0 ? d != NULL : true;
+	for (struct dirent *e; d && fine && (e = readdir(d)) != NULL;) {
+		struct stat s;
+		char *path;
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (asprintf(&path, "%s/%s", folder, e->d_name) < 0) {
+			fine = false;
+			break;
+		}
+		const bool there = stat(path, &s) == 0;
+		if (there && S_ISDIR(s.st_mode))
+			fine = add_folder(c, path, depth + 1);
+		else if (there && S_ISREG(s.st_mode) && is_jpeg_name(e->d_name))
+			fine = add_path(c, path);
+		free(path);
+	}
+	if (d)
+		closedir(d);
+	return fine;
+}
+
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads)
 {
-	char *root = strdup(folder), *roots[] = {root, NULL};
 	*c = (struct ceiling){.threads = threads};
-	FTS *tree = root ? fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL) : NULL;
-	bool fine = tree != NULL;
-	for (FTSENT *entry; fine && (entry = fts_read(tree)) != NULL;) {
-		if (entry->fts_info == FTS_F && is_jpeg_name(entry->fts_name))
-			fine = add_path(c, entry->fts_path);
-	}
-	if (tree)
-		fts_close(tree);
-	free(root);
-	return fine && c->count > 0;
+	return add_folder(c, folder, 0) && c->count > 0;
 }
 
 void ceiling_close(struct ceiling *c)

@@ -26,7 +26,7 @@ present() {
 	g++) command -v c++ ;;
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
-	make | meson | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
+	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
 	binutils) command -v objdump ;;
 	python3) command -v python3 ;;
 	python3-venv) python3 -c 'import ensurepip, venv' ;;

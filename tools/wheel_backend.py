@@ -175,7 +175,7 @@ def bill_of_materials(parts: list[Part]) -> str:
     p = project()
     rows = []
     for part in parts:
-        row = {"type": "library", "name": part.name, "version": part.version, "bom-ref": f"{part.name}@{part.version}"}
+        row: dict = {"type": "library", "name": part.name, "version": part.version, "bom-ref": f"{part.name}@{part.version}"}
         row |= {"purl": f"pkg:generic/{part.name}@{part.version}", "licenses": [{"expression": part.licence}]}
         rows.append(row | ({"hashes": [{"alg": "SHA-256", "content": part.sha256}]} if part.sha256 else {}))
     whole = {
@@ -186,7 +186,7 @@ def bill_of_materials(parts: list[Part]) -> str:
         "purl": f"pkg:pypi/{p['name']}@{p['version']}",
     }
     whole["licenses"] = [{"expression": p["license"]}]
-    bom = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": whole}, "components": rows}
+    bom: dict = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": whole}, "components": rows}
     bom["dependencies"] = [{"ref": p["name"], "dependsOn": [row["bom-ref"] for row in rows]}]
     return json.dumps(bom, indent=2) + "\n"
 
@@ -228,7 +228,7 @@ def pack(stage: Path, wheel: Path) -> None:
     info = next(stage.glob("*.dist-info"))
     files = sorted(p for p in stage.rglob("*") if p.is_file())
     record = []
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as z:
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
 
         def add(name: str, data: bytes, mode: int) -> None:
             entry = zipfile.ZipInfo(name, time.gmtime(EPOCH)[:6])

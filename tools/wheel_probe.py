@@ -2,6 +2,8 @@
 """Uses an installed stoker with nothing else installed: a pipeline over a few files, epochs and labels counted, pixels compared.
 
 usage: wheel_probe.py [MODULE...]     imports these in this order first (to meet other packages' copies of the same libraries)
+       wheel_probe.py --write FILE    writes the image alone
+       wheel_probe.py --read URI      reads such a file from there
 """
 
 import base64
@@ -10,13 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-for module in sys.argv[1:]:
+what = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else None
+for module in [] if what else sys.argv[1:]:
     try:
         importlib.import_module(module)
     except ImportError:
         print(f"wheel_probe: no {module} here")
-
-from stoker import fn, pipeline_def  # noqa: E402
 
 # A gray JPEG of 8x8 pixels, all of them 128, as the baseline standard has it.
 JPEG = base64.b64decode(
@@ -27,7 +28,24 @@ JPEG = base64.b64decode(
 )
 
 
+def read(uri: str) -> None:
+    from stoker import fn, pipeline_def
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def program():
+        data, _ = fn.readers.file(files=[uri], name="Reader")
+        return fn.decoders.image(data)
+
+    pipeline = program()
+    pipeline.build()
+    (images,) = pipeline.run()
+    assert tuple(images.shape()[0]) == (8, 8, 3), images.shape()
+    print("wheel_probe: read", uri)
+
+
 def main() -> None:
+    from stoker import fn, pipeline_def
+
     with tempfile.TemporaryDirectory() as folder:
         for i in range(6):
             path = Path(folder) / f"class{i % 2}" / f"{i}.jpg"
@@ -50,4 +68,9 @@ def main() -> None:
     print("wheel_probe: a pipeline runs", *sys.argv[1:])
 
 
-main()
+if what == "--write":
+    Path(sys.argv[2]).write_bytes(JPEG)
+elif what == "--read":
+    read(sys.argv[2])
+else:
+    main()

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +51,7 @@ static enum stk_status for_each_entry(struct walk *w, int folder, const char *pa
 	enum stk_status (*visit)(struct walk *w, int folder, const char *folder_name, const struct dirent64 *e))
 {
 	for (;;) {
-		ssize_t n = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : getdents64(folder, w->entries, ENTRIES_SIZE);
+		ssize_t n = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : stk__getdents(folder, w->entries, ENTRIES_SIZE);
 		if (n == 0)
 			return STK_OK;
 		if (n < 0)

@@ -20,7 +20,7 @@ static uint64_t load64(const uint8_t *p)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_instructions(const uint8_t *data, size_t size)
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc_instructions(const uint8_t *data, size_t size)
 {
 	uint64_t crc = ~0u;
 	for (; size >= 8; data += 8, size -= 8)

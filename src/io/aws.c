@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,7 +265,7 @@ enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct
 	else
 		status = read_all(out, &p, g, err);
 	if (p.credentials)
-		explicit_bzero(p.credentials, strlen(p.credentials));
+		stk__erase(p.credentials, strlen(p.credentials));
 	stk__free(p.credentials);
 	stk__free(p.config);
 	return status;
@@ -285,7 +286,7 @@ void stk__aws_settings_clear(struct stk_aws_settings *s)
 	strings(s, all);
 	for (int i = 0; i < STRINGS; i++) {
 		if (*all[i])
-			explicit_bzero(*all[i], strlen(*all[i]));
+			stk__erase(*all[i], strlen(*all[i]));
 		stk__free(*all[i]);
 	}
 	*s = (struct stk_aws_settings){0};

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ enum { LONGEST_ANSWER = 1 << 20, LONGEST_TOKEN = 64 << 10 };
 static void forget(struct stk_text *t)
 {
 	if (t->s)
-		explicit_bzero(t->s, t->capacity);
+		stk__erase(t->s, t->capacity);
 	stk__text_free(t);
 }
 
@@ -154,7 +155,7 @@ static bool read_token(const char *path, struct stk_text *out)
 		n--;
 	stk__text_add(out, "%.*s", (int)n, text ? text : "");
 	if (text)
-		explicit_bzero(text, LONGEST_TOKEN);
+		stk__erase(text, LONGEST_TOKEN);
 	stk__free(text);
 	return n && !out->failed;
 }
@@ -191,7 +192,7 @@ static enum stk_status run_process(struct stk_aws_settings *s, struct stk_text *
 	char part[4096];
 	for (size_t n; f && answer->length < LONGEST_ANSWER && (n = fread(part, 1, sizeof part, f)) > 0;)
 		stk__text_add(answer, "%.*s", (int)n, part);
-	explicit_bzero(part, sizeof part);
+	stk__erase(part, sizeof part);
 	int code = f ? pclose(f) : -1;
 	if (code || !take_json(s, answer))
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process gives none (it ends with %d)", code);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "base/xxhash.h"
 #include "io/cache_disk.h"
 #include "io/queue.h"
@@ -110,7 +111,7 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 	struct iovec v[3] = {{&e->head, sizeof e->head}, {e->data, e->size}, {e->uri, e->uri_size}};
 	size_t all = sizeof e->head + e->size + e->uri_size, used = 0;
 	for (struct iovec *at = v; used < all;) {
-		ssize_t n = preadv2(fd, at, (int)(v + 3 - at), (off_t)used, may_block ? 0 : RWF_NOWAIT);
+		ssize_t n = stk__preadv2(fd, at, (int)(v + 3 - at), (off_t)used, may_block ? 0 : RWF_NOWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +134,7 @@ static ssize_t read_some(struct file_read *f, size_t size)
 		return -1;
 	}
 	struct iovec v = {f->data + f->used, size};
-	return preadv2(f->fd, &v, 1, f->r->offset + (off_t)f->used, f->may_block ? 0 : RWF_NOWAIT);
+	return stk__preadv2(f->fd, &v, 1, f->r->offset + (off_t)f->used, f->may_block ? 0 : RWF_NOWAIT);
 }
 
 static enum stk_status read_failed(struct file_read *f)

@@ -2,6 +2,8 @@
  * As in "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference. */
 #include "io/sigv4.h"
 
+#include "base/system.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +59,7 @@ static void derive_key(const struct stk_sigv4_request *q, const char *secret, ui
 	stk__text_add(&first, "AWS4%s", secret);
 	stk__hmac_sha256(first.s ? first.s : "", first.length, q->date, 8, key);
 	if (first.s)
-		explicit_bzero(first.s, first.length);
+		stk__erase(first.s, first.length);
 	stk__text_free(&first);
 	stk__hmac_sha256(key, STK_SHA256_SIZE, q->region, strlen(q->region), key);
 	stk__hmac_sha256(key, STK_SHA256_SIZE, q->service, strlen(q->service), key);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "io/cache.h"
 #include "io/file.h"
 #include "io/http.h"
@@ -83,7 +84,7 @@ static void forget_given(struct stk_aws_given *g)
 	given_strings(g, all);
 	for (int i = 0; i < GIVEN; i++) {
 		if (*all[i])
-			explicit_bzero(*all[i], strlen(*all[i]));
+			stk__erase(*all[i], strlen(*all[i]));
 		stk__free(*all[i]);
 	}
 }

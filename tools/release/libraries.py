@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetches and builds the libraries of libraries.toml, as static libraries for an old glibc; libcurl as one shared library that holds OpenSSL.
+
+Each library has a folder of its own, NAME-VERSION-KEY, where KEY comes from all that its build depends on: what was built once is used again.
+Their symbols are hidden, so that they get along with other copies in a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STEP = HERE.parent / "step.sh"
+FLAGS = "-O2 -g0 -fPIC -fvisibility=hidden -fstack-protector-strong -fcf-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
+# What https:// needs of OpenSSL. It reads no openssl.cnf: that of a distribution may name modules which only the distribution's OpenSSL has.
+OPENSSL = (
+    "no-shared no-tests no-docs no-apps no-module no-legacy no-engine no-dso no-autoload-config no-ui-console no-comp no-srp no-psk no-dtls no-sctp"
+    " no-ssl3 no-ktls no-quic no-cmp no-cms no-ts no-ct no-idea no-seed no-camellia no-aria no-bf no-cast no-rc2 no-rc4 no-rc5 no-mdc2 no-rmd160"
+    " no-whirlpool no-sm2 no-sm3 no-sm4 no-gost no-blake2 no-rfc3779"
+).split()
+CURL = (
+    "HTTP_ONLY=ON CURL_USE_OPENSSL=ON CURL_DISABLE_OPENSSL_AUTO_LOAD_CONFIG=ON CURL_CA_BUNDLE=none CURL_CA_PATH=none CURL_USE_LIBPSL=OFF"
+    " CURL_USE_LIBSSH2=OFF CURL_ZLIB=OFF CURL_BROTLI=OFF CURL_ZSTD=OFF USE_NGHTTP2=OFF USE_LIBIDN2=OFF CURL_USE_GSSAPI=OFF BUILD_CURL_EXE=OFF"
+    " BUILD_LIBCURL_DOCS=OFF BUILD_MISC_DOCS=OFF ENABLE_CURL_MANUAL=OFF BUILD_TESTING=OFF ENABLE_THREADED_RESOLVER=ON CURL_USE_PKGCONFIG=OFF"
+    " CURL_USE_CMAKECONFIG=OFF PICKY_COMPILER=OFF CURL_DISABLE_NTLM=ON CURL_HIDDEN_SYMBOLS=OFF"
+).split()
+CMAKE = {
+    "libjpeg-turbo": "ENABLE_SHARED=OFF WITH_TURBOJPEG=OFF WITH_TOOLS=OFF WITH_TESTS=OFF REQUIRE_SIMD=ON".split(),
+    "jansson": "JANSSON_BUILD_DOCS=OFF JANSSON_WITHOUT_TESTS=ON JANSSON_EXAMPLES=OFF".split(),
+    "libwebp": [f"WEBP_BUILD_{x}=OFF" for x in "ANIM_UTILS CWEBP DWEBP GIF2WEBP IMG2WEBP VWEBP WEBPINFO WEBPMUX LIBWEBPMUX EXTRAS".split()],
+    "curl": CURL,
+}
+
+
+@dataclass
+class Library:
+    """A library of libraries.toml."""
+
+    name: str
+    version: str  # as Debian writes the upstream part
+    sha256: str
+    licence: str
+    texts: list[str]  # files with its licence, in its archive
+    suites: list[str]
+    upstream: str = ""  # the version as its authors write it
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.upstream = self.upstream or self.version
+
+
+def table() -> dict[str, dict[str, Library]]:
+    """What goes into a wheel, and what only tests need."""
+    rows = tomllib.loads((HERE / "libraries.toml").read_text())
+    suites, tests = rows.pop("suites"), rows.pop("tests")
+    return {kind: {n: Library(name=n, suites=suites, **row) for n, row in of.items()} for kind, of in (("wheel", rows), ("tests", tests))}
+
+
+def libraries() -> dict[str, Library]:
+    return table()["wheel"]
+
+
+def python() -> Library:
+    return table()["tests"]["python3.13"]
+
+
+def run(*command: str | Path, **more) -> str:
+    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **more).stdout
+
+
+def step(text: str, *command: str | Path, **more) -> None:
+    if subprocess.run([str(c) for c in (STEP, text, *command)], **more).returncode:
+        raise SystemExit(1)
+
+
+# --- where sources come from
+
+
+def archives() -> list[str]:
+    """The addresses of Debian's archives in this machine's own sources, of both of apt's formats; other archives left out."""
+    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    text = "\n".join(f.read_text() for f in files if f.suffix in {".list", ".sources"} and f.exists())
+    rows = [line for line in text.split("\n") if line.startswith(("deb ", "URIs:"))]
+    found = [word for row in rows for word in row.split() if re.fullmatch(r"\w+://.*/debian(-security)?/?", word)]
+    return list(dict.fromkeys(found))
+
+
+def apt(folder: Path, suites: list[str]) -> dict[str, str]:
+    """An apt of our own in a folder, with sources of the suites: the environment for its commands."""
+    conf = folder / "apt.conf"
+    if not conf.exists():
+        for name in ("lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        rows = []
+        for address in archives():
+            security = address.rstrip("/").endswith("-security")
+            rows += [f"deb-src {address} {s} main" for s in suites if s.endswith("-security") == security]
+        if not rows:
+            raise SystemExit(
+                "release: no archive of Debian in this machine's /etc/apt; put the archives of libraries.toml into sources/ yourself"
+            )
+        (folder / "sources.list").write_text("\n".join(rows) + "\n")
+        lines: dict[str, str | Path] = {
+            "Dir::State::lists": folder / "lists",
+            "Dir::Cache": folder / "cache",
+            "Dir::Etc::sourcelist": folder / "sources.list",
+        }
+        lines |= {"Dir::Etc::sourceparts": "-", "APT::Sandbox::User": "root"}
+        text = "".join(f'{key} "{value}";\n' for key, value in lines.items())
+        step(
+            "release: lists of Debian's sources",
+            "apt-get",
+            "update",
+            "-q",
+            env=os.environ | {"APT_CONFIG": write(folder / "new.conf", text)},
+        )
+        (folder / "new.conf").rename(conf)
+    return {**os.environ, "APT_CONFIG": str(conf)}
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def fetch(library: Library, folder: Path) -> Path:
+    """The library's archive, with the checksum that libraries.toml names; from the folder if it is there."""
+    sources = folder / "sources"
+    sources.mkdir(parents=True, exist_ok=True)
+    for path in sources.glob(f"{library.name}_{library.version}.orig.tar.*"):
+        if path.suffix != ".asc" and digest(path) == library.sha256:
+            return path
+    env = apt(folder / "apt", library.suites)
+    shown = run("apt-cache", "showsrc", "--only-source", library.name, env=env)
+    versions = re.findall(r"^Version: (.*)$", shown, re.M)
+    fitting = [v for v in versions if v.split(":")[-1].rpartition("-")[0] == library.version]
+    if not fitting:
+        raise SystemExit(
+            f"release: no suite has {library.name} {library.version} any more, but {', '.join(dict.fromkeys(versions)) or 'none'}: "
+            "take one of these in tools/release/libraries.toml, or put the archive into sources/"
+        )
+    what = f"{library.name}={fitting[0]}"
+    step(f"release: source of {what}", "apt-get", "source", "-q", "--download-only", "--tar-only", what, cwd=sources, env=env)
+    for path in sources.glob(f"{library.name}_{library.version}.orig.tar.*"):
+        if path.suffix != ".asc":
+            if digest(path) != library.sha256:
+                raise SystemExit(f"release: {path.name} has the checksum {digest(path)}, not {library.sha256} as libraries.toml says")
+            return path
+    raise SystemExit(f"release: apt-get fetched no archive of {what}")
+
+
+# --- how they are built
+
+
+class Builder:
+    """Builds libraries in a folder with a toolchain (toolchain.py)."""
+
+    def __init__(self, folder: Path, toolchain: Path, identity: str, jobs: int):
+        self.folder, self.toolchain, self.identity, self.jobs = folder, toolchain, identity, jobs
+        self.done: dict[str, Path] = {}
+        self.cc = toolchain / "cc"
+
+    def prefix(self, library: Library) -> Path:
+        """The library's folder, whose name comes from its archive, the compiler and the commands; the same wherever `folder` lies."""
+        made = [library.sha256, *library.texts, self.identity, *self.commands(library, Path("root"), Path("prefix"))]
+        key = hashlib.sha256("\n".join(made).replace(str(self.folder), "").encode()).hexdigest()[:12]
+        return self.folder / "libraries" / f"{library.name}-{library.upstream}-{key}"
+
+    def build(self, library: Library) -> Path:
+        prefix = self.done[library.name] = self.prefix(library)
+        if (prefix / "licences").exists():
+            return prefix
+        archive = fetch(library, self.folder)
+        source = self.folder / "work" / library.name
+        shutil.rmtree(source, ignore_errors=True)
+        shutil.rmtree(prefix, ignore_errors=True)
+        source.mkdir(parents=True)
+        with tarfile.open(archive) as t:
+            t.extractall(source, filter="data")
+        (root,) = source.iterdir()
+        script = source / "build.sh"
+        script.write_text("set -e\n" + "\n".join(self.commands(library, root, prefix)) + "\n")
+        env = {
+            "PATH": f"{self.toolchain}:/usr/bin:/bin",
+            "HOME": str(self.folder),
+            "SOURCE_DATE_EPOCH": "315532800",
+            "LC_ALL": "C",
+            "JOBS": str(self.jobs),
+        }
+        step(f"release: {library.name} {library.upstream}", "nice", "-n", "19", "sh", script, cwd=root, env=env)
+        texts = prefix / "licences.new"
+        texts.mkdir()
+        for text in library.texts:
+            shutil.copyfile(root / text, texts / Path(text).name)
+        texts.rename(prefix / "licences")
+        shutil.rmtree(source)
+        return prefix
+
+    def commands(self, library: Library, root: Path, prefix: Path) -> list[str]:
+        """The lines of shell that build and install a library."""
+        if library.name == "openssl":
+            return [
+                # The command line is part of the library: it names neither folder nor machine.
+                f"CC=cc AR=ar RANLIB=ranlib ./Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl {' '.join(OPENSSL)} '{FLAGS}'",
+                "make -j$JOBS build_libs",
+                f"make DESTDIR='{root}/installed' install_dev",
+                f"mkdir -p '{prefix.parent}' && mv installed/usr '{prefix}'",
+            ]
+        if library.name == "zlib":
+            configure = f"CC=cc AR=ar RANLIB=ranlib CFLAGS='{FLAGS}' ./configure --static --prefix='{prefix}'"
+            return [configure, "make -j$JOBS libz.a", "make install"]
+        if library.name == "libspng":
+            return [
+                f"mkdir -p '{prefix}/lib/pkgconfig' '{prefix}/include'",
+                f"cc {FLAGS} -O3 -DSPNG_STATIC -I'{self.done['zlib']}/include' -c spng/spng.c -o spng.o",
+                f"ar rcs '{prefix}/lib/libspng.a' spng.o && cp spng/spng.h '{prefix}/include/'",
+                f"printf '%s\\n' 'Name: spng' 'Description: PNG' 'Version: {library.version}' 'Requires: zlib' 'Libs: -L{prefix}/lib -lspng -lm'"
+                f" 'Cflags: -DSPNG_STATIC -I{prefix}/include' > '{prefix}/lib/pkgconfig/spng.pc'",
+            ]
+        options = [
+            f"CMAKE_C_FLAGS={self.flags(library)}",
+            f"CMAKE_INSTALL_PREFIX={prefix}",
+            "CMAKE_INSTALL_LIBDIR=lib",
+            *CMAKE[library.name],
+        ]
+        options += ["BUILD_SHARED_LIBS=OFF", "CMAKE_BUILD_TYPE=None", f"CMAKE_C_COMPILER={self.cc}", "CMAKE_POLICY_VERSION_MINIMUM=3.5"]
+        options += [f"CMAKE_{tool.upper()}={self.toolchain / tool}" for tool in ("ar", "ranlib")]
+        options += [f"CMAKE_PREFIX_PATH={';'.join(str(self.done[n]) for n in library.needs)}"]
+        if library.name == "curl":
+            options += [f"OPENSSL_ROOT_DIR={self.done['openssl']}", "OPENSSL_USE_STATIC_LIBS=ON", "CMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH"]
+        lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
+        return lines + (self.curl_lines(prefix) if library.name == "curl" else [])
+
+    def flags(self, library: Library) -> str:
+        """Flags that hide a library's symbols, also those that it marks as visible; curl's are kept for the list that its linking names."""
+        if library.name == "curl":
+            return FLAGS.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
+        return FLAGS + (" -DWEBP_EXTERN=extern" if library.name == "libwebp" else "")
+
+    def curl_lines(self, prefix: Path) -> list[str]:
+        """One shared library of libcurl and OpenSSL that shows what src/io/curl.h calls, and nothing else."""
+        header = (HERE.parent.parent / "src" / "io" / "curl.h").read_text()
+        names = re.findall(r"^\tX\((curl_\w+),", header, re.M)
+        version = prefix / "lib" / "libcurl-stoker.map"
+        ssl = self.done["openssl"] / "lib"
+        return [
+            f"printf '%s\\n' '{{ global: {' '.join(n + ';' for n in names)} local: *; }};' > '{version}'",
+            f"cc -shared -o '{prefix}/lib/libcurl-stoker.so' -Wl,-soname,libcurl-stoker.so -Wl,--version-script='{version}' -Wl,-z,relro,-z,now"
+            f" -Wl,-z,noexecstack -Wl,--gc-sections -Wl,--whole-archive '{prefix}/lib/libcurl.a' -Wl,--no-whole-archive '{ssl}/libssl.a'"
+            f" '{ssl}/libcrypto.a' -lpthread -ldl",
+        ]

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""As much of an nvcc 12.9 as src/gpu/images/meson.build calls, from NVIDIA's Python packages: NVRTC makes PTX, ptxas machine code. What a CUDA 12 makes runs
+on drivers from 525 on, what a CUDA 13 makes on those from 580 on; there is no package of nvcc 12 itself.
+
+usage: nvcc.py --version
+       nvcc.py -ptx -arch=compute_75 [flags] -MD -MF DEPENDENCIES -MT TARGET -o OUT.ptx IN.cu
+       nvcc.py -cubin -arch=sm_75 -o OUT.cubin IN.ptx
+       nvcc.py -M              where NVTX's header is
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+# NVRTC sees none of the system's headers: what kernels use of them.
+HEADERS = {
+    **{f"{name}.h": "" for name in "assert float limits math stdarg stdbool stddef stdio stdlib string".split()},
+    "stdint.h": """
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t, intptr_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned uint32_t;
+typedef unsigned long uint64_t, uintptr_t;
+#define INT8_MIN (-128)
+#define INT8_MAX 127
+#define INT16_MIN (-32768)
+#define INT16_MAX 32767
+#define INT32_MIN (-2147483647 - 1)
+#define INT32_MAX 2147483647
+#define INT64_MIN (-INT64_MAX - 1)
+#define INT64_MAX 9223372036854775807L
+#define UINT8_MAX 255
+#define UINT16_MAX 65535
+#define UINT32_MAX 4294967295u
+#define UINT64_MAX 18446744073709551615ul
+#define SIZE_MAX UINT64_MAX
+#define INT32_C(x) x
+#define INT64_C(x) x##l
+#define UINT32_C(x) x##u
+#define UINT64_C(x) x##ul
+""",
+}
+CONSTANTS = ["-DINFINITY=__int_as_float(0x7f800000)", "-DNAN=__int_as_float(0x7fc00000)"]
+HEADERS = {name: "#pragma once\n" + text for name, text in HEADERS.items()}
+
+
+def package(name: str) -> Path:
+    spec = importlib.util.find_spec(f"nvidia.{name}")
+    if not spec or not spec.submodule_search_locations:
+        raise SystemExit(f"release: no nvidia.{name} in this Python: make release installs it")
+    return Path(spec.submodule_search_locations[0])
+
+
+def texts(items: list[str]) -> ctypes.Array:
+    return (ctypes.c_char_p * len(items))(*[i.encode() for i in items])
+
+
+def compile_to_ptx(source: Path, options: list[str]) -> bytes:
+    nvrtc = ctypes.CDLL(str(package("cuda_nvrtc") / "lib" / "libnvrtc.so.12"))
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    names = texts(list(HEADERS))
+    if nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source.read_bytes(), source.name.encode(), len(HEADERS), texts(list(HEADERS.values())), names
+    ):
+        raise SystemExit(f"release: NVRTC takes no program {source}")
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), texts(options))
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    if failed:
+        raise SystemExit(f"{source}:\n{log.value.decode()}")
+    nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+    ptx = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetPTX(program, ptx)
+    return ptx.value
+
+
+def main() -> int:
+    args = sys.argv[1:]
+    if args == ["--version"]:
+        print("NVRTC and ptxas: Cuda compilation tools, release 12.9, V12.9.86")
+        return 0
+    if "-M" in args:
+        print(package("nvtx") / "include" / "nvtx3" / "nvToolsExt.h")
+        return 0
+    out, source = args[args.index("-o") + 1], Path(args[-1])
+    if "-cubin" in args:
+        arch = next(a for a in args if a.startswith("-arch="))
+        return subprocess.run([package("cuda_nvcc") / "bin" / "ptxas", "-O3", arch, "-o", out, source]).returncode
+    # Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
+    taken = ("-arch=", "-std=", "-fmad=", "-I")
+    options = [a for a in args if a.startswith(taken)]
+    Path(out).write_bytes(compile_to_ptx(source, [*options, *CONSTANTS, "-default-device", f"-I{source.parent}"]))
+    Path(args[args.index("-MF") + 1]).write_text(f"{out}: {source}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
