@@ -24,7 +24,7 @@ mirror() {
 if [ ! -x "$system$python" ]; then
 	mkdir -p "$kept"
 	rm -rf --one-file-system "$system"
-	tools/step.sh "old glibc: a bare $suite" debootstrap --variant=minbase --include=gcc,make,libc6-dev,ca-certificates "$suite" "$system" "$(mirror)"
+	tools/step.sh "old glibc: a bare $suite" debootstrap --variant=minbase --include=gcc,make,libc6-dev,libffi-dev,zlib1g-dev,ca-certificates "$suite" "$system" "$(mirror)"
 	source=$(PYTHONPATH=tools/release python3 -c 'import libraries, pathlib; print(libraries.fetch(libraries.python(), pathlib.Path("build-release").resolve()))')
 	mkdir "$system/source"
 	tar -xf "$source" -C "$system/source" --strip-components=1
@@ -37,6 +37,7 @@ scratch=$(mktemp -d)
 server=
 clean() {
 	[ -z "$server" ] || kill "$server"
+	! mountpoint -q "$system/proc" || umount "$system/proc"
 	rm -rf --one-file-system "$scratch" "$system/try"
 }
 trap clean EXIT
@@ -50,9 +51,10 @@ key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 	echo subjectAltName=IP:127.0.0.1 > names
 	openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -days 2 -out cert.pem
 ) 2> /dev/null
+mount -t proc proc "$system/proc" # without it a program does not find its own folder
 mkdir -p "$scratch/files" "$system/try/site"
 cp tools/wheel_probe.py "$system/try/"
-python3 - "$scratch" > "$scratch/port" << 'EOF' &
+python3 - "$scratch" > "$scratch/port" 2> "$scratch/log" << 'EOF' &
 import functools, http.server, ssl, sys
 
 folder = sys.argv[1]
