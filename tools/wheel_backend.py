@@ -228,13 +228,13 @@ def pack(stage: Path, wheel: Path) -> None:
     info = next(stage.glob("*.dist-info"))
     files = sorted(p for p in stage.rglob("*") if p.is_file())
     record = []
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as z:
 
         def add(name: str, data: bytes, mode: int) -> None:
             entry = zipfile.ZipInfo(name, time.gmtime(EPOCH)[:6])
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            z.writestr(entry, data)
+            z.writestr(entry, data, compresslevel=9)
 
         for path in files:
             name, data = str(path.relative_to(stage)), path.read_bytes()
