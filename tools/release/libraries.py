@@ -48,7 +48,7 @@ class Library:
     version: str  # as Debian writes the upstream part
     sha256: str
     licence: str
-    texts: list[str]  # files with its licence, in its archive
+    texts: list[str]  # files with its licence, here or in its archive
     suites: list[str]
     upstream: str = ""  # the version as its authors write it
     needs: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ class Builder:
         texts = prefix / "licences.new"
         texts.mkdir()
         for text in library.texts:
-            shutil.copyfile(root / text, texts / Path(text).name)
+            shutil.copyfile(HERE / text if (HERE / text).exists() else root / text, texts / Path(text).name)
         texts.rename(prefix / "licences")
         shutil.rmtree(source)
         return prefix
