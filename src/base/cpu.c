@@ -8,15 +8,24 @@
 #ifdef STK_X86
 #include <cpuid.h>
 
-/* __builtin_cpu_supports knows "f16c" and "lzcnt" in newer compilers only. Its answer for AVX2 says that the system saves the registers. */
+/* True if the system saves the wide registers. */
+static bool wide_registers_are_saved(void)
+{
+	unsigned low, high;
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (low & 6) == 6;
+}
+
+/* By the instruction itself: __builtin_cpu_supports knows "f16c" and "lzcnt" in newer compilers only, and nothing where the compiler's runtime is Zig's. */
 static unsigned detected(void)
 {
-	unsigned a, b, c = 0, d, extended = 0;
-	bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-	bool lzcnt = __get_cpuid(0x80000001, &a, &b, &extended, &d) && (extended & bit_LZCNT);
-	__builtin_cpu_init();
-	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-	return avx2 && f16c && lzcnt ? STK_CPU_AVX2 : 0;
+	unsigned a, b, c, d, first = 0, seventh = 0, extended = 0;
+	const unsigned one = bit_OSXSAVE | bit_AVX | bit_F16C, seven = bit_AVX2 | bit_BMI | bit_BMI2;
+	if (!__get_cpuid(1, &a, &b, &first, &d) || (first & one) != one || !wide_registers_are_saved())
+		return 0;
+	if (!__get_cpuid_count(7, 0, &a, &seventh, &c, &d) || !__get_cpuid(0x80000001, &a, &b, &extended, &d))
+		return 0;
+	return (seventh & seven) == seven && (extended & bit_LZCNT) ? STK_CPU_AVX2 : 0;
 }
 #else
 static unsigned detected(void)

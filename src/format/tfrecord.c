@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 enum { HEAD = 12, TAIL = 4 };
 
 /* ---- checks ---- */
@@ -37,7 +41,8 @@ uint32_t stk__crc32c(const uint8_t *data, size_t size)
 	static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
 		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("sse4.2"))
+	unsigned a, b, c, d; /* not by __builtin_cpu_supports, which knows nothing where the compiler's runtime is Zig's */
+	if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2))
 		return crc_instructions(data, size);
 #endif
 	uint32_t crc = ~0u;
