@@ -3,180 +3,49 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/system.h"
+#include "io/aws_profile.h"
 
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { LONGEST_FILE = 1 << 20 };
-
-/* The two files, "" where there is none, and the section that each has for the profile. */
-struct profiles {
-	char *credentials, *config;
-	const char *name;
-	char section[256]; /* in config; in credentials it is the name */
-};
-
-static char *copy_env(const char *name)
+/* Keys that were given are the whole answer; so is a profile, whatever keys the environment has. The parts of a key come from one place. */
+static enum stk_status read_keys(
+	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {
-	const char *value = getenv(name);
-	return value && *value ? stk__strdup(value) : NULL;
-}
-
-static bool is_yes(const char *name)
-{
-	const char *v = getenv(name);
-	return v && (strcmp(v, "1") == 0 || strcasecmp(v, "yes") == 0 || strcasecmp(v, "true") == 0);
-}
-
-static char *read_file(const char *path)
-{
-	char *text = NULL;
-	FILE *f = fopen(path, "re");
-	if (f && (text = stk__alloc(LONGEST_FILE + 1)))
-		text[fread(text, 1, LONGEST_FILE, f)] = 0;
-	if (f)
-		fclose(f);
-	return text ? text : stk__calloc(1, 1);
-}
-
-/* The file that the environment names, or ~/.aws/NAME. */
-static char *read_profile_file(const char *variable, const char *name)
-{
-	const char *given = getenv(variable), *home = getenv("HOME");
-	char path[4096];
-	if (given && given[0] == '~' && given[1] == '/' && home)
-		snprintf(path, sizeof path, "%s%s", home, given + 1);
-	else if (given && *given)
-		snprintf(path, sizeof path, "%s", given);
-	else
-		snprintf(path, sizeof path, "%s/.aws/%s", home ? home : "", name);
-	return read_file(path);
-}
-
-static void take(char **slot, char *value)
-{
-	if (!*slot && value && *value)
-		*slot = value;
-	else
-		stk__free(value);
-}
-
-/* From the config file, and for `s3` from what lies below that line. */
-static void take_config(char **slot, const struct profiles *p, const char *parent, const char *key)
-{
-	take(slot, stk__ini_find(p->config, p->section, parent, key));
-}
-
-/* The issuer's address, by the first of two variables, or as it always is. */
-static char *copy_endpoint(const char *variable, const char *otherwise)
-{
-	char *found = copy_env(variable);
-	return found ? found : stk__strdup(otherwise);
-}
-
-static void use_web_identity(struct stk_aws_settings *s, const struct profiles *p)
-{
-	struct stk_aws_issuer *i = &s->issuer;
-	char sts[128];
-	take(&i->token_file, copy_env("AWS_WEB_IDENTITY_TOKEN_FILE"));
-	take(&i->role, copy_env("AWS_ROLE_ARN"));
-	take(&i->session, copy_env("AWS_ROLE_SESSION_NAME"));
-	take_config(&i->token_file, p, NULL, "web_identity_token_file");
-	take_config(&i->role, p, NULL, "role_arn");
-	take_config(&i->session, p, NULL, "role_session_name");
-	take(&i->session, stk__strdup("stoker"));
-	if (!i->token_file || !i->role)
-		return;
-	snprintf(sts, sizeof sts, "https://sts.%.64s.amazonaws.com%s", s->region, strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "");
-	i->where = copy_endpoint("AWS_ENDPOINT_URL_STS", sts);
-	i->kind = STK_AWS_WEB_IDENTITY;
-}
-
-static bool use_container(struct stk_aws_issuer *i)
-{
-	const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-	char url[1024];
-	snprintf(url, sizeof url, "http://169.254.170.2%s", relative ? relative : "");
-	i->where = relative && *relative ? stk__strdup(url) : copy_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-	if (!i->where)
-		return false;
-	take(&i->token_file, copy_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
-	take(&i->token, copy_env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
-	i->kind = STK_AWS_CONTAINER;
-	return true;
-}
-
-/* Who is asked where neither the environment nor a file holds keys. */
-static void choose_issuer(struct stk_aws_settings *s, const struct profiles *p)
-{
-	struct stk_aws_issuer *i = &s->issuer;
-	take_config(&i->where, p, NULL, "credential_process");
-	if (i->where)
-		i->kind = STK_AWS_PROCESS;
-	else if (!use_container(i) && !is_yes("AWS_EC2_METADATA_DISABLED")) {
-		i->where = copy_endpoint("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
-		i->kind = STK_AWS_INSTANCE;
-	}
-}
-
-/* Keys that were given are the whole answer; so is a profile, whatever keys the environment has. */
-static void read_keys(struct stk_aws_settings *s, const struct profiles *p, const struct stk_aws_given *g)
-{
-	const struct {
-		const char *text, *section;
-	} files[] = {{p->credentials, p->name}, {p->config, p->section}};
 	if (g->key) {
 		s->key = stk__strdup(g->key);
 		s->secret = stk__strdup(g->secret);
 		s->token = g->token ? stk__strdup(g->token) : NULL;
 		s->origin = "the program";
-		return;
+		return STK_OK;
 	}
-	s->key = g->profile ? NULL : copy_env("AWS_ACCESS_KEY_ID");
-	s->secret = g->profile ? NULL : copy_env("AWS_SECRET_ACCESS_KEY");
-	s->token = s->key ? copy_env("AWS_SESSION_TOKEN") : NULL;
-	s->origin = s->key && s->secret ? "the environment" : NULL;
-	if (!(s->key && s->secret))
-		use_web_identity(s, p);
-	for (int i = 0; i < 2 && !(s->key && s->secret) && !s->issuer.kind; i++) { /* the parts of a key come from one place */
-		stk__free(s->key);
-		stk__free(s->secret);
-		stk__free(s->token);
-		s->key = stk__ini_find(files[i].text, files[i].section, NULL, "aws_access_key_id");
-		s->secret = stk__ini_find(files[i].text, files[i].section, NULL, "aws_secret_access_key");
-		s->token = stk__ini_find(files[i].text, files[i].section, NULL, "aws_session_token");
+	s->key = g->profile ? NULL : stk__aws_env("AWS_ACCESS_KEY_ID");
+	s->secret = s->key ? stk__aws_env("AWS_SECRET_ACCESS_KEY") : NULL;
+	if (s->secret) {
+		s->token = stk__aws_env("AWS_SESSION_TOKEN");
+		s->origin = "the environment";
+		return STK_OK;
 	}
-	if (!s->origin && s->key && s->secret)
-		s->origin = "AWS's files";
-	if (!(s->key && s->secret) && !s->issuer.kind)
-		choose_issuer(s, p);
+	stk__free(s->key);
+	s->key = NULL;
+	enum stk_status status = stk__aws_choose_issuer(p, s->region, &s->issuer, err);
+	if (status || s->issuer.kind != STK_AWS_STATIC)
+		return status;
+	s->key = s->issuer.key;
+	s->secret = s->issuer.secret;
+	s->token = s->issuer.token;
+	s->issuer.key = s->issuer.secret = s->issuer.token = NULL;
+	stk__aws_issuer_clear(&s->issuer);
+	s->origin = "AWS's files";
+	return STK_OK;
 }
 
 static void trim_endpoint(struct stk_aws_settings *s)
 {
 	for (size_t n = s->endpoint ? strlen(s->endpoint) : 0; n && s->endpoint[n - 1] == '/'; n--)
 		s->endpoint[n - 1] = 0;
-}
-
-static void read_endpoint(struct stk_aws_settings *s, const struct profiles *p)
-{
-	const char *ignore = getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-	if (ignore && strcasecmp(ignore, "true") == 0)
-		return;
-	take(&s->endpoint, copy_env("AWS_ENDPOINT_URL_S3"));
-	take(&s->endpoint, copy_env("AWS_ENDPOINT_URL"));
-	char *services = stk__ini_find(p->config, p->section, NULL, "services");
-	if (services) {
-		char section[256];
-		snprintf(section, sizeof section, "services %s", services);
-		take(&s->endpoint, stk__ini_find(p->config, section, "s3", "endpoint_url"));
-		stk__free(services);
-	}
-	take_config(&s->endpoint, p, "s3", "endpoint_url");
-	take_config(&s->endpoint, p, NULL, "endpoint_url");
 }
 
 enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct stk_error *err)
@@ -189,13 +58,13 @@ enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct 
 	return STK_OK;
 }
 
-static enum stk_status read_style(struct stk_aws_settings *s, const struct profiles *p, struct stk_error *err)
+static enum stk_status read_style(struct stk_aws_settings *s, const struct stk_aws_profile *p, struct stk_error *err)
 {
 	if (s->style != STK_S3_AUTO) /* it was given */
 		return STK_OK;
 	static const char *const names[] = {"auto", "path", "virtual"};
-	char *style = copy_env("STOKER_S3_ADDRESSING");
-	take_config(&style, p, "s3", "addressing_style");
+	char *style = stk__aws_env("STOKER_S3_ADDRESSING");
+	stk__aws_take(&style, stk__aws_config(p, "s3", "addressing_style"));
 	enum stk_status status = STK_OK;
 	int i = 0;
 	while (style && i < 3 && strcmp(names[i], style) != 0)
@@ -216,32 +85,33 @@ static char *copy_given(const char *value)
 	return value ? stk__strdup(value) : NULL;
 }
 
-static enum stk_status read_all(struct stk_aws_settings *s, const struct profiles *p, const struct stk_aws_given *g, struct stk_error *err)
+static enum stk_status read_all(
+	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {
-	s->anonymous = g->anonymous || (!g->key && !g->profile && is_yes("AWS_NO_SIGN_REQUEST"));
+	s->anonymous = g->anonymous || (!g->key && !g->profile && stk__aws_env_says_yes("AWS_NO_SIGN_REQUEST"));
 	s->profile = stk__strdup(p->name);
 	s->style = g->style;
-	take(&s->region, copy_given(g->region));
-	take(&s->region, copy_env("AWS_REGION"));
-	take(&s->region, copy_env("AWS_DEFAULT_REGION"));
-	take_config(&s->region, p, NULL, "region");
-	take(&s->region, stk__strdup("us-east-1"));
-	if (!s->anonymous && s->region)
-		read_keys(s, p, g);
-	take(&s->ca_bundle, copy_given(g->ca_bundle));
-	take(&s->ca_bundle, copy_env("AWS_CA_BUNDLE"));
-	take_config(&s->ca_bundle, p, NULL, "ca_bundle");
-	take(&s->endpoint, copy_given(g->endpoint));
+	stk__aws_take(&s->region, copy_given(g->region));
+	stk__aws_take(&s->region, stk__aws_env("AWS_REGION"));
+	stk__aws_take(&s->region, stk__aws_env("AWS_DEFAULT_REGION"));
+	stk__aws_take(&s->region, stk__aws_config(p, NULL, "region"));
+	stk__aws_take(&s->region, stk__strdup("us-east-1"));
+	enum stk_status status = !s->anonymous && s->region ? read_keys(s, p, g, err) : STK_OK;
+	if (status)
+		return status;
+	stk__aws_take(&s->ca_bundle, copy_given(g->ca_bundle));
+	stk__aws_take(&s->ca_bundle, stk__aws_env("AWS_CA_BUNDLE"));
+	stk__aws_take(&s->ca_bundle, stk__aws_config(p, NULL, "ca_bundle"));
+	stk__aws_take(&s->endpoint, copy_given(g->endpoint));
 	if (!s->endpoint)
-		read_endpoint(s, p);
+		s->endpoint = stk__aws_service_endpoint(p, "s3", "AWS_ENDPOINT_URL_S3");
 	trim_endpoint(s);
 	s->proxy = copy_given(g->proxy);
 	if (!s->region || !s->profile)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the settings of the object store");
 	if (s->region[strspn(s->region, "abcdefghijklmnopqrstuvwxyz0123456789-")])
 		return stk__fail(err, STK_INVALID, "\"%.32s\" is not a region (AWS_REGION, or region in the profile)", s->region);
-	enum stk_status status =
-		stk__aws_check_endpoint(s->endpoint, "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url", err);
+	status = stk__aws_check_endpoint(s->endpoint, "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url", err);
 	return status ? status : read_style(s, p, err);
 }
 
@@ -250,60 +120,95 @@ enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct
 	const struct stk_aws_given nothing = {0}, *g = given ? given : &nothing;
 	const char *asked = g->profile ? g->profile : getenv("AWS_PROFILE");
 	asked = asked && *asked ? asked : getenv("AWS_DEFAULT_PROFILE");
-	struct profiles p = {.name = asked && *asked ? asked : "default"};
+	asked = asked && *asked ? asked : NULL;
+	struct stk_aws_profile p;
 	*out = (struct stk_aws_settings){0};
-	p.credentials = read_profile_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-	p.config = read_profile_file("AWS_CONFIG_FILE", "config");
-	snprintf(p.section, sizeof p.section, "%s%.200s", strcmp(p.name, "default") == 0 ? "" : "profile ", p.name);
+	bool good = stk__aws_profile_read(asked ? asked : "default", !g->profile, &p);
 	enum stk_status status = STK_OK;
-	if (!p.credentials || !p.config)
+	if (!good)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for AWS's profile files");
-	else if (asked && *asked && !g->key && !stk__ini_has(p.config, p.section) && !stk__ini_has(p.credentials, p.name))
+	else if (asked && !g->key && !stk__aws_profile_exists(&p))
 		status = stk__fail(err, STK_INVALID,
 			"the profile (AWS_PROFILE) is \"%.64s\", which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
 			asked);
 	else
 		status = read_all(out, &p, g, err);
-	if (p.credentials)
-		stk__erase(p.credentials, strlen(p.credentials));
-	stk__free(p.credentials);
-	stk__free(p.config);
+	stk__aws_profile_clear(&p);
 	return status;
 }
 
-enum { STRINGS = 13 };
+/* ---- copies ---- */
 
-static void strings(struct stk_aws_settings *s, char **out[STRINGS])
+/* Where each struct has its strings. */
+static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
+	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
+	offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token), offsetof(struct stk_aws_settings, profile)};
+static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), offsetof(struct stk_aws_issuer, role),
+	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
+	offsetof(struct stk_aws_issuer, token), offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key),
+	offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, account), offsetof(struct stk_aws_issuer, renewal),
+	offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
+enum { SETTINGS = sizeof settings_strings / sizeof *settings_strings, ISSUER = sizeof issuer_strings / sizeof *issuer_strings };
+
+static char **string_at(const void *s, size_t offset)
 {
-	char **all[STRINGS] = {&s->endpoint, &s->region, &s->ca_bundle, &s->key, &s->secret, &s->token, &s->profile, &s->issuer.where,
-		&s->issuer.role, &s->issuer.session, &s->issuer.token, &s->issuer.token_file, &s->proxy};
-	memcpy(out, all, sizeof all);
+	return (char **)((uintptr_t)s + offset);
+}
+
+static void clear_strings(void *s, const size_t *offsets, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char **text = string_at(s, offsets[i]);
+		if (*text)
+			explicit_bzero(*text, strlen(*text));
+		stk__free(*text);
+		*text = NULL;
+	}
+}
+
+/* `s` holds the strings of another: it gets its own. */
+static bool own_strings(void *s, const size_t *offsets, int n)
+{
+	bool good = true;
+	for (int i = 0; i < n; i++) {
+		char **text = string_at(s, offsets[i]), *copy = *text ? stk__strdup(*text) : NULL;
+		good &= !*text || copy;
+		*text = copy;
+	}
+	return good;
+}
+
+void stk__aws_issuer_clear(struct stk_aws_issuer *i)
+{
+	if (i->base)
+		stk__aws_issuer_clear(i->base);
+	stk__free(i->base);
+	clear_strings(i, issuer_strings, ISSUER);
+	*i = (struct stk_aws_issuer){0};
+}
+
+static bool copy_issuer(const struct stk_aws_issuer *from, struct stk_aws_issuer *to)
+{
+	*to = *from;
+	bool good = own_strings(to, issuer_strings, ISSUER);
+	if (!from->base)
+		return good;
+	to->base = stk__calloc(1, sizeof *to->base);
+	return to->base && copy_issuer(from->base, to->base) && good;
 }
 
 void stk__aws_settings_clear(struct stk_aws_settings *s)
 {
-	char **all[STRINGS];
-	strings(s, all);
-	for (int i = 0; i < STRINGS; i++) {
-		if (*all[i])
-			stk__erase(*all[i], strlen(*all[i]));
-		stk__free(*all[i]);
-	}
+	clear_strings(s, settings_strings, SETTINGS);
+	stk__aws_issuer_clear(&s->issuer);
 	*s = (struct stk_aws_settings){0};
 }
 
 bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to)
 {
-	char **all[STRINGS];
-	bool good = true;
 	*to = *from;
-	strings(to, all);
-	for (int i = 0; i < STRINGS; i++) {
-		char *s = *all[i] ? stk__strdup(*all[i]) : NULL;
-		good &= !*all[i] || s;
-		*all[i] = s;
-	}
-	return good;
+	bool good = own_strings(to, settings_strings, SETTINGS);
+	return copy_issuer(&from->issuer, &to->issuer) && good;
 }
 
 static bool same(const char *a, const char *b)
@@ -313,6 +218,8 @@ static bool same(const char *a, const char *b)
 
 bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b)
 {
-	return a->kind == b->kind && same(a->where, b->where) && same(a->role, b->role) && same(a->session, b->session) &&
-	       same(a->token, b->token) && same(a->token_file, b->token_file);
+	bool equal = a->kind == b->kind && !a->base == !b->base;
+	for (int i = 0; i < ISSUER && equal; i++)
+		equal = same(*string_at(a, issuer_strings[i]), *string_at(b, issuer_strings[i]));
+	return equal && (!a->base || stk__aws_issuer_equal(a->base, b->base));
 }

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "base/memory.h"
+#include "base/sha1.h"
 #include "base/sha256.h"
 #include "io/aws.h"
 #include "io/s3.h"
@@ -39,6 +40,26 @@ static void test_sha256(void **state)
 	check_hash(million, 55, 64, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
 	check_hash(million, 56, 64, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
 	check_hash(million, 64, 64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+/* FIPS 180-4's examples, and lengths around a block's end against sha1sum. */
+static void test_sha1(void **state)
+{
+	static const struct {
+		size_t n;
+		const char *want;
+	} cases[] = {{0, "da39a3ee5e6b4b0d3255bfef95601890afd80709"}, {55, "c1c8bbdc22796e28c0e15163d20899b65621d65a"},
+		{56, "c2db330f6083854c99d4b5bfb6e8f29f201be699"}, {64, "0098ba824b5c16427bd7a1122a5a442a25ec644d"},
+		{1000, "291e9a6c66994949b57ba5e650361e98fc36b1ba"}};
+	char text[1000], hex[STK_SHA1_HEX];
+	(void)state;
+	memset(text, 'a', sizeof text);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		stk__sha1_hex(text, cases[i].n, hex);
+		assert_string_equal(hex, cases[i].want);
+	}
+	stk__sha1_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, hex);
+	assert_string_equal(hex, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
 /* RFC 4231, cases 1, 2 and 6. */
@@ -278,6 +299,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sha256),
+		cmocka_unit_test(test_sha1),
 		cmocka_unit_test(test_hmac),
 		cmocka_unit_test(test_examples_of_s3),
 		cmocka_unit_test(test_suite_of_aws),

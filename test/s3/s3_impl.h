@@ -40,8 +40,9 @@ void s3_decode(char *out, const char *s, size_t n, bool plus);
 struct s3_keys {
 	const char *id, *secret, *token, *region;
 };
-/* method, raw path and query as they came; headers: the lines of the header. NULL: all is well; else the code of the error. */
-const char *s3_check_signature(const struct s3_keys *k, const char *method, const char *path, const char *query, const char *headers);
+/* method, raw path and query as they came; headers: the lines of the header; body: of a POST, which is for STS. NULL: all is well; else the code of the error. */
+const char *s3_check_signature(
+	const struct s3_keys *k, const char *method, const char *path, const char *query, const char *headers, const char *body);
 /* The value of a header line, up to its end; false: it is not there. */
 bool s3_header(const char *headers, const char *name, char *out, size_t capacity);
 

@@ -41,6 +41,7 @@ struct s3_server {
 	struct s3_counts counts;
 	struct s3_keys keys;
 	char *strings[4];
+	char posted[4096]; /* the body of the last request that had one */
 	uint64_t under_way;
 	int listener, epoll, port, stop[2];
 	struct connection *connections;
@@ -178,9 +179,10 @@ static void answer_object(struct s3_server *s, struct connection *c, struct s3_o
 
 /* ---- requests ---- */
 
-static bool refuse(struct s3_server *s, struct connection *c, const char *method, const char *path, const char *query, const char *headers)
+static bool refuse(struct s3_server *s, struct connection *c, const char *method, const char *path, const char *query, const char *headers,
+	const char *body)
 {
-	const char *code = s->keys.id ? s3_check_signature(&s->keys, method, path, query, headers) : NULL;
+	const char *code = s->keys.id ? s3_check_signature(&s->keys, method, path, query, headers, body) : NULL;
 	char more[256];
 	time_t now = time(NULL);
 	struct tm tm;
@@ -239,6 +241,19 @@ static bool answer_own(struct s3_server *s, struct connection *c, const char *pa
 	return true;
 }
 
+/* The portal of single sign-on gives keys to who shows the token of the day. */
+static bool refuse_portal(struct s3_server *s, struct connection *c, const char *name, const char *headers)
+{
+	const struct s3_object *token = s3_store_find(&s->store, "portal/token");
+	char shown[128];
+	s3_header(headers, "x-amz-sso_bearer_token", shown, sizeof shown);
+	if (strncmp(name, "portal/federation/", 18) != 0 || !token ||
+		(strlen(shown) == token->size && memcmp(shown, token->data, token->size) == 0))
+		return false;
+	answer(c, "401 Unauthorized", "", "application/json", "{\"message\": \"Session token not found or invalid\"}");
+	return true;
+}
+
 /* The metadata of an instance lies in latest/: version 2 gives a token to who PUTs, and the rest to who shows it. */
 static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
 {
@@ -254,14 +269,15 @@ static bool refuse_metadata(struct s3_server *s, struct connection *c, const cha
 }
 
 static void answer_request(
-	struct s3_server *s, struct connection *c, const char *method, char *path, const char *query, const char *headers)
+	struct s3_server *s, struct connection *c, const char *method, char *path, const char *query, const char *headers, const char *body)
 {
 	char name[8192], bucket[256];
 	s3_decode(name, path + 1, strlen(path) - 1, false);
 	snprintf(bucket, sizeof bucket, "%.*s", (int)strcspn(name, "/"), name);
 	const char *key = name[strlen(bucket)] ? name + strlen(bucket) + 1 : "";
 	struct s3_object *o = *key ? s3_store_find(&s->store, name) : NULL;
-	if (answer_own(s, c, path, query) || refuse(s, c, method, path, query, headers) || refuse_metadata(s, c, method, name, headers))
+	if (answer_own(s, c, path, query) || refuse(s, c, method, path, query, headers, body) || refuse_portal(s, c, name, headers) ||
+		refuse_metadata(s, c, method, name, headers))
 		return;
 	if (s->under_way > s->knobs[S3_MANY]) {
 		s->counts.faults++;
@@ -309,10 +325,11 @@ static void watch(struct s3_server *s, struct connection *c, uint32_t events)
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* A whole header has come. False: it is not a request. */
-static bool take_request(struct s3_server *s, struct connection *c, char *end)
+/* A header and its body have come. False: it is not a request. */
+static bool take_request(struct s3_server *s, struct connection *c, char *end, size_t length)
 {
-	char method[16], target[12000];
+	char method[16], target[12000], body[4096];
+	snprintf(body, sizeof body, "%.*s", (int)length, end + 4);
 	*end = 0;
 	if (sscanf(c->in, "%15s %11999s HTTP/1.1", method, target) != 2)
 		return false;
@@ -329,10 +346,12 @@ static bool take_request(struct s3_server *s, struct connection *c, char *end)
 	s->under_way++;
 	if (s->under_way > s->counts.most_under_way)
 		s->counts.most_under_way = s->under_way;
-	answer_request(s, c, method, target, query ? query : "", headers ? headers + 2 : "");
+	answer_request(s, c, method, target, query ? query : "", headers ? headers + 2 : "", body);
+	if (length)
+		snprintf(s->posted, sizeof s->posted, "%s", body);
 	pthread_mutex_unlock(&s->lock);
 	c->state = WAIT;
-	size_t used = (size_t)(end - c->in) + 4;
+	size_t used = (size_t)(end - c->in) + 4 + length;
 	memmove(c->in, c->in + used, c->in_size - used);
 	c->in_size -= used;
 	return true;
@@ -396,10 +415,18 @@ static void receive(struct s3_server *s, struct connection *c)
 	}
 	c->in_size += (size_t)n;
 	c->in[c->in_size] = 0;
-	char *end = strstr(c->in, "\r\n\r\n");
+	char *end = strstr(c->in, "\r\n\r\n"), text[32] = "";
 	if (!end)
 		return;
-	if (!take_request(s, c, end)) {
+	s3_header(strstr(c->in, "\r\n") + 2, "content-length", text, sizeof text);
+	size_t length = strtoul(text, NULL, 10);
+	if (length > sizeof s->posted - 1) {
+		drop(s, c);
+		return;
+	}
+	if (c->in_size < (size_t)(end - c->in) + 4 + length)
+		return;
+	if (!take_request(s, c, end, length)) {
 		drop(s, c);
 		return;
 	}
@@ -523,6 +550,13 @@ void s3_server_put(struct s3_server *s, const char *path, const void *data, size
 {
 	pthread_mutex_lock(&s->lock);
 	s3_store_put(&s->store, path, NULL, data, size);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void s3_server_posted(struct s3_server *s, char *out, size_t capacity)
+{
+	pthread_mutex_lock(&s->lock);
+	snprintf(out, capacity, "%s", s->posted);
 	pthread_mutex_unlock(&s->lock);
 }
 

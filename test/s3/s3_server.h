@@ -52,6 +52,9 @@ void s3_server_put(struct s3_server *s, const char *path, const void *data, size
 /* "p503=0.1&seed=3": sets what is named and resets the rest. False: a name is unknown. */
 bool s3_server_set(struct s3_server *s, const char *settings);
 
+/* The body of the last request that had one: up to 4095 bytes, larger ones are refused. */
+void s3_server_posted(struct s3_server *s, char *out, size_t capacity);
+
 struct s3_counts {
 	uint64_t requests, faults, refused, connections; /* refused: by the check of signatures */
 	uint64_t most_under_way;

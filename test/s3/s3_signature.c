@@ -60,8 +60,8 @@ static bool field(const char *authorization, const char *name, char *out, size_t
 	return true;
 }
 
-static bool canonical_request(
-	const char *method, const char *path, const char *query, const char *headers, const char *signed_headers, struct s3_text *out)
+static bool canonical_request(const char *method, const char *path, const char *query, const char *headers, const char *signed_headers,
+	const char *body, struct s3_text *out)
 {
 	char names[1024], value[8192], *save = NULL;
 	snprintf(names, sizeof names, "%s", signed_headers);
@@ -73,7 +73,12 @@ static bool canonical_request(
 			return false;
 		s3_text_add(out, "%s:%s\n", name, value);
 	}
-	s3_header(headers, "x-amz-content-sha256", value, sizeof value);
+	if (!s3_header(headers, "x-amz-content-sha256", value, sizeof value)) {
+		unsigned char digest[32];
+		unsigned size = 32;
+		EVP_Digest(body, strlen(body), digest, &size, EVP_sha256(), NULL);
+		to_hex(digest, value);
+	}
 	s3_text_add(out, "\n%s\n%s", signed_headers, value);
 	return true;
 }
@@ -107,7 +112,8 @@ static void sign(const char *secret, const char *scope, const char *date, const 
 	free(text.s);
 }
 
-const char *s3_check_signature(const struct s3_keys *k, const char *method, const char *path, const char *query, const char *headers)
+const char *s3_check_signature(
+	const struct s3_keys *k, const char *method, const char *path, const char *query, const char *headers, const char *body)
 {
 	char authorization[4096], credential[512], signed_headers[512], given[128], date[64], token[4096], right[65], id[256];
 	struct tm tm = {0};
@@ -122,8 +128,9 @@ const char *s3_check_signature(const struct s3_keys *k, const char *method, cons
 	if (!scope || strcmp(id, k->id) != 0)
 		return "InvalidAccessKeyId";
 	char region[128], service[64];
-	if (sscanf(scope, "/%*8[0-9]/%127[^/]/%63[^/]/aws4_request", region, service) != 2 || strcmp(service, "s3") != 0 ||
-		strncmp(scope + 1, date, 8) != 0 || (k->region && strcmp(region, k->region) != 0))
+	if (sscanf(scope, "/%*8[0-9]/%127[^/]/%63[^/]/aws4_request", region, service) != 2 ||
+		strcmp(service, strcmp(method, "POST") == 0 ? "sts" : "s3") != 0 || strncmp(scope + 1, date, 8) != 0 ||
+		(k->region && strcmp(region, k->region) != 0))
 		return "AuthorizationHeaderMalformed";
 	s3_header(headers, "x-amz-security-token", token, sizeof token);
 	if (strcmp(token, k->token ? k->token : "") != 0 || (k->token && !strstr(signed_headers, "x-amz-security-token")))
@@ -133,7 +140,7 @@ const char *s3_check_signature(const struct s3_keys *k, const char *method, cons
 	if (!strptime(date, "%Y%m%dT%H%M%SZ", &tm) || llabs((long long)(timegm(&tm) - time(NULL))) > 900)
 		return "RequestTimeTooSkewed";
 	struct s3_text canonical = {0};
-	bool complete = canonical_request(method, path, query, headers, signed_headers, &canonical);
+	bool complete = canonical_request(method, path, query, headers, signed_headers, body, &canonical);
 	if (complete)
 		sign(k->secret, scope + 1, date, canonical.s, right);
 	free(canonical.s);

@@ -397,120 +397,6 @@ static void test_token_and_region(void **state)
 	stk__io_destroy(io);
 }
 
-/* ---- keys that are issued ---- */
-
-static const char *write_text(const char *name, const char *text)
-{
-	static char path[128];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	return path;
-}
-
-static void set_url(const char *name, const struct s3_server *s, const char *path)
-{
-	char url[128];
-	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", s3_server_port(s), path);
-	setenv(name, url, 1);
-}
-
-static void put_keys(struct s3_server *s, const char *path, const char *secret, int64_t expires)
-{
-	char text[512], when[32];
-	time_t t = (time_t)expires;
-	struct tm tm;
-	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-	snprintf(text, sizeof text, "{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\", \"Expiration\": \"%s\"}", KEY,
-		secret, when);
-	s3_server_put(s, path, text, strlen(text));
-}
-
-enum issuer { WEB_IDENTITY, PROCESS, CONTAINER, INSTANCE, ISSUERS };
-
-/* Sets the environment as where only this one gives keys. */
-static void name_issuer(enum issuer issuer, struct s3_server *s)
-{
-	char text[512];
-	use("", "");
-	if (issuer == WEB_IDENTITY) {
-		snprintf(text, sizeof text,
-			"<R><X><Credentials><SessionToken></SessionToken><SecretAccessKey>%s</SecretAccessKey><AccessKeyId>%s</AccessKeyId></Credentials></X></R>",
-			SECRET, KEY);
-		s3_server_put(s, "sts/answer", text, strlen(text));
-		setenv("AWS_WEB_IDENTITY_TOKEN_FILE", write_text("token", "a.token\n"), 1);
-		setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
-		set_url("AWS_ENDPOINT_URL_STS", s, "/sts/answer");
-	} else if (issuer == PROCESS) {
-		snprintf(text, sizeof text,
-			"[default]\ncredential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}'\n",
-			KEY, SECRET);
-		setenv("AWS_CONFIG_FILE", write_text("config", text), 1);
-	} else if (issuer == CONTAINER) {
-		put_keys(s, "keys/container", SECRET, 4000000000);
-		set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", s, "/keys/container");
-	} else {
-		s3_server_put(s, "latest/api/token", "tOkEn", 5);
-		s3_server_put(s, "latest/meta-data/iam/security-credentials/", "the-role\n", 9);
-		put_keys(s, "latest/meta-data/iam/security-credentials/the-role", SECRET, 4000000000);
-		unsetenv("AWS_EC2_METADATA_DISABLED");
-		set_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", s, "");
-	}
-}
-
-static void test_keys_are_issued(void **state)
-{
-	(void)state;
-	struct s3_server *issuing = s3_server_start(NULL, 0, NULL, NULL, NULL, NULL);
-	put("b/object", 1000);
-	for (int i = 0; i < ISSUERS; i++) {
-		name_issuer(i, issuing);
-		struct stk_io *io = make_io();
-		stk__io_refresh(io, "s3://b/object");
-		check_bytes(io, "b/object", 0, -1, 1000);
-		uint64_t asked = s3_server_counts(issuing).requests;
-		stk__io_refresh(io, "s3://b/object");
-		check_bytes(io, "b/object", 0, -1, 1000);
-		if (i == CONTAINER || i == INSTANCE) /* they are good for long, and not asked for again */
-			assert_int_equal(s3_server_counts(issuing).requests, asked);
-		stk__io_destroy(io);
-	}
-	struct stk_error err;
-	name_issuer(CONTAINER, issuing);
-	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/none");
-	struct stk_io *io = make_io();
-	stk__io_refresh(io, "s3://b/object");
-	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
-	assert_int_equal(r.status, STK_IO);
-	assert_non_null(strstr(err.message, "the container's service http://127.0.0.1"));
-	stk__io_destroy(io);
-	s3_server_stop(issuing);
-}
-
-/* Keys that are about to expire are renewed while the pipeline lives: those that it began with are refused. */
-static void test_keys_are_renewed(void **state)
-{
-	(void)state;
-	struct s3_server *issuing = s3_server_start(NULL, 0, NULL, NULL, NULL, NULL);
-	put("b/object", 1000);
-	name_issuer(CONTAINER, issuing);
-	put_keys(issuing, "keys/container", "old-" SECRET, time(NULL) + 2);
-	s3_server_set(issuing, "latency_ms=0");
-	struct stk_io *io = make_io();
-	stk__io_refresh(io, "s3://b/object");
-	put_keys(issuing, "keys/container", SECRET, 4000000000);
-	struct stk_error err;
-	for (enum stk_status status = STK_IO; status;) {
-		struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
-		status = r.status;
-		stk__buffer_release(io, r.buffer);
-	}
-	stk__io_destroy(io);
-	s3_server_stop(issuing);
-}
-
 /* ---- cancelling: the server never answers, so that what is not ended would not end ---- */
 
 static void test_cancel(void **state)
@@ -564,8 +450,6 @@ int main(void)
 		TEST(test_resumption),
 		TEST(test_errors_are_named),
 		TEST(test_token_and_region),
-		TEST(test_keys_are_issued),
-		TEST(test_keys_are_renewed),
 		TEST(test_cancel),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/aws_ask.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LONGEST_ANSWER = 1 << 20, LONGEST_TOKEN = 64 << 10 };
+
+void stk__aws_forget(struct stk_text *t)
+{
+	if (t->s)
+		explicit_bzero(t->s, t->capacity);
+	stk__text_free(t);
+}
+
+void stk__aws_fresh_clear(struct stk_aws_fresh *f)
+{
+	char *parts[] = {f->key, f->secret, f->token};
+	for (int i = 0; i < 3; i++) {
+		if (parts[i])
+			explicit_bzero(parts[i], strlen(parts[i]));
+		stk__free(parts[i]);
+	}
+	*f = (struct stk_aws_fresh){0};
+}
+
+/* ---- asking ---- */
+
+static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
+{
+	struct stk_text *out = user;
+	if (out->length + size * count > LONGEST_ANSWER)
+		return 0;
+	stk__text_add(out, "%.*s", (int)(size * count), bytes);
+	return out->failed ? 0 : size * count;
+}
+
+static int look_up(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	const _Atomic bool *stop = user;
+	(void)a, (void)b, (void)c, (void)d;
+	return atomic_load(stop);
+}
+
+long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+{
+	const struct stk_curl *c = how->curl;
+	CURL *e = c->curl_easy_init();
+	struct curl_slist *headers = NULL;
+	long status = 0;
+	out->length = 0;
+	if (out->s)
+		out->s[0] = 0;
+	for (int i = 0; i < STK_AWS_HEADERS && q->headers[i]; i++)
+		headers = c->curl_slist_append(headers, q->headers[i]);
+	if (e) {
+		c->curl_easy_setopt(e, CURLOPT_URL, q->url);
+		c->curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+		c->curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
+		c->curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
+		if (q->body)
+			c->curl_easy_setopt(e, CURLOPT_POSTFIELDS, q->body);
+		if (q->local)
+			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+		else
+			c->curl_easy_setopt(e, CURLOPT_PROXY, how->proxy);
+		stk__curl_trust(c, e, how->ca);
+		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->local ? 1000L : 5000L);
+		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->local ? 5000L : 20000L);
+		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
+		c->curl_easy_setopt(e, CURLOPT_WRITEDATA, out);
+		c->curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)how->stop);
+		if (c->curl_easy_perform(e) == CURLE_OK)
+			c->curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
+		c->curl_easy_cleanup(e);
+	}
+	c->curl_slist_free_all(headers);
+	return status;
+}
+
+/* ---- answers ---- */
+
+int64_t stk__aws_time(const char *text)
+{
+	struct tm tm = {0};
+	return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+}
+
+static bool replace(char **slot, const char *value)
+{
+	stk__free(*slot);
+	*slot = value && *value ? stk__strdup(value) : NULL;
+	return *slot;
+}
+
+bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires)
+{
+	replace(&out->token, token);
+	out->expires = stk__aws_time(expires);
+	return replace(&out->key, id) & replace(&out->secret, secret);
+}
+
+bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer)
+{
+	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
+	const char *token = json_string_value(json_object_get(o, "SessionToken"));
+	bool good = stk__aws_take_keys(out, json_string_value(json_object_get(o, "AccessKeyId")),
+		json_string_value(json_object_get(o, "SecretAccessKey")), token ? token : json_string_value(json_object_get(o, "Token")),
+		json_string_value(json_object_get(o, "Expiration")));
+	json_decref(o);
+	return good;
+}
+
+bool stk__aws_read_token(const char *path, struct stk_text *out)
+{
+	char *text = stk__alloc(LONGEST_TOKEN + 1);
+	FILE *f = text ? fopen(path, "re") : NULL;
+	size_t n = f ? fread(text, 1, LONGEST_TOKEN, f) : 0;
+	if (f)
+		fclose(f);
+	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+		n--;
+	stk__text_add(out, "%.*s", (int)n, text ? text : "");
+	if (text)
+		explicit_bzero(text, LONGEST_TOKEN);
+	stk__free(text);
+	return n && !out->failed;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Questions to who issues keys, and the keys in their answers. Used by the files aws_*.c alone. */
+#ifndef STK_IO_AWS_ASK_H
+#define STK_IO_AWS_ASK_H
+
+#include "io/aws.h"
+#include "io/curl.h"
+
+#include <stdatomic.h>
+
+enum { STK_AWS_HEADERS = 6 };
+
+struct stk_aws_asking {
+	const struct stk_curl *curl;
+	const _Atomic bool *stop;
+	const char *ca, *proxy; /* NULL: the system's */
+};
+
+struct stk_aws_question {
+	const char *url, *method;
+	const char *headers[STK_AWS_HEADERS]; /* up to the first NULL */
+	const char *body;                     /* NULL: none */
+	bool local;                           /* a service of this machine: no proxy, and it is not waited for as long */
+};
+
+/* Keys that were issued: to be cleared. */
+struct stk_aws_fresh {
+	char *key, *secret, *token; /* token nullable */
+	int64_t expires;            /* seconds since 1970; 0: they do not */
+};
+void stk__aws_fresh_clear(struct stk_aws_fresh *f);
+
+/* The HTTP status, 0 where there was no answer. The answer replaces what `out` holds. */
+long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
+/* Frees a text that may be secret. */
+void stk__aws_forget(struct stk_text *t);
+/* Appends the token that a file holds, without line ends behind it; false: there is none. */
+bool stk__aws_read_token(const char *path, struct stk_text *out);
+
+/* "2026-01-31T12:00:00Z" in seconds since 1970; 0: not a time, or NULL. */
+int64_t stk__aws_time(const char *text);
+/* False: an id or a secret is missing. */
+bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
+/* {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..} */
+bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
+
+/* Each issuer: STK_IO, with a message that names it and never quotes its answer. */
+typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err);
+stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso;
+/* base: the keys that assume the role. */
+STK_MUST_USE enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base,
+	const struct stk_aws_asking *how, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);
+
+#endif
