@@ -71,6 +71,12 @@ static int index_tars(const struct settings *s)
 	progress_begin(&search.bar, "tars", 0, s->quiet);
 	const enum stk_status status = stk_tar_index(&o, &info, &err);
 	progress_end(&search.bar);
+	if (status == STK_OK && info.unended)
+		fprintf(stderr,
+			"stoker index: %" PRId64
+			" of the tars end without the blocks of zeros that end a tar: if they were cut short, or are still "
+			"being written, samples are missing\n",
+			info.unended);
 	if (status == STK_OK)
 		return print_tars(s, &info, search.components);
 	json_decref(search.components);

@@ -50,7 +50,8 @@ struct stk_tar_index_options {
 struct stk_tar_index_info {
 	size_t size; /* sizeof(struct stk_tar_index_info), set by the caller */
 	int64_t tars, files;
-	int64_t bytes; /* of the tars */
+	int64_t bytes;   /* of the tars */
+	int64_t unended; /* tars that end without the blocks of zeros that are the end of one: they may have been cut short */
 };
 
 /* info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */

@@ -176,6 +176,12 @@ static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
+/* Of readers that are opened. */
+static void tell_notice(void *user, const char *text)
+{
+	stk__notify(user, STK_LOG_WARNING, "%s", text);
+}
+
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
 	struct stk_pipeline **out, struct stk_error *err)
 {
@@ -205,7 +211,11 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&p->delivered, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	const struct stk_access access = {.storage = p->storage, .interrupted = config->interrupted, .user = config->interrupted_user};
+	const struct stk_access access = {.storage = p->storage,
+		.interrupted = config->interrupted,
+		.user = config->interrupted_user,
+		.notice = tell_notice,
+		.notice_user = p->ctx};
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &access, &p->program, err)))

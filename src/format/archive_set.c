@@ -172,14 +172,21 @@ static bool ask_access(void *user, int64_t done, int64_t archives, int64_t membe
 {
 	const struct stk_access *access = user;
 	(void)done, (void)archives, (void)members;
-	return !access->interrupted(access->user);
+	return !access->interrupted || !access->interrupted(access->user);
+}
+
+static void tell_access(void *user, const char *text)
+{
+	const struct stk_access *access = user;
+	if (access->notice)
+		access->notice(access->notice_user, text);
 }
 
 enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths, int32_t count,
 	const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err)
 {
-	const struct stk_archive_watch ask = {.progress = ask_access, .user = (void *)(uintptr_t)access};
-	struct opening o = {.kind = kind, .access = access, .watch = watch || !access || !access->interrupted ? watch : &ask};
+	const struct stk_archive_watch ask = {.progress = ask_access, .notice = tell_access, .user = (void *)(uintptr_t)access};
+	struct opening o = {.kind = kind, .access = access, .watch = watch || !access ? watch : &ask};
 	struct stk_storage *storage = NULL;
 	const char *object = NULL;
 	enum stk_status s = STK_OK;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK = 512, NAME_ROOM = 64 << 10 };
+enum { BLOCK = 512, RECORD = 20 * BLOCK, NAME_ROOM = 64 << 10 };
 
 /* Fields of a header. */
 enum { NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
@@ -223,6 +223,21 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
+/* Behind the first block of zeros there are others, up to the end of a record of 20 blocks. What was written there by `cat` would be missing. */
+static enum stk_status check_end(struct scan *t)
+{
+	int64_t left = t->file->size - t->at;
+	size_t n = left < RECORD + BLOCK ? (size_t)left : RECORD + BLOCK;
+	const uint8_t *h = stk__archive_read(t->file, t->at, n, t->err);
+	if (!h)
+		return t->err ? t->err->code : STK_IO;
+	for (size_t at = BLOCK; at + BLOCK <= n; at += BLOCK)
+		if (!is_zero(h + at) && sum_is_right(h + at))
+			return stk__archive_bad(t->file, t->at + (int64_t)at, t->err, STK_UNSUPPORTED,
+				"another archive begins behind its end, as cat joins them: name them one by one, or join them by tar --concatenate");
+	return STK_OK;
+}
+
 static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, void *user)
 {
 	const int64_t end = t->file->size;
@@ -235,7 +250,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 		if (!h)
 			return t->err ? t->err->code : STK_IO;
 		if (is_zero(h))
-			return STK_OK;
+			return check_end(t);
 		int64_t size = number_of(h + SIZE, 12), next;
 		if (!sum_is_right(h) || size < 0)
 			return bad(t, STK_CORRUPT,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, MOST_PARTS = 64 }; /* `have` has a bit for each part */
 
 /* A sample under way. */
 struct collect {
@@ -17,7 +17,8 @@ struct collect {
 	struct stk_samples *t;
 	struct stk_components *there;
 	int32_t archive;
-	uint64_t have; /* a bit for each part that has been found, empty ones too */
+	uint64_t have;                  /* a bit for each part that has been found, empty ones too */
+	uint64_t ending_of[MOST_PARTS]; /* hash of the ending that each has */
 	bool open;
 	struct stk_sample_part *parts;
 	const char *where; /* the index, in messages, with `line`; NULL: the archive */
@@ -64,6 +65,12 @@ static enum stk_status end_sample(struct collect *c)
 		archive, last_name(c), lacks);
 }
 
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
 static bool same(const char *a, const char *b, size_t n, bool ignore_case)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -104,12 +111,36 @@ static void count_ending(struct stk_components *c, const char *ending, size_t n)
 	c->at[i].files++;
 }
 
+/* A file that its sample has already: two samples of one name that follow each other, or a file that was packed twice. */
+static enum stk_status found_double(struct collect *c, const char *ending, size_t n, int64_t offset)
+{
+	const char *archive = c->t->archives[c->archive];
+	if (c->o->missing == STK_MISSING_ERROR)
+		return stk__fail(c->err, STK_CORRUPT,
+			"%.200s, at byte %lld: the sample that begins with %.100s has a second \"%.*s\": samples that follow each other need "
+			"different names, up to the first dot",
+			archive, (long long)offset, last_name(c), n < 60 ? (int)n : 60, ending);
+	if (c->there->doubles++ == 0)
+		snprintf(c->there->double_name, sizeof c->there->double_name, "%.60s in %.30s", last_name(c), last_part(archive));
+	return STK_OK;
+}
+
 static enum stk_status add_component(struct collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
 {
+	uint64_t hash = stk__hash_bytes(0, ending, n);
+	bool told = false;
 	count_ending(c->there, ending, n);
 	for (int32_t k = 0; k < c->o->part_count; k++) {
-		if ((c->have >> k & 1) || !is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
+		if (!is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
 			continue;
+		if (c->have >> k & 1) {
+			enum stk_status s = c->ending_of[k] == hash && !told ? found_double(c, ending, n, offset) : STK_OK;
+			told |= c->ending_of[k] == hash;
+			if (s)
+				return s;
+			continue;
+		}
+		c->ending_of[k] = hash;
 		if (size % (int64_t)c->o->elements[k])
 			return stk__fail(c->err, STK_CORRUPT,
 				"%.200s, at byte %lld: component \"%.*s\" of %.100s has %lld bytes, no whole number of elements of %zu (dtypes)",
@@ -277,6 +308,51 @@ static enum stk_status check_components(const struct stk_webdataset_options *o, 
 	return STK_OK;
 }
 
+static enum stk_status see_end(void *user, const struct stk_archive_member *m, struct stk_error *err)
+{
+	int64_t *end = user;
+	(void)err;
+	*end = m->offset + m->size;
+	return STK_OK;
+}
+
+bool stk__tar_has_end(const struct stk_archive_index *tar)
+{
+	int64_t end = 0;
+	return stk__archive_index_each(tar, see_end, &end, NULL) || end <= tar->size - BLOCK;
+}
+
+static void tell_ends(const struct stk_webdataset_options *o, const struct stk_archives *tars)
+{
+	int32_t first = -1, count = 0;
+	char text[400], more[40] = "";
+	for (int32_t i = 0; i < tars->count; i++) {
+		bool ends = stk__tar_has_end(&tars->at[i]);
+		first = !ends && first < 0 ? i : first;
+		count += !ends;
+	}
+	if (first < 0)
+		return;
+	if (count > 1)
+		snprintf(more, sizeof more, " and %d others", count - 1);
+	snprintf(text, sizeof text,
+		"%.200s%s: it ends without the blocks of zeros that end a tar: if it was cut short, or is still being written, samples are missing",
+		tars->at[first].path, more);
+	o->access->notice(o->access->notice_user, text);
+}
+
+static void tell_doubles(const struct stk_webdataset_options *o, const struct stk_components *have)
+{
+	char text[300];
+	if (!have->doubles || !o->access || !o->access->notice)
+		return;
+	snprintf(text, sizeof text,
+		"%lld files of tars are passed over, since their samples have one of the same ending already, as that of %s: samples that follow "
+		"each other need different names",
+		(long long)have->doubles, have->double_name);
+	o->access->notice(o->access->notice_user, text);
+}
+
 static enum stk_status open_indexed(
 	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
 {
@@ -302,6 +378,8 @@ static enum stk_status open_searched(
 	s = stk__archives_samples(&tars, o->part_count, out, err);
 	for (int32_t i = 0; i < tars.count && s == STK_OK; i++)
 		s = stk__webdataset_add(o, i, &tars.at[i], out, have, err);
+	if (!s && o->access && o->access->notice)
+		tell_ends(o, &tars);
 	stk__archives_free(&tars);
 	return s;
 }
@@ -315,6 +393,8 @@ enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, str
 	enum stk_status s = o->index_paths ? open_indexed(o, out, have, err) : open_searched(o, out, have, err);
 	if (!s && o->missing == STK_MISSING_DEFAULT)
 		s = check_components(o, have, err);
+	if (!s)
+		tell_doubles(o, have);
 	stk__free(have);
 	if (s)
 		stk__samples_free(out);

@@ -8,7 +8,7 @@
 #include "format/samples.h"
 #include "io/storage.h"
 
-/* DEFAULT: empty, but a component that no sample has is an error. */
+/* DEFAULT: empty, but a component that no sample has is an error. ERROR: so is a file that a sample has twice. */
 enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
 
 /* Which components samples have, as far as there is room: names are cut to it. Zeroed: none. */
@@ -18,8 +18,13 @@ struct stk_components {
 		int64_t files;
 	} at[48];
 	int32_t count;
-	bool more; /* there are others */
+	bool more;            /* there are others */
+	int64_t doubles;      /* files that their sample has already, of the same ending: the first counts, as in DALI */
+	char double_name[96]; /* of the first of them */
 };
+/* False: it ends with its last file, and without the blocks of zeros that are the end of a tar. */
+bool stk__tar_has_end(const struct stk_archive_index *tar);
+
 /* Counts the component that a file of a tar is; the file is none if it is hidden. */
 void stk__components_count(struct stk_components *c, const char *name);
 

@@ -22,6 +22,8 @@ struct stk_access {
 	/* Asked now and then by whoever waits, on the thread that makes the pipeline: true ends the wait with STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
 	void *user;
+	void (*notice)(void *user, const char *text); /* what is done in another way than may be expected; one thread at a time. Nullable */
+	void *notice_user;
 };
 
 /* The storage to read this URI with; the caller's reference. Its source has looked at the environment. access NULL, or without a storage: one of its own.

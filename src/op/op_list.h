@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every operator, one line each, sorted by name: X(symbol). */
 X(arithmetic)
+X(checked_text)
 X(merge)
 X(subscript)
 X(to_cpu)

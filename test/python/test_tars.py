@@ -19,7 +19,7 @@ from PIL import Image
 from stoker import Loader, _core, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
-from storage import PROGRAM, Store
+from storage import PROGRAM, Store, stoker
 from support import SEED, write_tree
 
 SMALL = [T.RandomResizedCrop(8), T.RandomHorizontalFlip()]
@@ -216,6 +216,88 @@ def test_a_tar_that_is_cut(tmp_path):
         cut.write_bytes(whole.read_bytes()[:size])
         with pytest.raises(StokerError, match="cut"):
             Loader.from_tars(str(cut), 1, components={"image": "bin"})
+
+
+@pytest.mark.parametrize("kind", ["json", "text"])
+def test_bad_texts_by_policy(kind, tmp_path):
+    """A text that Python cannot read is its sample's failure alone, and what Python reads comes through: random damage, judged by Python itself."""
+    rng = np.random.default_rng(SEED)
+    seeds = [
+        b'{"a": [1, -2.5e3, true, null, NaN, -Infinity], "b\\u00e9\\ud800": {"c": "\xc3\xa9\\n"}, "d": []}',
+        b' [ 0 , {} , "" , "\xf0\x9f\x98\x80" ]\r\n',
+        b'\xef\xbb\xbf{"x": 0}',
+        b"17",
+        b'"' + "ü€".encode() * 3 + b'"',
+    ]
+    alphabet = b'{}[]",:\\u0123456789eE+-. \n\tntfNI\x00\x1f\x80\xbf\xc0\xc3\xed\xa0\xf4\x90\xff'
+    texts = list(seeds)
+    while len(texts) < 400:
+        data = bytearray(seeds[rng.integers(len(seeds))])
+        for _ in range(rng.integers(1, 4)):
+            at = int(rng.integers(len(data)))
+            data[at : at + int(rng.integers(0, 2))] = bytes([alphabet[rng.integers(len(alphabet))]]) * int(rng.integers(0, 2))
+            data = data or bytearray(b"0")
+        texts.append(bytes(data))
+
+    def good(text):
+        try:
+            text.decode() if kind == "text" else json.loads(text.decode("utf-8-sig", "surrogatepass"))
+        except ValueError:
+            return False
+        return True
+
+    picture = jpeg(1)
+    tar = write(tmp_path / "t.tar", [m for k, t in enumerate(texts) for m in ((f"{k:04}.jpg", picture), (f"{k:04}.t", t))])
+    loader = Loader.from_tars(
+        tar,
+        50,
+        components={"image": "jpg", "t": ("t", kind)},
+        transforms=[T.Resize((2, 2))],
+        fields=("t", "index"),
+        on_error="skip",
+        max_errors=1e9,
+    )
+    seen = {int(k): t for batch in loader for k, t in zip(batch.index, batch.t, strict=True)}
+    want = [k for k, text in enumerate(texts) if good(text)]
+    assert sorted(seen) == want and 5 <= len(want) < 395
+    read = bytes.decode if kind == "text" else json.loads
+    assert all(repr(seen[k]) == repr(read(texts[k])) for k in want)
+    bad = next(k for k in range(400) if k not in want)
+    with pytest.raises(StokerError, match=rf"t\.tar:\d+:{bad:04}\.\w+.* cannot be read: .*at byte \d+ of it"):
+        list(Loader.from_tars(tar, 50, components={"image": "jpg", "t": ("t", kind)}, transforms=[T.Resize((2, 2))], fields=("t",)))
+
+
+def test_what_would_go_missing_is_told(tmp_path, capfd):
+    """Two samples of one name; a tar that ends between two files; two tars that were joined by cat."""
+    members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]
+    twice = write(tmp_path / "twice.tar", members)
+    with pytest.raises(StokerError, match=r'twice\.tar, at byte \d+: the sample that begins with 1\.jpg has a second "jpg"'):
+        Loader(twice, 1)
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def pipe(path):
+        return fn.readers.webdataset(paths=path, ext=["jpg", "cls"], tail="keep")
+
+    capfd.readouterr()
+    assert len(pipe(twice).run()[0]) == 2, "the first counts, as in DALI"
+    assert (
+        "2 files of tars are passed over, since their samples have one of the same ending already, as that of 1.jpg"
+        in capfd.readouterr().err
+    )
+    whole = Path(write(tmp_path / "whole.tar", sample(3) + sample(4)))
+    with tarfile.open(whole) as t:
+        last = t.getmembers()[4].offset
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(whole.read_bytes()[:last])
+    for _ in range(2):  # also from the index that was kept
+        capfd.readouterr()
+        assert [y for _, y, _ in run(str(cut), shuffle=False)] == [3]
+        assert capfd.readouterr().err.count("cut.tar: it ends without the blocks of zeros that end a tar") == 1
+    assert "1 of the tars end without the blocks" in stoker("index", cut, "-o", tmp_path / "i")
+    joined = tmp_path / "joined.tar"
+    joined.write_bytes(whole.read_bytes() + whole.read_bytes())
+    with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins behind its end, as cat joins them"):
+        Loader(str(joined), 1)
 
 
 def test_an_index_that_points_elsewhere(tmp_path):

@@ -13,6 +13,7 @@ from typing import Any
 
 from stoker import _core, fn
 from stoker._storage import Storage
+from stoker._values import ValueKind
 from stoker._where import tell
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
@@ -198,6 +199,9 @@ def _node(part: DataNode, kind: str, spec: Spec) -> DataNode:
     if kind == "int":
         number: DataNode = DataNode._call("_whole_number", [part], [])
         return spec.label(number)
+    if kind in ("text", "json"):
+        checked: DataNode = DataNode._call("_checked_text", [part], [("kind", int(ValueKind.STRING), kind)])
+        return checked
     return spec.upload(fn.decoders.numpy(part)) if kind == "array" else part
 
 
