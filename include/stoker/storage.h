@@ -62,6 +62,9 @@ struct stk_storage_config {
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
 	const char *fetch_schemes;
 	int32_t fetch_threads; /* calls at a time: 32 */
+	/* Whether fetch gives listings too: of SCHEME://ROOT/... it is then asked for "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." as a
+	 * whole, and answers as an S3 store answers ListObjectsV2, in XML. Folders, globs and sizes of such URIs are found by it. */
+	bool fetch_lists;
 };
 
 /* STK_INVALID names the setting that cannot be. The environment is read when a pipeline is made. Any thread. */

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from stoker import _core
+from stoker._fetched import function_source
 from stoker.errors import InvalidArgumentError
 
 _ADDRESSING = {None: 0, True: 1, False: 2}
@@ -45,7 +46,8 @@ class Storage:
     fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all from
     offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
     store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:
-    all that Stoker does not read itself.
+    all that Stoker does not read itself. list: a function beside it, list(uri) of a folder's URI, which ends in a slash, gives all files below it at any depth, as
+    pairs of URI and bytes; then folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
 
     cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB"; four
     fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for
@@ -76,14 +78,14 @@ class Storage:
         stall_timeout: float | None = None,
         cache: str | os.PathLike[str] | None = None,
         cache_limit: int | str | None = None,
-        fetch: Callable[[str, int, int | None], Any] | None = None,
+        fetch: Callable[[str, int, int | None], Any] | Any = None,
+        list: Callable[[str], Iterable[tuple[str, int]]] | None = None,
         fetch_schemes: str | Sequence[str] | None = None,
         fetch_threads: int | None = None,
     ) -> None:
-        if fetch is not None and not callable(fetch):
-            raise TypeError(f"Storage: fetch is a function of (uri, offset, length), not {type(fetch).__name__}")
-        if fetch is None and (fetch_schemes is not None or fetch_threads is not None):
-            raise InvalidArgumentError("Storage: fetch_schemes and fetch_threads go with fetch")
+        if fetch is None and (fetch_schemes is not None or fetch_threads is not None or list is not None):
+            raise InvalidArgumentError("Storage: list, fetch_schemes and fetch_threads go with fetch")
+        source = None if fetch is None else function_source(fetch, list)
         if path_style not in _ADDRESSING:
             raise InvalidArgumentError(f"Storage: path_style is True, False or None, not {path_style!r}")
         self._given: dict[str, Any] = {
@@ -106,7 +108,8 @@ class Storage:
             "no_hedging": not hedging,
             "cache": None if cache is None else _folder(cache),
             "cache_limit": _bytes("cache_limit", cache_limit),
-            "fetch": fetch,
+            "fetch": source,
+            "fetch_lists": source is not None and source.list is not None,
             "fetch_schemes": fetch_schemes if fetch_schemes is None or isinstance(fetch_schemes, str) else " ".join(fetch_schemes),
             "fetch_threads": _count("fetch_threads", fetch_threads, 1),
         }

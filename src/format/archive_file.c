@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
+#include "format/s3_page.h"
+#include "io/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +16,60 @@
 
 enum { FIRST = 4096 }; /* what a read of a few bytes brings along: small members follow each other */
 
+struct sized {
+	const char *key;
+	int64_t size;
+};
+
+static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+{
+	struct sized *s = user;
+	(void)err;
+	if (strcmp(key, s->key) == 0)
+		s->size = size;
+	return STK_OK;
+}
+
+static enum stk_status take_prefix(void *user, const char *prefix, struct stk_error *err)
+{
+	(void)user, (void)prefix, (void)err;
+	return STK_OK;
+}
+
+/* Of an object whose source does not say it with a part, from a listing. */
+static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *err)
+{
+	char bucket[256];
+	struct stk_text uri = {0}, token = {0};
+	if (!stk__io_lists(f->io, f->path) || !stk__s3_bucket(f->path, bucket))
+		return STK_OK;
+	const char *key = strstr(f->path, "://") + 3 + strlen(bucket);
+	struct sized sized = {key + (*key == '/'), -1};
+	const struct stk_s3_visitor visitor = {&sized, take_object, take_prefix};
+	uint8_t *xml = NULL;
+	size_t n = 0;
+	stk__s3_list_uri(&uri, f->path, bucket, sized.key, "/", NULL);
+	enum stk_status s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path)
+				       : stk__read_object(NULL, f->io, uri.s, 0, -1, (size_t)1 << 30, &xml, &n, NULL, err);
+	if (!s)
+		s = stk__s3_page_parse((const char *)xml, n, f->path, &visitor, &token, err);
+	f->object.size = sized.size;
+	stk__free(xml);
+	stk__text_free(&uri);
+	stk__text_free(&token);
+	return s;
+}
+
 static enum stk_status open_object(struct stk_archive_file *f, size_t least, struct stk_error *err)
 {
 	enum stk_status s = stk__read_object(NULL, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
+	if (s == STK_OK && f->object.size < 0)
+		s = find_size(f, err);
 	f->size = f->object.size;
 	if (s == STK_OK && f->size < 0)
 		s = stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: the server does not say how large it is, which it must to be searched for its members",
+			"%.*s: nobody says how large it is, which must be known to search it for its members: a fetch function needs a list beside it "
+			"(stoker.Storage(fetch=..., list=...)), or give index_paths",
 			stk__uri_shown(f->path), f->path);
 	return s;
 }

@@ -46,7 +46,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 struct matching {
 	const struct stk_access *reach;
 	const char *glob;
-	size_t bucket; /* length of "s3://BUCKET/" in it */
+	size_t bucket; /* length of "SCHEME://BUCKET/" in it */
 	struct stk_names *names;
 };
 
@@ -77,7 +77,7 @@ static enum stk_status list_objects(struct matching *m, const char *bucket, cons
 		uint8_t *xml = NULL;
 		size_t n = 0;
 		uri.length = 0;
-		stk__s3_list_uri(&uri, bucket, prefix, "/", token.length ? token.s : NULL);
+		stk__s3_list_uri(&uri, m->glob, bucket, prefix, "/", token.length ? token.s : NULL);
 		s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to list %.300s", m->glob)
 			       : stk__access_read(m->reach, uri.s, (size_t)1 << 30, &xml, &n, err);
 		if (!s)
@@ -94,12 +94,14 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1];
 	struct matching m = {.reach = reach, .glob = path, .names = out};
 	size_t before = out->count;
+	const int scheme = (int)strcspn(path, ":");
 	if (!stk__s3_bucket(path, bucket))
-		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (s3://BUCKET/KEY)", path);
-	m.bucket = strlen("s3://") + strlen(bucket) + 1;
+		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (%.*s://BUCKET/KEY)", path, scheme, path);
+	m.bucket = (size_t)scheme + strlen("://") + strlen(bucket) + 1;
 	size_t n = strlen(path) < m.bucket ? 0 : strcspn(path + m.bucket, "*?[");
 	if (n >= sizeof prefix || strchr(path + m.bucket + n, '/'))
-		return stk__fail(err, STK_UNSUPPORTED, "%.300s: in s3:// URIs * ? and [ stand behind the last slash alone", path);
+		return stk__fail(
+			err, STK_UNSUPPORTED, "%.300s: in %.*s:// URIs * ? and [ stand behind the last slash alone", path, scheme, path);
 	snprintf(prefix, sizeof prefix, "%.*s", (int)n, path + m.bucket);
 	enum stk_status s = list_objects(&m, bucket, prefix, err);
 	return s || out->count > before ? s : stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
@@ -110,8 +112,13 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 	bool uri = stk__is_uri(path);
 	if (out->count >= MOST)
 		return stk__fail(err, STK_LIMIT, "the paths stand for more than %d files", MOST);
-	if (uri && strncmp(path, "s3://", 5) == 0 && strpbrk(path, "*?["))
+	if (uri && strpbrk(path, "*?[") && stk__access_lists(reach, path))
 		return add_objects(reach, path, out, err);
+	if (uri && strncmp(path, "file://", 7) != 0 && memchr(path, '*', (size_t)stk__uri_shown(path)))
+		return stk__fail(err, STK_UNSUPPORTED,
+			"%.*s: * stands for names in s3:// URIs alone, and in those that stoker.Storage(fetch=..., list=...) lists: name the files, as "
+			"\"shard-{000..127}.tar\"",
+			stk__uri_shown(path), path);
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
 		return add_matches(path, out, err);
 	return stk__names_add(out, path, strlen(path), err);

@@ -134,7 +134,7 @@ static enum stk_status ask_page(struct listing *l, struct stk_error *err)
 	struct bucket *b = l->bucket;
 	l->uri.length = 0;
 	bool deep = l->class_name && b->options->nested;
-	stk__s3_list_uri(&l->uri, b->name, l->prefix, deep ? "" : "/", l->token.length ? l->token.s : NULL);
+	stk__s3_list_uri(&l->uri, b->options->file_root, b->name, l->prefix, deep ? "" : "/", l->token.length ? l->token.s : NULL);
 	if (l->uri.failed)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", b->options->file_root);
 	l->request = (struct stk_request){.uri = l->uri.s, .length = -1, .done = page_came, .user = l};
@@ -274,8 +274,9 @@ enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_
 {
 	struct bucket b = {.options = o};
 	if (!stk__s3_bucket(l->root, b.name))
-		return stk__fail(err, STK_INVALID, "%s: it names no bucket (s3://BUCKET/PREFIX)", l->root);
-	const char *prefix = l->root + strlen("s3://") + strlen(b.name);
+		return stk__fail(
+			err, STK_INVALID, "%s: it names no bucket (%.*s://BUCKET/PREFIX)", l->root, (int)strcspn(l->root, ":"), l->root);
+	const char *prefix = strstr(l->root, "://") + 3 + strlen(b.name);
 	prefix += *prefix == '/';
 	struct stk_storage *storage;
 	enum stk_status status = stk__access_open(o->access, l->root, &storage, err);

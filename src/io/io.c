@@ -107,6 +107,13 @@ static bool serves(const char *schemes, const char *scheme, size_t n)
 	return false;
 }
 
+/* "s3list://...": a page of a listing. */
+static bool is_listing(const char *uri)
+{
+	size_t n = scheme_length(uri);
+	return n > 4 && memcmp(uri + n - 4, "list", 4) == 0;
+}
+
 static int find_source(const struct stk_io *io, const char *uri)
 {
 	size_t n = uri[0] == '/' ? 0 : scheme_length(uri);
@@ -165,7 +172,7 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 /* Listings are not kept: they tell what there is now. */
 static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, int source)
 {
-	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && strncmp(r->uri, "s3list:", 7) != 0;
+	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && !is_listing(r->uri);
 }
 
 static uint64_t place_of(const struct stk_io *io, const char *uri, int source)
@@ -430,6 +437,12 @@ void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_rep
 	out->clock_s = INT64_MIN;
 	if (i >= 0 && io->sources[i].ops->describe)
 		io->sources[i].ops->describe(io->sources[i].source, uri, out);
+}
+
+bool stk__io_lists(const struct stk_io *io, const char *uri)
+{
+	int i = find_source(io, uri);
+	return i >= 0 && io->sources[i].ops->lists;
 }
 
 bool stk__io_remote(const struct stk_io *io, const char *uri)

@@ -97,6 +97,7 @@ struct stk_source_ops {
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
 	bool splits; /* keeps to `bare`: large ranges come in pieces, several at a time */
+	bool lists;  /* answers to stk__s3_list_uri of its schemes */
 	bool remote; /* a request takes long, whatever it asks for: pipelines keep more of them under way */
 	/* Reads now if that cannot block (page cache); false: submit it. NULL where nothing is ever at hand. On true the request is filled in, and
 	 * stk__io_finish is not called. */
@@ -147,6 +148,9 @@ void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_rep
 
 /* What can be done about a scheme that nothing reads, as the end of a message: ": ...". */
 const char *stk__scheme_hint(const char *uri);
+
+/* Whether the source of a URI gives pages of listings of what lies below it (stk__s3_list_uri). */
+bool stk__io_lists(const struct stk_io *io, const char *uri);
 
 /* Whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);

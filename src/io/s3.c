@@ -153,9 +153,10 @@ void stk__http_target_free(struct stk_http_target *t)
 		stk__text_free(&t->headers[i]);
 }
 
-void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *prefix, const char *delimiter, const char *token)
+void stk__s3_list_uri(
+	struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter, const char *token)
 {
-	stk__text_add(out, "s3list://%s?", bucket);
+	stk__text_add(out, "%.*slist://%s?", (int)strcspn(root, ":"), root, bucket);
 	if (token) {
 		stk__text_add(out, "continuation-token=");
 		stk__uri_encode(out, token, "");

@@ -24,13 +24,15 @@ STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const str
 void stk__http_target_reset(struct stk_http_target *t);
 void stk__http_target_free(struct stk_http_target *t);
 
-/* The bucket of an s3:// or s3list:// URI; false: it has none, or a name that no store allows. */
+/* The bucket of an s3:// or s3list:// URI, or what stands in its place in others; false: it has none, or a name that no store allows. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
 /* 64 bits of an ETag, without quotes and marks; 0 for none. */
 uint64_t stk__etag_hash(const char *etag);
 
-/* A page of a listing (ListObjectsV2) as a URI of its own: its bytes are XML. delimiter "": keys at any depth; token: what the page before gave, or NULL. */
-void stk__s3_list_uri(struct stk_text *out, const char *bucket, const char *prefix, const char *delimiter, const char *token);
+/* A page of a listing (ListObjectsV2) as a URI of its own, "SCHEMElist://BUCKET?...": its bytes are XML. root: whose scheme it is; delimiter "": keys at any
+ * depth; token: what the page before gave, or NULL. */
+void stk__s3_list_uri(
+	struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter, const char *token);
 
 #endif

@@ -240,6 +240,11 @@ enum stk_status stk__access_open(const struct stk_access *access, const char *ur
 	return status;
 }
 
+bool stk__access_lists(const struct stk_access *access, const char *uri)
+{
+	return strncmp(uri, "s3://", 5) == 0 || (access && access->storage && stk__io_lists(access->storage->io, uri));
+}
+
 bool stk__access_wait(const struct stk_access *access, pthread_cond_t *wake, pthread_mutex_t *lock)
 {
 	enum { SLICE_NS = 50000000 };

@@ -30,6 +30,8 @@ struct stk_access {
  */
 STK_MUST_USE enum stk_status stk__access_open(
 	const struct stk_access *access, const char *uri, struct stk_storage **out, struct stk_error *err);
+/* Whether what lies below a URI can be listed: s3://, and what a user's function lists. */
+bool stk__access_lists(const struct stk_access *access, const char *uri);
 /* Waits for `wake` with the lock, which it gives up meanwhile, for a moment at most. False: interrupted. */
 bool stk__access_wait(const struct stk_access *access, pthread_cond_t *wake, pthread_mutex_t *lock);
 

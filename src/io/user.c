@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "io/queue.h"
 #include "thread/thread.h"
 
@@ -248,10 +249,26 @@ static void destroy(void *source)
 	unref(s);
 }
 
+/* With those of listings, where it gives these. */
+static char *copy_schemes(const struct stk_storage_config *c)
+{
+	struct stk_text out = {0};
+	const char *given = c->fetch_schemes ? c->fetch_schemes : "*";
+	stk__text_add(&out, "%s", given);
+	for (const char *word = given; c->fetch_lists && c->fetch_schemes && *word;) {
+		size_t n = strcspn(word, " ");
+		stk__text_add(&out, " %.*slist", (int)n, word);
+		word += n + (word[n] == ' ');
+	}
+	if (out.failed)
+		stk__text_free(&out);
+	return out.s;
+}
+
 enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage_config *c, struct stk_error *err)
 {
 	struct user_source *s = stk__calloc(1, sizeof *s);
-	char *schemes = stk__strdup(c->fetch_schemes ? c->fetch_schemes : "*");
+	char *schemes = copy_schemes(c);
 	if (!s || !schemes) {
 		stk__free(s);
 		stk__free(schemes);
@@ -271,6 +288,7 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 		.retries = c->retries ? c->retries : RETRIES,
 		.backoff_ns = 100000000,
 		.most_backoff_ns = 5000000000,
+		.lists = c->fetch_lists,
 		.remote = true,
 		.submit = submit,
 		.cancel = cancel,

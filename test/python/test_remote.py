@@ -2,6 +2,7 @@
 """stoker.Storage: settings given by the program, and functions of the user's as sources."""
 
 import contextlib
+import io
 import os
 import pickle
 import select
@@ -12,6 +13,7 @@ import socketserver
 import ssl
 import subprocess
 import sys
+import tarfile
 import textwrap
 import threading
 
@@ -254,7 +256,6 @@ def test_failures_of_a_function(store, tree):
 
 def test_ranges_of_a_function(store, tree, tmp_path):
     """Parts of archives are asked for by offset and length; too few or too many bytes are named."""
-    import tarfile
 
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for i, path in enumerate(sorted(tree.glob("*/*.jpg"))[:6]):
@@ -283,6 +284,87 @@ def test_ranges_of_a_function(store, tree, tmp_path):
         pipe(Storage(fetch=lambda *_: bytes(5)), "mem://a.tar")
     with pytest.raises(StokerError, match="bytes were asked for, and the fetch function gave 9999999"):
         pipe(Storage(fetch=lambda *_: bytes(9999999)), "mem://a.tar")
+
+
+def pack(path, images):
+    with tarfile.open(path, "w") as tar:
+        for i, image in enumerate(images):
+            tar.add(image, f"{i:03}.jpg")
+            label = tarfile.TarInfo(f"{i:03}.cls")
+            label.size = 2
+            tar.addfile(label, io.BytesIO(b"%02d" % i))
+
+
+class Folder(Bucket):
+    """Lists too, and counts how often."""
+
+    def __init__(self, root, fail=lambda uri, tries: None):
+        super().__init__(root, fail)
+        self.listed = []
+
+    def list(self, uri):
+        self.listed.append(uri)
+        top = self.root / uri.partition("://")[2]
+        return [(f"{uri}{p.relative_to(top).as_posix()}", p.stat().st_size) for p in sorted(top.rglob("*"), reverse=True) if p.is_file()]
+
+
+def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
+    """Folders, globs, folders of arrays and tars without an index, as from a bucket; also while calls fail, and with a cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    root = tmp_path / "root"
+    shutil.copytree(tree, root / "b" / "a b" / "train")
+    (root / "b" / "a b" / "train" / "class1" / "\u00e9+%41 &<.jpg").write_bytes((tree / "class0" / "000.jpg").read_bytes())
+    source = Folder(root)
+    want = run(root / "b" / "a b" / "train", epochs=2)
+    assert run("mem://b/a b/train", storage=Storage(fetch=source, list=source.list), epochs=2) == want and len(want) == 44
+    assert source.listed == ["mem://b/a b/train/"], "once for all classes"
+    flaky = Folder(root, lambda uri, tries: OSError("not now") if tries == 1 else None)
+    cached = Storage(fetch=flaky, list=flaky.list, fetch_schemes="mem", cache=tmp_path / "cache")
+    assert run("mem://b/a b/train/", storage=cached, epochs=2) == want
+    tries = sum(flaky.tries.values())
+    assert run("mem://b/a b/train/", storage=cached, epochs=2) == want and sum(flaky.tries.values()) == tries, "from the cache"
+    for k in range(3):
+        pack(root / "b" / f"s-{k}.tar", sorted(tree.glob("*/*.jpg"))[5 * k : 5 * k + 5])
+    local = run(str(root / "b" / "s-*.tar"))
+    for path in ("mem://b/s-*.tar", "mem://b/s-{0..2}.tar"):
+        source = Folder(root)
+        assert run(path, storage=Storage(fetch=source, list=source.list)) == local, path
+        assert {u for u in source.tries if u.endswith(".tar")} == {f"mem://b/s-{k}.tar" for k in range(3)}
+
+    def fails(said, path="mem://b/a b/train", kind=StokerError, **given):
+        with pytest.raises(kind, match=said):
+            run(path, storage=Storage(**given))
+
+    fails("nobody says how large it is.*a fetch function needs a list", "mem://b/s-0.tar", fetch=Bucket(root))
+    fails("[*] stands for names in s3:// URIs alone", "mem://b/s-*.tar", fetch=Bucket(root))
+    fails(r"only s3:// and local folders can be listed, and what stoker\.Storage\(fetch=\.\.\., list=", fetch=Bucket(root))
+    fails("TypeError: list.*gives pairs of a URI that begins with it", fetch=source, list=lambda uri: [uri + "x.jpg"])
+    fails("fetch raised ValueError: no such folder", fetch=source, list=raises(ValueError("no such folder")), retries=0)
+    fails("no object whose key begins with", "mem://b/none", fetch=source, list=source.list)
+    fails("list, fetch_schemes and fetch_threads go with fetch", list=source.list)
+    fails("list is a function", fetch=source, list="b", kind=TypeError)
+    again = pickle.loads(pickle.dumps(Storage(fetch=os.path.join, list=os.listdir)))
+    assert "join" in repr(again)
+
+
+def raises(error):
+    def function(*_):
+        raise error
+
+    return function
+
+
+def test_a_filesystem_of_fsspec(store, tree, tmp_path, monkeypatch):
+    """One object instead of two functions: its bytes, listings and sizes."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    fs = fsspec.filesystem("memory")
+    fs.put(str(tree) + "/", "/photos/train/", recursive=True)
+    pack(tmp_path / "a.tar", sorted(tree.glob("*/*.jpg"))[:4])
+    fs.put_file(str(tmp_path / "a.tar"), "/photos/a.tar")
+    assert run("memory://photos/train", storage=Storage(fetch=fs)) == run(tree)
+    assert run("memory://photos/*.tar", storage=Storage(fetch=fs)) == run(str(tmp_path / "a.tar"))
+    fs.rm("/photos", recursive=True)
 
 
 def test_a_call_that_hangs_holds_up_nobody(store, tree):
