@@ -242,6 +242,15 @@ class PassedOn(TypedDict, total=False):
             kept=False,
         ),
     ]
+    read_requests: Annotated[
+        int | None,
+        Setting(
+            "reads in flight at a time; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
+            _limit,
+            core="read_requests",
+        ),
+    ]
+    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _limit, core="read_bytes")]
     # Not kept: another process would write over the file.
     trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]
 
@@ -273,15 +282,6 @@ class ByName(PassedOn, total=False):
         int | None,
         Setting("a hard bound for batches that are made or kept at once; by default there is none.", _limit, core="max_batches"),
     ]
-    read_requests: Annotated[
-        int | None,
-        Setting(
-            "reads in flight at a time; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
-            _limit,
-            core="read_requests",
-        ),
-    ]
-    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _limit, core="read_bytes")]
 
     enable_conditionals: Annotated[
         bool,

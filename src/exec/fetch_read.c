@@ -75,8 +75,9 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		part->request = read->n_requests - 1;
 		part->begin = (size_t)(next->offset - request.offset);
 		describe(read, part->request, &request, done, err);
-		if (n->def->reader->object_size)
-			read->requests[part->request].io.object_size = n->def->reader->object_size(n->shared, id);
+		struct stk_request *io = &read->requests[part->request].io;
+		if (n->def->reader->object)
+			n->def->reader->object(n->shared, next->uri, &io->object_size, &io->object_tag, &io->pinned);
 	}
 }
 

@@ -21,12 +21,12 @@ struct sized {
 	int64_t size;
 };
 
-static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct sized *s = user;
 	(void)err;
 	if (strcmp(key, s->key) == 0)
-		s->size = size;
+		s->size = object.size;
 	return STK_OK;
 }
 

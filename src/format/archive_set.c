@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
+#include "io/s3.h"
 #include "thread/crew.h"
 
 #include <fcntl.h>
@@ -224,6 +225,8 @@ enum stk_status stk__archives_samples(const struct stk_archives *a, int32_t part
 	for (int32_t i = 0; i < a->count; i++)
 		paths[i] = a->at[i].path;
 	enum stk_status s = stk__samples_init(out, paths, a->count, parts_each, err);
+	for (int32_t i = 0; i < a->count && !s; i++)
+		out->tags[i] = stk__etag_hash(a->at[i].version);
 	stk__free(paths);
 	return s;
 }

@@ -50,11 +50,11 @@ struct matching {
 	struct stk_names *names;
 };
 
-static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct matching *m = user;
 	char uri[STK_S3_LONGEST_KEY + 300];
-	(void)size;
+	(void)object;
 	if (!stk__glob_match(m->glob + m->bucket, key, true) || stk__archive_is_kept(key))
 		return STK_OK;
 	int n = snprintf(uri, sizeof uri, "%.*s%s", (int)m->bucket, m->glob, key);

@@ -12,6 +12,7 @@
 
 /* Files and labels in at most 100 bytes a file: names in one block, folders once. Immutable once made: any thread. */
 struct stk_file_list;
+struct stk_list_object; /* format/list.h */
 
 /* One of file_list, files or file_root says which files there are, in this order. */
 struct stk_file_list_options {
@@ -40,9 +41,9 @@ int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
-int64_t stk__file_list_bytes(const struct stk_file_list *list, int64_t i);              /* of file i, 0: not known */
-int64_t stk__file_list_classes(const struct stk_file_list *list);                       /* 0 where labels are the caller's */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL where labels are the caller's */
+struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* of file i, zeros: not known */
+int64_t stk__file_list_classes(const struct stk_file_list *list);                          /* 0 where labels are the caller's */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);    /* NULL where labels are the caller's */
 /* How many files and folders of the tree were met and not taken for samples, and what they are: "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* A fingerprint of names, without the root, and labels, in order (64 bits), to tell that a resumed run sees the same data. */

@@ -6,7 +6,8 @@
  *   root                                                text
  *   number of classes                                   number
  *   for each class: name, number of files               text, number
- *   for each file of a class: bytes shared with the name before, the rest of the name, its size where sizes are known
+ *   for each file of a class: bytes shared with the name before, the rest of the name, its size and ETag (hash, 8 bytes, little
+ *     endian) where they are known
  *   hash of all before                                  8 bytes, little endian
  *
  * Numbers and texts are those of format/coded.h. */
@@ -15,7 +16,8 @@
 
 enum {
 	STK_INDEX_VERSION = 1,
-	STK_INDEX_SIZED = 1, /* a flag: files have sizes */
+	STK_INDEX_SIZED = 1, /* flags: files have sizes; hashes of ETags */
+	STK_INDEX_TAGGED = 2,
 	STK_INDEX_MAGIC_BYTES = 8
 };
 

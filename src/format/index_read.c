@@ -19,9 +19,11 @@ struct reading {
 	struct stk_file_list *list;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
+	bool tagged;
 };
 
-static enum stk_status take_file(struct reading *r, const char *class_name, const char *name, int64_t size, struct stk_error *err)
+static enum stk_status take_file(
+	struct reading *r, const char *class_name, const char *name, struct stk_list_object object, struct stk_error *err)
 {
 	const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
 	if (slash && !r->options->nested) {
@@ -32,8 +34,19 @@ static enum stk_status take_file(struct reading *r, const char *class_name, cons
 		stk__census_other(&r->census, last);
 		return STK_OK;
 	}
-	return r->list->sized ? stk__list_add_sized(r->list, name, strlen(name), size, err)
+	return r->list->sized ? stk__list_add_sized(r->list, name, strlen(name), object, err)
 			      : stk__list_add_file(r->list, name, strlen(name), err);
+}
+
+static void take_tag(struct reading *r, struct stk_list_object *object)
+{
+	if (!r->tagged)
+		return;
+	r->in.failed |= (size_t)(r->in.end - r->in.at) < sizeof object->tag;
+	if (r->in.failed)
+		return;
+	memcpy(&object->tag, r->in.at, sizeof object->tag);
+	r->in.at += sizeof object->tag;
 }
 
 static enum stk_status take_class(struct reading *r, struct stk_error *err)
@@ -48,9 +61,10 @@ static enum stk_status take_class(struct reading *r, struct stk_error *err)
 	enum stk_status status = wanted ? stk__list_add_folder(r->list, class_name, err) : STK_OK;
 	for (uint64_t i = 0; i < count && !in->failed && !status; i++) {
 		stk__take_name(in, name, sizeof name);
-		int64_t size = r->list->sized ? (int64_t)stk__take_coded(in) : 0;
+		struct stk_list_object object = {.size = r->list->sized ? (int64_t)stk__take_coded(in) : 0};
+		take_tag(r, &object);
 		if (!in->failed && wanted)
-			status = take_file(r, class_name, name, size, err);
+			status = take_file(r, class_name, name, object, err);
 	}
 	if (status || in->failed || !wanted)
 		return status;
@@ -109,6 +123,7 @@ enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_
 		return status;
 	struct reading r = {.in = {data + STK_INDEX_MAGIC_BYTES + 2, data + n - STK_CODED_HASH, false}, .list = l, .options = o};
 	l->sized = data[STK_INDEX_MAGIC_BYTES + 1] & STK_INDEX_SIZED;
+	r.tagged = data[STK_INDEX_MAGIC_BYTES + 1] & STK_INDEX_TAGGED;
 	status = take_root(&r, err);
 	uint64_t classes = stk__take_coded(&r.in);
 	for (uint64_t c = 0; c < classes && !r.in.failed && !status; c++)

@@ -56,26 +56,27 @@ enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, si
 	return status;
 }
 
-enum stk_status stk__list_add_sized(struct stk_file_list *l, const char *name, size_t n, int64_t size, struct stk_error *err)
+enum stk_status stk__list_add_sized(
+	struct stk_file_list *l, const char *name, size_t n, struct stk_list_object object, struct stk_error *err)
 {
 	enum stk_status status = stk__list_add_file(l, name, n, err);
 	if (status)
 		return status;
 	int64_t capacity = (int64_t)l->names_capacity;
-	if (!reserve(&l->names, &capacity, (int64_t)(l->names_size + sizeof size), 1))
+	if (!reserve(&l->names, &capacity, (int64_t)(l->names_size + sizeof object), 1))
 		return no_memory(err, l);
 	l->names_capacity = (uint64_t)capacity;
-	memcpy(l->names + l->names_size, &size, sizeof size);
-	l->names_size += sizeof size;
+	memcpy(l->names + l->names_size, &object, sizeof object);
+	l->names_size += sizeof object;
 	return STK_OK;
 }
 
-int64_t stk__list_file_size(const struct stk_file_list *l, int64_t i)
+struct stk_list_object stk__list_object(const struct stk_file_list *l, int64_t i)
 {
 	const char *name = l->names + l->files[i];
-	int64_t size;
-	memcpy(&size, name + strlen(name) + 1, sizeof size);
-	return size;
+	struct stk_list_object object;
+	memcpy(&object, name + strlen(name) + 1, sizeof object);
+	return object;
 }
 
 enum stk_status stk__list_add_labelled(struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err)
@@ -138,10 +139,9 @@ int32_t stk__file_list_label(const struct stk_file_list *l, int64_t i)
 	return l->labels ? l->labels[i] : (int32_t)folder_of(l, i);
 }
 
-int64_t stk__file_list_bytes(const struct stk_file_list *l, int64_t i)
+struct stk_list_object stk__file_list_object(const struct stk_file_list *l, int64_t i)
 {
-	int64_t size = l->sized ? stk__list_file_size(l, i) : 0;
-	return size > 0 ? size : 0;
+	return l->sized ? stk__list_object(l, i) : (struct stk_list_object){0};
 }
 
 uint64_t stk__list_fingerprint(const struct stk_file_list *l)

@@ -14,7 +14,7 @@ struct stk_list_folder {
 
 struct stk_file_list {
 	char *root;  /* put before each path with '/', or "" */
-	char *names; /* each with its NUL, and the file's size behind it if `sized` */
+	char *names; /* each with its NUL, and a struct stk_list_object behind a file's if `sized` */
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* offsets into names */
 	int64_t size, capacity;
@@ -22,15 +22,21 @@ struct stk_file_list {
 	struct stk_list_folder *folders; /* none where labels are the caller's */
 	int64_t folder_count, folder_capacity;
 	uint64_t fingerprint;
-	bool sized;             /* files have sizes: int64_t */
+	bool sized;             /* what is known of files stands behind their names */
 	int64_t skipped;        /* files and folders of the tree that were met and not taken */
 	char skipped_text[256]; /* what they are, in words */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
+/* What a listing says of a file. tag: a hash of its ETag; 0: there is none. */
+struct stk_list_object {
+	int64_t size;
+	uint64_t tag;
+};
 /* To a list that is sized. */
-STK_MUST_USE enum stk_status stk__list_add_sized(struct stk_file_list *l, const char *name, size_t n, int64_t size, struct stk_error *err);
-int64_t stk__list_file_size(const struct stk_file_list *l, int64_t i);
+STK_MUST_USE enum stk_status stk__list_add_sized(
+	struct stk_file_list *l, const char *name, size_t n, struct stk_list_object object, struct stk_error *err);
+struct stk_list_object stk__list_object(const struct stk_file_list *l, int64_t i);
 /* Appends a file with a label of its own. */
 STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);

@@ -55,7 +55,7 @@ static const char *below(const struct listing *l, const char *key)
 }
 
 /* Keys that end in a slash stand for folders: what some tools put there so that empty ones can be seen. */
-static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct listing *l = user;
 	struct bucket *b = l->bucket;
@@ -66,7 +66,7 @@ static enum stk_status take_object(void *user, const char *key, int64_t size, st
 	if (!l->class_name)
 		stk__census_beside(&b->census, b->options, name);
 	else if (stk__list_wants(b->options, last_part(name)))
-		return stk__list_add_sized(&l->files, name, strlen(name), size, err);
+		return stk__list_add_sized(&l->files, name, strlen(name), object, err);
 	else
 		stk__census_other(&b->census, last_part(name));
 	return STK_OK;
@@ -243,7 +243,7 @@ static enum stk_status add_class(struct stk_file_list *l, struct bucket *b, cons
 	enum stk_status status = stk__list_add_folder(l, c->class_name, err);
 	for (int64_t i = 0; i < c->files.size && !status; i++) {
 		const char *name = c->files.names + c->files.files[i];
-		status = stk__list_add_sized(l, name, strlen(name), stk__list_file_size(&c->files, i), err);
+		status = stk__list_add_sized(l, name, strlen(name), stk__list_object(&c->files, i), err);
 	}
 	return status ? status : stk__list_end_class(l, b->options, &b->census, first, c->class_name, err);
 }

@@ -115,7 +115,7 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	struct stat st;
 	const struct stk_file_list *l = g->plan->list;
 	if (l->sized) {
-		*out = stk__list_file_size(l, file);
+		*out = stk__list_object(l, file).size;
 		return STK_OK;
 	}
 	stk__file_list_path(l, file, path, sizeof path);

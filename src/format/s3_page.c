@@ -2,6 +2,7 @@
 #include "format/s3_page.h"
 
 #include "base/error.h"
+#include "io/s3.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,10 +142,20 @@ static enum stk_status take_key(const struct page *p, struct span in, const char
 	return status;
 }
 
-static enum stk_status take_size(const struct page *p, struct span in, int64_t *size)
+/* The ETag is between quotes, which may be entities. */
+static uint64_t take_tag(const struct page *p, struct span in)
+{
+	char etag[128];
+	struct span inside;
+	const struct page quiet = {.name = p->name};
+	return element(in, "ETag", &inside, NULL) && unescape_xml(&quiet, inside, etag, sizeof etag) == STK_OK ? stk__etag_hash(etag) : 0;
+}
+
+static enum stk_status take_object(const struct page *p, struct span in, struct stk_list_object *object)
 {
 	struct span inside;
-	*size = 0;
+	int64_t *size = &object->size;
+	*object = (struct stk_list_object){.tag = take_tag(p, in)};
 	bool good = element(in, "Size", &inside, NULL) && inside.n > 0 && inside.n <= 18;
 	for (size_t i = 0; good && i < inside.n; i++) {
 		good = inside.s[i] >= '0' && inside.s[i] <= '9';
@@ -157,11 +168,11 @@ static enum stk_status visit_all(const struct page *p, struct span all, const st
 {
 	char key[8192];
 	struct span inside, rest = all;
-	int64_t size = 0;
+	struct stk_list_object object;
 	enum stk_status status = STK_OK;
 	while (!status && element(rest, "Contents", &inside, &rest)) {
-		if (!(status = take_key(p, inside, "Key", key)) && !(status = take_size(p, inside, &size)))
-			status = v->object(v->user, key, size, p->err);
+		if (!(status = take_key(p, inside, "Key", key)) && !(status = take_object(p, inside, &object)))
+			status = v->object(v->user, key, object, p->err);
 	}
 	rest = all;
 	while (!status && element(rest, "CommonPrefixes", &inside, &rest))

@@ -4,6 +4,7 @@
 #define STK_FORMAT_S3_PAGE_H
 
 #include "base/text.h"
+#include "format/list.h"
 #include "stoker/status.h"
 
 enum { STK_S3_LONGEST_KEY = 1024 };
@@ -11,7 +12,7 @@ enum { STK_S3_LONGEST_KEY = 1024 };
 struct stk_s3_visitor {
 	void *user;
 	/* Stop by returning another status than STK_OK. key: NUL-terminated, decoded. */
-	enum stk_status (*object)(void *user, const char *key, int64_t size, struct stk_error *err);
+	enum stk_status (*object)(void *user, const char *key, struct stk_list_object object, struct stk_error *err);
 	enum stk_status (*prefix)(void *user, const char *prefix, struct stk_error *err);
 };
 

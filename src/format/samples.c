@@ -22,7 +22,8 @@ enum stk_status stk__samples_init(
 		bytes += strlen(archives[i]) + 1;
 	t->text = stk__alloc(bytes);
 	t->archives = stk__calloc((size_t)count + 1, sizeof *t->archives);
-	if (!t->text || !t->archives) {
+	t->tags = stk__calloc((size_t)count + 1, sizeof *t->tags);
+	if (!t->text || !t->archives || !t->tags) {
 		stk__samples_free(t);
 		return no_memory(t, err);
 	}
@@ -39,6 +40,7 @@ void stk__samples_free(struct stk_samples *t)
 {
 	stk__free(t->archives);
 	stk__free(t->text);
+	stk__free(t->tags);
 	stk__free(t->parts);
 	stk__free(t->places);
 	stk__free(t->names);

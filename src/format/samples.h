@@ -24,7 +24,8 @@ struct stk_samples {
 	int64_t size, room;
 	char *names;
 	uint64_t names_size, names_room;
-	char *text; /* of `archives` */
+	char *text;     /* of `archives` */
+	uint64_t *tags; /* hash of each archive's ETag, as its index knows it; 0: there is none */
 };
 
 STK_MUST_USE enum stk_status stk__samples_init(

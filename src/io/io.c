@@ -514,9 +514,24 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
+/* Places in it are those of another version. */
+static enum stk_status refuse_changed(struct stk_io *io, struct stk_request *r)
+{
+	stk__buffer_release(io, r->buffer);
+	r->buffer = NULL;
+	r->hopeless = true;
+	if (!r->error)
+		r->error = stk__calloc(1, sizeof *r->error);
+	return stk__fail(r->error, STK_IO,
+		"%.*s: it has changed since its index was made (it has another ETag): begin anew, with a new index (stoker index) where you gave one",
+		stk__uri_shown(r->uri), r->uri);
+}
+
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	int64_t delay_ns;
+	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
+		status = refuse_changed(io, r);
 	if (try_again(io, r, status, &delay_ns)) {
 		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
 			hand_on(io, r);

@@ -49,6 +49,7 @@ struct stk_request {
 	bool uncached; /* not from a cache, and not into one */
 	int64_t object_size;
 	uint64_t object_tag;
+	bool pinned; /* an object of another object_tag is an error, and not newer bytes */
 	/* The source: what it has seen of the object. 0: nothing. */
 	int64_t got_size;
 	uint64_t got_tag;

@@ -170,7 +170,9 @@ struct stk_reader_def {
 	/* The name of a sample; the length is returned. Nullable: samples have none. Without `parts`, it is the uri of an object that is the sample's one
 	 * part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
-	int64_t (*object_size)(const void *shared, int64_t id); /* of the object that `uri` names; 0: not known. Nullable */
+	/* What is known of the object that a part is of: its size, and a hash of its ETag; 0: not known. Where samples are places in it, it is `pinned`: another
+	 * version of it would be other bytes, and is an error. Nullable. */
+	void (*object)(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
 	/* Samples of several parts, or of parts of objects. part_count: how many each sample has, which the arguments say. Those that lie in one object,
 	 * close together, are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);

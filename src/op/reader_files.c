@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/reader_files.h"
 
+#include "format/list.h"
+
 enum stk_status stk__reader_files_open(
 	const struct stk_file_list_options *o, const struct stk_reader_args *reader, void **shared, struct stk_error *err)
 {
@@ -37,7 +39,10 @@ size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t c
 	return stk__file_list_path(shared, id, uri, capacity);
 }
 
-int64_t stk__reader_files_object_size(const void *shared, int64_t id)
+void stk__reader_files_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned)
 {
-	return stk__file_list_bytes(shared, id);
+	const struct stk_list_object object = stk__file_list_object(shared, uri);
+	*size = object.size > 0 ? object.size : 0;
+	*tag = object.tag;
+	*pinned = false;
 }

@@ -15,7 +15,7 @@ void stk__reader_files_close(void *shared);
 int64_t stk__reader_files_size(const void *shared);
 uint64_t stk__reader_files_fingerprint(const void *shared);
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count);
-int64_t stk__reader_files_object_size(const void *shared, int64_t id);
+void stk__reader_files_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 
 /* The strings of an optional argument; NULL and 0 where it was not given. */

@@ -77,6 +77,14 @@ void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *
 	}
 }
 
+void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned)
+{
+	const struct stk_samples *t = shared;
+	*size = 0;
+	*tag = t->tags[uri];
+	*pinned = true;
+}
+
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)
 {
 	return (size_t)snprintf(uri, capacity, "%s", ((const struct stk_samples *)shared)->archives[part]);

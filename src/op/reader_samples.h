@@ -27,6 +27,7 @@ uint64_t stk__reader_samples_fingerprint(const void *shared);
 uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
+void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
 
 #endif

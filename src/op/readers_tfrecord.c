@@ -192,6 +192,7 @@ static const struct stk_reader_def readers_tfrecord_reader = {
 	.uri = readers_tfrecord_uri,
 	.part_count = readers_tfrecord_parts,
 	.parts = stk__reader_samples_parts,
+	.object = stk__reader_samples_object,
 	.part_uri = stk__reader_samples_part_uri,
 };
 

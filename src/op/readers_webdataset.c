@@ -125,6 +125,7 @@ static const struct stk_reader_def readers_webdataset_reader = {
 	.uri = stk__reader_samples_uri,
 	.part_count = readers_webdataset_outputs,
 	.parts = stk__reader_samples_parts,
+	.object = stk__reader_samples_object,
 	.part_uri = stk__reader_samples_part_uri,
 };
 

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum stk_status take_object(void *user, const char *key, int64_t size, struct stk_error *err)
+static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	(void)user;
 	(void)err;
-	if (!*key || strlen(key) > STK_S3_LONGEST_KEY || size < 0)
+	if (!*key || strlen(key) > STK_S3_LONGEST_KEY || object.size < 0)
 		abort();
 	return STK_OK;
 }
 
 static enum stk_status take_prefix(void *user, const char *prefix, struct stk_error *err)
 {
-	return take_object(user, prefix, 0, err);
+	return take_object(user, prefix, (struct stk_list_object){0}, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

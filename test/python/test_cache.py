@@ -76,6 +76,28 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
     assert other == want and counted["cache_misses"] == 0
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_what_has_changed_is_fetched_again(store, tree, tmp_path, indexed):
+    """By the ETag that a listing or an index tells: sizes are the same."""
+    source = tmp_path / "train.stoker" if indexed else TRAIN
+
+    def look():
+        if indexed:
+            stoker("index", TRAIN, "-o", source)
+
+    look()
+    want = hashes(tree)
+    assert read(tmp_path / "cache", source)[0] == want
+    store.set("change=0.5&seed=3")
+    assert hashes(TRAIN, storage=Storage(retries=40)) == want
+    store.set("")
+    look()
+    again, counted = read(tmp_path / "cache", source)
+    assert again == want and 0 < counted["cache_stale"] == counted["cache_misses"] == counted["cache_kept"] <= 21
+    again, counted = read(tmp_path / "cache", source)
+    assert again == want and counted["cache_stale"] == counted["cache_misses"] == 0
+
+
 def test_what_is_damaged_is_fetched_again(store, tree, tmp_path):
     folder = tmp_path / "cache"
     want, _ = read(folder)

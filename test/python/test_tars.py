@@ -11,12 +11,13 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from stoker import Loader, _core, fn, pipeline_def
+from stoker import Loader, Storage, _core, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from storage import PROGRAM, Store, stoker
@@ -298,6 +299,29 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
     joined.write_bytes(whole.read_bytes() + whole.read_bytes())
     with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins behind its end, as cat joins them"):
         Loader(str(joined), 1)
+
+
+def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
+    """Places in one version of a tar are none in another: neither are bytes of the new one taken, nor of the old one out of a cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    server = Store(shards.parent)
+    try:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        kept = Storage(cache=tmp_path / "cache", hedging=False)
+        want = run("s3://b/s-000.tar", storage=kept)
+        while kept.counters()["cache_pending_bytes"]:
+            time.sleep(0.005)
+        loader = Loader("s3://b/s-000.tar", 4, transforms=SMALL, storage=Storage(retries=40), read_requests=8)
+        server.set("change=0.5&seed=2")
+        with pytest.raises(StokerError, match=r"s3://b/s-000\.tar: it has changed since its index was made"):
+            for _ in range(20):
+                list(loader)
+        server.set("")
+        loader.close()
+        assert run("s3://b/s-000.tar", storage=kept) == want and kept.counters()["cache_stale"] >= 10
+    finally:
+        server.close()
 
 
 def test_an_index_that_points_elsewhere(tmp_path):

@@ -29,6 +29,8 @@ void s3_store_load(struct s3_store *s, const char *root);
 void s3_store_put(struct s3_store *s, const char *path, const char *file, const void *data, size_t size);
 struct s3_object *s3_store_find(const struct s3_store *s, const char *path);
 bool s3_store_has_bucket(const struct s3_store *s, const char *bucket);
+/* Without quotes. */
+void s3_etag(const struct s3_object *o, char out[32]);
 void s3_store_free(struct s3_store *s);
 /* The XML of a page. */
 void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, int page, struct s3_text *out);

@@ -147,11 +147,12 @@ static void plant(struct s3_server *s, struct connection *c, struct s3_object *o
 
 static void answer_object(struct s3_server *s, struct connection *c, struct s3_object *o, const char *headers, bool with_body)
 {
-	char range[128], etag[64], match[128];
+	char range[128], etag[64], bare[32], match[128];
 	size_t first = 0, last = o->size ? o->size - 1 : 0;
 	bool part = s3_header(headers, "range", range, sizeof range);
 	o->asked++;
-	snprintf(etag, sizeof etag, "\"%016llx-%u\"", (unsigned long long)mix(o->size), o->version);
+	s3_etag(o, bare);
+	snprintf(etag, sizeof etag, "\"%s\"", bare);
 	if (s3_header(headers, "if-match", match, sizeof match) && strcmp(match, etag) != 0) {
 		answer_error(c, "412 Precondition Failed", "", "PreconditionFailed",
 			"At least one of the pre-conditions you specified did not hold");

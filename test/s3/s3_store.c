@@ -159,8 +159,14 @@ static void add_key(struct s3_text *out, const char *key, bool url)
 			s3_text_add(out, "%c", *k);
 }
 
+void s3_etag(const struct s3_object *o, char out[32])
+{
+	snprintf(out, 32, "%016llx-%u", (unsigned long long)o->size * 0x9E3779B97F4A7C15u, o->version);
+}
+
 void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, int page, struct s3_text *out)
 {
+	char etag[32];
 	char prefix[4096], delimiter[16], token[4096], number[32], encoding[16], begin[8192], last_common[4096] = "";
 	s3_query(query, "prefix", prefix, sizeof prefix);
 	s3_query(query, "delimiter", delimiter, sizeof delimiter);
@@ -198,9 +204,10 @@ void s3_store_list(const struct s3_store *s, const char *bucket, const char *que
 		}
 		s3_text_add(out, "<Contents><Key>");
 		add_key(out, key, url);
+		s3_etag(s->objects[i], etag);
 		s3_text_add(out,
-			"</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;%zx-%u&quot;</ETag><Size>%zu</Size></Contents>",
-			i, s->objects[i]->version, s->objects[i]->size);
+			"</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;%s&quot;</ETag><Size>%zu</Size></Contents>",
+			etag, s->objects[i]->size);
 	}
 	bool more = (int)n == most && i < s->count && strncmp(s->objects[i]->path + skip, prefix, strlen(prefix)) == 0;
 	if (more) {
