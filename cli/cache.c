@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 struct visit {
@@ -133,6 +134,12 @@ static enum stk_status read_all(struct session *session, const struct settings *
 	return status == STK_END ? STK_OK : status;
 }
 
+/* What is read from a disk is not kept on a disk. */
+static int refuse_local(const char *source)
+{
+	return fail_text("cache", "warm: %s lies on this host: a cache keeps what comes over a network", source);
+}
+
 static int print_warmed(const struct session *session, const struct settings *s, int64_t objects)
 {
 	struct stk_storage *st = session->storage;
@@ -166,10 +173,16 @@ static int warm(const struct settings *s)
 	int code = EXIT_PROBLEM;
 	if (!s->cache)
 		return fail_text("cache", "warm: --cache DIR says where");
+	struct stat st;
+	if (stat(s->args[1], &st) == 0 && S_ISDIR(st.st_mode))
+		return refuse_local(s->args[1]);
 	if (open_session(&session, "cache", s->args[1], GRAPH_BYTES, s)) {
 		int64_t objects = 0;
 		enum stk_status status = read_all(&session, s, &objects, &err);
-		code = status == STK_OK ? print_warmed(&session, s, objects) : fail("cache", &err);
+		const bool local = counter(session.storage, "cache_hits") + counter(session.storage, "cache_misses") == 0;
+		code = status != STK_OK   ? fail("cache", &err)
+		       : objects && local ? refuse_local(s->args[1])
+					  : print_warmed(&session, s, objects);
 	}
 	close_session(&session);
 	return code;

@@ -49,18 +49,20 @@ static bool learn(struct stk_transfer *t, const char *code)
 	return true;
 }
 
-static const char *hint(int status, const char *code)
+static const char *hint(const char *uri, int status, const char *code)
 {
+	const bool denied = status == 401 || status == 403;
+	if (strncmp(uri, "http", 4) == 0)
+		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
 	if (strcmp(code, "NoSuchBucket") == 0)
 		return ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)";
 	if (strcmp(code, "ExpiredToken") == 0)
 		return ": renew the session's credentials (AWS_SESSION_TOKEN)";
 	if (strcmp(code, "SignatureDoesNotMatch") == 0 || strcmp(code, "InvalidAccessKeyId") == 0)
 		return ": check the access key and its secret";
-	return status == 401 || status == 403
-		       ? ": check the credentials and what they may read; a key that does not exist looks the same where listing is "
-			 "not allowed"
-		       : "";
+	return denied ? ": check the credentials and what they may read; a key that does not exist looks the same where listing is "
+			"not allowed"
+		      : "";
 }
 
 static enum stk_status status_failed(struct stk_transfer *t)
@@ -75,7 +77,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
 	return stk__fail(t->r->error, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
-		*message ? ", " : "", message, hint(status, code));
+		*message ? ", " : "", message, hint(t->r->uri, status, code));
 }
 
 enum stk_status stk__http_say_short(const struct stk_transfer *t)

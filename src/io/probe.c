@@ -68,7 +68,7 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 	char bucket[256];
 	double times[QUESTIONS];
 	enum stk_status status = STK_OK;
-	const bool s3 = stk__s3_bucket(uri, bucket);
+	const bool s3 = strncmp(uri, "s3://", 5) == 0 && stk__s3_bucket(uri, bucket);
 	const char *key = s3 ? uri + strlen("s3://") + strlen(bucket) : uri;
 	if (s3)
 		stk__s3_list_uri(&list, uri, bucket, key + (*key == '/'), "", NULL);

@@ -21,12 +21,12 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed."""
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. key "": to anyone."""
 
-    def __init__(self, root: Path, settings: str = "") -> None:
+    def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:
         if not PROGRAM.exists():
             pytest.skip(f"there is no {PROGRAM}: the build found no headers of libcurl or of OpenSSL")
-        keys = {"S3_KEY": KEYS["AWS_ACCESS_KEY_ID"], "S3_SECRET": KEYS["AWS_SECRET_ACCESS_KEY"]}
+        keys = {"S3_KEY": key, "S3_SECRET": KEYS["AWS_SECRET_ACCESS_KEY"]}
         command = [str(PROGRAM), str(root), *([settings] if settings else [])]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys})
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"

@@ -269,6 +269,9 @@ def test_the_command(store, tree, tmp_path):
     assert "removed 7 entries" in stoker("cache", "clear", folder, f"{TRAIN}/class1/")
     assert json.loads(stoker("cache", "clear", folder, "--json"))["removed"] == 14
     assert (folder / "mine.txt").exists() and not entries(folder)
+    assert f"{tree} lies on this host: a cache keeps what comes over a network" in stoker("cache", "warm", tree, "--cache", folder, code=1)
+    stoker("index", tree, "-o", tmp_path / "local")
+    assert "lies on this host" in stoker("cache", "warm", tmp_path / "local", "--cache", folder, code=1)
     assert "--cache DIR says where" in stoker("cache", "warm", TRAIN, code=1)
 
 

@@ -363,6 +363,15 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
     assert "stoker.Storage(fetch=" in ask("gs://photos/a", 1)[1][0]
+    told, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http knows of no keys: the server wants some, and says so
+    assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not told["keys"]
+    assert not told["listed"] and "credentials" not in problems[0]
+    plain = Store(store.root.parent, key="")
+    try:
+        told, problems = ask(f"{plain.url}/photos/list.txt", 0)
+        assert told["answers"] and not problems and not told["keys"] and not told["listed"] and told["answer_ms"] > 0
+    finally:
+        plain.close()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sEcReT-but-another")
     told, problems = ask("s3://photos/a b/train", 1)
     assert "SignatureDoesNotMatch" in problems[0] and "sEcReT" not in json.dumps(told) + problems[0] and abs(told["clock_s"]) < 100
