@@ -3,6 +3,7 @@
 #include "command.h"
 #include "output.h"
 #include "progress.h"
+#include "session.h"
 #include "tars.h"
 
 #include <inttypes.h>
@@ -55,7 +56,7 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 	return EXIT_FINE;
 }
 
-static int index_tars(const struct settings *s)
+static int index_tars(const struct settings *s, struct stk_storage *storage)
 {
 	struct search search = {.components = json_object()};
 	struct stk_tar_index_info info = {.size = sizeof(info)};
@@ -64,6 +65,7 @@ static int index_tars(const struct settings *s)
 		.paths = s->args,
 		.path_count = s->arg_count,
 		.output = s->output,
+		.storage = storage,
 		.progress = on_progress,
 		.notice = on_notice,
 		.component = on_component,
@@ -83,16 +85,12 @@ static int index_tars(const struct settings *s)
 	return fail("index", &err);
 }
 
-static int run_index(const struct settings *s)
+static int index_tree(const struct settings *s, struct stk_storage *storage)
 {
 	struct stk_index_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
 	const char *path = s->output ? s->output : "index.stoker";
-	if (names_tar(s->args[0]))
-		return index_tars(s);
-	if (s->arg_count > 1)
-		return fail_text("index", "several arguments are tars; \"%s\" is none", s->args[0]);
-	if (stk_index_write(s->args[0], path, &info, &err) != STK_OK)
+	if (stk_index_write(s->args[0], path, storage, &info, &err) != STK_OK)
 		return fail("index", &err);
 	if (s->json) {
 		json_t *o = json_object();
@@ -111,9 +109,22 @@ static int run_index(const struct settings *s)
 	return EXIT_FINE;
 }
 
+static int run_index(const struct settings *s)
+{
+	struct stk_storage *storage;
+	const bool tars = names_tar(s->args[0]);
+	if (!tars && s->arg_count > 1)
+		return fail_text("index", "several arguments are tars; \"%s\" is none", s->args[0]);
+	if (!open_storage("index", s, &storage))
+		return EXIT_PROBLEM;
+	const int code = tars ? index_tars(s, storage) : index_tree(s, storage);
+	stk_storage_unref(&storage);
+	return code;
+}
+
 static const struct option options[] = {
-	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; of tars, an index for each)."), OPTION_QUIET,
-	OPTION_JSON, {0}};
+	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; of tars, an index for each)."), OPTION_STORAGE,
+	OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_index = {
 	.name = "index",

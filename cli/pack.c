@@ -3,6 +3,7 @@
 #include "command.h"
 #include "output.h"
 #include "progress.h"
+#include "session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,9 +37,12 @@ static int run_pack(const struct settings *s)
 		fprintf(stderr, "stoker pack: --shard-size is bytes, or as 256MB or 1GiB, not \"%s\"\n", s->shard_size);
 		return EXIT_USAGE;
 	}
+	if (!open_storage("pack", s, &o.storage))
+		return EXIT_PROBLEM;
 	progress_begin(&bar, "files", 0, s->quiet);
 	const enum stk_status status = stk_pack(&o, &info, &err);
 	progress_end(&bar);
+	stk_storage_unref(&o.storage);
 	if (status != STK_OK)
 		return fail("pack", &err);
 	if (s->json) {
@@ -64,7 +68,7 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "D
 	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Of a tar, at most: 256MB (the default), 1GiB."),
 	OPTION_INT_OF("seed", 0, seed, 1, 9007199254740992.0,
 		"Put the samples into an order drawn by it, for readers that shuffle whole tars alone."),
-	OPTION_THREADS, OPTION_QUIET, OPTION_JSON, {0}};
+	OPTION_THREADS, OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_pack = {
 	.name = "pack",

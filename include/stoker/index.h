@@ -25,9 +25,9 @@ struct stk_index_info {
 };
 
 /* Lists `root` (a folder or s3://BUCKET/PREFIX) and writes `path`, whole or not at all. All files are listed, at any depth: a reader's filters choose among
- * them. info may be NULL. Reads the environment (AWS_...). */
+ * them. storage and info may be NULL. Reads the environment (AWS_...). */
 STK_API STK_MUST_USE enum stk_status stk_index_write(
-	const char *root, const char *path, struct stk_index_info *info, struct stk_error *err);
+	const char *root, const char *path, struct stk_storage *storage, struct stk_index_info *info, struct stk_error *err);
 
 /* Where the files of tars lie, so that none has to be searched again. */
 struct stk_tar_index_options {

@@ -5,6 +5,7 @@
 #define STOKER_PACK_H
 
 #include "stoker/status.h"
+#include "stoker/storage.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,7 @@ struct stk_pack_options {
 	/* Some ten times a second on the caller's thread: files of `total` that are packed. False ends it with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t done, int64_t total);
 	void *user;
+	struct stk_storage *storage; /* NULL: as the environment says */
 };
 
 struct stk_pack_info {

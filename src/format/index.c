@@ -47,14 +47,16 @@ static void put_list(struct stk_coded_out *o, const struct stk_file_list *l, con
 	stk__put_hash(o);
 }
 
-enum stk_status stk_index_write(const char *root, const char *path, struct stk_index_info *info, struct stk_error *err)
+enum stk_status stk_index_write(
+	const char *root, const char *path, struct stk_storage *storage, struct stk_index_info *info, struct stk_error *err)
 {
 	struct stk_file_list *l = NULL;
 	struct stk_coded_out o = {0};
+	const struct stk_access access = {.storage = storage};
 	if (info && info->size != sizeof *info)
 		return stk__fail(err, STK_INVALID, "stk_index_info.size is %zu; this library expects %zu", info->size, sizeof *info);
-	enum stk_status status =
-		stk__file_list_create(&(struct stk_file_list_options){.file_root = root, .nested = true, .everything = true}, &l, err);
+	enum stk_status status = stk__file_list_create(
+		&(struct stk_file_list_options){.access = &access, .file_root = root, .nested = true, .everything = true}, &l, err);
 	if (status)
 		return status;
 	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* it is good from any folder */

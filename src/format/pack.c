@@ -131,7 +131,8 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 	struct stk_storage *storage = NULL;
 	enum stk_status s = claim_folder(k, err);
 	if (!s)
-		s = stk__storage_create(&(struct stk_storage_config){0}, READERS, &storage, err);
+		s = k->options->storage ? (storage = stk_storage_ref(k->options->storage), STK_OK)
+					: stk__storage_create(&(struct stk_storage_config){0}, READERS, &storage, err);
 	if (!s) {
 		k->io = stk__storage_io(storage);
 		stk__io_refresh(k->io, root);

@@ -297,8 +297,10 @@ enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack
 	const struct stk_file_list_options images = {.file_filters = endings, .filter_count = sizeof endings / sizeof *endings};
 	struct planning g = {.plan = out, .options = o, .images = &images, .err = err};
 	*out = (struct stk_pack_plan){0};
+	const struct stk_access access = {.storage = o->storage};
 	enum stk_status s = stk__file_list_create(
-		&(struct stk_file_list_options){.file_root = o->source, .nested = true, .everything = true}, &out->list, err);
+		&(struct stk_file_list_options){.access = &access, .file_root = o->source, .nested = true, .everything = true}, &out->list,
+		err);
 	if (s)
 		return s;
 	size_t root = strlen(out->list->root);

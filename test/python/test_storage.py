@@ -319,6 +319,12 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
     second.load_state_dict(state)
     assert second.classes == ["class0", "class1", "class2"] and len(list(second)) == 4
     assert run(index) == run(tree)
+    with monkeypatch.context() as nowhere:
+        nowhere.delenv("AWS_ENDPOINT_URL_S3")
+        again, given = tmp_path / "again.stoker", ("--endpoint", store.url, "--path-style")
+        stoker("index", "s3://photos/a b/train", "-o", again, *given)
+        told = json.loads(stoker("pack", "s3://photos/a b/train", "-o", tmp_path / "packed", "--json", *given))
+    assert again.read_bytes() == index.read_bytes() and told["samples"] == 21
     stoker("index", tree, "-o", index)
     assert run(index) == run(tree)
 
