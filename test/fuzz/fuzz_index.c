@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (strlen(path) != (n < sizeof path ? n : sizeof path - 1) || stk__file_list_label(l, i) < 0)
 				abort();
 			if (l->sized)
-				(void)stk__list_file_size(l, i);
+				(void)stk__list_object(l, i);
 		}
 	}
 	stk__free(whole);
