@@ -76,11 +76,10 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 		return s;
 	f.stop = &o->stop;
 	f.found = &o->members;
-	if (o->given[i] && stk__archive_index_fits(o->kind, x, &f)) {
-		stk__archive_close(&f);
-		return STK_OK;
-	}
-	s = search(o, &f, x, err);
+	if (!o->given[i] || !stk__archive_index_fits(o->kind, x, &f))
+		s = search(o, &f, x, err);
+	if (f.io) /* the version that was looked at just now: an index that was uploaded with its archive knows of none */
+		memcpy(x->version, f.object.version, sizeof x->version);
 	stk__archive_close(&f);
 	return s;
 }
