@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ enum { LONGEST_ANSWER = 1 << 20, LONGEST_TOKEN = 64 << 10 };
 void stk__aws_forget(struct stk_text *t)
 {
 	if (t->s)
-		explicit_bzero(t->s, t->capacity);
+		stk__erase(t->s, t->capacity);
 	stk__text_free(t);
 }
 
@@ -23,7 +24,7 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f)
 	char *parts[] = {f->key, f->secret, f->token};
 	for (int i = 0; i < 3; i++) {
 		if (parts[i])
-			explicit_bzero(parts[i], strlen(parts[i]));
+			stk__erase(parts[i], strlen(parts[i]));
 		stk__free(parts[i]);
 	}
 	*f = (struct stk_aws_fresh){0};
@@ -129,7 +130,7 @@ bool stk__aws_read_token(const char *path, struct stk_text *out)
 		n--;
 	stk__text_add(out, "%.*s", (int)n, text ? text : "");
 	if (text)
-		explicit_bzero(text, LONGEST_TOKEN);
+		stk__erase(text, LONGEST_TOKEN);
 	stk__free(text);
 	return n && !out->failed;
 }

@@ -3,6 +3,7 @@
 #include "io/aws.h"
 
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +30,7 @@ static void clear_strings(void *s, const size_t *offsets, int n)
 	for (int i = 0; i < n; i++) {
 		char **text = string_at(s, offsets[i]);
 		if (*text)
-			explicit_bzero(*text, strlen(*text));
+			stk__erase(*text, strlen(*text));
 		stk__free(*text);
 		*text = NULL;
 	}

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "io/aws_ask.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static enum stk_status run_process(const struct stk_aws_issuer *i, const struct 
 	char part[4096];
 	for (size_t n; f && answer->length < LONGEST_ANSWER && (n = fread(part, 1, sizeof part, f)) > 0;)
 		stk__text_add(answer, "%.*s", (int)n, part);
-	explicit_bzero(part, sizeof part);
+	stk__erase(part, sizeof part);
 	int code = f ? pclose(f) : -1;
 	if (code || !stk__aws_take_json(out, answer))
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process gives none (it ends with %d)", code);

@@ -2,6 +2,7 @@
 #include "io/aws_profile.h"
 
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ void stk__aws_profile_clear(struct stk_aws_profile *p)
 	char *texts[] = {p->credentials, p->config}; /* keys may stand in either */
 	for (int i = 0; i < 2; i++) {
 		if (texts[i])
-			explicit_bzero(texts[i], strlen(texts[i]));
+			stk__erase(texts[i], strlen(texts[i]));
 		stk__free(texts[i]);
 	}
 	*p = (struct stk_aws_profile){0};

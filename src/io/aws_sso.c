@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -59,7 +60,7 @@ static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_ask
 	const struct stk_aws_question q = {.url = url.s, .method = "POST", .headers = {"Content-Type: application/json"}, .body = body};
 	long code = body && !url.failed ? stk__aws_ask(how, &q, answer) : 0;
 	if (body)
-		explicit_bzero(body, strlen(body));
+		stk__erase(body, strlen(body));
 	free(body);
 	json_decref(o);
 	stk__text_free(&url);
