@@ -60,7 +60,12 @@ def pillow() -> Decode:
 def opencv() -> Decode:
     import cv2
 
-    return lambda path: cv2.imread(path)[:, :, ::-1].copy()
+    def decode(path: str) -> Any:
+        image = cv2.imread(path)
+        assert image is not None, path
+        return image[:, :, ::-1].copy()
+
+    return decode
 
 
 SIDES = {f.__name__: f for f in (stoker, simplejpeg, torchvision, opencv, pillow)}
@@ -148,7 +153,7 @@ def loader_taker(files: list[str], decode: Decode, workers: int) -> Callable[[],
     """One epoch over all files, with workers that stay."""
     import torch
 
-    loader = torch.utils.data.DataLoader(
+    loader: Any = torch.utils.data.DataLoader(
         Images(files, decode),  # type: ignore[arg-type]
         batch_size=32,
         num_workers=workers,
