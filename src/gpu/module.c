@@ -42,10 +42,20 @@ static enum stk_status load(struct stk_gpu_device *dev, const struct stk_cuda_im
 	return status;
 }
 
+static bool is_embedded(const char *name)
+{
+	for (int i = 0; i < stk__cuda_image_count; i++)
+		if (strcmp(stk__cuda_images[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err)
 {
 	const struct stk_gpu_facts *f = &dev->facts;
 	int i = stk__cuda_find_image(stk__cuda_images, stk__cuda_image_count, name, f->major * 10 + f->minor);
+	if (i < 0 && !is_embedded(name))
+		return stk__fail(err, STK_NOT_FOUND, "this build has no CUDA module %s", name);
 	if (i < 0)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has compute capability %d.%d; this build of stoker has kernels (%s) for: %s",
 			f->name, f->major, f->minor, name, stk__cuda_archs);
