@@ -432,7 +432,7 @@ static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* those that were made before */
 		assert_true(n + 1 < HELD + MORE);
 		int64_t now = calm(s);
-		assert_true(now <= asked + 1); /* the next batch's first */
+		assert_true(now <= asked + 2); /* the next batch's first: twice as many as may be under way */
 		asked = now;
 	}
 	assert_int_equal(err.code, STK_NO_MEMORY);
