@@ -216,10 +216,12 @@ static enum stk_status find_base(const struct stk_aws_profile *p, const char *so
 			"the profile \"%.64s\" wants the code of a device (mfa_serial), which nobody is here to type: hand the keys over by eval "
 			"\"$(aws configure export-credentials --format env)\"",
 			p->name);
-	if (source && machine)
+	if (!source)
+		return use_machine(p, machine, base, err);
+	if (machine)
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has both source_profile and credential_source: they exclude each other", p->name);
-	return source ? use_source(p, source, region, left, base, err) : use_machine(p, machine, base, err);
+	return use_source(p, source, region, left, base, err);
 }
 
 static enum stk_status use_role(

@@ -57,11 +57,13 @@ void stk__array_run_points(const struct stk_array_job *job)
 		uint8_t *dst = job->dst + i * p->out * to;
 		if (!floats_in)
 			stk__convert(x, STK_FLOAT, src, (enum stk_dtype)job->src_dtype[0], n * p->in);
-		float *to_here = floats_out ? (float *)(void *)dst : y;
+		float *to_here = y;
+		if (floats_out)
+			to_here = (float *)(void *)dst;
 		map_some(p, job->constants, floats_in ? (const float *)(const void *)src : x, to_here, n);
 		if (p->boxes)
 			order_corners(to_here, n / 2, p->out);
 		if (!floats_out)
-			stk__convert(dst, (enum stk_dtype)job->dst_dtype, y, STK_FLOAT, n * p->out);
+			stk__convert(dst, (enum stk_dtype)job->dst_dtype, to_here, STK_FLOAT, n * p->out);
 	}
 }
