@@ -9,6 +9,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
+bool is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool file_begins(const char *path, const char *magic)
+{
+	char begin[16];
+	const size_t n = strlen(magic);
+	struct stat st;
+	FILE *f = n <= sizeof(begin) && stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+	bool found = f && fread(begin, 1, n, f) == n && !memcmp(begin, magic, n);
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* Takes one entry; false: the folder is not flat, or memory is short. */
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder that holds images itself, without folders of classes. */
+ * What a path leads to on the host, and a folder that holds images itself, without folders of classes. */
 #ifndef STOKER_CLI_FOLDER_H
 #define STOKER_CLI_FOLDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+bool is_folder(const char *path);
+bool file_begins(const char *path, const char *magic); /* false where there is no such file, too */
 
 struct flat_folder {
 	char **paths; /* sorted */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ImageNet's statistics, in units of 0..255. */
 static const double imagenet_mean[3] = {123.675, 116.28, 103.53}, imagenet_std[3] = {58.395, 57.12, 57.375};
@@ -22,32 +21,15 @@ static void print_log(void *user, enum stk_log_level level, const char *text)
 		fprintf(stderr, "stoker: %s\n", text);
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* In a store, a name that ends like an image's is one object; any other is the prefix of many. */
 static bool is_prefix(const char *uri)
 {
 	return !stk_image_named(uri) && strstr(uri, "://");
 }
 
-static bool is_index(const char *path)
-{
-	char magic[sizeof(STK_INDEX_MAGIC) - 1];
-	struct stat st;
-	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-	bool found = f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) && !memcmp(magic, STK_INDEX_MAGIC, sizeof(magic));
-	if (f)
-		fclose(f);
-	return found;
-}
-
 bool is_tree(const char *source)
 {
-	return is_folder(source) || is_prefix(source) || is_index(source) || is_tars(source);
+	return is_folder(source) || is_prefix(source) || file_begins(source, STK_INDEX_MAGIC) || is_tars(source);
 }
 
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tars.h"
 
+#include "folder.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define PARTS_MAGIC "STKPARTS" /* of what stoker index makes of tars */
 
@@ -46,14 +47,13 @@ static bool list_folder(struct tars *t, const char *folder)
 	bool flat = dir != NULL;
 	for (struct dirent *entry; flat && (entry = readdir(dir));) {
 		const size_t room = strlen(folder) + strlen(entry->d_name) + 2;
-		struct stat st;
 		char *path = malloc(room);
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !path) {
 			free(path);
 			continue;
 		}
 		snprintf(path, room, "%s/%s", folder, entry->d_name);
-		flat = !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+		flat = !is_folder(path);
 		if (flat && names_tar(entry->d_name))
 			flat = add_path(t, path);
 		else
@@ -66,27 +66,10 @@ static bool list_folder(struct tars *t, const char *folder)
 	return flat && t->count > 0;
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-static bool is_parts_index(const char *path)
-{
-	char magic[sizeof(PARTS_MAGIC) - 1];
-	struct stat st;
-	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-	bool found = f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) && !memcmp(magic, PARTS_MAGIC, sizeof(magic));
-	if (f)
-		fclose(f);
-	return found;
-}
-
 bool is_tars(const char *source)
 {
 	struct tars t = {.count = 0};
-	bool found = is_folder(source) ? list_folder(&t, source) : names_tar(source) || is_parts_index(source);
+	bool found = is_folder(source) ? list_folder(&t, source) : names_tar(source) || file_begins(source, PARTS_MAGIC);
 	tars_free(&t);
 	return found;
 }
