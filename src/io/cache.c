@@ -153,9 +153,9 @@ static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry 
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
 		return HIT;
-	count(good ? &c->stale : &c->damaged, 1);
-	if (!c->disk.read_only)
-		stk__cache_remove(&c->disk, path);
+	/* Of several that meet it one counts it, and none removes what another has fetched in its place meanwhile. */
+	if (c->disk.read_only || stk__cache_remove(&c->disk, path, st))
+		count(good ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 

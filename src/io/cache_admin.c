@@ -86,7 +86,7 @@ static bool visit_file(void *user, const char *path, const struct stat *st)
 	const bool matches = t->removes && (!t->prefix || strncmp(f.uri, t->prefix, strlen(t->prefix)) == 0);
 	t->facts.damaged += !f.good;
 	if (matches || (t->verifies && !f.good))
-		stk__cache_remove(&t->disk, path);
+		stk__cache_remove(&t->disk, path, NULL);
 	if (matches) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;

@@ -322,7 +322,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 		qsort(o.at, o.count, sizeof *o.at, by_use);
 	for (size_t i = 0; i < o.count && freed < wanted; i++) {
 		snprintf(path, sizeof path, "%.3900s/%s", d->dir, o.at[i].name);
-		stk__cache_remove(d, path);
+		stk__cache_remove(d, path, NULL);
 		freed += o.at[i].size;
 	}
 	stk__free(o.at);
@@ -352,11 +352,14 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 	return take_room(d, bytes);
 }
 
-void stk__cache_remove(struct stk_cache_disk *d, const char *path)
+bool stk__cache_remove(struct stk_cache_disk *d, const char *path, const struct stat *seen)
 {
 	struct stat st;
-	if (!lstat(path, &st) && !unlink(path) && d->state)
+	if (lstat(path, &st) || (seen && (st.st_ino != seen->st_ino || st.st_dev != seen->st_dev)) || unlink(path))
+		return false;
+	if (d->state)
 		atomic_fetch_sub(&d->state->used, (uint64_t)st.st_size);
+	return true;
 }
 
 /* ---- entries ---- */

@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096 };
@@ -81,8 +82,8 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
 /* Writes an entry for which its room was reserved; what is not written is given back. STK_IO: the disk refuses it. */
 STK_MUST_USE enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
-/* Removes an entry, if its file still is the one that this size tells. */
-void stk__cache_remove(struct stk_cache_disk *d, const char *path);
+/* Removes an entry. seen: only if its file still is that one; nullable. True: it did so, and nobody else. */
+bool stk__cache_remove(struct stk_cache_disk *d, const char *path, const struct stat *seen);
 
 /* True: the claim is this process's, until it is given up; also where the file system has no locks. */
 bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key);
