@@ -46,7 +46,9 @@ def of_dali(value: object) -> bool:
 def groups(module: str) -> list[str]:
     """A module of operators, and the groups in it."""
     found = importlib.import_module(f"nvidia.dali{module}")
-    nested = [n for n, v in vars(found).items() if isinstance(v, ModuleType) and v.__name__ == f"{found.__name__}.{n}" and n[0] != "_"]
+    nested = [
+        n for n, v in sorted(vars(found).items()) if isinstance(v, ModuleType) and v.__name__ == f"{found.__name__}.{n}" and n[0] != "_"
+    ]
     return [module, *(g for n in nested for g in groups(f"{module}.{n}"))]
 
 
