@@ -16,16 +16,22 @@ static bool wide_registers_are_saved(void)
 	return (low & 6) == 6;
 }
 
+/* first: what leaf 1 says. */
+static bool has_avx2(unsigned first)
+{
+	unsigned a, b, c, d, seventh = 0, extended = 0;
+	const unsigned one = bit_OSXSAVE | bit_AVX | bit_F16C, seven = bit_AVX2 | bit_BMI | bit_BMI2;
+	return (first & one) == one && wide_registers_are_saved() && __get_cpuid_count(7, 0, &a, &seventh, &c, &d) &&
+	       (seventh & seven) == seven && __get_cpuid(0x80000001, &a, &b, &extended, &d) && (extended & bit_LZCNT);
+}
+
 /* By the instruction itself: __builtin_cpu_supports knows "f16c" and "lzcnt" in newer compilers only, and nothing where the compiler's runtime is Zig's. */
 static unsigned detected(void)
 {
-	unsigned a, b, c, d, first = 0, seventh = 0, extended = 0;
-	const unsigned one = bit_OSXSAVE | bit_AVX | bit_F16C, seven = bit_AVX2 | bit_BMI | bit_BMI2;
-	if (!__get_cpuid(1, &a, &b, &first, &d) || (first & one) != one || !wide_registers_are_saved())
+	unsigned a, b, first = 0, d;
+	if (!__get_cpuid(1, &a, &b, &first, &d))
 		return 0;
-	if (!__get_cpuid_count(7, 0, &a, &seventh, &c, &d) || !__get_cpuid(0x80000001, &a, &b, &extended, &d))
-		return 0;
-	return (seventh & seven) == seven && (extended & bit_LZCNT) ? STK_CPU_AVX2 : 0;
+	return (has_avx2(first) ? STK_CPU_AVX2 : 0) | (first & bit_SSE4_2 ? STK_CPU_CRC32C : 0);
 }
 #else
 static unsigned detected(void)

@@ -7,11 +7,12 @@
 
 /* Capabilities: a bit for each set of instructions that files of kernels are compiled for. None: plain C. */
 enum {
-	STK_CPU_AVX2 = 1 << 0, /* x86-64: AVX2, BMI1, BMI2, LZCNT and F16C */
+	STK_CPU_AVX2 = 1 << 0,   /* x86-64: AVX2, BMI1, BMI2, LZCNT and F16C */
+	STK_CPU_CRC32C = 1 << 1, /* x86-64: SSE4.2's checksum */
 };
 
-/* The processor's capabilities, as far as this build has kernels for them; none if the environment has STOKER_CPU=c. Asks both at every call: call it once
- * and keep the answer. */
+/* The processor's capabilities, as far as this build has kernels for them; none if the environment has STOKER_CPU=c. Asks both at every call, which
+ * takes a virtual machine tens of microseconds: call it once and keep the answer. */
 unsigned stk__cpu_capabilities(void);
 /* "avx2", or "c" for none. */
 const char *stk__cpu_name(unsigned cpu);

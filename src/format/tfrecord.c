@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/tfrecord.h"
 
+#include "base/cpu.h"
 #include "base/error.h"
 
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 enum { HEAD = 12, TAIL = 4 };
 
@@ -35,15 +32,16 @@ __attribute__((target("sse4.2,crc32"))) static uint32_t crc_instructions(const u
 }
 #endif
 
-uint32_t stk__crc32c(const uint8_t *data, size_t size)
+uint32_t stk__crc32c(unsigned cpu, const uint8_t *data, size_t size)
 {
 	/* Of four bits at a time, reflected. */
 	static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
 		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
 #if defined(__x86_64__)
-	unsigned a, b, c, d; /* not by __builtin_cpu_supports, which knows nothing where the compiler's runtime is Zig's */
-	if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2))
+	if (cpu & STK_CPU_CRC32C)
 		return crc_instructions(data, size);
+#else
+	(void)cpu;
 #endif
 	uint32_t crc = ~0u;
 	for (size_t i = 0; i < size; i++) {
@@ -54,25 +52,25 @@ uint32_t stk__crc32c(const uint8_t *data, size_t size)
 	return ~crc;
 }
 
-static bool agrees(const uint8_t *check, const uint8_t *data, size_t size)
+static bool agrees(unsigned cpu, const uint8_t *check, const uint8_t *data, size_t size)
 {
-	uint32_t crc = stk__crc32c(data, size);
+	uint32_t crc = stk__crc32c(cpu, data, size);
 	return load32(check) == (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static bool agrees_or_none(const uint8_t *check, const uint8_t *data, size_t size)
+static bool agrees_or_none(unsigned cpu, const uint8_t *check, const uint8_t *data, size_t size)
 {
-	return !load32(check) || agrees(check, data, size);
+	return !load32(check) || agrees(cpu, check, data, size);
 }
 
 enum stk_status stk__tfrecord_payload(
-	const uint8_t *record, size_t size, const uint8_t **payload, size_t *payload_size, struct stk_error *err)
+	unsigned cpu, const uint8_t *record, size_t size, const uint8_t **payload, size_t *payload_size, struct stk_error *err)
 {
-	if (size < HEAD + TAIL || load64(record) > size - HEAD - TAIL || !agrees_or_none(record + 8, record, 8))
+	if (size < HEAD + TAIL || load64(record) > size - HEAD - TAIL || !agrees_or_none(cpu, record + 8, record, 8))
 		return stk__fail(err, STK_CORRUPT, "the record's length is damaged, or the index is of another file");
 	*payload_size = (size_t)load64(record);
 	*payload = record + HEAD;
-	if (!agrees_or_none(*payload + *payload_size, *payload, *payload_size))
+	if (!agrees_or_none(cpu, *payload + *payload_size, *payload, *payload_size))
 		return stk__fail(err, STK_CORRUPT, "the record's bytes are damaged: its check differs");
 	return STK_OK;
 }
@@ -83,6 +81,7 @@ enum stk_status stk__tfrecord_payload(
  * bytes of the last record may be missing: reading it is then that record's failure. */
 enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)
 {
+	const unsigned cpu = stk__cpu_capabilities();
 	enum stk_status s = STK_OK;
 	for (int64_t at = 0, next; at < f->size && s == STK_OK; at = next) {
 		if (f->size - at < HEAD)
@@ -92,11 +91,11 @@ enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found
 		if (!head)
 			return err ? err->code : STK_IO;
 		bool zip = at == 0 && head[0] == 0x1f && head[1] == 0x8b;
-		if (zip && !agrees(head + 8, head, 8))
+		if (zip && !agrees(cpu, head + 8, head, 8))
 			return stk__archive_bad(f, at, err, STK_UNSUPPORTED,
 				"a compressed TFRecord file, in which nothing can be found by its place: write it again without compression");
 		uint64_t length = load64(head);
-		if (!agrees(head + 8, head, 8) || length > INT64_MAX - HEAD - TAIL ||
+		if (!agrees(cpu, head + 8, head, 8) || length > INT64_MAX - HEAD - TAIL ||
 			__builtin_add_overflow(at, (int64_t)length + HEAD + TAIL, &next))
 			return stk__archive_bad(f, at, err, STK_CORRUPT,
 				at ? "a record's length is damaged" : "no TFRecord file: it does not begin with a record's length");

@@ -28,9 +28,9 @@ STK_MUST_USE enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_
 
 /* ---- a record ---- */
 
-/* The record's own bytes, if its checks agree. A check of 0 is none: DALI asks for none, so there are files without. */
+/* The record's own bytes, if its checks agree. A check of 0 is none: DALI asks for none, so there are files without. cpu: stk__cpu_capabilities. */
 STK_MUST_USE enum stk_status stk__tfrecord_payload(
-	const uint8_t *record, size_t size, const uint8_t **payload, size_t *payload_size, struct stk_error *err);
+	unsigned cpu, const uint8_t *record, size_t size, const uint8_t **payload, size_t *payload_size, struct stk_error *err);
 
 /* What a feature is asked to be. */
 struct stk_feature {
@@ -65,6 +65,6 @@ void stk__example_numbers(const struct stk_feature *f, const struct stk_feature_
 const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *size);
 
 /* CRC-32C (Castagnoli). */
-uint32_t stk__crc32c(const uint8_t *data, size_t size);
+uint32_t stk__crc32c(unsigned cpu, const uint8_t *data, size_t size);
 
 #endif

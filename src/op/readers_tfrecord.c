@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.tfrecord: features of tf.train.Example from TFRecord files. */
+#include "base/cpu.h"
 #include "format/tfrecord.h"
 #include "op/reader_samples.h"
 
@@ -59,6 +60,7 @@ static enum stk_status parse_features(const struct readers_tfrecord *a, struct s
 struct tfrecord {
 	struct stk_samples samples; /* first, so that functions of reader_samples.h take it */
 	struct stk_feature features[STK_MAX_PARTS];
+	unsigned cpu;
 };
 
 static enum stk_status readers_tfrecord_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
@@ -72,6 +74,8 @@ static enum stk_status readers_tfrecord_open(const void *args, const struct stk_
 	const struct stk_tfrecord_options o = {
 		.access = access, .paths = paths.archives.at, .index_paths = paths.indexes.at, .path_count = (int32_t)paths.archives.count};
 	s = t ? parse_features(a, t->features, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
+	if (t)
+		t->cpu = stk__cpu_capabilities();
 	if (!s)
 		s = stk__tfrecord_open(&o, &t->samples, err);
 	if (!s)
@@ -136,8 +140,9 @@ static enum stk_status readers_tfrecord_infer(const struct stk_call *call, struc
 	if (call->bytes) {
 		const uint8_t *payload;
 		size_t size;
-		features = ((const struct tfrecord *)call->shared)->features;
-		s = stk__tfrecord_payload(call->bytes->data, call->bytes->size, &payload, &size, err);
+		const struct tfrecord *t = call->shared;
+		features = t->features;
+		s = stk__tfrecord_payload(t->cpu, call->bytes->data, call->bytes->size, &payload, &size, err);
 		if (!s)
 			s = stk__example_find(payload, size, features, call->n_out, state->values, err);
 	} else {

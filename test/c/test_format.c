@@ -3,9 +3,11 @@
  * checked; and the list stays small. */
 #include "test.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "format/cifar.h"
 #include "format/list.h"
+#include "format/tfrecord.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -453,6 +455,19 @@ static void test_fault_loops(void **state)
 }
 #endif
 
+/* The check value of the algorithm's catalogue, and the processor's own instruction against plain C, at every length and alignment. */
+static void test_checksums(void **state)
+{
+	(void)state;
+	uint8_t bytes[80];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * 37 + 11);
+	assert_int_equal(stk__crc32c(0, (const uint8_t *)"123456789", 9), 0xe3069283);
+	for (size_t begin = 0; begin < 8; begin++)
+		for (size_t n = 0; begin + n <= sizeof bytes; n++)
+			assert_int_equal(stk__crc32c(stk__cpu_capabilities(), bytes + begin, n), stk__crc32c(0, bytes + begin, n));
+}
+
 #define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -466,6 +481,7 @@ int main(void)
 		IN_ROOT(test_fingerprint),
 		IN_ROOT(test_lists_stay_small),
 		cmocka_unit_test(test_globs),
+		cmocka_unit_test(test_checksums),
 		IN_ROOT(test_cifar),
 #ifdef STK_FAULTS
 		IN_ROOT(test_fault_loops),

@@ -104,7 +104,7 @@ static void fuzz_example(const uint8_t *data, size_t size)
 	for (int k = 0; k < 3; k++)
 		if (stk__feature_parse(names[k], specs[k], &features[k], NULL))
 			abort();
-	if (stk__tfrecord_payload(data, size, &payload, &size, NULL)) /* else the record itself is the message */
+	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* else the record itself is the message */
 		payload = data;
 	if (stk__example_find(payload, size, features, 3, values, NULL))
 		return;
