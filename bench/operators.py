@@ -218,7 +218,7 @@ def compare_gpu(call: Call, size: tuple[int, int], count: int, rounds: int) -> d
     runs = [pipeline(package, call, batch, True) for package in (other, "stoker")]
     for run in runs:
         seconds_of(run, 4)
-    batches = [min(MOST, max(4, round(SLICE / seconds_of(run, 4)))) for run in runs]
+    batches = [min(MOST, max(16, round(SLICE / seconds_of(run, 4)))) for run in runs]
     taken: list[tuple[float, float]] = []
     for k in range(rounds):
         first, second = (0, 1) if k % 2 else (1, 0)
