@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/array/array_image.h"
 #include "kernel/array/array_resize.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
@@ -32,18 +33,33 @@ static uint64_t padded(uint64_t n)
 	return (n + 15) & ~(uint64_t)15;
 }
 
-/* A filter that is tiled needs none. */
-static uint64_t work_of(const struct stk_array_job *job)
+static bool is_tiled(const struct stk_array_job *job)
 {
-	bool tiled = job->kind == STK_ARRAY_FILTER && stk__filter_tiling(&job->filter) != STK_FILTER_NO_TILES;
-	return tiled ? 0 : padded(job->work_bytes);
+	return job->kind == STK_ARRAY_FILTER && stk__filter_tiling(&job->filter) != STK_FILTER_NO_TILES;
+}
+
+/* Bytes of a job's memory on the device. A frame that is measured has a word that counts the thread blocks which are through, and what each block measures. A filter
+ * that is tiled needs no work memory. */
+static void memory_of(const struct stk_array_job *job, uint64_t *constants, uint64_t *work)
+{
+	*constants = job->constant_bytes;
+	*work = is_tiled(job) ? 0 : job->work_bytes;
+	if (!stk__array_is_image(job))
+		return;
+	struct stk_array_image im = stk__array_image(job);
+	if (im.measured) {
+		*constants = (uint64_t)im.frames * sizeof(uint32_t);
+		*work = stk__array_image_results(job, &im) + (uint64_t)im.frames * im.blocks * im.measured * sizeof(uint32_t);
+	}
 }
 
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum)
 {
+	uint64_t constants, work;
+	memory_of(job, &constants, &work);
 	sum->jobs++;
-	sum->constants += padded(job->constant_bytes);
-	sum->work += work_of(job);
+	sum->constants += padded(constants);
+	sum->work += padded(work);
 }
 
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *l)
@@ -79,9 +95,11 @@ static const struct {
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
 	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
 	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
-	{STK_ARRAY_GPU_MEAN_LUMA, "array_gpu_enhance", "array_mean_luma"},
 	{STK_ARRAY_ENHANCE, "array_gpu_enhance", "array_enhance"},
 	{STK_ARRAY_TRANSFORM, "array_gpu_transform", "array_transform"},
+	{STK_ARRAY_GPU_IMAGE_MEASURE, "array_gpu_image", "array_image_measure"},
+	{STK_ARRAY_GPU_IMAGE, "array_gpu_image", "array_image"},
+	{STK_ARRAY_GPU_IMAGE_MIX, "array_gpu_image", "array_image_mix"},
 	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
@@ -148,17 +166,19 @@ static void pair(struct stk_array_job *job)
 }
 
 /* Gives the job its memory on the device: constants go to the tables, where the device will have them. */
-static void place(struct stk_array_gpu *b, struct stk_array_job *job)
+static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t constants, uint64_t work)
 {
 	size_t at = b->constants_at + b->n_constants;
 	if (job->constant_bytes)
 		memcpy(b->tables + at, job->constants, job->constant_bytes);
+	else if (constants)
+		memset(b->tables + at, 0, constants);
 	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
-	b->n_constants += padded(job->constant_bytes);
+	b->n_constants += padded(constants);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
 	if (job->kind == STK_ARRAY_NORMALIZE)
 		job->src[1] = job->work;
-	b->n_work += work_of(job);
+	b->n_work += padded(work);
 }
 
 /* A thread measures a short group, a thread block a long one. */
@@ -191,6 +211,12 @@ static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_filter *
 static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 {
 	uint32_t *blocks = b->blocks;
+	if (stk__array_is_image(job)) {
+		struct stk_array_image im = stk__array_image(job);
+		blocks[stk__array_image_mixes(job) ? STK_ARRAY_GPU_IMAGE_MIX : STK_ARRAY_GPU_IMAGE] += (uint32_t)im.frames * im.blocks;
+		blocks[STK_ARRAY_GPU_IMAGE_MEASURE] += im.measured ? (uint32_t)im.frames * im.blocks : 0;
+		return;
+	}
 	if (job->kind == STK_ARRAY_FILTER) {
 		add_filter_blocks(b, &job->filter, job->n);
 		return;
@@ -209,8 +235,6 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 	}
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
-	if (job->kind == STK_ARRAY_ENHANCE && stk__enhance_measures(&job->enhance) < job->enhance.n)
-		blocks[STK_ARRAY_GPU_MEAN_LUMA] += (uint32_t)job->enhance.frames;
 	if (job->kind == STK_ARRAY_REDUCE)
 		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
 	else
@@ -222,11 +246,13 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
 {
 	const struct stk_array_gpu_limits *l = &b->limits;
-	if (b->n_items == l->jobs || padded(job->constant_bytes) > l->constants - b->n_constants || work_of(job) > l->work - b->n_work)
+	uint64_t constants, work;
+	memory_of(job, &constants, &work);
+	if (b->n_items == l->jobs || padded(constants) > l->constants - b->n_constants || padded(work) > l->work - b->n_work)
 		return false;
 	struct stk_array_gpu_item *it = &b->items[b->n_items];
 	it->job = *job;
-	place(b, &it->job);
+	place(b, &it->job, constants, work);
 	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
 		pair(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
