@@ -30,12 +30,19 @@ extern "C" {
 	X(BOOL, 11, 1, "bool")                                                                                                             \
 	X(BFLOAT16, 12, 2, "bfloat16")
 
+/* Values of enumerations, which random.choice and constant give: numbers of 32 bits that arguments of their kind take. Operators that compute refuse
+ * them; cast makes int32 of them. */
+#define STK_ENUMERATION_LIST(X)                                                                                                            \
+	X(IMAGE_TYPE, 20, 4, "image type")                                                                                                 \
+	X(DATA_TYPE, 21, 4, "data type")                                                                                                   \
+	X(INTERP_TYPE, 22, 4, "interpolation type")
+
 enum stk_dtype {
 	STK_NO_DTYPE = -1,
 #define STK_DTYPE_ENUM(name, value, bytes, text) STK_##name = value,
-	STK_DTYPE_LIST(STK_DTYPE_ENUM)
+	STK_DTYPE_LIST(STK_DTYPE_ENUM) STK_DTYPE_COUNT, /* of types of numbers */
+	STK_ENUMERATION_LIST(STK_DTYPE_ENUM)
 #undef STK_DTYPE_ENUM
-		STK_DTYPE_COUNT
 };
 
 /* Channel order of images, with DALI's values. YCbCr is studio range (ITU-R BT.601: Y 16..235). ANY keeps what the file has. */

@@ -139,6 +139,12 @@ static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
 	const char *format = dtype_format(self->dtype);
 
 	view->obj = NULL;
+	if ((int)self->dtype > (int)STK_DTYPE_COUNT) {
+		PyErr_Format(PyExc_TypeError,
+			"values of an enumeration (%s) are no array: fn.cast(x, dtype=types.INT32) in the pipeline makes numbers of them",
+			stk_dtype_name(self->dtype));
+		return -1;
+	}
 	if (self->device_id >= 0 || !format) {
 		PyErr_Format(PyExc_BufferError, "%s has no buffer: use DLPack",
 			self->device_id >= 0 ? "a tensor on a GPU" : stk_dtype_name(self->dtype));

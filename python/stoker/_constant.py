@@ -9,7 +9,7 @@ from typing import Any
 from stoker import _types as types
 from stoker._build import Value
 from stoker._values import ValueKind
-from stoker.errors import InvalidArgumentError
+from stoker.errors import ArgumentError, InvalidArgumentError
 
 _INTEGERS = {"i", "u", "b"}
 
@@ -29,7 +29,19 @@ def _nested(value: Any) -> tuple[list[int], list[Any]]:
     return [len(value), *shape], flat
 
 
+_ENUMERATIONS = {
+    types.DALIImageType: types.IMAGE_TYPE,
+    types.DALIDataType: types.DATA_TYPE,
+    types.DALIInterpType: types.INTERP_TYPE,
+}
+
+
 def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
+    kinds = {type(e) for e in elements}
+    if _ENUMERATIONS.keys() & kinds:
+        if len(kinds) > 1:
+            raise ArgumentError("a constant: values of one enumeration are needed, not of " + ", ".join(sorted(k.__name__ for k in kinds)))
+        return _ENUMERATIONS[kinds.pop()]
     if all(isinstance(e, bool) for e in elements):
         return types.BOOL
     if any(isinstance(e, float) for e in elements):

@@ -81,7 +81,7 @@ _INSTEAD = {
     "stoker.tensors": dict.fromkeys("PipelineBatchAdapter PipelineTensorAdapter format_batch format_tensor".split(), _PARTS),
     # Of DALI's schema of arguments, or of its own.
     "stoker.types": {
-        **dict.fromkeys("DATA_TYPE FEATURE IMAGE_TYPE INTERP_TYPE PYTHON_OBJECT TENSOR_LAYOUT".split(), "no tensor here has that type"),
+        **dict.fromkeys("FEATURE PYTHON_OBJECT TENSOR_LAYOUT".split(), "no tensor here has that type"),
         "SAME": "give the type itself",
         "backend_impl": "it is stoker.backend_impl",
         "dali_type_converters": "types.to_dtype takes types of torch, NumPy and Python",

@@ -14,7 +14,8 @@ CPU_ONLY_DEVICE_ID = -99999
 
 
 class DALIDataType(IntEnum):
-    """Type of an element. STRING is that of fields of stoker.structured, whose texts are uint8 in a pipeline; operators know no such type."""
+    """Type of an element. STRING is that of fields of stoker.structured, whose texts are uint8 in a pipeline; operators know no such type. Those of the
+    enumerations are the types of what random.choice gives of lists of them, for arguments of their kind; cast makes numbers of them."""
 
     STRING = -2
     NO_TYPE = -1
@@ -31,6 +32,9 @@ class DALIDataType(IntEnum):
     FLOAT64 = 10
     BOOL = 11
     BFLOAT16 = 12
+    IMAGE_TYPE = 20
+    DATA_TYPE = 21
+    INTERP_TYPE = 22
 
     def __repr__(self) -> str:
         return f"DALIDataType.{self.name}"
@@ -92,6 +96,9 @@ FLOAT = DALIDataType.FLOAT
 FLOAT64 = DALIDataType.FLOAT64
 BOOL = DALIDataType.BOOL
 BFLOAT16 = DALIDataType.BFLOAT16
+IMAGE_TYPE = DALIDataType.IMAGE_TYPE
+DATA_TYPE = DALIDataType.DATA_TYPE
+INTERP_TYPE = DALIDataType.INTERP_TYPE
 
 RGB = DALIImageType.RGB
 BGR = DALIImageType.BGR
@@ -208,6 +215,10 @@ class ScalarConstant:
         return f"{self.value}:{self.dtype!r}"
 
 
+# Types whose elements are numbers, which tensors compute with.
+NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE))
+
+
 def to_dtype(value: Any) -> DALIDataType:
     """A type given as types.X, a torch or NumPy dtype, a Python type or a name."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -229,7 +240,7 @@ def to_numpy_type(dtype: DALIDataType) -> type[np.generic]:
     """NumPy's type for one of ours."""
     import numpy as np
 
-    if dtype in (BFLOAT16, NO_TYPE, STRING):
+    if dtype not in NUMBERS or dtype == BFLOAT16:
         raise TypeError(f"NumPy has no type for {DALIDataType(dtype)!r}")
     name = dtype_name(dtype)
     return getattr(np, "bool_" if name == "bool" else name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any, NoReturn
 
 from stoker import _docs
@@ -275,7 +276,8 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
             raise ArgumentError(f"'{op}' at {users_line()}: an operand is a DataNode or a number, not {operand!r}")
         if not isinstance(operand, DataNode):  # a scalar of NumPy's keeps its type, unlike an array
             scalar = hasattr(operand, "dtype") and getattr(operand, "shape", None) == ()
-            operand = constant_node(operand, types.to_dtype(operand.dtype) if scalar else None)
+            dtype = types.to_dtype(operand.dtype) if scalar else None
+            operand = constant_node(int(operand) if isinstance(operand, IntEnum) else operand, dtype)
         nodes.append(operand)
     result: DataNode = DataNode._call("_arithmetic", nodes, [("op", int(ValueKind.STRING), op)])
     return result

@@ -4,11 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from stoker._elsewhere import no_attribute
 from stoker._types import *  # noqa: F403
-from stoker._types import BatchInfo, DALIDataType, DALIImageType, DALIInterpType, PipelineAPIType, SampleInfo, ScalarConstant, to_dtype
+from stoker._types import (
+    NUMBERS,
+    BatchInfo,
+    DALIDataType,
+    DALIImageType,
+    DALIInterpType,
+    PipelineAPIType,
+    SampleInfo,
+    ScalarConstant,
+    to_dtype,
+)
 
 if TYPE_CHECKING:
     from stoker.data_node import DataNode
@@ -30,7 +41,7 @@ def Constant(
     **kwargs: Any,
 ) -> ScalarConstant | DataNode:
     """A number for arithmetic, or with shape, layout or device (or an array as value) a node with the same value for each sample."""
-    if shape is None and layout is None and device is None and isinstance(value, (bool, int, float)):
+    if shape is None and layout is None and device is None and isinstance(value, (bool, int, float)) and not isinstance(value, IntEnum):
         return ScalarConstant(value, None if dtype is None else to_dtype(dtype))
     from stoker.data_node import constant_node
 
@@ -54,9 +65,7 @@ class CUDAStream:
 
 
 to_dali_type = to_dtype
-_all_types = tuple(
-    t for t in DALIDataType if t not in (DALIDataType.STRING, DALIDataType.NO_TYPE, DALIDataType.BFLOAT16)
-)  # DALI's tests read it
+_all_types = tuple(t for t in NUMBERS if t is not DALIDataType.BFLOAT16)  # DALI's tests read it
 TensorLayout = str
 
 

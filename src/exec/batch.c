@@ -566,6 +566,8 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
 	if (i < 0 && !l->dense)
 		return not_dense(l, b, err);
+	if (stk__dtype_enumeration(l->desc.dtype))
+		return stk__fail(err, STK_UNSUPPORTED, "DLPack has no type for values of an enumeration: cast makes int32 of them");
 	struct exported *e = stk__calloc(1, sizeof *e);
 	if (!e)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a tensor");

@@ -52,7 +52,9 @@ static bool enum_by_name(const struct stk_arg_def *def, const char *s, int32_t *
 
 static int32_t enum_count(const struct stk_arg_def *def)
 {
-	return def->type == STK_ARG_DTYPE ? STK_DTYPE_COUNT : def->type == STK_ARG_INTERP ? STK_INTERP_GAUSSIAN + 1 : STK_ANY_DATA + 1;
+	return def->type == STK_ARG_DTYPE    ? (int32_t)def->max + 1
+	       : def->type == STK_ARG_INTERP ? STK_INTERP_GAUSSIAN + 1
+					     : STK_ANY_DATA + 1;
 }
 
 /* -1 (NO_TYPE) is the same as not given, where an argument may be left out and has no default of its own. */
@@ -72,7 +74,8 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 	if (v->kind != STK_VALUE_INT)
 		return wrong_type(def, err);
 	bool none = v->value.i == -1 && may_be_none(def);
-	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def)))
+	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def) ||
+			     (def->type == STK_ARG_DTYPE && !stk_dtype_size((enum stk_dtype)v->value.i))))
 		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)v->value.i,
 			type_names[def->type]);
 	*field = (int32_t)v->value.i;
@@ -313,6 +316,16 @@ enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_d
 
 /* ---- one sample's value ---- */
 
+enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err)
+{
+	static const enum stk_arg_type kinds[] = {
+		[STK_IMAGE_TYPE] = STK_ARG_IMAGE_TYPE, [STK_DATA_TYPE] = STK_ARG_DTYPE, [STK_INTERP_TYPE] = STK_ARG_INTERP};
+	if (!stk__dtype_enumeration(dtype) || def->type == kinds[dtype])
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "argument \"%s\" takes %s, and this value is of type %s", def->name, type_names[def->type],
+		stk_dtype_name(dtype));
+}
+
 static enum stk_status sample_list(
 	const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, void *field, struct stk_arena *memory, struct stk_error *err)
 {
@@ -367,7 +380,7 @@ enum stk_status stk__arg_set_sample(
 	case STK_ARG_DTYPE:
 	case STK_ARG_IMAGE_TYPE:
 	case STK_ARG_INTERP:
-		stk__convert(&i, STK_INT64, t->data, t->desc.dtype, 1);
+		stk__convert(&i, STK_INT64, t->data, stk__dtype_stored(t->desc.dtype), 1);
 		if (i < 0 || i >= enum_count(def))
 			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)i,
 				type_names[def->type]);

@@ -60,6 +60,24 @@ static enum stk_status take_frame(
 	return s;
 }
 
+/* Enumerations are no numbers: they go through operators that move elements, and to arguments of their kind. */
+static enum stk_status check_enumerations(
+	const struct stk_graph *g, const struct stk_graph_node *node, const struct stk_tensor *in, struct stk_error *err)
+{
+	for (int32_t i = 0; i < node->n_inputs && !(node->def->flags & STK_OP_MOVES); i++)
+		if (stk__dtype_enumeration(in[i].desc.dtype))
+			return stk__fail(err, STK_INVALID,
+				"input %d holds values of an enumeration (%s): cast makes int32 of them, with which operators compute", i,
+				stk_dtype_name(in[i].desc.dtype));
+	for (int32_t i = 0; i < node->n_varying; i++) {
+		const struct stk_node n = node->varying[i].node;
+		enum stk_status s = stk__arg_takes(&node->varying[i].def, g->nodes[n.op]->outputs[n.output].dtype, err);
+		if (s)
+			return s;
+	}
+	return STK_OK;
+}
+
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
@@ -71,7 +89,10 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 		in[i].desc = g->nodes[node->inputs[i].op]->outputs[node->inputs[i].output];
 	stk__layout_name(node->def, &in[0].desc);
 	int64_t frames = -1;
-	enum stk_status s = node->by_frame ? take_frame(g, node, in, &frames, err) : STK_OK;
+	enum stk_status s = check_enumerations(g, node, in, err);
+	if (s)
+		return s;
+	s = node->by_frame ? take_frame(g, node, in, &frames, err) : STK_OK;
 	if (s || (node->n_inputs && (s = check_layout(node->def, &in[0].desc, err))))
 		return s;
 	struct stk_call call = {.def = node->def,

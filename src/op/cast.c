@@ -22,7 +22,8 @@ static enum stk_status cast_infer(const struct stk_call *call, struct stk_error 
 
 static enum stk_status cast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
-	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], true, err);
+	const struct stk_tensor from = stk__stored(&call->in[0]);
+	return stk__array_copy_all(jobs, &from, &call->out[0], true, err);
 }
 
 static void cast_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -34,7 +35,9 @@ static void cast_lower(const struct stk_call *call, struct stk_pass *pass)
 static unsigned cast_classify(const void *args, const struct stk_desc *in)
 {
 	const struct cast *a = args;
-	return stk__dtype_in_float((enum stk_dtype)a->dtype) ? stk__classes_for(in, STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
+	return stk__dtype_in_float((enum stk_dtype)a->dtype) && !stk__dtype_enumeration(in->dtype)
+		       ? stk__classes_for(in, STK_CLASS_POINTWISE)
+		       : STK_CLASS_NEVER;
 }
 
 const struct stk_op_def stk__op_cast = {
@@ -45,6 +48,7 @@ const struct stk_op_def stk__op_cast = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = cast_args,
 	.args_size = sizeof(struct cast),
+	.flags = STK_OP_MOVES,
 	.classes = STK_CLASS_POINTWISE,
 	.classify = cast_classify,
 	.infer = cast_infer,

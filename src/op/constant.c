@@ -18,8 +18,7 @@ static const struct stk_arg_def constant_args[] = {
 	STK_ARG(struct constant, idata, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK, "Whole numbers, instead of fdata."),
 	STK_ARG(struct constant, shape, STK_ARG_INTS, NULL, (0, 0x1p40), STK_SCALAR_OK,
 		"Shape; default: one dim with as many places as there are values."),
-	STK_ARG(struct constant, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
-		"Type; default: float32 for fdata, int32 for idata."),
+	STK_ARG(struct constant, dtype, STK_ARG_DTYPE, NULL, (0, STK_INTERP_TYPE), 0, "Type; default: float32 for fdata, int32 for idata."),
 	STK_ARG(struct constant, layout, STK_ARG_STRING, NULL, STK_FREE, 0, "Layout; default: none."),
 	STK_ARG_END,
 };
@@ -78,7 +77,7 @@ static enum stk_status constant_setup(const void *args, void **shared, struct st
 	if (!data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a constant of %lld values", (long long)n);
 	const void *from = a->fdata.count >= 0 ? (const void *)a->fdata.v : a->idata.v;
-	stk__convert(data, d.dtype, from, a->fdata.count >= 0 ? STK_FLOAT : STK_INT64, n < given ? n : given);
+	stk__convert(data, stk__dtype_stored(d.dtype), from, a->fdata.count >= 0 ? STK_FLOAT : STK_INT64, n < given ? n : given);
 	for (int64_t i = given; i < n; i++)
 		memcpy(data + (size_t)i * element, data, element);
 	*shared = data;

@@ -39,6 +39,14 @@ static inline bool stk__building(const struct stk_call *call)
 	return !call->tools;
 }
 
+/* A tensor with the type that its elements are stored as: values of enumerations are moved as whole numbers. */
+static inline struct stk_tensor stk__stored(const struct stk_tensor *t)
+{
+	struct stk_tensor stored = *t;
+	stored.desc.dtype = stk__dtype_stored(t->desc.dtype);
+	return stored;
+}
+
 static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallback)
 {
 	return given < 0 ? fallback : (enum stk_dtype)given;

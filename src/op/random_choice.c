@@ -59,7 +59,8 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
-	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
+	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
+		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))
 		return stk__fail(err, STK_INVALID, "the scalar input is the number of choices; it must be an integer, not %s",
 			stk_dtype_name(in->dtype));
 	if (out->ndim + in->ndim - 1 > STK_MAX_DIMS)
@@ -138,7 +139,7 @@ const struct stk_op_def stk__op_random_choice = {
 	.inputs = {1, 2},
 	.args = choice_args,
 	.args_size = sizeof(struct choice),
-	.flags = STK_OP_RANDOM,
+	.flags = STK_OP_RANDOM | STK_OP_MOVES,
 	.infer = choice_infer,
 	.run_cpu = choice_run,
 };

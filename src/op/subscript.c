@@ -60,7 +60,8 @@ static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_
 	if (k < 1 || k >= call->n_in)
 		return stk__fail(err, STK_INVALID, "there is no input %lld to hold a subscript", (long long)k);
 	const struct stk_tensor *t = &call->in[k];
-	if (t->desc.dtype != STK_NO_DTYPE && (!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL))
+	if (t->desc.dtype != STK_NO_DTYPE &&
+		(!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL || stk__dtype_enumeration(t->desc.dtype)))
 		return stk__fail(err, STK_INVALID, "subscripts are whole numbers; this one is %s", stk_dtype_name(t->desc.dtype));
 	if (t->desc.ndim > 0)
 		return stk__fail(err, STK_SHAPE, "subscripts are scalars; this one has %d dim%s: take an element of it with [0]",
@@ -174,7 +175,8 @@ static enum stk_status subscript_lower_array(const struct stk_call *call, struct
 			return s;
 	}
 	stk__copy_dims(dims, in->ndim, in->shape, NULL, start, step, count);
-	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
+	const struct stk_tensor from = stk__stored(&call->in[0]), to = stk__stored(&call->out[0]);
+	return stk__array_copy(jobs, &from, &to, dims, in->ndim, NULL, false, err);
 }
 
 const struct stk_op_def stk__op_subscript = {
@@ -184,7 +186,7 @@ const struct stk_op_def stk__op_subscript = {
 	.host_inputs = ~1u,
 	.args = subscript_args,
 	.args_size = sizeof(struct subscript),
-	.flags = STK_OP_HIDDEN,
+	.flags = STK_OP_HIDDEN | STK_OP_MOVES,
 	.infer = subscript_infer,
 	.lower_array = subscript_lower_array,
 };

@@ -4,15 +4,15 @@
 static const struct {
 	size_t bytes;
 	const char *name;
-} dtypes[STK_DTYPE_COUNT] = {
+} dtypes[] = {
 #define DTYPE_ROW(name, value, bytes, text) [value] = {bytes, text},
-	STK_DTYPE_LIST(DTYPE_ROW)
+	STK_DTYPE_LIST(DTYPE_ROW) STK_ENUMERATION_LIST(DTYPE_ROW)
 #undef DTYPE_ROW
 };
 
 static bool known(enum stk_dtype dtype)
 {
-	return dtype >= 0 && dtype < STK_DTYPE_COUNT;
+	return dtype >= 0 && (size_t)dtype < sizeof dtypes / sizeof *dtypes && dtypes[dtype].name;
 }
 
 size_t stk_dtype_size(enum stk_dtype dtype)

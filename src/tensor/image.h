@@ -32,6 +32,18 @@ static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, 
 	return image;
 }
 
+/* True for values of enumerations, which are no numbers to compute with. */
+static inline bool stk__dtype_enumeration(enum stk_dtype dtype)
+{
+	return (int)dtype > (int)STK_DTYPE_COUNT;
+}
+
+/* The type that elements are stored as. */
+static inline enum stk_dtype stk__dtype_stored(enum stk_dtype dtype)
+{
+	return stk__dtype_enumeration(dtype) ? STK_INT32 : dtype;
+}
+
 /* True for types whose values float32 holds exactly: those that passes compute on. */
 bool stk__dtype_in_float(enum stk_dtype dtype);
 

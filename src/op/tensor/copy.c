@@ -17,6 +17,7 @@ const struct stk_op_def stk__op_copy = {
 	.doc = "Copies tensors.",
 	.inputs = {1, 1},
 	.args = copy_args,
+	.flags = STK_OP_MOVES,
 	.infer = copy_infer,
 	.lower_array = stk__view_lower_array,
 };

@@ -47,7 +47,7 @@ const struct stk_op_def stk__op_merge = {
 	.inputs = {3, 3},
 	.host_inputs = 1,
 	.args = merge_args,
-	.flags = STK_OP_HIDDEN | STK_OP_MERGES,
+	.flags = STK_OP_HIDDEN | STK_OP_MERGES | STK_OP_MOVES,
 	.infer = merge_infer,
 	.lower_array = merge_lower_array,
 };

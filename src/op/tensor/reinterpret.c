@@ -36,6 +36,7 @@ const struct stk_op_def stk__op_reinterpret = {
 	.host_inputs = 2,
 	.args = reinterpret_args,
 	.args_size = sizeof(struct reinterpret),
+	.flags = STK_OP_MOVES,
 	.infer = reinterpret_infer,
 	.lower_array = stk__view_lower_array,
 };

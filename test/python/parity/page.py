@@ -25,7 +25,7 @@ BATCHWIDE = [
     "`crop_mirror_normalize` refuses windows beyond the depth of a volume, and orders of dims in which W does not follow H.",
     "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI cuts and wraps). "
     "`cat` counts inputs without elements (DALI leaves them out).",
-    "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`). `random.choice` gives int32 for lists of types' enums.",
+    "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
     "files, `...` in subscripts, shapes of int64 for `pad`, hue and saturation of images whose channels DALI reads past the end.",
 ]

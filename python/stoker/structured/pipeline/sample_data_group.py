@@ -64,11 +64,7 @@ class SampleDataGroup:
     outside of it.
     """
 
-    _type_mapping: ClassVar = {
-        t: types.to_numpy_type(t) if t != types.BOOL else bool
-        for t in types.DALIDataType
-        if t not in (types.NO_TYPE, types.STRING, types.BFLOAT16)
-    }
+    _type_mapping: ClassVar = {t: types.to_numpy_type(t) if t != types.BOOL else bool for t in types.NUMBERS if t != types.BFLOAT16}
 
     def __init__(self) -> None:
         self._fields: dict[Name, _Field] = {}

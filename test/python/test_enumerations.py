@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of enumerations in a pipeline: what draws them, where they go, and where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import stoker
+from stoker import fn, types
+from stoker.errors import InvalidArgumentError
+
+FILTERS = [types.INTERP_LINEAR, types.INTERP_NN, types.INTERP_CUBIC]
+KINDS = {
+    types.INTERP_TYPE: FILTERS,
+    types.IMAGE_TYPE: [types.RGB, types.GRAY],
+    types.DATA_TYPE: [types.FLOAT, types.INT16],
+}
+
+
+def outputs(define: Callable[[], Any], **settings: Any) -> Any:
+    @stoker.pipeline_def(batch_size=8, num_threads=2, device_id=None, seed=11, **settings)
+    def pipe() -> Any:
+        return define()
+
+    return pipe().run()
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_choice_keeps_the_type(dtype: types.DALIDataType) -> None:
+    drawn, numbers, bits = outputs(
+        lambda: (x := fn.random.choice(KINDS[dtype], shape=[5]), fn.cast(x, dtype=types.FLOAT), fn.reinterpret(x, dtype=types.INT32))
+    )
+    assert drawn.dtype == drawn[0].dtype == dtype
+    assert drawn.shape() == [(5,)] * 8
+    assert set(np.unique(numbers.as_array())) == {int(v) for v in KINDS[dtype]}
+    assert np.array_equal(bits.as_array(), numbers.as_array())
+    with pytest.raises(TypeError, match="cast"):
+        drawn.as_array()
+    with pytest.raises(stoker.errors.UnsupportedError, match="cast"):
+        drawn[0].__dlpack__()
+
+
+def test_a_drawn_filter_is_each_samples_own() -> None:
+    image = np.random.default_rng(5).integers(0, 255, (9, 7, 3), np.uint8)
+
+    def define() -> Any:
+        drawn = fn.random.choice(FILTERS)
+        return fn.cast(drawn, dtype=types.INT32), *(
+            fn.resize(types.Constant(image), size=(20, 17), interp_type=f) for f in (drawn, *FILTERS)
+        )
+
+    numbers, drawn, *each = (o.as_array() for o in outputs(define))
+    assert len(set(numbers.tolist())) > 1
+    for i, number in enumerate(numbers):
+        assert np.array_equal(drawn[i], each[FILTERS.index(number)][i])
+
+
+def test_they_go_through_branches_and_subscripts() -> None:
+    def define() -> Any:
+        if fn.random.coin_flip(dtype=types.BOOL):
+            drawn = fn.random.choice(FILTERS, shape=[4])[1:3]
+        else:
+            drawn = fn.copy(types.Constant([types.INTERP_GAUSSIAN] * 2, device="cpu"))
+        return drawn, fn.cast(drawn, dtype=types.INT64)
+
+    drawn, numbers = outputs(define, enable_conditionals=True)
+    assert drawn.dtype == types.INTERP_TYPE
+    assert set(np.unique(numbers.as_array())) <= {int(v) for v in (*FILTERS, types.INTERP_GAUSSIAN)}
+
+
+@pytest.mark.parametrize(
+    ("define", "says"),
+    [
+        (lambda: fn.random.choice(FILTERS) + 1, "cast makes int32"),
+        (lambda: fn.stack(fn.random.choice(FILTERS), fn.random.choice(FILTERS)), "cast makes int32"),
+        (lambda: fn.random.choice(types.Constant(types.RGB)), "must be an integer"),
+        (lambda: fn.ones(shape=fn.random.choice(FILTERS, shape=[2])), "of type interpolation type"),
+        (lambda: fn.resize(np.zeros((4, 4, 3), np.uint8), size=(3, 3), interp_type=fn.random.choice([types.RGB])), "of type image type"),
+    ],
+)
+def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        outputs(define)
+
+
+def test_lists_are_of_one_enumeration() -> None:
+    with pytest.raises(TypeError, match="one enumeration"):
+        outputs(lambda: fn.random.choice([types.RGB, types.INTERP_NN]))
+    with pytest.raises(TypeError, match="one enumeration"):
+        outputs(lambda: fn.random.choice([types.RGB, 1]))
+
+
+def test_a_comparison_with_a_member_is_one_of_numbers() -> None:
+    (equal,) = outputs(lambda: fn.cast(fn.random.choice([types.GRAY]), dtype=types.INT32) == types.GRAY)
+    assert equal.as_array().all()
