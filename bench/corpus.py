@@ -4,10 +4,11 @@
 
 The photographs are those that scikit-image and scikit-learn carry, or those in the folders given with --source. Each cut is another region, scale
 and mirroring, with the sensor noise that real photographs have, so that files have ImageNet's bytes per pixel: long side about 490 (log-normal),
-aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive. With --kind cameras they are frames of a
-vehicle's cameras instead: 1600x900, quality 82, 4:2:0. A run with the same arguments and packages gives the same files.
+aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive (of data from the web one in five to ten
+is: --progressive). With --kind cameras they are frames of a vehicle's cameras instead: 1600x900, quality 82, 4:2:0. A run with the same arguments and
+packages gives the same files.
 
-usage: corpus.py OUT COUNT [--kind imagenet|cameras] [--source DIR]... [--seed N] [--classes N] [--jobs N]
+usage: corpus.py OUT COUNT [--kind imagenet|cameras] [--progressive SHARE] [--source DIR]... [--seed N] [--classes N] [--jobs N]
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def draw_scene(rng: np.random.Generator, photo: Image.Image, width: int, height:
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
 
 
-def cut(index: int, out: str, seed: int, classes: int, kind: str) -> tuple[int, int]:
+def cut(index: int, out: str, seed: int, classes: int, kind: str, progressive: float) -> tuple[int, int]:
     """Writes image `index`; returns its bytes and pixels."""
     rng = np.random.default_rng((seed, index))
     folder = Path(out) / f"class{index % classes:03d}"
@@ -99,13 +100,20 @@ def cut(index: int, out: str, seed: int, classes: int, kind: str) -> tuple[int, 
     gray = rng.random() < 0.01
     subsampling = 0 if gray or rng.random() < 0.1 else 2
     (image.convert("L") if gray else image).save(
-        path, quality=int(rng.integers(92, 98)), subsampling=subsampling, progressive=bool(rng.random() < 0.005)
+        path, quality=int(rng.integers(92, 98)), subsampling=subsampling, progressive=bool(rng.random() < progressive)
     )
     return path.stat().st_size, width * height
 
 
 def make(
-    out: Path, count: int, sources: list[Path], seed: int = 7, classes: int = 16, jobs: int | None = None, kind: str = "imagenet"
+    out: Path,
+    count: int,
+    sources: list[Path],
+    seed: int = 7,
+    classes: int = 16,
+    jobs: int | None = None,
+    kind: str = "imagenet",
+    progressive: float = 0.005,
 ) -> dict:
     """Cuts `count` images; returns what they are, as also written to OUT/corpus.json."""
     paths = (
@@ -118,7 +126,7 @@ def make(
     total_bytes = total_pixels = 0
     jobs = jobs or len(os.sched_getaffinity(0))
     with multiprocessing.get_context("fork").Pool(jobs, load_photos, (paths,)) as pool:
-        work = functools.partial(cut, out=str(out), seed=seed, classes=classes, kind=kind)
+        work = functools.partial(cut, out=str(out), seed=seed, classes=classes, kind=kind, progressive=progressive)
         for done, (size, pixels) in enumerate(pool.imap_unordered(work, range(count), chunksize=8), 1):
             total_bytes += size
             total_pixels += pixels
@@ -142,12 +150,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("count", type=int)
     parser.add_argument("--kind", choices=["imagenet", "cameras"], default="imagenet")
+    parser.add_argument("--progressive", type=float, default=0.005, metavar="SHARE")
     parser.add_argument("--source", type=Path, action="append", default=[])
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--classes", type=int, default=16)
     parser.add_argument("--jobs", type=int)
     a = parser.parse_args()
-    print(json.dumps(make(a.out, a.count, a.source, a.seed, a.classes, a.jobs, a.kind)))
+    print(json.dumps(make(a.out, a.count, a.source, a.seed, a.classes, a.jobs, a.kind, a.progressive)))
 
 
 if __name__ == "__main__":

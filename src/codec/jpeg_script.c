@@ -45,17 +45,30 @@ static bool all_told(const struct told *told, int components)
 	return true;
 }
 
-bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans)
+bool stk__jpeg_script_walk(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans,
+	bool (*visit)(void *user, const struct stk_jpeg_header *h), void *user)
 {
 	struct told told;
 	size_t at = h->scan_offset;
 	memset(told.bit, UNTOLD, sizeof told.bit);
 	for (int scans = 1; scans <= max_scans; scans++) {
-		if (!scan_sound(h, &told))
+		if (!scan_sound(h, &told) || !visit(user, h))
 			return false;
 		enum stk_jpeg_next next = stk__jpeg_header_next(data, size, h, &at);
 		if (next != STK_JPEG_NEXT_SCAN)
 			return next == STK_JPEG_NEXT_END && all_told(&told, h->components);
 	}
 	return false;
+}
+
+static bool pass_by(void *user, const struct stk_jpeg_header *h)
+{
+	(void)user;
+	(void)h;
+	return true;
+}
+
+bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans)
+{
+	return stk__jpeg_script_walk(data, size, h, max_scans, pass_by, NULL);
 }

@@ -163,7 +163,7 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 }
 
 /* From the header alone: whether the GPU decodes the window that the pass reads. */
-static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
+static bool takes(const struct stk_encoded *e, int32_t max_scans, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	struct stk_rect seen = stk__pass_source(pass);
 	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
@@ -178,6 +178,7 @@ static bool takes(const struct stk_encoded *e, const struct stk_pass *pass, stru
 		.header = &d->header,
 		.window = d->window,
 		.type = e->type,
+		.max_scans = max_scans,
 		.orientation = d->orientation,
 		.pass = pass};
 	return stk__jpeg_gpu_need(&item, &d->need);
@@ -207,7 +208,8 @@ static enum stk_status describe_decode(
 	struct stk_encoded e;
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
-	*taken = !run->record->samples[run->sample].on_cores && takes(&e, &g->pass, &d) && within_limit(run, &d, &g->pass);
+	*taken = !run->record->samples[run->sample].on_cores && takes(&e, run->worker->tools.limits.max_scans, &g->pass, &d) &&
+		 within_limit(run, &d, &g->pass);
 	if (!*taken)
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];

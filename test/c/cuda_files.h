@@ -70,6 +70,8 @@ static inline void make_file(struct file *f, bool damage)
 		.optimize = (int)draw(2),
 		.texture = (int)draw(5),
 		.three_tables = !draw(4)};
+	if (!draw(4))
+		shape.scans = draw(2) ? 1 : 10 + (int)draw(STK_JPEG_GPU_MAX_SCANS - 9);
 	if (shape.components == 1) /* libjpeg-turbo would decode v[0] rows of blocks at a time, and meet damage early */
 		shape.h[0] = shape.v[0] = 1;
 	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);

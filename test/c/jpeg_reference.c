@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jpeg_reference.h"
 
+#include "jpeg_scripts.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jpeglib.h>
+
+#include <jerror.h>
 
 struct manager {
 	struct jpeg_error_mgr base;
@@ -23,11 +27,18 @@ static void silent(j_common_ptr info)
 	(void)info;
 }
 
+/* Bytes that are passed over between scans cost no pixels. */
+static void count_warning(j_common_ptr info, int level)
+{
+	info->err->num_warnings += level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA;
+}
+
 static void set_up(struct manager *m)
 {
 	jpeg_std_error(&m->base);
 	m->base.error_exit = leave;
 	m->base.output_message = silent;
+	m->base.emit_message = count_warning;
 }
 
 uint8_t *jpeg_reference_decode(const uint8_t *data, size_t size, int rows, int *width, int *height, long *warnings)
@@ -95,6 +106,16 @@ static void give_cr_its_own_tables(struct jpeg_compress_struct *info)
 	info->comp_info[2].dc_tbl_no = info->comp_info[2].ac_tbl_no = 2;
 }
 
+static void make_progressive(struct jpeg_compress_struct *info, int most, uint64_t seed)
+{
+	if (most > 1)
+		do
+			test_jpeg_script(info, seed++, false);
+		while (info->num_scans > most);
+	else
+		jpeg_simple_progression(info);
+}
+
 uint8_t *jpeg_reference_encode(const struct jpeg_shape *shape, uint64_t seed, size_t *size)
 {
 	struct jpeg_compress_struct info;
@@ -125,6 +146,8 @@ uint8_t *jpeg_reference_encode(const struct jpeg_shape *shape, uint64_t seed, si
 	}
 	if (shape->three_tables && shape->components == 3)
 		give_cr_its_own_tables(&info);
+	if (shape->scans)
+		make_progressive(&info, shape->scans, seed);
 	jpeg_start_compress(&info, TRUE);
 	for (int y = 0; y < shape->height; y++) {
 		for (int x = 0; x < shape->width; x++)

@@ -6,7 +6,7 @@
 #include "tensor/image.h"
 
 /* Decodes rows 0 .. rows-1 of a file to RGB as libjpeg-turbo does by default (islow, fancy upsampling), malloc'ed. NULL: an error.
- * *warnings: what it complained of on the way. */
+ * *warnings: what it complained of on the way, but for bytes between segments. */
 uint8_t *jpeg_reference_decode(const uint8_t *data, size_t size, int rows, int *width, int *height, long *warnings);
 
 struct jpeg_shape {
@@ -16,6 +16,7 @@ struct jpeg_shape {
 	int quality, optimize;
 	int texture;      /* 0 smooth, 1 noise, 2 periodic tiles, 3 mixed, 4 flat */
 	int three_tables; /* Cr has tables of its own */
+	int scans;        /* 0: baseline; 1: progressive, by libjpeg's script; more: by a random one of so many at most */
 };
 
 /* Encodes an image of the shape drawn from seed; malloc'ed. */

@@ -28,6 +28,8 @@ static void compare_synchronised(const struct stk_jpeg_gpu_view *cpu, const uint
 		for (uint32_t k = 0; k < length / 8; k++)
 			if (base[at + (k ^ 3)] != gpu[at + (k ^ 3)])
 				fail_msg("bits: stream %u byte %u", i, k);
+		if (i >= cpu->n_baseline)
+			continue;
 		at = (size_t)((const uint8_t *)(cpu->checkpoints + (size_t)s->subsequence0 * STK_JPEG_GPU_PER_SUBSEQUENCE) - base);
 		equal("checkpoints of row 0", base + at, gpu + at, 4 * ((length + STK_JPEG_GPU_INTERVAL - 1) / STK_JPEG_GPU_INTERVAL));
 		at = (size_t)((const uint8_t *)(cpu->match + s->subsequence0) - base);
@@ -97,7 +99,8 @@ struct phases {
 
 static void phases_create(struct stk_gpu_device *dev, struct phases *p)
 {
-	p->limits = (struct stk_jpeg_gpu_plan_limits){.images = BATCH, .bytes = 16 << 20, .blocks = 700000};
+	p->limits = (struct stk_jpeg_gpu_plan_limits){
+		.images = BATCH, .bytes = 16 << 20, .blocks = 700000, .scans = BATCH * STK_JPEG_GPU_MAX_SCANS};
 	p->sizes = stk__jpeg_gpu_plan_sizes(&p->limits);
 	p->tables = stk__alloc(p->sizes.tables);
 	p->sent = stk__alloc(p->sizes.tables);

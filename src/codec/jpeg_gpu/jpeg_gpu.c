@@ -111,7 +111,7 @@ static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *need)
 {
 	return p->plan && p->room.files.images >= need->files.images && p->room.files.bytes >= need->files.bytes &&
-	       p->room.files.blocks >= need->files.blocks && p->room.taps >= need->taps;
+	       p->room.files.blocks >= need->files.blocks && p->room.files.scans >= need->files.scans && p->room.taps >= need->taps;
 }
 
 /* Chooses the room for a part that needs so much, and for all parts that come later. */
@@ -123,6 +123,7 @@ static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const stru
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
 	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
 	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
+	room->files.scans = grown(room->files.scans, need->files.scans, 0);
 	room->taps = grown(room->taps, need->taps, TAPS * images);
 	struct stk_jpeg_gpu_limits chosen = *room;
 	pthread_mutex_unlock(&d->lock);
@@ -227,6 +228,7 @@ static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_
 	sum->files.images = stk__jpeg_gpu_add_up(sum->files.images, more->files.images);
 	sum->files.bytes = stk__jpeg_gpu_add_up(sum->files.bytes, more->files.bytes);
 	sum->files.blocks = stk__jpeg_gpu_add_up(sum->files.blocks, more->files.blocks);
+	sum->files.scans = stk__jpeg_gpu_add_up(sum->files.scans, more->files.scans);
 	sum->taps = stk__jpeg_gpu_add_up(sum->taps, more->taps);
 }
 
@@ -334,7 +336,7 @@ static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const stru
 
 static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint32_t place)
 {
-	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type};
+	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
 }
 
 /* True if the pass reads uint8, with as many channels as the type has. */

@@ -45,6 +45,7 @@ struct stk_jpeg_gpu_item {
 	const struct stk_jpeg_header *header;
 	struct stk_rect window;      /* as stored: what the pass reads (stk__orient_rect) */
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
+	int32_t max_scans;           /* that a progressive file may have; 0: any number */
 	int orientation;             /* EXIF's: the pass sees the image in it; 0 or 1: as stored */
 	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels or 1 */
 	struct stk_image dst;        /* data in device memory; the pass's output */

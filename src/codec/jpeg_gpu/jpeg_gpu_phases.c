@@ -5,7 +5,7 @@
 enum { SYNC_SHARED = STK_JPEG_GPU_SYNC_THREADS * 36 * 4, COEFFICIENT_SHARED = STK_JPEG_GPU_COEFFICIENT_THREADS * (20 + 33) * 4, ENTRY = 2 };
 
 const char *const stk__jpeg_gpu_phase_names[] = {"count", "unstuff", "decode_subsequences", "synchronise", "synchronise_stragglers",
-	"resolve", "decode_coefficients", "dc", "idct", "color"};
+	"resolve", "decode_coefficients", "dc", "decode_scans", "idct", "color"};
 
 enum stk_status stk__jpeg_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_jpeg_gpu_kernels *kernels, struct stk_error *err)
 {
@@ -23,6 +23,8 @@ enum stk_status stk__jpeg_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 		[STK_JPEG_GPU_DECODE_COEFFICIENTS] = {"jpeg_gpu_coefficients", "jpeg_gpu_decode_coefficients",
 			COEFFICIENT_SHARED + STK_JPEG_GPU_MAX_SET * ENTRY},
 		[STK_JPEG_GPU_DC] = {"jpeg_gpu_coefficients", "jpeg_gpu_dc", 0},
+		[STK_JPEG_GPU_DECODE_SCANS] = {"jpeg_gpu_scans", "jpeg_gpu_decode_scans",
+			STK_JPEG_GPU_MAX_SCANS * STK_JPEG_GPU_SCAN_SHARED},
 		[STK_JPEG_GPU_IDCT] = {"jpeg_gpu_pixels", "jpeg_gpu_idct", 0},
 		[STK_JPEG_GPU_COLOR] = {"jpeg_gpu_pixels", "jpeg_gpu_color", 0},
 	};
@@ -49,10 +51,11 @@ enum stk_status stk__jpeg_gpu_launch(struct stk_gpu_device *dev, const struct st
 		[STK_JPEG_GPU_SYNCHRONISE_STRAGGLERS] = {(view->n_subsequences + STK_JPEG_GPU_STRAGGLER_THREADS - 1) /
 								 STK_JPEG_GPU_STRAGGLER_THREADS,
 			STK_JPEG_GPU_STRAGGLER_THREADS, 0},
-		[STK_JPEG_GPU_RESOLVE] = {view->n_bitstreams, 256, 0},
+		[STK_JPEG_GPU_RESOLVE] = {view->n_baseline, 256, 0},
 		[STK_JPEG_GPU_DECODE_COEFFICIENTS] = {view->n_coefficient_work, STK_JPEG_GPU_COEFFICIENT_THREADS,
 			COEFFICIENT_SHARED + tables},
-		[STK_JPEG_GPU_DC] = {view->n_bitstreams, 256, 0},
+		[STK_JPEG_GPU_DC] = {view->n_baseline, 256, 0},
+		[STK_JPEG_GPU_DECODE_SCANS] = {view->n_progressive, 32 * view->max_scans, view->max_scans * STK_JPEG_GPU_SCAN_SHARED},
 		[STK_JPEG_GPU_IDCT] = {(view->n_idct + IDCT_BLOCKS - 1) / IDCT_BLOCKS, 32 * STK_JPEG_GPU_IDCT_WARPS, 0},
 		[STK_JPEG_GPU_COLOR] = {view->n_rows / STK_JPEG_GPU_COLOR_ROWS, 4 * STK_JPEG_GPU_COLOR_ROWS, 0},
 	};

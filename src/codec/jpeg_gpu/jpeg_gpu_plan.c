@@ -4,19 +4,15 @@
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 #include "base/memory.h"
+#include "codec/jpeg_gpu/jpeg_gpu_layout.h"
+#include "codec/jpeg_gpu/jpeg_gpu_script.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_tables.h"
 
 #include <string.h>
 
 enum {
 	CACHE = 16,
-	TAIL = 256,
-	MIN_INTERVAL = 128,   /* mean bytes of a restart interval below which bitstreams are too small to pay */
-	MEAN_INTERVAL = 1024, /* room for this on average over a batch */
-	/* for each block of the limits: bytes of coefficients, in whose place pixels come (of gray images 192, else 64 to 128), and DC coefficients, which
-	 * rows above the window have too */
-	BLOCK_BYTES = 128,
-	BLOCK_DC = 4
+	MIN_INTERVAL = 128 /* mean bytes of a restart interval below which bitstreams are too small to pay */
 };
 
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
@@ -41,24 +37,20 @@ struct range {
 	uint32_t first, count;
 };
 
-/* Most that the arrays hold. */
-struct capacity {
-	uint32_t images, bitstreams, subsequences, chunks, sync_work, coefficient_work, lut;
-	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, or what else lies there */
-};
-
 struct stk_jpeg_gpu_plan {
-	struct capacity cap; /* of the batch */
-	uint8_t *tables;     /* the caller's */
+	struct stk_jpeg_gpu_capacity cap; /* of the batch */
+	uint8_t *tables;                  /* the caller's */
 	/* collected */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
 	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order of files */
+	struct stk_jpeg_gpu_progressive *progressive;
+	struct stk_jpeg_gpu_scan *scans;
 	struct tables_key *set_key;
 	struct stk_jpeg_gpu_set *sets;
 	uint16_t *lut;
 	uint16_t *quant;
-	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks;
+	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
 	/* laid out by plan_end: addresses relative to tables and work */
 	struct stk_jpeg_gpu_view view;
@@ -68,77 +60,16 @@ struct stk_jpeg_gpu_plan {
 
 /* ---- memory ---- */
 
-static struct capacity capacity_of(const struct stk_jpeg_gpu_plan_limits *l)
-{
-	struct capacity c = {.images = l->images, .bitstreams = l->images + l->bytes / MEAN_INTERVAL};
-	c.subsequences = (uint32_t)((uint64_t)l->bytes * 8 / STK_JPEG_GPU_SUBSEQUENCE) + c.bitstreams;
-	c.chunks = l->bytes / STK_JPEG_GPU_CHUNK + 2 * c.bitstreams;
-	c.sync_work = c.subsequences / STK_JPEG_GPU_SYNC_THREADS + l->images + 1;
-	c.coefficient_work = c.subsequences / (STK_JPEG_GPU_COEFFICIENT_THREADS / STK_JPEG_GPU_PIECES) + l->images + 1;
-	c.lut = l->images * (STK_JPEG_GPU_MAX_SET / 2) + STK_JPEG_GPU_MAX_SET;
-	c.blocks = l->blocks;
-	c.dc = BLOCK_DC * (uint64_t)l->blocks;
-	c.idct = l->blocks + (uint64_t)STK_JPEG_GPU_IDCT_BLOCKS * l->images;
-	c.planes = 64 * (uint64_t)l->blocks + 48 * (uint64_t)l->images;
-	c.rgb = BLOCK_BYTES * (uint64_t)l->blocks;
-	c.coef = (c.rgb > l->raw ? c.rgb : l->raw) + TAIL;
-	return c;
-}
-
-/* Hands out 256-byte aligned pieces of a block that begins at `base`. */
-struct layout {
-	uint64_t base, used;
-};
-
-static void *place(struct layout *l, uint64_t size)
-{
-	uint64_t at = l->base + l->used;
-	l->used += (size + 255) & ~(uint64_t)255;
-	return (void *)(uintptr_t)at;
-}
-
-static uint64_t place_tables(struct stk_jpeg_gpu_view *v, uint64_t base, uint64_t lut)
-{
-	struct layout l = {base, 0};
-	v->flags = place(&l, sizeof *v->flags * v->n_images);
-	v->n_stragglers = place(&l, sizeof *v->n_stragglers);
-	v->marker = place(&l, sizeof *v->marker * v->n_bitstreams);
-	v->images = place(&l, sizeof *v->images * v->n_images);
-	v->bitstreams = place(&l, sizeof *v->bitstreams * v->n_bitstreams);
-	v->sets = place(&l, sizeof *v->sets * v->n_images);
-	v->lut = place(&l, sizeof *v->lut * lut);
-	v->quant = place(&l, sizeof *v->quant * 64 * 3 * v->n_images);
-	v->sync_work = place(&l, sizeof *v->sync_work * v->n_sync_work);
-	v->coefficient_work = place(&l, sizeof *v->coefficient_work * v->n_coefficient_work);
-	return l.used;
-}
-
-static uint64_t place_work(struct stk_jpeg_gpu_view *v, uint64_t base, const struct capacity *c)
-{
-	/* Planes take the place of all that comes before the coefficients, pixels that of the coefficients, and these that of the files. */
-	struct layout l = {base, 0}, planes = l;
-	v->kept = place(&l, sizeof *v->kept * c->chunks);
-	v->bits = place(&l, (uint64_t)c->subsequences * (STK_JPEG_GPU_SUBSEQUENCE / 8) + TAIL);
-	v->bit_length = place(&l, sizeof *v->bit_length * c->bitstreams);
-	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEG_GPU_ROWS * STK_JPEG_GPU_PER_SUBSEQUENCE * c->subsequences);
-	v->match = place(&l, sizeof *v->match * c->subsequences);
-	v->stragglers = place(&l, sizeof *v->stragglers * c->subsequences);
-	v->cover = place(&l, sizeof *v->cover * c->subsequences);
-	v->starts = place(&l, sizeof *v->starts * STK_JPEG_GPU_PIECES * c->subsequences);
-	v->planes = place(&planes, c->planes);
-	l.used = l.used > planes.used ? l.used : planes.used;
-	v->coef = place(&l, c->coef);
-	v->rgb = (uint8_t *)v->coef;
-	v->dc = place(&l, sizeof *v->dc * c->dc);
-	return l.used;
-}
-
 struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gpu_plan_limits *limits)
 {
-	struct capacity c = capacity_of(limits);
-	struct stk_jpeg_gpu_view v = {
-		.n_images = c.images, .n_bitstreams = c.bitstreams, .n_sync_work = c.sync_work, .n_coefficient_work = c.coefficient_work};
-	return (struct stk_jpeg_gpu_plan_sizes){place_tables(&v, 0, c.lut), place_work(&v, 0, &c), c.rgb};
+	struct stk_jpeg_gpu_capacity c = stk__jpeg_gpu_capacity(limits);
+	struct stk_jpeg_gpu_view v = {.n_images = c.images,
+		.n_bitstreams = c.bitstreams,
+		.n_sync_work = c.sync_work,
+		.n_coefficient_work = c.coefficient_work,
+		.n_progressive = c.scans, /* a file has one at least */
+		.n_scans = c.scans};
+	return (struct stk_jpeg_gpu_plan_sizes){stk__jpeg_gpu_place_tables(&v, 0, c.lut), stk__jpeg_gpu_place_work(&v, 0, &c), c.rgb};
 }
 
 enum stk_status stk__jpeg_gpu_plan_create(
@@ -147,7 +78,7 @@ enum stk_status stk__jpeg_gpu_plan_create(
 	struct stk_jpeg_gpu_plan *p = stk__calloc(1, sizeof *p);
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
-	p->cap = capacity_of(limits);
+	p->cap = stk__jpeg_gpu_capacity(limits);
 	p->tables = tables;
 	p->images = stk__alloc(sizeof *p->images * p->cap.images);
 	p->image_bitstreams = stk__alloc(sizeof *p->image_bitstreams * p->cap.images);
@@ -157,7 +88,10 @@ enum stk_status stk__jpeg_gpu_plan_create(
 	p->lut = stk__alloc(sizeof *p->lut * p->cap.lut);
 	p->quant = stk__alloc(sizeof *p->quant * 64 * 3 * p->cap.images);
 	p->cache = stk__calloc(CACHE, sizeof *p->cache);
-	if (!p->images || !p->image_bitstreams || !p->bitstreams || !p->set_key || !p->sets || !p->lut || !p->quant || !p->cache) {
+	p->progressive = stk__alloc(sizeof *p->progressive * (p->cap.scans + 1));
+	p->scans = stk__alloc(sizeof *p->scans * (p->cap.scans + 1));
+	if (!p->progressive || !p->scans || !p->images || !p->image_bitstreams || !p->bitstreams || !p->set_key || !p->sets || !p->lut ||
+		!p->quant || !p->cache) {
 		stk__jpeg_gpu_plan_destroy(p);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	}
@@ -177,13 +111,15 @@ void stk__jpeg_gpu_plan_destroy(struct stk_jpeg_gpu_plan *p)
 	stk__free(p->lut);
 	stk__free(p->quant);
 	stk__free(p->cache);
+	stk__free(p->progressive);
+	stk__free(p->scans);
 	stk__free(p);
 }
 
 void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_plan_limits *limits)
 {
-	p->cap = capacity_of(limits);
-	p->n_images = p->n_bitstreams = p->n_sets = p->n_lut = p->n_subsequences = p->n_chunks = 0;
+	p->cap = stk__jpeg_gpu_capacity(limits);
+	p->n_images = p->n_bitstreams = p->n_sets = p->n_lut = p->n_subsequences = p->n_chunks = p->n_progressive = p->n_scans = 0;
 	p->n_blocks = p->n_dc = p->n_idct = p->n_planes = p->n_rgb = p->n_rows = 0;
 }
 
@@ -276,17 +212,6 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* The next marker from `at` on, or NULL: FF and a byte that is neither 00 nor FF. Gives the marker's second byte. */
-static const uint8_t *next_marker(const uint8_t *at, const uint8_t *end)
-{
-	while (at + 1 < end && (at = memchr(at, 0xff, (size_t)(end - at - 1)))) {
-		if (at[1] != 0 && at[1] != 0xff)
-			return at + 1;
-		at++;
-	}
-	return NULL;
-}
-
 /* One bitstream for each restart interval up to the window's last row: those above it are decoded too, since the CPU would report their damage. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
@@ -298,13 +223,10 @@ static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu
 	const uint8_t *at = f->data + scan->offset, *end = at + scan->size;
 	for (uint64_t mcu = 0, number = 0; mcu < stop; mcu += interval, number++) {
 		uint64_t mcus = stop - mcu < interval ? stop - mcu : interval;
-		const uint8_t *marker = mcu + interval < total ? next_marker(at, end) : NULL;
+		const uint8_t *marker = mcu + interval < total ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
 		bool last = mcu + interval >= stop;
-		if (!marker && !last)
+		if (!last && (!marker || marker[1] != 0xd0 + (number & 7)))
 			return false;
-		if (marker && *marker != 0xd0 + (number & 7) && !last)
-			return false;
-		const uint8_t *to = marker ? marker - 1 : end;
 		struct stk_jpeg_gpu_bitstream s = {.image = image,
 			.src = f->raw + (uint32_t)(at - f->data),
 			.src_size = (uint32_t)(to - at),
@@ -313,7 +235,7 @@ static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu
 			.last = last};
 		if (!add_bitstream(p, s, at))
 			return false;
-		at = marker ? marker + 1 : end;
+		at = marker ? marker + 2 : end;
 	}
 	return true;
 }
@@ -407,30 +329,74 @@ static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
 	return a > c ? a : c;
 }
 
+static bool is_progressive(const struct stk_jpeg_gpu_file *f)
+{
+	return f->header->process == STK_JPEG_PROGRESSIVE;
+}
+
 static bool plan_scan(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_scan *scan)
 {
 	size_t end;
 	bool type = f->type == STK_RGB || f->type == STK_BGR || f->type == STK_GRAY || f->type == STK_YCBCR;
-	if (!type || f->size > UINT32_MAX / 8 || !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) ||
-		!stk__jpeg_scan_plan(f->header, end, scan))
+	if (!type || f->size > UINT32_MAX / 16)
+		return false;
+	if (is_progressive(f) ? !stk__jpeg_gpu_script_frame(f->header, scan)
+			      : !stk__jpeg_find_eoi(f->data, f->size, f->header, &end) || !stk__jpeg_scan_plan(f->header, end, scan))
 		return false;
 	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
+}
+
+/* A progressive file's scans go over all coefficients down to the window's last row. */
+static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan)
+{
+	struct stk_jpeg_window w = stk__jpeg_window_plan(scan, f->window);
+	if (is_progressive(f)) {
+		w.mcu_x0 = w.mcu_y0 = 0;
+		w.mcu_x1 = scan->mcus_x;
+	}
+	return w;
 }
 
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_gpu_plan_limits *sum)
 {
 	static const uint32_t no_pairs[3];
 	struct stk_jpeg_scan scan;
+	struct stk_jpeg_gpu_script_size script = {0};
 	if (!plan_scan(f, &scan))
 		return false;
-	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
+	struct stk_jpeg_window window = plan_window(f, &scan);
 	struct stk_jpeg_gpu_image im = describe(f, &scan, &window, no_pairs);
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, pixels = (uint64_t)im.rgb_pitch * im.h;
-	uint64_t blocks =
-		largest(window_blocks(&im), (pixels + BLOCK_BYTES - 1) / BLOCK_BYTES, (row * im.mcu_y1 + BLOCK_DC - 1) / BLOCK_DC);
+	uint64_t blocks = largest(window_blocks(&im), (pixels + STK_JPEG_GPU_BLOCK_BYTES - 1) / STK_JPEG_GPU_BLOCK_BYTES,
+		(row * im.mcu_y1 + STK_JPEG_GPU_BLOCK_DC - 1) / STK_JPEG_GPU_BLOCK_DC);
+	if (!is_progressive(f))
+		script.bitstreams = (uint32_t)count_intervals(&scan, &window);
+	else if (!stk__jpeg_gpu_script_plan(&(struct stk_jpeg_gpu_script){.file = f, .frame = &scan, .mcu_rows = im.mcu_y1}, &script))
+		return false;
 	sum->images = stk__jpeg_gpu_add_up(sum->images, 1);
-	sum->bytes = stk__jpeg_gpu_add_up(sum->bytes, largest(f->size, MEAN_INTERVAL * (count_intervals(&scan, &window) - 1), 0));
+	sum->bytes = stk__jpeg_gpu_add_up(sum->bytes, largest(f->size, STK_JPEG_GPU_MEAN_INTERVAL * ((uint64_t)script.bitstreams - 1), 0));
 	sum->blocks = stk__jpeg_gpu_add_up(sum->blocks, blocks);
+	sum->scans = stk__jpeg_gpu_add_up(sum->scans, script.scans);
+	return true;
+}
+
+static bool add_of_scan(void *user, struct stk_jpeg_gpu_bitstream s, const uint8_t *data)
+{
+	struct stk_jpeg_gpu_plan *p = user;
+	s.image = p->n_images;
+	return add_bitstream(p, s, data);
+}
+
+static bool add_scans(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *frame, uint32_t mcu_rows)
+{
+	struct stk_jpeg_gpu_scan scans[STK_JPEG_GPU_MAX_SCANS];
+	struct stk_jpeg_gpu_script script = {f, frame, mcu_rows, scans, add_of_scan, p};
+	struct stk_jpeg_gpu_script_size size;
+	if (!stk__jpeg_gpu_script_plan(&script, &size) || p->cap.scans - p->n_scans < size.scans)
+		return false;
+	p->progressive[p->n_progressive++] = (struct stk_jpeg_gpu_progressive){p->n_images, p->n_scans, size.scans, size.steps};
+	memcpy(p->scans + p->n_scans, scans, sizeof *scans * size.scans);
+	p->n_scans += size.scans;
 	return true;
 }
 
@@ -438,19 +404,21 @@ bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_g
 {
 	struct stk_jpeg_scan scan;
 	struct tables_key key;
-	uint32_t pair_of[3], bitstream0 = p->n_bitstreams, subsequences = p->n_subsequences, chunks = p->n_chunks;
+	uint32_t pair_of[3] = {0}, bitstream0 = p->n_bitstreams, subsequences = p->n_subsequences, chunks = p->n_chunks;
+	bool progressive = is_progressive(f);
 	if (!plan_scan(f, &scan))
 		return false;
-	struct stk_jpeg_window window = stk__jpeg_window_plan(&scan, f->window);
-	make_key(f->header, &key, pair_of);
+	struct stk_jpeg_window window = plan_window(f, &scan);
+	if (!progressive)
+		make_key(f->header, &key, pair_of);
 	struct stk_jpeg_gpu_image im = describe(f, &scan, &window, pair_of);
 	uint64_t row = (uint64_t)im.mcus_x * im.blocks_mcu, blocks = window_blocks(&im), dc = row * im.mcu_y1;
 	if (!has_room(p, &im, blocks, dc))
 		return false;
-	im.set = add_set(p, &key);
-	if (im.set == STK_JPEG_GPU_NONE)
+	im.set = progressive ? STK_JPEG_GPU_NONE : add_set(p, &key);
+	if (!progressive && im.set == STK_JPEG_GPU_NONE)
 		return false;
-	if (!add_bitstreams(p, f, &scan, &window, p->n_images)) {
+	if (!(progressive ? add_scans(p, f, &scan, im.mcu_y1) : add_bitstreams(p, f, &scan, &window, p->n_images))) {
 		p->n_bitstreams = bitstream0;
 		p->n_subsequences = subsequences;
 		p->n_chunks = chunks;
@@ -485,31 +453,41 @@ static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t f
 	return n;
 }
 
-/* Puts bitstreams and thread blocks into the order of the sets; without `write` only counts the thread blocks. */
+/* Where the bitstreams come to lie that were given a place so far. */
+struct placed {
+	uint32_t bitstreams, subsequences, chunks;
+};
+
+/* Places the image's bitstreams next; without `out` only counts them. */
+static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, struct placed *at, struct stk_jpeg_gpu_bitstream *out)
+{
+	struct range r = p->image_bitstreams[image];
+	for (uint32_t j = r.first; j < r.first + r.count; j++) {
+		if (out) {
+			out[at->bitstreams] = p->bitstreams[j];
+			out[at->bitstreams].subsequence0 = at->subsequences;
+			out[at->bitstreams].chunk0 = at->chunks;
+		}
+		at->bitstreams++;
+		at->subsequences += p->bitstreams[j].subsequences;
+		at->chunks += p->bitstreams[j].chunks;
+	}
+}
+
+/* Puts bitstreams and thread blocks into the order of the sets, and those of progressive files behind them; without `write` only counts. */
 static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_view *v, bool write)
 {
-	struct stk_jpeg_gpu_bitstream *out = (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams;
+	struct stk_jpeg_gpu_bitstream *out = write ? (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams : NULL;
 	struct stk_jpeg_gpu_work *sync = write ? (struct stk_jpeg_gpu_work *)(uintptr_t)v->sync_work : NULL;
 	struct stk_jpeg_gpu_work *coefficients = write ? (struct stk_jpeg_gpu_work *)(uintptr_t)v->coefficient_work : NULL;
-	uint32_t subsequence = 0, chunk = 0;
+	struct placed at = {0};
 	v->n_sync_work = v->n_coefficient_work = 0;
 	for (uint32_t set = 0; set < p->n_sets; set++) {
-		uint32_t first = subsequence;
-		for (uint32_t i = 0; i < p->n_images; i++) {
-			if (p->images[i].set != set)
-				continue;
-			struct range r = p->image_bitstreams[i];
-			for (uint32_t j = r.first; j < r.first + r.count; j++) {
-				if (write) {
-					*out = p->bitstreams[j];
-					out->subsequence0 = subsequence;
-					out++->chunk0 = chunk;
-				}
-				subsequence += p->bitstreams[j].subsequences;
-				chunk += p->bitstreams[j].chunks;
-			}
-		}
-		uint32_t subsequences = subsequence - first, pieces = subsequences * STK_JPEG_GPU_PIECES;
+		uint32_t first = at.subsequences;
+		for (uint32_t i = 0; i < p->n_images; i++)
+			if (p->images[i].set == set)
+				place_bitstreams(p, i, &at, out);
+		uint32_t subsequences = at.subsequences - first, pieces = subsequences * STK_JPEG_GPU_PIECES;
 		if (write) {
 			cut_work(sync + v->n_sync_work, set, first, subsequences, STK_JPEG_GPU_SYNC_THREADS);
 			cut_work(coefficients + v->n_coefficient_work, set, first * STK_JPEG_GPU_PIECES, pieces,
@@ -517,6 +495,14 @@ static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_
 		}
 		v->n_sync_work += (subsequences + STK_JPEG_GPU_SYNC_THREADS - 1) / STK_JPEG_GPU_SYNC_THREADS;
 		v->n_coefficient_work += (pieces + STK_JPEG_GPU_COEFFICIENT_THREADS - 1) / STK_JPEG_GPU_COEFFICIENT_THREADS;
+	}
+	v->n_baseline = at.bitstreams;
+	v->n_subsequences = at.subsequences;
+	for (uint32_t i = 0; i < p->n_progressive; i++) {
+		const struct stk_jpeg_gpu_progressive *file = &p->progressive[i];
+		for (uint32_t k = 0; k < file->scans && write; k++)
+			((struct stk_jpeg_gpu_scan *)(uintptr_t)v->scans)[file->scan0 + k].bitstream += at.bitstreams;
+		place_bitstreams(p, file->image, &at, out);
 	}
 }
 
@@ -526,11 +512,14 @@ size_t stk__jpeg_gpu_plan_end(struct stk_jpeg_gpu_plan *p)
 	*v = (struct stk_jpeg_gpu_view){.n_images = p->n_images,
 		.n_bitstreams = p->n_bitstreams,
 		.n_chunks = p->n_chunks,
-		.n_subsequences = p->n_subsequences,
+		.n_progressive = p->n_progressive,
+		.n_scans = p->n_scans,
 		.n_idct = (uint32_t)p->n_idct,
 		.n_rows = (uint32_t)p->n_rows};
 	order_bitstreams(p, v, false);
-	uint64_t used = place_tables(v, (uintptr_t)p->tables, p->n_lut);
+	uint64_t used = stk__jpeg_gpu_place_tables(v, (uintptr_t)p->tables, p->n_lut);
+	memcpy((void *)(uintptr_t)v->progressive, p->progressive, sizeof *p->progressive * p->n_progressive);
+	memcpy((void *)(uintptr_t)v->scans, p->scans, sizeof *p->scans * p->n_scans);
 	order_bitstreams(p, v, true);
 	memset(v->flags, 0, sizeof *v->flags * p->n_images);
 	*v->n_stragglers = 0;
@@ -543,6 +532,8 @@ size_t stk__jpeg_gpu_plan_end(struct stk_jpeg_gpu_plan *p)
 		uint32_t entries = p->sets[i].size * p->sets[i].tables;
 		v->max_set = v->max_set > entries ? v->max_set : entries;
 	}
+	for (uint32_t i = 0; i < p->n_progressive; i++)
+		v->max_scans = v->max_scans > p->progressive[i].scans ? v->max_scans : p->progressive[i].scans;
 	return used;
 }
 
@@ -550,8 +541,8 @@ void stk__jpeg_gpu_plan_view(
 	const struct stk_jpeg_gpu_plan *p, uint64_t tables, uint64_t work, uint64_t raw, struct stk_jpeg_gpu_view *view)
 {
 	*view = p->view;
-	place_tables(view, tables, p->n_lut);
-	place_work(view, work, &p->cap);
+	stk__jpeg_gpu_place_tables(view, tables, p->n_lut);
+	stk__jpeg_gpu_place_work(view, work, &p->cap);
 	view->raw = raw ? (const uint8_t *)(uintptr_t)raw : (const uint8_t *)view->coef;
 	view->host_flags = view->flags;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Baseline JPEG decoded by thousands of threads at once: the data that the phases share.
+ * JPEG decoded by thousands of threads at once: the data that the phases share.
  *
  * The algorithm is that of Weissenberger and Schmidt ("Massively Parallel Huffman Decoding on GPUs", 2018; "Accelerating JPEG Decompression on GPUs",
  * 2021), and so are the words. Huffman codes have no marks to start from, but a decoder that starts at a wrong bit soon synchronises: from some symbol on
@@ -20,6 +20,12 @@
  *   decode_coefficients: a thread for each piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, the DC ones as
  *             differences.
  *   dc:       prefix sums of the differences.
+ * The scans of a progressive file are bitstreams too, but do not synchronise: what a refinement's bits mean depends on the coefficients so far. So there is
+ * a warp for each of its scans instead, and phases decode_subsequences .. dc know nothing of them:
+ *   decode_scans: a thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs, where the delay is one step more
+ *             than that of any scan it builds on; so all scans are under way at once, and a file takes little longer than its longest scan. The lanes of a
+ *             warp hold a block's coefficients, two each, and all follow the symbols together.
+ * For all files:
  *   idct:     libjpeg's islow, for the MCUs of the window, into planes.
  *   color:    libjpeg's upsampling and colour conversion, for the window's pixels.
  * Whatever is not plainly right (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets the image's flags: the CPU then decodes it,
@@ -42,6 +48,7 @@ enum stk_jpeg_gpu_phase {
 	STK_JPEG_GPU_RESOLVE,
 	STK_JPEG_GPU_DECODE_COEFFICIENTS,
 	STK_JPEG_GPU_DC,
+	STK_JPEG_GPU_DECODE_SCANS,
 	STK_JPEG_GPU_IDCT,
 	STK_JPEG_GPU_COLOR,
 	STK_JPEG_GPU_PHASES
@@ -63,9 +70,11 @@ enum stk_jpeg_gpu_phase {
 #define STK_JPEG_GPU_SYNC_THREADS 256
 #define STK_JPEG_GPU_STRAGGLER_THREADS 64
 #define STK_JPEG_GPU_COEFFICIENT_THREADS 128
-#define STK_JPEG_GPU_IDCT_BLOCKS 32 /* blocks that a warp transforms */
-#define STK_JPEG_GPU_IDCT_WARPS 4   /* in a thread block */
-#define STK_JPEG_GPU_COLOR_ROWS 32  /* rows of pixels that a thread block makes, 8 a warp */
+#define STK_JPEG_GPU_IDCT_BLOCKS 32   /* blocks that a warp transforms */
+#define STK_JPEG_GPU_IDCT_WARPS 4     /* in a thread block */
+#define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes, 8 a warp */
+#define STK_JPEG_GPU_MAX_SCANS 24     /* of a progressive file: a warp each; the CPU decodes files with more */
+#define STK_JPEG_GPU_SCAN_SHARED 2112 /* bytes of shared memory for each */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
 
@@ -129,6 +138,24 @@ struct stk_jpeg_gpu_image {
 	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR), 3 or 1 */
 };
 
+/* A scan of a progressive file [G.1]. Its units are MCUs, or blocks where it has one component. */
+struct stk_jpeg_gpu_scan {
+	uint32_t bitstream;                                           /* its first; those of later restart intervals follow */
+	uint32_t interval;                                            /* units of a restart interval; NONE: there are none */
+	uint32_t delay;                                               /* rows of MCUs that it stays behind the first scan */
+	uint8_t start, end;                                           /* band of coefficients, in zigzag order */
+	uint8_t high, low;                                            /* 0, or the bit known before; the bit known then */
+	uint8_t alone, component;                                     /* it has this component alone */
+	uint8_t parts;                                                /* blocks of a unit */
+	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* of each: its place in the MCU, and its table */
+	struct stk_jpeg_huffman table[3];
+};
+
+/* A progressive file. Its window begins with the image's first row, and is as wide as the image. */
+struct stk_jpeg_gpu_progressive {
+	uint32_t image, scan0, scans, steps;
+};
+
 /* What one thread block decodes: `count` subsequences (or pieces) from `first` on, all with one set of tables. */
 struct stk_jpeg_gpu_work {
 	uint32_t set, first, count;
@@ -143,13 +170,17 @@ struct stk_jpeg_gpu_view {
 	/* made by the host */
 	const uint8_t *raw; /* readable 16 bytes before and after */
 	const struct stk_jpeg_gpu_image *images;
-	const struct stk_jpeg_gpu_bitstream *bitstreams;
+	const struct stk_jpeg_gpu_bitstream *bitstreams; /* those of baseline files first */
+	const struct stk_jpeg_gpu_progressive *progressive;
+	const struct stk_jpeg_gpu_scan *scans;
 	const struct stk_jpeg_gpu_set *sets;
 	const uint16_t *lut;
 	const uint16_t *quant;
 	const struct stk_jpeg_gpu_work *sync_work, *coefficient_work;
-	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_subsequences, n_idct, n_rows;
-	uint32_t max_set; /* entries of the largest set */
+	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_idct, n_rows, n_progressive, n_scans;
+	uint32_t n_baseline, n_subsequences; /* bitstreams of baseline files, and their subsequences */
+	uint32_t max_set;                    /* entries of the largest set */
+	uint32_t max_scans;                  /* of a progressive file */
 	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused once no later phase reads it: coef may
 	 * lie where raw did, planes where kept .. starts did, rgb where coef did. */
 	uint32_t *flags;        /* per image */

@@ -14,6 +14,7 @@ void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint
 void stk__jpeg_gpu_resolve(const struct stk_jpeg_gpu_view *v, uint32_t bitstream);
 void stk__jpeg_gpu_decode_coefficients(const struct stk_jpeg_gpu_view *v, uint32_t piece);
 void stk__jpeg_gpu_dc(const struct stk_jpeg_gpu_view *v, uint32_t bitstream);
+void stk__jpeg_gpu_decode_scans(const struct stk_jpeg_gpu_view *v, uint32_t file);
 void stk__jpeg_gpu_idct(const struct stk_jpeg_gpu_view *v, uint32_t block);
 void stk__jpeg_gpu_color(const struct stk_jpeg_gpu_view *v, uint32_t row);
 

@@ -67,9 +67,10 @@ void stk__jpeg_gpu_run(const struct stk_jpeg_gpu_view *v, enum stk_jpeg_gpu_phas
 		[STK_JPEG_GPU_DECODE_SUBSEQUENCES] = {stk__jpeg_gpu_decode_subsequence, v->n_subsequences},
 		[STK_JPEG_GPU_SYNCHRONISE] = {stk__jpeg_gpu_synchronise, v->n_subsequences},
 		[STK_JPEG_GPU_SYNCHRONISE_STRAGGLERS] = {stk__jpeg_gpu_synchronise_straggler, v->n_subsequences},
-		[STK_JPEG_GPU_RESOLVE] = {stk__jpeg_gpu_resolve, v->n_bitstreams},
+		[STK_JPEG_GPU_RESOLVE] = {stk__jpeg_gpu_resolve, v->n_baseline},
 		[STK_JPEG_GPU_DECODE_COEFFICIENTS] = {stk__jpeg_gpu_decode_coefficients, v->n_subsequences * STK_JPEG_GPU_PIECES},
-		[STK_JPEG_GPU_DC] = {stk__jpeg_gpu_dc, v->n_bitstreams},
+		[STK_JPEG_GPU_DC] = {stk__jpeg_gpu_dc, v->n_baseline},
+		[STK_JPEG_GPU_DECODE_SCANS] = {stk__jpeg_gpu_decode_scans, v->n_progressive},
 		[STK_JPEG_GPU_IDCT] = {stk__jpeg_gpu_idct, v->n_idct},
 		[STK_JPEG_GPU_COLOR] = {stk__jpeg_gpu_color, v->n_rows},
 	};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Symbols and blocks of a progressive file's scans [T.81 annex G]. The kernel and its plain C version share it. */
+#ifndef STK_KERNEL_JPEG_GPU_SCANS_H
+#define STK_KERNEL_JPEG_GPU_SCANS_H
+
+#include "base/hd.h"
+#include "kernel/jpeg_gpu/jpeg_gpu.h"
+
+/* libjpeg refuses predictions beyond it. No undamaged file comes near. */
+#define STK_JPEG_GPU_PREDICTION_LIMIT (1 << 28)
+
+/* The symbol whose code of at most `longest` bits begins the 32 bits ahead, and the code's length << 8; 0: there is none [F.2.2.3]. */
+STK_HD uint32_t stk__jpeg_gpu_symbol(const struct stk_jpeg_huffman *table, uint32_t ahead, uint32_t longest)
+{
+	uint32_t first = 0, index = 0;
+	for (uint32_t length = 1; length <= longest; length++) {
+		uint32_t count = table->counts[length - 1], at = (ahead >> (32 - length)) - first;
+		if (at < count)
+			return table->values[(index + at) & 255] | length << 8;
+		index += count;
+		first = (first + count) << 1;
+	}
+	return 0;
+}
+
+/* The `count` bits, 0 to 15, that follow the first `skip` of those ahead, 1 to 16. */
+STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t count)
+{
+	return (ahead << skip) >> 1 >> (31 - count);
+}
+
+/* The value that extra bits stand for [F.2.2.1, EXTEND]. */
+STK_HD int32_t stk__jpeg_gpu_extend(uint32_t extra, uint32_t count)
+{
+	return count && extra < 1u << (count - 1) ? (int32_t)(extra - (1u << count) + 1) : (int32_t)extra;
+}
+
+/* Units in a row of blocks that the scan has, and rows of blocks in a row of MCUs; component: a scan's only one. */
+STK_HD uint32_t stk__jpeg_gpu_scan_columns(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan)
+{
+	return scan->alone ? (image->plane[scan->component].width + 7) / 8 : image->mcus_x;
+}
+
+/* Rows of units that lie in row y of MCUs. */
+STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y)
+{
+	const struct stk_jpeg_gpu_plane *plane = &image->plane[scan->component];
+	uint32_t rows = (plane->height + 7) / 8, above = y * plane->v;
+	if (!scan->alone)
+		return 1;
+	return rows < above ? 0 : rows - above < plane->v ? rows - above : plane->v;
+}
+
+/* The number, in the image, of the block that is part `part` of unit x, in row `row` of the units in row y of MCUs. */
+STK_HD uint32_t stk__jpeg_gpu_scan_block(
+	const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y, uint32_t row, uint32_t x, uint32_t part)
+{
+	uint32_t h = image->plane[scan->component].h, mcu = scan->alone ? x / h : x;
+	uint32_t place = scan->alone ? scan->part[0] + row * h + x % h : scan->part[part];
+	return (y * image->mcus_x + mcu) * image->blocks_mcu + place;
+}
+
+#endif
