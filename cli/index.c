@@ -85,22 +85,34 @@ static int index_tars(const struct settings *s, struct stk_storage *storage)
 	return fail("index", &err);
 }
 
+static bool on_entries(void *user, int64_t entries)
+{
+	progress_update(user, entries);
+	return true;
+}
+
 static int index_tree(const struct settings *s, struct stk_storage *storage)
 {
 	struct stk_index_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
 	const char *path = s->output ? s->output : "index.stoker";
-	if (stk_index_write(s->args[0], path, storage, &info, &err) != STK_OK)
+	struct progress bar;
+	const struct stk_index_options o = {
+		.size = sizeof(o), .root = s->args[0], .path = path, .storage = storage, .progress = on_entries, .user = &bar};
+	progress_begin(&bar, "objects listed", 0, s->quiet);
+	const enum stk_status status = stk_index_write(&o, &info, &err);
+	progress_end(&bar);
+	if (status != STK_OK)
 		return fail("index", &err);
 	if (s->json) {
-		json_t *o = json_object();
-		put_text(o, "index", path);
-		put_int(o, "files", info.files);
-		put_int(o, "classes", info.classes);
+		json_t *found = json_object();
+		put_text(found, "index", path);
+		put_int(found, "files", info.files);
+		put_int(found, "classes", info.classes);
 		if (info.bytes >= 0)
-			put_int(o, "bytes", info.bytes);
-		put_int(o, "index_bytes", info.index_bytes);
-		return print_json(o);
+			put_int(found, "bytes", info.bytes);
+		put_int(found, "index_bytes", info.index_bytes);
+		return print_json(found);
 	}
 	printf("%s: %" PRId64 " files in %" PRId64 " classes", path, info.files, info.classes);
 	if (info.bytes >= 0)

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "folder.h"
+#include "progress.h"
 #include "tars.h"
 
 #include <stoker/inspect.h>
@@ -285,6 +286,11 @@ static bool parse_device(const char *text, int32_t *device_id)
 	return number[0] >= '0' && number[0] <= '9' && *end == '\0' && id < 4096;
 }
 
+static void on_entries(void *user, int64_t entries)
+{
+	progress_update(user, entries);
+}
+
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
 {
 	struct stk_graph *graph = NULL;
@@ -295,6 +301,7 @@ bool open_session(struct session *session, const char *command, const char *sour
 		fail_text(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
 		return false;
 	}
+	struct progress listing;
 	const struct stk_pipeline_config config = {.size = sizeof(config),
 		.batch_size = (int32_t)(s->batch                     ? s->batch
 					: kind == GRAPH_DECODE_CHECK ? 32
@@ -302,11 +309,16 @@ bool open_session(struct session *session, const char *command, const char *sour
 		.device_id = session->device_id,
 		.seed = (uint64_t)s->seed,
 		.storage = session->storage,
+		.listed = on_entries,
+		.interrupted_user = &listing,
 		.on_error = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
 		.max_errors = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? 1e15 : 0};
 	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
-	if (status == STK_OK)
+	if (status == STK_OK) {
+		progress_begin(&listing, "objects listed", 0, s->quiet || s->json);
 		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, &err);
+		progress_end(&listing);
+	}
 	stk_graph_destroy(graph);
 	if (status != STK_OK)
 		fail(command, &err);

@@ -24,10 +24,20 @@ struct stk_index_info {
 	int64_t index_bytes;
 };
 
-/* Lists `root` (a folder or s3://BUCKET/PREFIX) and writes `path`, whole or not at all. All files are listed, at any depth: a reader's filters choose among
- * them. storage and info may be NULL. Reads the environment (AWS_...). */
+struct stk_index_options {
+	size_t size;                 /* sizeof(struct stk_index_options), set by the caller */
+	const char *root;            /* a folder or s3://BUCKET/PREFIX */
+	const char *path;            /* of the index, which is written whole or not at all */
+	struct stk_storage *storage; /* NULL: as the environment says */
+	/* Told ten times a second, while a bucket is listed, how many objects and folders it has brought, on the caller's thread; false ends it with
+	 * STK_CANCELLED. Nullable. */
+	bool (*progress)(void *user, int64_t entries);
+	void *user;
+};
+
+/* Lists all files below the root, at any depth: a reader's filters choose among them. info may be NULL. Reads the environment (AWS_...). */
 STK_API STK_MUST_USE enum stk_status stk_index_write(
-	const char *root, const char *path, struct stk_storage *storage, struct stk_index_info *info, struct stk_error *err);
+	const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err);
 
 /* Where the files of tars lie, so that none has to be searched again. */
 struct stk_tar_index_options {

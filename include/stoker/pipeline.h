@@ -53,6 +53,8 @@ struct stk_pipeline_config {
 	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the thread that called it: true ends that with STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
+	/* Told ten times a second how many objects and folders a store's listing has brought, on the same thread and with interrupted_user. Nullable. */
+	void (*listed)(void *user, int64_t entries);
 };
 
 /* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */

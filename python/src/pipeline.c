@@ -84,37 +84,52 @@ static void pipeline_dealloc(PyObject *object)
 static bool signal_came(void *unused)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
-	bool came = PyErr_CheckSignals() < 0;
+	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
 
 	(void)unused;
 	PyGILState_Release(gil);
 	return came;
 }
 
+/* On the same thread. An exception of the function ends the making, as a handler's does. */
+static void tell_listed(void *user, int64_t entries)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *result = PyErr_Occurred() ? NULL : PyObject_CallFunction(user, "L", (long long)entries);
+
+	Py_XDECREF(result);
+	PyGILState_Release(gil);
+}
+
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"context", "graph", "batch_size", "prefetch", "device_id", "seed", "on_error", "max_errors", "memory_limit",
-		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", "gpu_memory", "held_limit", "storage", NULL};
+		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", "gpu_memory", "held_limit", "storage",
+		"listed", NULL};
 	struct stk_pipeline_config c = {.size = sizeof(c), .device_id = -1};
 	Py_ssize_t memory_limit = 0, read_bytes = 0, gpu_memory = 0, held_limit = 0;
 	unsigned long long seed = 0;
 	int on_error = STK_ON_ERROR_RAISE, lenient = 0, no_fuse = 0;
-	PyObject *context, *graph_object, *storage = Py_None;
+	PyObject *context, *graph_object, *storage = Py_None, *listed = Py_None;
 	struct stk_context *ctx;
 	struct stk_graph *graph;
 	struct pipeline_object *self;
 	struct stk_error err = {0};
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppnnO:Pipeline", names, &context, &graph_object, &c.batch_size,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppnnOO:Pipeline", names, &context, &graph_object, &c.batch_size,
 		    &c.prefetch, &c.device_id, &seed, &on_error, &c.max_errors, &memory_limit, &c.read_requests, &read_bytes,
-		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory, &held_limit, &storage))
+		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory, &held_limit, &storage, &listed))
 		return NULL;
 	ctx = core_context_get(context);
 	graph = ctx ? core_graph_get(graph_object) : NULL;
 	if (!graph || !core_storage_get(storage, &c.storage))
 		return NULL;
 	c.interrupted = signal_came;
+	if (listed != Py_None) {
+		c.listed = tell_listed;
+		c.interrupted_user = listed;
+	}
 	c.seed = seed;
 	c.on_error = (enum stk_on_error)on_error;
 	c.memory_limit = (size_t)memory_limit;
@@ -129,8 +144,9 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	self->context = Py_NewRef(context);
 	self->pid = getpid();
 	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_create(ctx, graph, &c, &self->p, &err);
-	Py_END_ALLOW_THREADS if (status == STK_OK) return (PyObject *)self;
-	self->p = NULL;
+	Py_END_ALLOW_THREADS if (status == STK_OK && !PyErr_Occurred()) return (PyObject *)self;
+	if (status != STK_OK)
+		self->p = NULL;
 	Py_DECREF(self);
 	return PyErr_Occurred() ? NULL : core_raise(status, &err);
 }

@@ -19,6 +19,7 @@ from stoker._build import GraphBuilder, NodeRef, Record, current_builder
 from stoker._context import close_at_exit, workers
 from stoker._elsewhere import no_attribute
 from stoker._external import add_fed_sources
+from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import CallableSource, FedSource
@@ -265,7 +266,12 @@ class Pipeline:
         """Makes the pipeline of the library from a graph that has its outputs."""
         self.start_py_workers()
         self._workers = workers(self._settings.num_threads)
-        core = _core.Pipeline(self._workers.core, self._builder.graph, **self._settings.core_arguments())
+        with ProgressLine() as line:
+
+            def listed(entries: int) -> None:
+                line.show(f"listing: {entries} objects")
+
+            core = _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, **self._settings.core_arguments())
         self._session = Session(core, self._builder.sources, self._settings.timeout)
         if type(self).iter_setup is not Pipeline.iter_setup:
             self._session.before = self.iter_setup

@@ -213,6 +213,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_condattr_destroy(&monotonic);
 	const struct stk_access access = {.storage = p->storage,
 		.interrupted = config->interrupted,
+		.listed = config->listed,
 		.user = config->interrupted_user,
 		.notice = tell_notice,
 		.notice_user = p->ctx};

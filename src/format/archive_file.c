@@ -48,7 +48,7 @@ static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *e
 	const struct stk_s3_visitor visitor = {&sized, take_object, take_prefix};
 	uint8_t *xml = NULL;
 	size_t n = 0;
-	stk__s3_list_uri(&uri, f->path, bucket, sized.key, "/", NULL);
+	stk__s3_list_uri(&uri, f->path, bucket, sized.key, "/", NULL, NULL);
 	enum stk_status s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path)
 				       : stk__read_object(NULL, f->io, uri.s, 0, -1, (size_t)1 << 30, &xml, &n, NULL, err);
 	if (!s)

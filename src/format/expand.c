@@ -77,7 +77,7 @@ static enum stk_status list_objects(struct matching *m, const char *bucket, cons
 		uint8_t *xml = NULL;
 		size_t n = 0;
 		uri.length = 0;
-		stk__s3_list_uri(&uri, m->glob, bucket, prefix, "/", token.length ? token.s : NULL);
+		stk__s3_list_uri(&uri, m->glob, bucket, prefix, "/", token.length ? token.s : NULL, NULL);
 		s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to list %.300s", m->glob)
 			       : stk__access_read(m->reach, uri.s, (size_t)1 << 30, &xml, &n, err);
 		if (!s)

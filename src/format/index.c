@@ -47,25 +47,46 @@ static void put_list(struct stk_coded_out *o, const struct stk_file_list *l, con
 	stk__put_hash(o);
 }
 
-enum stk_status stk_index_write(
-	const char *root, const char *path, struct stk_storage *storage, struct stk_index_info *info, struct stk_error *err)
+/* What a caller hears of a listing, and whether it wants to go on. */
+struct watched {
+	const struct stk_index_options *options;
+	bool ended;
+};
+
+static void tell_entries(void *user, int64_t entries)
+{
+	struct watched *w = user;
+	w->ended |= w->options->progress && !w->options->progress(w->options->user, entries);
+}
+
+static bool is_ended(void *user)
+{
+	return ((const struct watched *)user)->ended;
+}
+
+enum stk_status stk_index_write(const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err)
 {
 	struct stk_file_list *l = NULL;
 	struct stk_coded_out o = {0};
-	const struct stk_access access = {.storage = storage};
+	struct watched watched = {.options = options};
+	const struct stk_access access = {.storage = options->storage, .interrupted = is_ended, .listed = tell_entries, .user = &watched};
+	if (options->size != sizeof *options)
+		return stk__fail(
+			err, STK_INVALID, "stk_index_options.size is %zu; this library expects %zu", options->size, sizeof *options);
 	if (info && info->size != sizeof *info)
 		return stk__fail(err, STK_INVALID, "stk_index_info.size is %zu; this library expects %zu", info->size, sizeof *info);
 	enum stk_status status = stk__file_list_create(
-		&(struct stk_file_list_options){.access = &access, .file_root = root, .nested = true, .everything = true}, &l, err);
+		&(struct stk_file_list_options){.access = &access, .file_root = options->root, .nested = true, .everything = true}, &l,
+		err);
 	if (status)
 		return status;
 	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* it is good from any folder */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)
-		status = stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %s", root);
+		status = stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %s", options->root);
 	else
-		status = stk__write_whole(path, o.data, o.n, "index", err);
+		status = stk__write_whole(options->path, o.data, o.n, "index", err);
 	if (!status && info) {
 		*info = (struct stk_index_info){sizeof *info, l->size, l->folder_count, l->sized ? 0 : -1, (int64_t)o.n};
 		for (int64_t i = 0; i < l->size && l->sized; i++)

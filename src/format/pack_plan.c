@@ -291,13 +291,31 @@ static enum stk_status plan_all(struct planning *g)
 	return s;
 }
 
+/* What the caller hears while the source is listed, and whether it wants to go on. */
+struct listing {
+	const struct stk_pack_options *options;
+	bool ended;
+};
+
+static void tell_entries(void *user, int64_t entries)
+{
+	struct listing *l = user;
+	l->ended |= l->options->progress && !l->options->progress(l->options->user, entries, 0);
+}
+
+static bool is_ended(void *user)
+{
+	return ((const struct listing *)user)->ended;
+}
+
 enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err)
 {
 	static const char *const endings[] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
 	const struct stk_file_list_options images = {.file_filters = endings, .filter_count = sizeof endings / sizeof *endings};
 	struct planning g = {.plan = out, .options = o, .images = &images, .err = err};
 	*out = (struct stk_pack_plan){0};
-	const struct stk_access access = {.storage = o->storage};
+	struct listing listing = {.options = o};
+	const struct stk_access access = {.storage = o->storage, .interrupted = is_ended, .listed = tell_entries, .user = &listing};
 	enum stk_status s = stk__file_list_create(
 		&(struct stk_file_list_options){.access = &access, .file_root = o->source, .nested = true, .everything = true}, &out->list,
 		err);

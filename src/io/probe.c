@@ -71,7 +71,7 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 	const bool s3 = strncmp(uri, "s3://", 5) == 0 && stk__s3_bucket(uri, bucket);
 	const char *key = s3 ? uri + strlen("s3://") + strlen(bucket) : uri;
 	if (s3)
-		stk__s3_list_uri(&list, uri, bucket, key + (*key == '/'), "", NULL);
+		stk__s3_list_uri(&list, uri, bucket, key + (*key == '/'), "", NULL, NULL);
 	out->first_ms = ask(io, s3 && !list.failed ? list.s : uri, s3 ? -1 : 1, &status, err);
 	out->listed = s3 && !status;
 	if (status && s3 && key[0] && key[1]) {

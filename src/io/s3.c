@@ -153,8 +153,8 @@ void stk__http_target_free(struct stk_http_target *t)
 		stk__text_free(&t->headers[i]);
 }
 
-void stk__s3_list_uri(
-	struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter, const char *token)
+void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,
+	const char *token, const char *after)
 {
 	stk__text_add(out, "%.*slist://%s?", (int)strcspn(root, ":"), root, bucket);
 	if (token) {
@@ -169,6 +169,10 @@ void stk__s3_list_uri(
 	}
 	stk__text_add(out, "encoding-type=url&list-type=2&prefix=");
 	stk__uri_encode(out, prefix, "");
+	if (after) {
+		stk__text_add(out, "&start-after=");
+		stk__uri_encode(out, after, "");
+	}
 }
 
 uint64_t stk__etag_hash(const char *etag)

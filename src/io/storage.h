@@ -21,6 +21,7 @@ struct stk_access {
 	struct stk_storage *storage;
 	/* Asked now and then by whoever waits, on the thread that makes the pipeline: true ends the wait with STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
+	void (*listed)(void *user, int64_t entries); /* what a listing has met so far, ten times a second, on the same thread. Nullable */
 	void *user;
 	void (*notice)(void *user, const char *text); /* what is done in another way than may be expected; one thread at a time. Nullable */
 	void *notice_user;

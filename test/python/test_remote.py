@@ -5,6 +5,8 @@ import contextlib
 import io
 import os
 import pickle
+import pty
+import re
 import select
 import shutil
 import signal
@@ -23,7 +25,7 @@ import stoker
 from stoker import Loader, Storage, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import ReadError, StokerError
-from storage import KEYS, Store
+from storage import BUILD, KEYS, Store
 from storage import hashes as run
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
@@ -429,6 +431,29 @@ def test_an_interrupt_ends_a_listing(store):
         out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
         asked.close()
     assert child.returncode == 0 and out == "interrupted\n"
+
+
+def test_a_long_listing_is_told(store, tmp_path, capsys):
+    """On a terminal, by the Loader and by the commands that list; and nowhere else."""
+    store.set("latency_ms=700&page=3")
+    for command in (
+        [sys.executable, "-c", "from stoker import Loader; Loader('s3://photos/train', 7)"],
+        [str(BUILD / "cli" / "stoker"), "index", "s3://photos/train", "-o", str(tmp_path / "index")],
+        [str(BUILD / "cli" / "stoker"), "pack", "s3://photos/train", "-o", str(tmp_path / "packed")],
+        [str(BUILD / "cli" / "stoker"), "view", "s3://photos/train", "-o", str(tmp_path / "sheet.png")],
+    ):
+        terminal, child = pty.openpty()
+        environment = {**os.environ, **store.environment, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+        ended = subprocess.run(command, stderr=child, stdout=subprocess.DEVNULL, env=environment)
+        os.close(child)
+        said = os.read(terminal, 1 << 16).decode()
+        os.close(terminal)
+        assert ended.returncode == 0, said
+        assert re.search(r"listing: [0-9]+ objects|[1-9][0-9]* objects listed|[1-9][0-9]* files, ", said), (command, said)
+    capsys.readouterr()
+    Loader("s3://photos/train", 7, storage=Storage(endpoint=store.url, **SECRETS)).close()
+    assert "listing" not in capsys.readouterr().err
+    store.set("")
 
 
 def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):

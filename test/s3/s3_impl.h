@@ -33,7 +33,7 @@ bool s3_store_has_bucket(const struct s3_store *s, const char *bucket);
 void s3_etag(const struct s3_object *o, char out[32]);
 void s3_store_free(struct s3_store *s);
 /* The XML of a page. */
-void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, int page, struct s3_text *out);
+void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, const double *knobs, struct s3_text *out);
 
 /* The value of a parameter of a query, decoded; false: it is not there. */
 bool s3_query(const char *query, const char *name, char *out, size_t capacity);

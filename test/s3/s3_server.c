@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const char *const knob_names[S3_KNOBS] = {"p503", "p500", "p403", "reset", "truncate", "stall", "change", "length", "trickle",
-	"silent", "latency_ms", "jitter_ms", "page", "many", "seed"};
+	"silent", "latency_ms", "jitter_ms", "page", "many", "deaf", "reverse", "seed"};
 
 enum state { READ, WAIT, SEND, HUNG };
 enum { DROP_NS = 20000000, DROP_SIZE = 64 };
@@ -287,7 +287,7 @@ static void answer_request(
 		answer_error(c, "404 Not Found", "", "NoSuchBucket", "The specified bucket does not exist");
 	} else if (!*key) {
 		struct s3_text xml = {0};
-		s3_store_list(&s->store, bucket, query, (int)s->knobs[S3_PAGE], &xml);
+		s3_store_list(&s->store, bucket, query, s->knobs, &xml);
 		answer(c, "200 OK", "", "application/xml", xml.s);
 		c->due_ns = now_ns() + (int64_t)(s->knobs[S3_LATENCY_MS] * 1e6);
 		free(xml.s);

@@ -21,6 +21,8 @@ struct s3_server;
  *   latency_ms jitter_ms    before the first byte
  *   page                    keys in a page of a listing, at most
  *   many                    requests under way above which all others get 503
+ *   deaf                    a listing begins at its prefix, whatever start-after says
+ *   reverse                 the entries of a page are in the order of their keys from the end
  *   seed                    of the draws */
 enum s3_knob {
 	S3_P503,
@@ -38,6 +40,8 @@ enum s3_knob {
 	S3_JITTER_MS,
 	S3_PAGE,
 	S3_MANY,
+	S3_DEAF,
+	S3_REVERSE,
 	S3_SEED,
 	S3_KNOBS
 };

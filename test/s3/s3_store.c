@@ -143,6 +143,16 @@ void s3_store_load(struct s3_store *s, const char *root)
 	free(real);
 }
 
+static void put_char(struct s3_text *t, char c)
+{
+	if (t->n + 2 > t->capacity) {
+		t->capacity = 2 * (t->n + 64);
+		t->s = realloc(t->s, t->capacity);
+	}
+	t->s[t->n++] = c;
+	t->s[t->n] = 0;
+}
+
 /* Keys as XML text, or as AWS encodes them when it is asked to. */
 static void add_key(struct s3_text *out, const char *key, bool url)
 {
@@ -156,7 +166,7 @@ static void add_key(struct s3_text *out, const char *key, bool url)
 		else if (*k == '<')
 			s3_text_add(out, "&lt;");
 		else
-			s3_text_add(out, "%c", *k);
+			put_char(out, (char)*k);
 }
 
 void s3_etag(const struct s3_object *o, char out[32])
@@ -164,23 +174,47 @@ void s3_etag(const struct s3_object *o, char out[32])
 	snprintf(out, 32, "%016llx-%u", (unsigned long long)o->size * 0x9E3779B97F4A7C15u, o->version);
 }
 
-void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, int page, struct s3_text *out)
+/* An entry of a page, behind those before it or in front of them. */
+static void add_entry(struct s3_text *page, const char *key, const struct s3_object *o, bool url, bool reverse)
 {
 	char etag[32];
+	struct s3_text entry = {0}, before = *page;
+	s3_text_add(&entry, o ? "<Contents><Key>" : "<CommonPrefixes><Prefix>");
+	add_key(&entry, key, url);
+	if (o)
+		s3_etag(o, etag);
+	if (o)
+		s3_text_add(&entry,
+			"</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;%s&quot;</ETag><Size>%zu</Size></Contents>",
+			etag, o->size);
+	else
+		s3_text_add(&entry, "</Prefix></CommonPrefixes>");
+	if (reverse) {
+		*page = (struct s3_text){0};
+		s3_text_add(page, "%s%s", entry.s, before.s ? before.s : "");
+		free(before.s);
+	} else {
+		s3_text_add(page, "%s", entry.s);
+	}
+	free(entry.s);
+}
+
+void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, const double *knobs, struct s3_text *out)
+{
+	const int page = (int)knobs[S3_PAGE];
 	char prefix[4096], delimiter[16], token[4096], number[32], encoding[16], begin[8192], last_common[4096] = "";
+	struct s3_text entries = {0};
 	s3_query(query, "prefix", prefix, sizeof prefix);
 	s3_query(query, "delimiter", delimiter, sizeof delimiter);
 	bool url = s3_query(query, "encoding-type", encoding, sizeof encoding);
 	int most = s3_query(query, "max-keys", number, sizeof number) ? atoi(number) : 1000;
 	most = most > page ? page : most;
-	if (!s3_query(query, "continuation-token", token, sizeof token))
+	if (!s3_query(query, "continuation-token", token, sizeof token) && knobs[S3_DEAF] == 0)
 		s3_query(query, "start-after", token, sizeof token);
 	size_t skip = strlen(bucket) + 1;
 	snprintf(begin, sizeof begin, "%s/%s", bucket, strcmp(token, prefix) > 0 ? token : prefix);
 	size_t i = lower(s, begin), n = 0;
 	const char *last = "";
-	s3_text_add(
-		out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	for (; i < s->count && strncmp(s->objects[i]->path, bucket, skip - 1) == 0 && s->objects[i]->path[skip - 1] == '/'; i++) {
 		const char *key = s->objects[i]->path + skip;
 		if (strncmp(key, prefix, strlen(prefix)) != 0)
@@ -197,19 +231,14 @@ void s3_store_list(const struct s3_store *s, const char *bucket, const char *que
 		if (end) {
 			snprintf(last_common, sizeof last_common, "%.*s", (int)common, key);
 			last = last_common;
-			s3_text_add(out, "<CommonPrefixes><Prefix>");
-			add_key(out, last_common, url);
-			s3_text_add(out, "</Prefix></CommonPrefixes>");
-			continue;
 		}
-		s3_text_add(out, "<Contents><Key>");
-		add_key(out, key, url);
-		s3_etag(s->objects[i], etag);
-		s3_text_add(out,
-			"</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;%s&quot;</ETag><Size>%zu</Size></Contents>",
-			etag, s->objects[i]->size);
+		add_entry(&entries, last, end ? NULL : s->objects[i], url, knobs[S3_REVERSE] > 0);
 	}
 	bool more = (int)n == most && i < s->count && strncmp(s->objects[i]->path + skip, prefix, strlen(prefix)) == 0;
+	s3_text_add(out,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">%s",
+		entries.s ? entries.s : "");
+	free(entries.s);
 	if (more) {
 		s3_text_add(out, "<NextContinuationToken>");
 		add_key(out, last, false);

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stoker import _core, fn
+from stoker._progress import ProgressLine
 from stoker._storage import Storage
 from stoker._values import ValueKind
 from stoker._where import tell
@@ -71,32 +71,15 @@ def tars_of(source: Any) -> list[str] | None:
     return None
 
 
-class _Bar:
-    """A line on the terminal while tars are searched, once that takes longer than a second."""
-
-    def __init__(self) -> None:
-        self._calls, self._shown = 0, False
-
-    def __call__(self, done: int, tars: int, files: int) -> None:
-        self._calls += 1
-        if self._calls > 10 and sys.stderr.isatty():
-            self._shown = True
-            sys.stderr.write(f"\r\033[Kindexing {done} of {tars} tars, {files} files")
-            sys.stderr.flush()
-
-    def end(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\033[K")
-
-
 def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
     """Finds where the files of tars lie, and keeps it; the endings that files have, and how many have each."""
     core = storage.core() if isinstance(storage, Storage) else None  # whatever else it is, the pipeline refuses
-    bar = _Bar()
-    try:
-        found = _core.tar_index([os.fsencode(t) for t in tars], None, bar, core)
-    finally:
-        bar.end()
+    with ProgressLine() as line:
+
+        def progress(done: int, count: int, files: int) -> None:
+            line.show(f"indexing {done} of {count} tars, {files} files")
+
+        found = _core.tar_index([os.fsencode(t) for t in tars], None, progress, core)
     for text in found["notices"]:
         tell(text)
     components: dict[str, int] = found["components"]

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/list_sweep.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/s3_page.h"
+#include "io/s3.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512 };
+
+struct run;
+
+/* The keys of one prefix, in parts from left to right. */
+struct whole {
+	const char *prefix;
+	struct stretch *first;
+	int64_t under_way, pages; /* pages: all that have come */
+	bool plain;               /* is not to be cut: its pages were out of order, or the store begins where it likes */
+	bool spoilt;              /* that was found too late: it is listed anew, in one */
+	bool seen[128];           /* characters of its names */
+};
+
+/* Keys behind `after`, up to and with `until`. */
+struct stretch {
+	struct run *run;
+	struct whole *whole;
+	struct stretch *right, *queued; /* the next one in the order of keys; in a queue */
+	char *after, *until;            /* NULL: from the beginning; to the end */
+	struct stk_text first, last;    /* of the page that came last, and of all pages */
+	struct stk_text uri, token;
+	struct stk_file_list objects, folders; /* what has come */
+	struct stk_request request;
+	bool asked, ended;
+	bool disorder; /* a page's keys do not follow each other */
+};
+
+struct run {
+	struct stk_sweep *sweep;
+	struct whole *wholes;
+	int64_t count, begun;
+	int64_t under_way;       /* requests */
+	struct stretch *waiting; /* parts that nobody has asked for yet */
+	int64_t n_waiting;
+	bool given_up;
+	int64_t told_ns; /* when access->listed last was */
+	pthread_mutex_t lock;
+	pthread_cond_t come;
+	struct stretch *pages; /* with the lock: whose page has come */
+};
+
+static enum stk_status no_memory(const struct run *r, struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", r->sweep->root);
+}
+
+/* ---- stretches ---- */
+
+static void empty_list(struct stk_file_list *l)
+{
+	stk__free(l->names);
+	stk__free(l->files);
+	*l = (struct stk_file_list){.sized = l->sized};
+}
+
+static void free_stretches(struct whole *w)
+{
+	for (struct stretch *t = w->first, *right; t; t = right) {
+		right = t->right;
+		empty_list(&t->objects);
+		empty_list(&t->folders);
+		stk__text_free(&t->first);
+		stk__text_free(&t->last);
+		stk__text_free(&t->uri);
+		stk__text_free(&t->token);
+		stk__free(t->after);
+		stk__free(t->until);
+		stk__free(t);
+	}
+	w->first = NULL;
+}
+
+static struct stretch *new_stretch(struct run *r, struct whole *w)
+{
+	struct stretch *t = stk__calloc(1, sizeof *t);
+	if (t)
+		*t = (struct stretch){.run = r, .whole = w, .objects = {.sized = true}};
+	return t;
+}
+
+/* The part behind `at` becomes a stretch of its own. */
+static bool cut_at(struct stretch *t, const char *at)
+{
+	struct run *r = t->run;
+	struct stretch *right = new_stretch(r, t->whole);
+	char *until = stk__strdup(at), *after = stk__strdup(at);
+	if (!right || !until || !after) {
+		stk__free(right);
+		stk__free(until);
+		stk__free(after);
+		return false;
+	}
+	right->after = after;
+	right->until = t->until;
+	right->right = t->right;
+	t->until = until;
+	t->right = right;
+	right->queued = r->waiting;
+	r->waiting = right;
+	r->n_waiting++;
+	return true;
+}
+
+/* ---- where to cut ---- */
+
+enum kind { DIGIT, SMALL, CAPITAL, SIGN };
+
+static enum kind kind_of(int c)
+{
+	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
+}
+
+/* Names that keys may have behind the last one, from left to right: its beginning, and then one of the characters that this prefix's names are made of, of the same kind as the
+ * last key's own: where that has a digit, others mostly have.
+ * Where the page's own keys differ is the finest place, since cuts further to the right in a name would lie within a page. None lies inside a folder that is
+ * listed as one. */
+static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
+{
+	const struct stk_sweep *s = t->run->sweep;
+	const size_t base = strlen(t->whole->prefix);
+	const char *first = t->first.s + base, *last = t->last.s + base;
+	size_t depth = 0;
+	int n = 0;
+	while (last[depth] && first[depth] == last[depth])
+		depth++;
+	if (*s->delimiter) {
+		size_t slash = strcspn(last, s->delimiter);
+		depth = depth < slash ? depth : slash;
+	}
+	for (size_t i = depth + 1; i-- > 0;) {
+		const unsigned char here = (unsigned char)last[i];
+		if (here >= 0x80 || base + i + 1 > STK_S3_LONGEST_KEY)
+			continue; /* nothing behind it is ASCII */
+		for (int c = here + 1; c < 0x7f && n < most; c++) {
+			if (!t->whole->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
+				continue;
+			memcpy(cuts[n], t->last.s, base + i);
+			cuts[n][base + i] = (char)c;
+			cuts[n][base + i + 1] = '\0';
+			n += !t->until || strcmp(cuts[n], t->until) < 0;
+		}
+	}
+	return n;
+}
+
+/* More is to come, and there are requests to spare. */
+static bool cut(struct stretch *t)
+{
+	struct run *r = t->run;
+	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
+	most = most < by_pages ? most : by_pages;
+	if (t->whole->plain || r->begun < r->count || most < 1)
+		return true;
+	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
+	if (!cuts)
+		return false;
+	bool ok = true;
+	const int n = find_cuts(t, cuts, MOST_CUTS), take = n < most ? n : (int)most;
+	for (int i = take - 1; i >= 0 && ok; i--) /* from the right, each off what is left of the stretch */
+		ok = cut_at(t, cuts[(int64_t)i * n / take]);
+	stk__free(cuts);
+	return ok;
+}
+
+/* ---- pages ---- */
+
+static void page_came(struct stk_request *request)
+{
+	struct stretch *t = request->user;
+	struct run *r = t->run;
+	pthread_mutex_lock(&r->lock);
+	t->queued = r->pages;
+	r->pages = t;
+	pthread_cond_signal(&r->come);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* NULL: whoever waits for the listing gives it up. */
+static struct stretch *wait_page(struct run *r)
+{
+	bool on = true;
+	pthread_mutex_lock(&r->lock);
+	while (!r->pages && on)
+		on = stk__access_wait(r->given_up ? NULL : r->sweep->access, &r->come, &r->lock);
+	struct stretch *t = r->pages;
+	if (t)
+		r->pages = t->queued;
+	pthread_mutex_unlock(&r->lock);
+	return t;
+}
+
+static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
+{
+	const struct stk_sweep *s = t->run->sweep;
+	const bool begins = !t->token.length;
+	t->uri.length = 0;
+	stk__s3_list_uri(&t->uri, s->root, s->bucket, t->whole->prefix, s->delimiter, begins ? NULL : t->token.s, begins ? t->after : NULL);
+	if (t->uri.failed)
+		return no_memory(t->run, err);
+	t->request = (struct stk_request){.uri = t->uri.s, .length = -1, .done = page_came, .user = t};
+	t->asked = true;
+	t->run->under_way++;
+	t->whole->under_way++;
+	stk__io_submit(s->io, &t->request);
+	return STK_OK;
+}
+
+/* Requests that are under way end with STK_CANCELLED, and are waited for as ever. */
+static enum stk_status give_up(struct run *r, struct stk_error *err)
+{
+	r->given_up = true;
+	for (int64_t i = 0; i < r->begun; i++)
+		for (struct stretch *t = r->wholes[i].first; t; t = t->right)
+			if (t->asked)
+				stk__io_cancel(r->sweep->io, &t->request);
+	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
+}
+
+/* Reports the message of the request's error, with the name that the user gave. */
+static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
+{
+	struct stk_request *q = &t->request;
+	const char *text = q->error ? q->error->message : "out of memory";
+	size_t n = strlen(q->uri);
+	bool named = strncmp(text, q->uri, n) == 0 && text[n] == ':';
+	enum stk_status status = stk__fail(err, q->status == STK_NOT_FOUND ? STK_IO : q->status, "%s: listing %s failed: %s",
+		t->run->sweep->root, *t->whole->prefix ? t->whole->prefix : "it", named ? text + n + 2 : text);
+	stk__free(q->error);
+	return status;
+}
+
+/* False: the entry belongs to the stretch to the right, and this one has ended. `before`: the entry of the same kind before it on this page. */
+static bool take_in(struct stretch *t, const char *key, struct stk_text *before)
+{
+	const size_t base = strlen(t->whole->prefix);
+	if (strncmp(key, t->whole->prefix, base) != 0)
+		return false; /* what the store should not have sent */
+	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0);
+	before->length = 0;
+	stk__text_add(before, "%s", key);
+	if (t->until && strcmp(key, t->until) > 0) {
+		t->ended = true;
+		return false;
+	}
+	for (const char *c = key + base; *c; c++)
+		if ((unsigned char)*c < 0x80)
+			t->whole->seen[(unsigned char)*c] = true;
+	t->run->sweep->entries++;
+	return true;
+}
+
+/* A page, while it is read. */
+struct reading {
+	struct stretch *t;
+	struct stk_text objects, folders; /* the last of either */
+	struct stk_text first;            /* of both */
+};
+
+static void see(struct reading *p, const char *key)
+{
+	if (p->first.length && strcmp(key, p->first.s) >= 0)
+		return;
+	p->first.length = 0;
+	stk__text_add(&p->first, "%s", key);
+}
+
+static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
+{
+	struct reading *p = user;
+	if (!take_in(p->t, key, &p->objects))
+		return STK_OK;
+	see(p, key);
+	return stk__list_add_sized(&p->t->objects, key, strlen(key), object, err);
+}
+
+static enum stk_status take_folder(void *user, const char *prefix, struct stk_error *err)
+{
+	struct reading *p = user;
+	if (!take_in(p->t, prefix, &p->folders))
+		return STK_OK;
+	see(p, prefix);
+	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
+}
+
+/* Where the stretch stands after a page, by the larger of its last entries. */
+static bool move_on(struct reading *p)
+{
+	struct stretch *t = p->t;
+	const struct stk_text *a = &p->objects, *b = &p->folders, *last = !b->length || (a->length && strcmp(a->s, b->s) > 0) ? a : b;
+	if (p->first.length) {
+		t->disorder |= t->last.length && strcmp(p->first.s, t->last.s) <= 0;
+		t->first.length = t->last.length = 0;
+		stk__text_add(&t->first, "%s", p->first.s);
+		stk__text_add(&t->last, "%s", last->s);
+	}
+	return !t->first.failed && !t->last.failed && !a->failed && !b->failed && !p->first.failed;
+}
+
+static enum stk_status take_page(struct stretch *t, struct stk_error *err)
+{
+	struct stk_request *q = &t->request;
+	struct reading p = {.t = t};
+	const struct stk_s3_visitor visitor = {&p, take_object, take_folder};
+	if (q->status)
+		return page_failed(t, err);
+	enum stk_status status = stk__s3_page_parse((const char *)q->data, q->size, t->run->sweep->root, &visitor, &t->token, err);
+	stk__buffer_release(t->run->sweep->io, q->buffer);
+	stk__free(q->error); /* of a try before */
+	if (!status && !move_on(&p))
+		status = no_memory(t->run, err);
+	stk__text_free(&p.objects);
+	stk__text_free(&p.folders);
+	stk__text_free(&p.first);
+	t->whole->pages++;
+	t->ended |= !t->token.length;
+	if (t->disorder) {
+		t->whole->plain = true;
+		t->whole->spoilt |= t->whole->first->right != NULL;
+		t->ended = !t->token.length; /* a stretch to the end: nothing tells by its key that it lies behind */
+	}
+	return status;
+}
+
+/* ---- the run ---- */
+
+static enum stk_status begin_whole(struct run *r, struct whole *w, struct stk_error *err)
+{
+	w->first = new_stretch(r, w);
+	return w->first ? ask_page(w->first, err) : no_memory(r, err);
+}
+
+static struct stretch *next_waiting(struct run *r)
+{
+	struct stretch *t = r->waiting;
+	if (t) {
+		r->waiting = t->queued;
+		r->n_waiting--;
+	}
+	return t;
+}
+
+/* The parts of a whole that is spoilt are not asked for any more. */
+static void drop_waiting(struct run *r, const struct whole *w)
+{
+	for (struct stretch **at = &r->waiting; *at;) {
+		if ((*at)->whole == w) {
+			*at = (*at)->queued;
+			r->n_waiting--;
+		} else {
+			at = &(*at)->queued;
+		}
+	}
+}
+
+static enum stk_status begin_more(struct run *r, struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
+	while (!status && r->under_way < AT_A_TIME) {
+		struct stretch *t = r->begun < r->count ? NULL : next_waiting(r);
+		if (t)
+			status = ask_page(t, err);
+		else if (r->begun < r->count)
+			status = begin_whole(r, &r->wholes[r->begun++], err);
+		else
+			break;
+	}
+	return status;
+}
+
+/* To its owner, in the order of keys. */
+static enum stk_status hand_over(struct run *r, struct whole *w, struct stk_error *err)
+{
+	const struct stk_sweep *s = r->sweep;
+	enum stk_status status = STK_OK;
+	const int64_t which = w - r->wholes;
+	for (struct stretch *t = w->first; t && !status; t = t->right) {
+		for (int64_t i = 0; i < t->objects.size && !status; i++)
+			status = s->object(s->user, which, t->objects.names + t->objects.files[i], stk__list_object(&t->objects, i), err);
+		for (int64_t i = 0; i < t->folders.size && !status; i++)
+			status = s->folder(s->user, which, t->folders.names + t->folders.files[i], err);
+	}
+	free_stretches(w);
+	return status;
+}
+
+static bool is_complete(const struct whole *w)
+{
+	bool ended = true;
+	for (const struct stretch *t = w->first; t && ended; t = t->right)
+		ended = t->ended;
+	return ended;
+}
+
+static void forget(struct run *r, struct whole *w)
+{
+	for (struct stretch *t = w->first; t; t = t->right)
+		r->sweep->entries -= t->objects.size + t->folders.size;
+	free_stretches(w);
+	w->spoilt = false;
+}
+
+/* A page of a stretch has been taken: what follows from it. */
+static enum stk_status go_on(struct run *r, struct stretch *t, struct stk_error *err)
+{
+	struct whole *w = t->whole;
+	if (w->spoilt)
+		drop_waiting(r, w);
+	if (w->spoilt && w->under_way)
+		return STK_OK;
+	if (w->spoilt) {
+		forget(r, w);
+		return begin_whole(r, w, err);
+	}
+	if (!t->ended)
+		return cut(t) ? ask_page(t, err) : no_memory(r, err);
+	return !w->under_way && is_complete(w) ? hand_over(r, w, err) : STK_OK;
+}
+
+static void tell(struct run *r)
+{
+	enum { GAP_NS = 100000000 };
+	const struct stk_access *access = r->sweep->access;
+	const int64_t now = stk__clock_ns();
+	if (!access || !access->listed || now - r->told_ns < GAP_NS)
+		return;
+	r->told_ns = now;
+	access->listed(access->user, r->sweep->entries);
+}
+
+static enum stk_status run_all(struct run *r, struct stk_error *err)
+{
+	enum stk_status status = begin_more(r, err);
+	while (r->under_way) {
+		struct stretch *t = wait_page(r);
+		struct stk_error why = {0};
+		if (!t) {
+			status = give_up(r, err);
+			continue;
+		}
+		t->asked = false;
+		r->under_way--;
+		t->whole->under_way--;
+		enum stk_status page = take_page(t, &why);
+		tell(r);
+		if (!page && !status)
+			page = go_on(r, t, &why);
+		if (!page && !status)
+			page = begin_more(r, &why);
+		if (page && !status) {
+			status = page;
+			if (err)
+				*err = why;
+		}
+	}
+	return status;
+}
+
+enum stk_status stk__sweep(struct stk_sweep *s, const char *const *prefixes, int64_t count, struct stk_error *err)
+{
+	struct run r = {.sweep = s, .count = count, .wholes = stk__calloc((size_t)count, sizeof *r.wholes)};
+	if (!r.wholes)
+		return no_memory(&r, err);
+	for (int64_t i = 0; i < count; i++)
+		r.wholes[i].prefix = prefixes[i];
+	pthread_mutex_init(&r.lock, NULL);
+	pthread_cond_init(&r.come, NULL);
+	enum stk_status status = run_all(&r, err);
+	for (int64_t i = 0; i < count; i++)
+		free_stretches(&r.wholes[i]);
+	stk__free(r.wholes);
+	pthread_cond_destroy(&r.come);
+	pthread_mutex_destroy(&r.lock);
+	return status;
+}
