@@ -7,11 +7,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from stoker import _docs
 from stoker._catalog import Op
 from stoker._catalog import find as find_operator
+from stoker._elsewhere import no_member
 from stoker._external import external_source
 from stoker._function import dl_tensor_python_function, python_function
 from stoker._operator import call, check_arguments
@@ -65,6 +66,19 @@ class Operator:
     def device(self) -> str | None:
         """Where it runs, as it was given; None: where its inputs are."""
         return self._device
+
+    @property
+    def preserve(self) -> bool:
+        """Whether it runs though no output needs it."""
+        return bool(self._arguments.get("preserve"))
+
+    @property
+    def schema_name(self) -> str:
+        """DALI's name of the operator: "readers__File"."""
+        return "__".join([*type(self).__module__.split(".")[2:], type(self).__name__])
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_member("stoker.ops.Operator", name)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         given = {name: value for name, value in kwargs.items() if value is not None}

@@ -14,7 +14,16 @@ _OPERATORS = "stoker.fn lists the operators, and `stoker ops NAME` says what one
 _VERSIONS = "`stoker doctor` prints the build, the driver and the GPUs"
 _OWN = "operators of one's own are Python functions: fn.python_function, fn.external_source"
 _STREAMS = "streams are the library's own; TensorListGPU.use_stream names those that read a batch"
+_NUMBA = "fn.python_function takes functions that numba compiled, as numba_function's run_fn: what it returns are the outputs"
 _PARTS = "it is a part of DALI's own workings"
+_VIEW = "a batch on a GPU is described by its pipeline: fn.reshape, fn.reinterpret and fn.squeeze there, or views of torch's or CuPy's through DLPack"
+_MADE = "lists on a GPU are made by pipelines alone: external_source takes torch's and CuPy's tensors, and DLPack"
+_IN_PLACE = {
+    **dict.fromkeys("as_reshaped_tensor reinterpret set_layout squeeze".split(), _VIEW),
+    **dict.fromkeys("broadcast from_dlpack_list".split(), _MADE),
+    "reset": "its memory is given back when the last tensor over it dies",
+    "stream": "what is delivered is complete on every stream; use_stream names those that read it",
+}
 _INSTEAD = {
     "stoker": {
         "OperatorConcurrency": "how operators run side by side is decided by the library",
@@ -26,6 +35,10 @@ _INSTEAD = {
         "reducers": "py_callback_pickler= takes a module, or (dumps, loads)",
         "sysconfig": "the C library comes with pkg-config: pkg-config --cflags --libs stoker",
         "internal": _PARTS,
+    },
+    "stoker.auto_aug.core": {
+        "decorator": "stoker.auto_aug.core has augmentation",
+        "policy": "stoker.auto_aug.core has Policy",
     },
     "stoker.backend": {
         **dict.fromkeys(_GROWTH.split(), _MEMORY),
@@ -47,7 +60,13 @@ _INSTEAD = {
     "stoker.experimental": {
         "dynamic": "fn.eager calls one operator over arrays, and stoker.imread reads an image",
         "eager": "fn.eager calls one operator over arrays: fn.eager.resize(batch, size=224)",
-        "numba": "fn.python_function takes functions that numba compiled",
+        "numba": _NUMBA,
+        "torchvision": "stoker.transforms has torchvision's transforms, for a Loader",
+    },
+    **{
+        f"stoker.{kind}{group}": {"hidden": _PARTS}
+        for kind in ("fn", "ops")
+        for group in (".experimental", ".experimental.decoders", ".readers")
     },
     "stoker.fn": {"hidden": _PARTS},
     "stoker.ops": {
@@ -67,17 +86,21 @@ _INSTEAD = {
     "stoker.plugin": {
         "dynlink": _OWN,
         "mxnet": "stoker.plugin.dlpack.DLPackIterator takes the framework's from_dlpack",
-        "numba": "fn.external_source takes functions that numba compiled",
+        "numba": _NUMBA,
         "paddle": "stoker.plugin.dlpack.DLPackIterator takes its from_dlpack: lambda tensor: paddle.utils.dlpack.from_dlpack(tensor.__dlpack__())",
         "tf": "stoker.plugin.dlpack.DLPackIterator takes its from_dlpack: lambda tensor: tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())",
         "triton": "Stoker has no backend for Triton's server",
     },
     "stoker.plugin.base_iterator": {"types": "it is stoker.types"},
     "stoker.plugin.pytorch": {
+        "loader_evaluator": "stoker.advise tells what the data costs a training loop, and which stage bounds it",
         "experimental": "DALIGenericIterator hands batches to torch; a Loader is what a DataLoader is",
         "ops": "the functions are in stoker.plugin.pytorch.fn",
         "torch_utils": _PARTS,
     },
+    "stoker.ops.Operator": dict.fromkeys(("schema", "spec"), _OPERATORS),
+    "stoker.tensors.TensorGPU": _IN_PLACE,
+    "stoker.tensors.TensorListGPU": _IN_PLACE,
     "stoker.tensors": dict.fromkeys("PipelineBatchAdapter PipelineTensorAdapter format_batch format_tensor".split(), _PARTS),
     # Of DALI's schema of arguments, or of its own.
     "stoker.types": {
@@ -96,6 +119,11 @@ def instead(full: str) -> str:
     module, _, name = full.rpartition(".")
     advice = _INSTEAD.get(module, {}).get(name)
     return f": it is of DALI alone; {advice}" if advice else ""
+
+
+def no_member(kind: str, name: str) -> AttributeError:
+    """What the __getattr__ of a class raises; kind: where DALI has it, "stoker.tensors.TensorGPU"."""
+    return AttributeError(f"{kind.rpartition('.')[2]!r} object has no attribute {name!r}{instead(f'{kind}.{name}')}")
 
 
 def no_attribute(module: str, name: str) -> Exception:

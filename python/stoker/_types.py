@@ -236,11 +236,11 @@ def dtype_name(dtype: int) -> str:
     return {FLOAT: "float32"}.get(DALIDataType(dtype), DALIDataType(dtype).name.lower())
 
 
-def to_numpy_type(dtype: DALIDataType) -> type[np.generic]:
+def to_numpy_type(dali_type: DALIDataType) -> type[np.generic]:
     """NumPy's type for one of ours."""
     import numpy as np
 
-    if dtype not in NUMBERS or dtype == BFLOAT16:
-        raise TypeError(f"NumPy has no type for {DALIDataType(dtype)!r}")
-    name = dtype_name(dtype)
+    if dali_type not in NUMBERS or dali_type == BFLOAT16:
+        raise TypeError(f"NumPy has no type for {DALIDataType(dali_type)!r}")
+    name = dtype_name(dali_type)
     return getattr(np, "bool_" if name == "bool" else name)

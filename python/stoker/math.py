@@ -38,17 +38,17 @@ def fpow(base: Any, exponent: Any) -> DataNode:
     return arithmetic("fpow", base, exponent)
 
 
-def atan2(y: Any, x: Any) -> DataNode:
-    """Angle of (x, y)."""
-    return arithmetic("atan2", y, x)
+def atan2(x: Any, y: Any) -> DataNode:
+    """Angle whose tangent is x / y, in the quadrant of both: DALI's names, in its order (elsewhere y comes first)."""
+    return arithmetic("atan2", x, y)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _UNARY:
         raise AttributeError(f"module 'stoker.math' has no attribute {name!r}")
 
-    def function(value: Any) -> DataNode:
-        return arithmetic(name, value)
+    def function(input: Any) -> DataNode:
+        return arithmetic(name, input)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name} of each element."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from stoker import _core
 from stoker._arrays import as_buffer
-from stoker._elsewhere import no_attribute
+from stoker._elsewhere import no_attribute, no_member
 from stoker._types import DALIDataType, to_numpy_type
 from stoker.errors import ArgumentError, InvalidArgumentError, UnsupportedError
 
@@ -174,6 +174,9 @@ class TensorGPU(_Tensor):
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, *_: Any, **__: Any) -> None:
         """Copies the elements to host memory at an address (an int or a ctypes pointer). For memory of a GPU use DLPack."""
         self.as_cpu().copy_to_external(ptr)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_member("stoker.tensors.TensorGPU", name)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("the tensor lies on a GPU: NumPy reads tensor.as_cpu()")
@@ -406,6 +409,9 @@ class TensorListGPU(_TensorList[TensorGPU]):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return self.as_tensor().__cuda_array_interface__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_member("stoker.tensors.TensorListGPU", name)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("the batch lies on a GPU: NumPy reads outputs.as_cpu()")

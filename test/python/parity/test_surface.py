@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 from types import ModuleType
 
 import pytest
@@ -62,8 +63,11 @@ def test_names(module: str) -> None:
     assert listed or module in ("", ".plugin", ".experimental", ".auto_aug")
     for name in set(listed) - {"hidden"}:
         try:
-            getattr(ours, name)
-        except AttributeError as e:
+            if isinstance(getattr(theirs, name, None), ModuleType) and hasattr(ours, "__path__"):
+                importlib.import_module(f"{ours.__name__}.{name}")  # of which nobody may have asked for yet
+            else:
+                getattr(ours, name)
+        except (AttributeError, ImportError) as e:
             assert "DALI" in str(e), f"stoker{module}.{name}: {e}"
 
 
@@ -95,3 +99,97 @@ def test_arguments(cls: str, method: str) -> None:
         assert [n for n in named if n not in ours] == []
         positional = [p.name for p in theirs.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         assert [n for n in ours if n in positional] == positional
+
+
+def modules(name: str = "nvidia.dali") -> list[str]:
+    """All modules that DALI's package holds, whether or not they can be imported here."""
+    try:
+        path = getattr(importlib.import_module(name), "__path__", [])
+    except ImportError:  # of a framework that is not installed
+        path = []
+    inner = [m.name for m in pkgutil.iter_modules(path) if not m.name.startswith(("_", "lib"))]
+    return [name, *(m for i in inner for m in modules(f"{name}.{i}"))]
+
+
+@pytest.mark.parametrize("module", [m.removeprefix("nvidia.dali") for m in [*modules(), "nvidia.dali.backend_impl.types"]])
+def test_imports(module: str) -> None:
+    """Each path of DALI's can be imported, or the error says what to do."""
+    try:
+        importlib.import_module(f"stoker{module}")
+    except ModuleNotFoundError as e:
+        assert "it is of DALI alone; " in str(e), str(e)
+
+
+def operators(package: str, module: str = "fn") -> dict[str, object]:
+    found = {}
+    for group in groups(f".{module}"):
+        for name, value in vars(importlib.import_module(f"nvidia.dali{group}")).items():
+            if callable(value) and name[0] != "_" and of_dali(value) and "hidden" not in group:
+                found[f"{group}.{name}"] = value if package == "nvidia.dali" else _ours(group, name)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _ours(group: str, name: str) -> object:
+    return getattr(importlib.import_module(f"stoker{group}"), name, None)
+
+
+# Arguments that Stoker does not take: no reading by O_DIRECT; and those that it needs, where DALI has a second way that Stoker has not (an index of its own).
+LEFT_OUT = {"use_o_direct"}
+NEEDED = {"annotations_file", "file_root"}
+
+
+def named(function: object) -> dict[str, inspect.Parameter]:
+    return {n: p for n, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}  # type: ignore[arg-type]
+
+
+def test_operators_arguments() -> None:
+    """Functions take DALI's arguments, and ask for none that DALI does not ask for."""
+    theirs, ours = operators("nvidia.dali"), operators("stoker")
+    assert len(ours) > 130
+    wrong = []
+    for name, function in ours.items():
+        takes, has = named(theirs[name]), named(function)
+        if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):  # type: ignore[arg-type]
+            continue
+        wrong += [f"{name} has no {n}" for n in takes.keys() - inspect.signature(function).parameters.keys() - LEFT_OUT]  # type: ignore[arg-type]
+        required = {n for n, p in has.items() if p.default is p.empty and n in takes and takes[n].default is not p.empty}
+        wrong += [f"{name} asks for {n}" for n in required - NEEDED]
+    assert not wrong
+
+
+def test_operators_classes() -> None:
+    theirs, ours = operators("nvidia.dali", "ops"), operators("stoker", "ops")
+    assert len(ours) > 130
+    for name, kind in ours.items():
+        if not inspect.isclass(kind) or name.endswith("Compose"):
+            continue
+        made = kind.__new__(kind)
+        for member in [m for m in dir(theirs[name]) if m[0] != "_" and m not in ("preserve", "check_outputs", "current_stream")]:
+            if not hasattr(kind, member) and not member.startswith(("function_wrapper", "torch_")):
+                with pytest.raises(AttributeError, match="it is of DALI alone"):
+                    getattr(made, member)
+
+
+@pytest.mark.parametrize("cls", ["TensorCPU", "TensorListCPU", "TensorGPU", "TensorListGPU"])
+def test_members_of_tensors(cls: str) -> None:
+    theirs, ours = found("nvidia.dali", f"tensors.{cls}"), found("stoker", f"tensors.{cls}")
+    made = ours.__new__(ours) if "List" in cls else None
+    for member in [m for m in dir(theirs) if m[0] != "_" and not hasattr(ours, m)]:
+        if made is None:
+            with pytest.raises(AttributeError, match="it is of DALI alone"):
+                ours.__getattr__(None, member)
+        else:
+            with pytest.raises(AttributeError, match="it is of DALI alone"):
+                getattr(made, member)
+
+
+def test_members_of_pipelines_and_nodes() -> None:
+    for cls in ("Pipeline", "data_node.DataNode"):
+        theirs, ours = found("nvidia.dali", cls), found("stoker", cls)
+        assert [m for m in dir(theirs) if m[0] != "_" and not hasattr(ours, m)] == []
+
+
+def test_numba_answers() -> None:
+    for path in ("plugin.numba", "plugin.numba.fn", "plugin.numba.fn.experimental", "experimental.numba"):
+        with pytest.raises(ModuleNotFoundError, match=r"fn\.python_function takes functions that numba compiled"):
+            importlib.import_module(f"stoker.{path}")
